@@ -1,4 +1,4 @@
-"""Several methods side by side, the registry of their names, and all of them under scikit-learn's conformance checks."""
+"""Several methods side by side, the registry of their names, and scikit-learn's conformance checks of all of them."""
 
 from __future__ import annotations
 
@@ -187,7 +187,10 @@ def test_the_note_on_the_screen_counts_features() -> None:
 
 def test_long_names_are_told_apart_within_80_columns() -> None:
     rng = np.random.default_rng(0)
-    features = [f"concentration_protein_{letter}_in_plasma_day_1" for letter in "ABC"] + ["日本語の長い特徴量の名前です", "a\nb"]
+    features = [f"concentration_protein_{letter}_in_plasma_day_1" for letter in "ABC"] + [
+        "日本語の長い特徴量の名前です",
+        "a\nb",
+    ]
     data = MultiEnvironmentData.from_arrays(
         rng.normal(size=(60, 5)), rng.normal(size=60), np.repeat(["a", "b"], 30), feature_names=features
     )

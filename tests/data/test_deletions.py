@@ -70,10 +70,10 @@ def test_description(deletions: Deletions) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"genes": ("a", "b")}, "genes has 2 entries where values, of shape 6 × 3, need 3"),
-        ({"samples": SAMPLES[:5]}, "samples has 5 entries where values, of shape 6 × 3, need 6"),
-        ({"deleted": DELETED[1:]}, "deleted has 5 entries"),
-        ({"values": VALUES.ravel()}, "not 1 axes"),
+        ({"genes": ("a", "b")}, "2 genes"),
+        ({"samples": SAMPLES[:5]}, "5 samples"),
+        ({"deleted": DELETED[1:]}, "5 deleted"),
+        ({"values": VALUES.ravel()}, "shape"),
         ({"genes": ("a", "b", "a")}, "measured twice: 'a'"),
         ({"values": np.where(VALUES == 0.5, np.nan, VALUES)}, "1 values .* gene 'b' in sample 'u'"),
         ({"deleted": (None,) * 6}, "all 6 samples are of one kind, wild type"),

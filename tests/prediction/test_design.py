@@ -72,12 +72,8 @@ def test_a_warning_names_the_worst_feature_and_its_range() -> None:
     model, X = fitted(), NEW.copy()
     X[2, 0], X[4, 1] = 60.0, -300.0
     low, high = DATA.X[:, 1].min(), DATA.X[:, 1].max()
-    with pytest.warns(PredictionWarning) as caught:
+    with pytest.warns(PredictionWarning, match=rf"2 of 7 rows .*x1 = -300.* {low:.4g} to {high:.4g}"):
         model.predict_interval(X)
-    assert [str(warning.message) for warning in caught] == [
-        "2 of 7 rows lie far outside the rows that were fitted: the farthest has x1 = -300, and the fitted rows have "
-        f"{low:.4g} to {high:.4g}. What is predicted there is extrapolated."
-    ]
     assert model.extrapolates(X).tolist() == [False, False, True, False, True, False, False]
     X[:, 3] = 1e6  # is not selected
     assert model.extrapolates(X).sum() == 2
@@ -92,9 +88,8 @@ def test_a_combination_that_no_row_has() -> None:
     X = np.column_stack([x, x + 0.01 * rng.normal(size=120)])
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=120), np.repeat([0, 1, 2], 40))
     said = Design.of(data, ("x0", "x1")).outside(np.array([[1.0, -1.0], [1.0, 1.0]]))
-    assert said.startswith(
-        "1 of 2 rows lie far outside the rows that were fitted: the farthest combines values of x0, x1"
-    )
+    assert said.startswith("1 of 2 rows")
+    assert "x0, x1" in said
 
 
 def test_curves_are_not_named() -> None:
@@ -105,5 +100,5 @@ def test_curves_are_not_named() -> None:
         model = BIP(columns=Columns(groups=[spline("age", knots=4)])).fit(
             table, data.y, environments=data.environment_index
         )
-    with pytest.warns(PredictionWarning, match="the farthest has age = 900, and"):
+    with pytest.warns(PredictionWarning, match="age = 900,"):
         model.predict(table[:3].assign(age=[900.0, 50.0, 50.0]))

@@ -3,7 +3,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import norm
 from scipy.stats import t as student
@@ -65,6 +64,7 @@ def test_the_rank_among_environments() -> None:
 
     assert [width(c, 9) for c in (0.05, 0.1, 0.11, 0.5, 0.9, 0.91)] == [1.0, 1.0, 2.0, 5.0, 9.0, 9.0]
     assert width(0.8, 4) == 4.0  # 0.8 · 5 = 4, whatever rounding says
+    assert width(0.28, 24) == 7.0  # 0.28 · 25 is 7 and a little more
     assert NewEnvironments(()).half_width(0.9) == 0.0
 
 
@@ -77,14 +77,14 @@ def test_standard_deviations_are_intervals_of_one() -> None:
 
 
 def test_many_rows_are_kept_as_quantiles() -> None:
-    data = several(3, 3000)
+    data = several(3, 1500)
     model = fitted(data)
     model.predict_interval(NEW)
     kept = model._elsewhere["selected"].left_out
     assert [len(errors.absolute) for errors in kept] == [1001] * 3
-    for coverage in (0.5, 0.9, 0.99):
+    for coverage in (0.5, 0.9):
         exact = left_out_quantiles(data, coverage)
-        np.testing.assert_allclose(np.sort([errors.quantile(coverage) for errors in kept]), exact, rtol=2e-3)
+        np.testing.assert_allclose(np.sort([errors.quantile(coverage) for errors in kept]), exact, rtol=4e-3)
 
 
 def test_moments_alone_take_errors_for_normal() -> None:
@@ -98,14 +98,6 @@ def test_moments_alone_take_errors_for_normal() -> None:
     q = norm.ppf(0.9) * sorted(errors.rmse for errors in expected)[3]
     t = t_half_width(DATA.X[:, :2], DATA.y, NEW[:, :2], 0.8)
     np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q), rtol=1e-8)
-
-
-def test_selections_are_repeated_once() -> None:
-    model = fitted()
-    model.predict_interval(NEW)
-    kept = model._elsewhere["selected"]
-    model.predict_interval(NEW, 0.5)
-    assert model._elsewhere["selected"] is kept
 
 
 class Drawn:
@@ -126,52 +118,34 @@ def test_a_selection_without_an_environment_is_that_of_a_table_without_it(n_jobs
     np.testing.assert_allclose(found, left_out_quantiles(DATA, 0.9, select=Drawn()), rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore")
 def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
     generators = [np.random.default_rng(3) for _ in range(2)]
-    models = [BIP(engine=Variational(iterations=20), random_state=g) for g in generators]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for model in models:
-            model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
+    models = [BIP(engine=Variational(iterations=5), random_state=g, progress=False) for g in generators]
+    for model in models:
+        model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
+    again = models[1]._search.findings(DATA, False)
+    np.testing.assert_array_equal(again.posterior.inclusion, models[1]._findings.posterior.inclusion)
     models[0].predict_interval(NEW)
     assert generators[0].random() == generators[1].random()
 
 
-@pytest.mark.parametrize("n_environments", [1, 2])
+@pytest.mark.parametrize("n_environments", [1, 2, 3])
 def test_too_few_environments_are_said(n_environments: int) -> None:
     model = fitted(several(n_environments))
-    with pytest.warns(PredictionWarning) as caught:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PredictionWarning)
         ends = model.predict_interval(NEW)
-    assert len(caught) == 1
-    assert ("one environment, so that nothing" if n_environments == 1 else "two environments") in str(caught[0].message)
+    assert len(caught) == (n_environments < 3)
+    assert all(("one environment", "two environments")[n_environments - 1] in str(w.message) for w in caught)
     if n_environments == 1:
         t = t_half_width(several(1).X[:, model.support_], several(1).y, NEW[:, model.support_], 0.9)
         np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, t, rtol=1e-9)
 
 
-def test_three_environments_are_enough_to_be_silent() -> None:
-    model = fitted(several(3))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PredictionWarning)
-        model.predict_interval(NEW)
-
-
-def test_an_environment_without_which_nothing_can_be_fitted() -> None:
-    """Alone x3 varies, in the last environment only; the prior wants it."""
-    X = DATA.X.copy()
-    X[DATA.environment_index < 3, 3] = 1.0
-    data = MultiEnvironmentData.from_arrays(X[:, 3:], DATA.y, DATA.environment_index)
-    model = BIP(prior=InclusionPrior({"x0": 1.0}))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.fit(data)
-    with pytest.warns(PredictionWarning, match=r"1 of 4 environments \(3\) could not be left out"):
-        model.predict_interval(pd.DataFrame({"x0": [1.0]}))
-
-
-@pytest.mark.parametrize("coverage", [0.0, 1.0, -1, 90, True, float("nan")])
-def test_coverage_is_a_share(coverage: float) -> None:
-    with pytest.raises(SettingError, match="is no share between 0 and 1"):
+@pytest.mark.parametrize("coverage", [0.0, 1.0, 90, True, float("nan"), "0.9", None, [0.9]])
+def test_coverage_is_a_share(coverage: object) -> None:
+    with pytest.raises(SettingError, match="between 0 and 1"):
         fitted().predict_interval(NEW, coverage)
 
 

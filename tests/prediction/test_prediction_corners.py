@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 
-from invariance import BIP, Moments, MultiEnvironmentData, Variational, load
+from invariance import BIP, Moments, MultiEnvironmentData, load
 from invariance.estimators import bip
 from invariance.estimators.saved import to_plain
 from invariance.exceptions import NotInvariantWarning, PredictionWarning, SettingError
@@ -35,6 +35,10 @@ def test_a_regressor_that_predicts_a_column_has_the_same_noise() -> None:
 
 
 def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> None:
+    untouched, changed = fitted(regressor=Ridge(1.0)), fitted(regressor=Ridge(1.0)).set_params(regressor__alpha=1e9)
+    np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
+    with pytest.raises(SettingError, match="average"):
+        changed.set_params(regressor=None, predict_with="average").predict(NEW)
     untouched, changed = fitted(), fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1))
     np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
     changed.set_params(predict_with="average")
@@ -44,13 +48,6 @@ def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> 
     plain = to_plain(changed)
     assert plain["settings"]["regressor"] == "None"
     assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "average"}
-
-
-def test_parameters_of_a_regressor_that_change_after_the_fit_do_not_matter() -> None:
-    untouched, changed = fitted(regressor=Ridge(1.0)), fitted(regressor=Ridge(1.0)).set_params(regressor__alpha=1e9)
-    np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
-    with pytest.raises(SettingError, match="average"):
-        changed.set_params(regressor=None, predict_with="average").predict(NEW)
 
 
 def test_saving_selects_once_without_each_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -70,19 +67,6 @@ def test_saving_selects_once_without_each_environment(monkeypatch: pytest.Monkey
         pairs = zip(alone._elsewhere[kind].left_out, model._elsewhere[kind].left_out, strict=True)
         assert all(np.array_equal(a.absolute, b.absolute) and a.features == b.features for a, b in pairs)
     assert calls == [2, 1, 1]
-
-
-def test_a_home_folder_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    fitted().save("~/model.json")
-    assert load("~/model.json").selected_features_ == ("x0", "x1")
-    assert (tmp_path / "model.json").is_file()
-
-
-@pytest.mark.parametrize("coverage", ["0.9", None, True, [0.9], 1.0])
-def test_coverage_is_a_number(coverage: object) -> None:
-    with pytest.raises(SettingError, match=r"is no share between 0 and 1: use 0\.9"):
-        fitted().predict_interval(NEW, coverage)
 
 
 def with_a_rare_level() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
@@ -107,7 +91,7 @@ def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(from
         model.fit(table, y, environments=labels)
     model.save(tmp_path / "model.json")
     for each in (model, load(tmp_path / "model.json")):
-        with pytest.warns(PredictionWarning, match=r"constant without one environment \('colour=w' without 'd'\)"):
+        with pytest.warns(PredictionWarning, match="'colour=w' without 'd'"):
             each.predict_interval(table[:1])
     common = table["colour"] != "w"
     usual = BIP(progress=False).fit(table[common], y[common], environments=labels[common])
@@ -118,15 +102,8 @@ def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(from
 
 def test_columns_that_do_not_predict_are_not_told() -> None:
     elsewhere = NewEnvironments(tuple(LeftOut(label, (), 1.0, None, ("rare",)) for label in "abc"))
-    assert elsewhere.caution(["other"]) == ""
-    assert "'rare' without 'a'; 'rare' without 'b'" in elsewhere.caution(["rare", "other"])
-
-
-def test_a_rank_that_rounding_would_move() -> None:
-    """0.28 · 25 is 7 and a little more in float64: of 24 environments the 7th counts."""
-    elsewhere = NewEnvironments(tuple(LeftOut(e, (), 0.0, np.full(3, float(e))) for e in range(1, 25)))
-    assert 0.28 * 25 > 7.0
-    assert elsewhere.half_width(0.28) == 7.0
+    assert elsewhere.limit(["other"]) == ""
+    assert "'rare' without 'a'; 'rare' without 'b'" in elsewhere.limit(["rare", "other"])
 
 
 def test_a_saved_model_says_that_it_is_not_invariant(tmp_path: Path) -> None:
@@ -136,20 +113,9 @@ def test_a_saved_model_says_that_it_is_not_invariant(tmp_path: Path) -> None:
         model = BIP(progress=False).fit(data.X, y, environments=data.environment_index)
     assert not model.invariant_
     model.save(tmp_path / "model.json")
-    with pytest.warns(NotInvariantWarning, match=r"of the saved model are not known to predict y alike .*p-value"):
+    with pytest.warns(NotInvariantWarning, match="saved model.* y .*p-value"):
         load(tmp_path / "model.json")
     fitted(DATA).save(tmp_path / "invariant.json")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         load(tmp_path / "invariant.json")
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_selections_are_repeated_with_the_random_numbers_of_the_fit() -> None:
-    """Which the fit itself takes from the generator that it was given."""
-    generator = np.random.default_rng(5)
-    generator.random(3)
-    model = BIP(random_state=generator, engine=Variational(iterations=20), progress=False)
-    model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
-    again = model._search.findings(DATA, False)
-    np.testing.assert_array_equal(again.posterior.inclusion, model._findings.posterior.inclusion)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import pickle
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,12 +17,9 @@ from scipy.special import betaln
 from scipy.stats import chisquare
 
 from invariance.priors import BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior
-from invariance.priors.priors import parse_prior
+from invariance.priors.priors import PRIORS, parse_prior
 
-BETWEEN = "must be between 0 and 1, got"
-WHOLE = "must be None or a whole number of features, 0 or more; got"
 NAMES = ["age", "dose", "site"]
-POSITIVE = "of the beta-binomial prior must be positive and finite:"
 
 
 def all_masks(p: int) -> np.ndarray:
@@ -91,46 +87,25 @@ fixed_cases = pytest.mark.parametrize(("prior", "p"), FIXED.values(), ids=FIXED.
 @given(cases())
 @example(FIXED["hard and soft"])
 @example(FIXED["each its own truncated"])
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=120)
 def test_log_prob_is_normalised_and_equals_the_plain_formula(case: tuple[Prior, int]) -> None:
     prior, p = case
     masks = all_masks(p)
     weights = plain_weights(prior, masks)
     probabilities = np.exp(prior.bind(p).log_prob(masks))
     assert probabilities.sum() == pytest.approx(1.0, abs=1e-12)
-    np.testing.assert_allclose(probabilities, weights / weights.sum(), rtol=1e-9, atol=1e-300)
-
-
-@given(cases())
-@example(FIXED["hard and soft"])
-@example(FIXED["each its own truncated"])
-@settings(deadline=None, max_examples=200)
-def test_summaries_equal_enumeration(case: tuple[Prior, int]) -> None:
-    prior, p = case
-    masks = all_masks(p)
+    expected = weights / weights.sum()
+    np.testing.assert_allclose(probabilities, expected, rtol=1e-9, atol=1e-300)
     bound = prior.bind(p)
-    weights = plain_weights(prior, masks)
-    probabilities = weights / weights.sum()
     support = np.isfinite(bound.log_prob(masks))
     np.testing.assert_array_equal(support, weights > 0)
     assert bound.support_size() == np.count_nonzero(support)
-    sizes = np.bincount(masks.sum(axis=1), weights=probabilities, minlength=p + 1)
+    sizes = np.bincount(masks.sum(axis=1), weights=expected, minlength=p + 1)
     np.testing.assert_allclose(bound.size_distribution(), sizes, rtol=1e-9, atol=1e-300)
-    np.testing.assert_allclose(bound.inclusion_probabilities(), probabilities @ masks, rtol=1e-9, atol=1e-15)
-
-
-@given(cases())
-@settings(deadline=None, max_examples=60)
-def test_the_stated_form_gives_log_prob(case: tuple[Prior, int]) -> None:
-    prior, p = case
-    bound = prior.bind(p)
-    masks = all_masks(p)
-    masks = masks[np.isfinite(bound.log_prob(masks))]
-    stated = masks @ bound.log_odds + bound.log_size_weight[masks.sum(axis=1)] - bound.log_normalizer
-    np.testing.assert_allclose(bound.log_prob(masks), stated, rtol=1e-10, atol=1e-10)
-    assert np.all(bound.log_odds[bound.forced_in | bound.forced_out] == 0)
-    assert np.all(bound.log_size_weight[bound.max_size + 1 :] == -np.inf)
-    assert bound.free.tolist() == [j for j in range(p) if not (bound.forced_in[j] or bound.forced_out[j])]
+    np.testing.assert_allclose(bound.inclusion_probabilities(), expected @ masks, rtol=1e-9, atol=1e-15)
+    inside = masks[support]
+    stated = inside @ bound.log_odds + bound.log_size_weight[inside.sum(axis=1)] - bound.log_normalizer
+    np.testing.assert_allclose(bound.log_prob(inside), stated, rtol=1e-10, atol=1e-10)
 
 
 @fixed_cases
@@ -140,6 +115,7 @@ def test_sample_frequencies_match_log_prob(prior: Prior, p: int) -> None:
     expected = np.exp(bound.log_prob(masks))
     n = 40_000
     drawn = bound.sample(n, np.random.default_rng(7))
+    np.testing.assert_array_equal(drawn, bound.sample(n, np.random.default_rng(7)))
     assert (drawn.shape, drawn.dtype) == ((n, p), np.bool_)
     observed = np.bincount(drawn @ (1 << np.arange(p)[::-1]), minlength=2**p)
     assert observed[expected == 0].sum() == 0
@@ -153,14 +129,6 @@ def test_sample_frequencies_match_log_prob(prior: Prior, p: int) -> None:
         assert chisquare(cells[keep], means[keep] * (n / means.sum())).pvalue > 1e-3
     else:
         assert cells[keep].tolist() == [n]
-
-
-def test_sampling_is_reproducible_and_may_be_empty() -> None:
-    for prior, p in FIXED.values():
-        bound = prior.bind(p)
-        first, second = (bound.sample(50, np.random.default_rng(3)) for _ in range(2))
-        np.testing.assert_array_equal(first, second)
-        assert bound.sample(0, np.random.default_rng(3)).shape == (0, p)
 
 
 def test_support_size_of_the_gene_study() -> None:
@@ -278,11 +246,6 @@ def test_forms_of_probabilities() -> None:
         by_order.log_odds[0] = 1.0
 
 
-def test_truncation_lowers_the_given_probabilities() -> None:
-    q = np.array([0.2, 0.5, 0.9])
-    np.testing.assert_array_less(InclusionPrior(q, 1).bind(3).inclusion_probabilities(), q)
-
-
 def test_size_limit_comes_from_prior_then_data_then_p() -> None:
     assert UniformPrior().bind(5).max_size == 5
     assert UniformPrior().bind(5, largest_size=3).max_size == 3
@@ -315,49 +278,40 @@ def test_log_prob_accepts_one_subset_and_zero_one_integers() -> None:
     assert bound.log_prob(np.zeros((0, 2), dtype=bool)).shape == (0,)
 
 
-ERRORS: list[tuple[Callable[[], Any], str]] = [
-    (lambda: InclusionPrior(1.5), f"inclusion probability of all features {BETWEEN} 1.5"),
-    (lambda: InclusionPrior(math.nan), f"inclusion probability of all features {BETWEEN} nan"),
-    (lambda: InclusionPrior("often"), "inclusion probability of all features must be a number, got 'often'"),
-    (lambda: InclusionPrior({"age": -0.1}), f"inclusion probability of feature 'age' {BETWEEN} -0.1"),
-    (lambda: InclusionPrior({"age": "low"}), "probability of feature 'age' must be a number, got 'low'"),  # type: ignore[dict-item]
-    (lambda: InclusionPrior([0.5, math.nan]).bind(NAMES[:2]), f"probability of feature 'dose' {BETWEEN} nan"),
-    (
-        lambda: InclusionPrior([0.5, 0.2]).bind(3),
-        "inclusion probabilities must be one number, one per feature, or {feature name: probability}; "
-        "got 2 for 3 features",
-    ),
-    (lambda: InclusionPrior(np.ones((2, 2))), "not an array of shape (2, 2)"),
-    (lambda: InclusionPrior({"agee": 0.2}).bind(NAMES), "unknown feature 'agee'; did you mean 'age'?"),
-    (lambda: InclusionPrior({"zzz": 0.2}).bind(NAMES), "'zzz'; the features are 'age', 'dose', 'site'"),
-    (
-        lambda: InclusionPrior({"age": 1, "dose": 1}, 1).bind(NAMES),
-        "2 features have inclusion probability 1 but max_size is 1; raise the limit or lower some of these "
-        "probabilities: 'age', 'dose'",
-    ),
-    (
-        lambda: InclusionPrior(1.0).bind(12, largest_size=3),
-        "12 features have inclusion probability 1 but the largest size the data allow is 3",
-    ),
-    (lambda: UniformPrior(-1), f"max_size {WHOLE} -1"),
-    (lambda: BetaBinomialPrior(max_size=2.0), f"max_size {WHOLE} 2.0"),  # type: ignore[arg-type]
-    (lambda: InclusionPrior(0.5, True), f"max_size {WHOLE} True"),
-    (lambda: UniformPrior().bind(3, largest_size=-2), f"largest_size {WHOLE} -2"),
-    (lambda: BetaBinomialPrior(0.0), f"a {POSITIVE} 0"),
-    (lambda: BetaBinomialPrior(1.0, -2.0), f"b {POSITIVE} -2"),
-    (lambda: BetaBinomialPrior(math.nan), f"a {POSITIVE} nan"),
-    (lambda: BetaBinomialPrior(1.0, math.inf), f"b {POSITIVE} inf"),
-    (lambda: UniformPrior().bind(3).log_prob([[True, False]]), "masks must have shape (S, 3)"),
-    (lambda: UniformPrior().bind(3).log_prob([[0, 2, 1]]), "masks must be boolean (or 0 and 1)"),
-    (lambda: parse_prior("inclusion(1.5)", None), f"{BETWEEN} 1.5"),
-    (lambda: parse_prior("beta-binomial(0,1)", None), f"a {POSITIVE} 0"),
-]
-
-
-@pytest.mark.parametrize(("build", "phrase"), ERRORS, ids=[phrase for _, phrase in ERRORS])
-def test_errors_say_what_to_do(build: Callable[[], Any], phrase: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(phrase)):
+@pytest.mark.parametrize(
+    ("build", "named"),
+    [
+        (lambda: InclusionPrior(1.5), ["all features", "1.5"]),
+        (lambda: InclusionPrior(math.nan), ["all features", "nan"]),
+        (lambda: InclusionPrior("often"), ["all features", "'often'"]),
+        (lambda: InclusionPrior({"age": -0.1}), ["'age'", "-0.1"]),
+        (lambda: InclusionPrior({"age": "low"}), ["'age'", "'low'"]),  # type: ignore[dict-item]
+        (lambda: InclusionPrior([0.5, math.nan]).bind(NAMES[:2]), ["'dose'", "nan"]),
+        (lambda: InclusionPrior([0.5, 0.2]).bind(3), ["2 for 3 features"]),
+        (lambda: InclusionPrior(np.ones((2, 2))), ["(2, 2)"]),
+        (lambda: InclusionPrior({"agee": 0.2}).bind(NAMES), ["'agee'", "did you mean 'age'?"]),
+        (lambda: InclusionPrior({"zzz": 0.2}).bind(NAMES), ["'zzz'", "'age', 'dose', 'site'"]),
+        (lambda: InclusionPrior({"age": 1, "dose": 1}, 1).bind(NAMES), ["at most 1", "'age', 'dose'"]),
+        (lambda: InclusionPrior(1.0).bind(12, largest_size=3), ["12 features", "at most 3"]),
+        (lambda: UniformPrior(-1), ["max_size", "-1"]),
+        (lambda: BetaBinomialPrior(max_size=2.0), ["max_size", "2.0"]),  # type: ignore[arg-type]
+        (lambda: InclusionPrior(0.5, True), ["max_size", "True"]),
+        (lambda: UniformPrior().bind(3, largest_size=-2), ["largest_size", "-2"]),
+        (lambda: BetaBinomialPrior(0.0), ["a of", "0"]),
+        (lambda: BetaBinomialPrior(1.0, math.inf), ["b of", "inf"]),
+        (lambda: UniformPrior().bind(3).log_prob([[True, False]]), ["(S, 3)"]),
+        (lambda: UniformPrior().bind(3).log_prob([[0, 2, 1]]), ["masks"]),
+        (lambda: parse_prior("inclusion(1.5)", None), ["1.5"]),
+        *(
+            (lambda text=text: parse_prior(text, None), [repr(text), *PRIORS.forms])
+            for text in ("", "flat", "uniform(2)", "beta-binomial(1)", "inclusion", "inclusion(a)", "inclusion(1.2.3)")
+        ),
+    ],
+)
+def test_refusals(build: Callable[[], Any], named: list[str]) -> None:
+    with pytest.raises(ValueError) as raised:  # noqa: PT011
         build()
+    assert all(part in str(raised.value) for part in named), str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -374,25 +328,3 @@ def test_errors_say_what_to_do(build: Callable[[], Any], phrase: str) -> None:
 )
 def test_parse_prior(text: str, expected: Prior) -> None:
     assert parse_prior(text, 4) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "flat",
-        "uniform(2)",
-        "beta-binomial(1)",
-        "inclusion",
-        "inclusion(a)",
-        "inclusion(0.1",
-        "inclusion(1.2.3)",
-    ],
-)
-def test_parse_prior_lists_the_accepted_forms(text: str) -> None:
-    phrase = (
-        f"cannot read the prior {text!r}; the accepted forms are uniform, beta-binomial, beta-binomial(A,B), "
-        "inclusion(Q), for example beta-binomial(1,3) or inclusion(0.1)"
-    )
-    with pytest.raises(ValueError, match=re.escape(phrase)):
-        parse_prior(text, None)

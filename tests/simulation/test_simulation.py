@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 
@@ -12,7 +13,19 @@ from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, norm
 
 from invariance import LinearGaussian
-from invariance.simulation import P10, P450, StructuralModel, example_1, p10, p450, random_model, theory
+from invariance.simulation import (
+    P10,
+    P450,
+    CoefficientBound,
+    StructuralModel,
+    example_1,
+    flat,
+    hidden_sums,
+    p10,
+    p450,
+    random_model,
+    theory,
+)
 from simulated_precisely import precise_mu
 
 seeds = st.integers(0, 2**32)
@@ -69,21 +82,6 @@ def test_rows_follow_the_structural_equations(n_environments: int) -> None:
         np.testing.assert_allclose(np.column_stack([data.X, data.y])[data.rows(e)], rows, rtol=1e-9, atol=1e-9)
 
 
-def test_the_same_seed_gives_the_same_data() -> None:
-    def draw(seed: int) -> np.ndarray:
-        rng = np.random.default_rng(seed)
-        return p10(3, rng).sample(5, rng).X
-
-    np.testing.assert_array_equal(draw(1), draw(1))
-    assert not np.array_equal(draw(1), draw(2))
-
-
-@pytest.mark.parametrize("n", [0, 2.5, [3, 3], [3, 0, 3], []])
-def test_impossible_row_counts_are_refused(n: object) -> None:
-    with pytest.raises(ValueError, match=r"^n"):
-        small_model().sample(n, np.random.default_rng(0))  # type: ignore[arg-type]
-
-
 # --- population moments and heterogeneity
 
 
@@ -124,7 +122,7 @@ def test_log_ratio_of_the_population_is_mu_times_the_rows() -> None:
 
 @pytest.mark.parametrize("seed", [3, 11])
 def test_mu_is_the_mean_log_density_ratio_of_fitted_conditionals(seed: int) -> None:
-    model, n = small_model(seed), 100_000
+    model, n = small_model(seed), 30_000
     data = model.sample(n, np.random.default_rng(1))
 
     def log_density(rows: np.ndarray, design: np.ndarray) -> np.ndarray:
@@ -166,7 +164,7 @@ def test_mu_is_at_least_the_divergence_from_the_mixture_conditional() -> None:
         assert ratio.mean() - 5 * ratio.std() / np.sqrt(len(ratio)) <= model.mu(mask)[0] + 1e-12
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(seeds, st.integers(2, 5))
 def test_mu_vanishes_at_the_truth_and_nowhere_else(seed: int, n_environments: int) -> None:
     # p_active=1: a feature on which the outcome has no effect anywhere could join the truth
@@ -189,22 +187,16 @@ def test_mu_min_can_be_limited_to_small_subsets() -> None:
     assert model.mu_min(max_size=99) == model.mu_min()
 
 
-def test_mu_min_of_nothing_and_of_too_much() -> None:
+def test_mu_min_of_nothing() -> None:
     parameters = replace(P10, true_features=(0, 0))
     assert random_model(2, 2, np.random.default_rng(0), parameters).mu_min(max_size=0) == np.inf
-    with pytest.raises(ValueError, match="lower max_size"):
-        random_model(30, 2, np.random.default_rng(0), P450).mu_min()
-
-
-def test_one_environment_has_no_heterogeneity() -> None:
-    np.testing.assert_allclose(small_model(n_environments=1).mu(all_masks(3)), 0.0, atol=1e-12)
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is no wider than double here")
 def test_mu_at_p450_is_right_or_nan() -> None:
     model, rng = p450(3, np.random.default_rng(0)), np.random.default_rng(1)
-    masks = np.zeros((41, 450), dtype=bool)
-    for mask, size in zip(masks[1:], np.tile([1, 3, 6, 10, 15], 8), strict=True):
+    masks = np.zeros((21, 450), dtype=bool)
+    for mask, size in zip(masks[1:], np.tile([1, 3, 6, 10, 15], 4), strict=True):
         mask[rng.choice(450, size, replace=False)] = True
     masks[0] = model.truth
     values = model.mu(masks)
@@ -213,7 +205,7 @@ def test_mu_at_p450_is_right_or_nan() -> None:
     decided = pivots > 1.1e-20
     np.testing.assert_allclose(values[decided], expected[decided], rtol=0, atol=1e-4)
     assert np.isnan(values[pivots < 0.9e-20]).all()
-    assert 5 < decided.sum() < 40
+    assert 3 < decided.sum() < 20
 
 
 def test_a_feature_without_effect_from_the_outcome_can_join_the_truth() -> None:
@@ -226,21 +218,55 @@ def test_a_feature_without_effect_from_the_outcome_can_join_the_truth() -> None:
 
 # --- what is refused
 
+RNG = np.random.default_rng(0)
+
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "named"),
     [
-        ({"ordering": [0, 0, 2]}, "every column"),
-        ({"variances": np.zeros((2, 3))}, "positive"),
-        ({"intercepts": np.full((2, 3), np.nan)}, "finite"),
-        ({"intercepts": np.zeros((2, 4))}, "shape"),
-        ({"coefficients": np.ones((2, 3, 3))}, "ordering"),
+        ({"ordering": [0, 0, 2]}, "ordering"),
+        ({"variances": np.zeros((2, 3))}, "variances"),
+        ({"intercepts": np.full((2, 3), np.nan)}, "intercepts"),
+        ({"variances": np.ones((2, 4))}, "variances"),
+        ({"coefficients": np.ones((2, 3, 3))}, "coefficients"),
         ({"intervened": np.zeros((2, 2))}, "intervened"),
         ({"intervened": np.ones((2, 2))}, "intervened"),
-        ({"feature_names": ("a", "a")}, "different names"),
+        ({"feature_names": ("a", "a")}, "feature_names"),
         ({"intercepts": np.array([[0, 0, 0], [0, 0, 1]])}, "outcome"),
     ],
 )
-def test_inconsistent_models_are_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+def test_inconsistent_models_are_refused(changes: dict[str, object], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
         replace(example_1(2), **changes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ask", "named"),
+    [
+        *((lambda n=n: small_model().sample(n, RNG), "^n") for n in (0, 2.5, [3, 3], [3, 0, 3], [])),
+        *((lambda j=j: flat(3, RNG).sample(10, RNG, jitter=j), "jitter") for j in (-0.1, np.nan, np.inf)),
+        *((lambda n=n: flat(3, RNG).sample_apart(10, n, RNG), "n_fresh") for n in (0, 3)),
+        (lambda: flat(3, RNG, p=8), "p=8"),
+        (lambda: flat(0, RNG), "n_environments=0"),
+        (lambda: p10(0, RNG), "n_environments=0"),
+        (lambda: example_1(4), "n_environments=4"),
+        (lambda: random_model(30, 2, RNG, P450).mu_min(), "max_size"),
+        (lambda: hidden_sums("none", RNG), "kind='none'"),
+        *(
+            (lambda changes=changes: p10(2, RNG, **changes), next(iter(changes)))
+            for changes in (
+                {"strength": (0.0, 1.5)},
+                {"noise": (0.2, 0.1)},
+                {"noise": (0.0, 0.1)},
+                {"p_active": ()},
+                {"p_active": (1.2,)},
+                {"p_change": (-0.1, 0.5)},
+                {"new_upper": CoefficientBound(0.001)},
+                {"true_features": (11, 12)},
+            )
+        ),
+    ],
+)
+def test_impossible_requests_are_refused(ask: Callable[[], object], named: str) -> None:
+    with pytest.raises(ValueError, match=named):
+        ask()

@@ -28,8 +28,6 @@ from invariance.simulation import (
 )
 from reference_data import load_reference, needs_reference, reference_files
 
-EXAMPLES = (example_1, example_2, example_3)
-
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.0, 1.0), st.integers(5, 12))
@@ -105,7 +103,7 @@ def test_shares_of_active_and_redrawn_coefficients() -> None:
 
 def test_intercepts_before_and_after_intervention() -> None:
     parameters = replace(P450, p_active=(0.0,), intercept_mean=(0.7, 0.7), strength=(1.0, 1.0))
-    model = random_model(2000, 2, np.random.default_rng(0), parameters)
+    model = random_model(1000, 2, np.random.default_rng(0), parameters)
     assert kstest(model.intercepts[0], "norm").pvalue > 1e-3
 
     def mixture(x: np.ndarray) -> np.ndarray:
@@ -117,7 +115,7 @@ def test_intercepts_before_and_after_intervention() -> None:
 
 def test_the_number_of_true_features_and_their_identity_are_uniform() -> None:
     rng = np.random.default_rng(0)
-    truths = np.array([p10(1, rng).truth for _ in range(3000)])
+    truths = np.array([p10(1, rng).truth for _ in range(1500)])
     sizes = np.bincount(truths.sum(axis=1), minlength=11)
     assert sizes[[0, 6, 7, 8, 9, 10]].sum() == 0
     assert chisquare(sizes[1:6]).pvalue > 1e-3
@@ -131,12 +129,6 @@ def test_default_strength_of_p10_is_uniform_from_a_half() -> None:
     assert chisquare(np.bincount(counts, minlength=11)[5:], 2000 * np.array([1, 2, 2, 2, 2, 1]) / 10).pvalue > 1e-3
 
 
-def test_fewer_environments_are_the_first_of_more() -> None:
-    few, many = (p10(n_environments, np.random.default_rng(6)) for n_environments in (2, 5))
-    np.testing.assert_array_equal(few.coefficients, many.coefficients[:2])
-    np.testing.assert_array_equal(few.intervened, many.intervened[:2])
-
-
 def test_p450_is_not_tamed() -> None:
     largest = []
     for seed in range(3):
@@ -148,12 +140,12 @@ def test_p450_is_not_tamed() -> None:
 
 def test_bip_finds_the_truth_of_p10() -> None:
     found = 0
-    for seed in range(20):
+    for seed in range(12):
         rng = np.random.default_rng(seed)
         data = p10(10, rng).sample(200, rng)
         posterior = BIP(prior=UniformPrior()).fit(data.X, data.y, environments=data.environment_index).posterior_
         found += np.array_equal(posterior.mode_mask, data.truth)
-    assert found >= 17
+    assert found >= 10
 
 
 @needs_reference
@@ -170,7 +162,7 @@ def test_scales_resemble_the_reference_data() -> None:
         counts = np.unique(env, return_counts=True)[1]
         assert 1 <= arrays["z_true"].sum() <= 5
         simulated = []
-        for seed in range(50):
+        for seed in range(25):
             rng = np.random.default_rng(seed)
             data = p10(len(counts), rng).sample(counts, rng)
             simulated.append(scales(data.X, data.environment_index == 0))
@@ -236,35 +228,6 @@ def test_examples_have_the_published_numbers(
     np.testing.assert_array_equal(two.coefficients, coefficients[:2])
 
 
-def test_examples_have_two_or_three_environments() -> None:
-    for example in EXAMPLES:
-        with pytest.raises(ValueError, match="2 or 3"):
-            example(4)
-
-
-# --- what is refused
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"strength": (0.0, 1.5)}, "strength"),
-        ({"noise": (0.2, 0.1)}, "noise"),
-        ({"noise": (0.0, 0.1)}, "noise"),
-        ({"p_active": ()}, "p_active"),
-        ({"p_active": (1.2,)}, "p_active"),
-        ({"p_change": (-0.1, 0.5)}, "p_change"),
-        ({"new_upper": CoefficientBound(0.001)}, "new_lower"),
-        ({"true_features": (11, 12)}, "true_features"),
-    ],
-)
-def test_impossible_parameters_are_refused(changes: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        p10(2, np.random.default_rng(0), **changes)
-
-
 def test_an_unknown_parameter_is_named() -> None:
     with pytest.raises(TypeError, match="p_chance"):
         p10(2, np.random.default_rng(0), p_chance=(0.1, 0.1))
-    with pytest.raises(ValueError, match="at least 1"):
-        p10(0, np.random.default_rng(0))

@@ -229,7 +229,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield ""
     titles = name_labels([m.name for m in comparison.methods], _TITLE_WIDTH)
     titled = list(zip(titles, comparison.methods, strict=True))
-    fitted = [(title, m) for title, m in titled if m.outcome != "failed"]
+    fitted = [(heading, m) for heading, m in titled if m.outcome != "failed"]
     shown = comparison.leading(MOST_FEATURES)
     if fitted and len(shown):
         yield from _grid(comparison, fitted, shown)
@@ -238,11 +238,11 @@ def _lines(comparison: Comparison) -> Iterator[str]:
         yield f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the methods."
         yield ""
     yield f"{'method':<{_NAME_WIDTH}} {'features':<18} {'value':<22} {'time':>12}"
-    for title, method in titled:
+    for heading, method in titled:
         what = _OUTCOMES.get(method.outcome, f"{method.selected.sum():,} selected")
         kind = "" if method.evidence is None else method.evidence[0]
         seconds = f"{1000 * method.seconds:.1f} ms" if method.seconds < 1.0 else duration(method.seconds)
-        yield f"{_padded(title, _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
+        yield f"{_padded(heading, _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
         for note in method.notes:
             yield from wrap(note, "    ", "    ")
     yield ""
@@ -252,7 +252,7 @@ def _lines(comparison: Comparison) -> Iterator[str]:
 def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[str]:
     """As many methods side by side as a line has room for, then the next."""
     names = name_labels([comparison.feature_names[j] for j in shown], _NAME_WIDTH)
-    widths = [max(_CELL_WIDTH, display_width(title)) for title, _ in fitted]
+    widths = [max(_CELL_WIDTH, display_width(heading)) for heading, _ in fitted]
     first = 0
     while first < len(fitted):
         last = first + 1

@@ -108,7 +108,7 @@ def _refuse_other_predictors(estimator: Any) -> None:
     elif getattr(estimator, "predict_with", "selected") != "selected":
         way_out = use(predict_with="selected")
     if way_out is not None:
-        raise SettingError(f"Screened predicts by the coefficients of its {type(estimator).__name__}", way_out)
+        raise SettingError(f"Screened predicts by coefficients, not as this {type(estimator).__name__} does", way_out)
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> NDArray:

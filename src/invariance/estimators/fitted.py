@@ -124,9 +124,9 @@ class IntervalRegressor(EnvironmentSelector):
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         self._outcome.check_intervals()
         elsewhere = self._new_environments(self.predict_with)
-        caution = elsewhere.caution(predictor.design.columns)
-        if caution:
-            warn(caution, PredictionWarning)
+        limit = elsewhere.limit(predictor.design.columns)
+        if limit:
+            warn(f"{limit}: intervals may not cover how new environments differ.", PredictionWarning)
         return np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))
 
 

@@ -220,7 +220,7 @@ class SavedModel(IntervalRegressor):
             kind: predictor_from_plain(plain, predicts, trusted) for kind, plain in content["predictors"].items()
         }
         model._elsewhere = {
-            kind: elsewhere_from_plain(plain, model.environments_, predicts)
+            kind: elsewhere_from_plain(plain, model.environments_)
             for kind, plain in content["new_environments"].items()
         }
         chosen = model._predictors[PREDICT_WITH[0]]

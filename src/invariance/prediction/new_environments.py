@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -43,12 +43,9 @@ _MOST_STEPS = 100
 _ENOUGH = 1e-12
 
 
-class _Law(NamedTuple):
-    """Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance."""
-
-    cumulant: Callable[[Floats], Floats]
-    mean: Callable[[Floats], Floats]
-    variance: Callable[[Floats], Floats]
+# Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance
+_Law = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Callable[[Floats], Floats]]
+_BERNOULLI: _Law = (lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
 
 
 def log_odds(probability: Floats) -> Floats:
@@ -71,20 +68,18 @@ def figures_of(
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain
     NaN where something is not defined, as with one class only.
     """
-    values: tuple[Any, ...] = _of_numbers(observed, predicted) if predicts is Predicts.number else ()
-    if predicts is Predicts.probability:
+    values: tuple[Any, ...]
+    if predicts is Predicts.number:
+        missed = float(np.mean((observed - predicted) ** 2))
+        values = observed.mean(), predicted.mean(), np.sqrt(missed), share_explained(missed, float(observed.var()))
+    elif predicts is Predicts.probability:
         values = _of_probabilities(observed, predicted)
     elif predicts is Predicts.rate:
         values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
-    elif predicts is Predicts.time:
+    else:
         assert event is not None
         values = (concordance(observed, event, predicted),)
     return dict(zip(FIGURES[predicts], map(float, values), strict=True))
-
-
-def _of_numbers(y: Floats, predicted: Floats) -> tuple[Any, ...]:
-    missed = float(np.mean((y - predicted) ** 2))
-    return y.mean(), predicted.mean(), np.sqrt(missed), share_explained(missed, float(y.var()))
 
 
 def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
@@ -92,7 +87,7 @@ def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
     log_loss = np.mean(np.logaddexp(0.0, odds) - y * odds)
     brier = np.mean((y - predicted) ** 2)
     large = _shift(y, odds) if 0.0 < y.mean() < 1.0 else np.nan
-    slope = _slope(y, odds, _bernoulli(), logit(y.mean())) if _overlap(y, odds) else np.nan
+    slope = _slope(y, odds, _BERNOULLI, logit(y.mean())) if _overlap(y, odds) else np.nan
     return y.mean(), predicted.mean(), large, slope, brier, log_loss, _auc(y, predicted)
 
 
@@ -102,22 +97,11 @@ def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
     slope = np.nan
     if known:
         logs = np.log(rate)
-        own = y.sum() / total
-        slope = _slope(y, logs, _poisson(exposure), np.log(own)) if _spread_events(y, logs) else np.nan
+        law: _Law = (lambda eta: exposure * np.exp(eta),) * 3
+        slope = _slope(y, logs, law, np.log(y.sum() / total)) if _spread_events(y, logs) else np.nan
     large = np.log(y.sum() / expected.sum()) if known else np.nan
     explained = share_explained(_deviance(y, expected), _deviance(y, exposure * y.sum() / total)) if known else np.nan
     return y.sum() / total, expected.sum() / total, large, slope, explained
-
-
-def _bernoulli() -> _Law:
-    return _Law(lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
-
-
-def _poisson(exposure: Floats) -> _Law:
-    def mean(eta: Floats) -> Floats:
-        return exposure * np.exp(eta)
-
-    return _Law(mean, mean, mean)
 
 
 def _shift(y: Floats, odds: Floats) -> float:
@@ -132,20 +116,21 @@ def _shift(y: Floats, odds: Floats) -> float:
 def _slope(y: Floats, predictor: Floats, law: _Law, empty: float) -> float:
     """Of y on the predictor, beside an intercept, by maximum likelihood, which must exist; empty : the intercept of the
     fit without a slope."""
+    cumulant, mean, variance = law
     centre, scale = predictor.mean(), predictor.std()
     design = np.column_stack([np.ones(len(y)), (predictor - centre) / scale])
 
     def log_likelihood(theta: Floats) -> float:
         eta = design @ theta
-        return float(y @ eta - law.cumulant(eta).sum())
+        return float(y @ eta - cumulant(eta).sum())
 
     theta = np.array([empty, 0.0])
     value = log_likelihood(theta)
     for _ in range(_MOST_STEPS):
         eta = design @ theta
-        score = design.T @ (y - law.mean(eta))
+        score = design.T @ (y - mean(eta))
         try:
-            step = np.linalg.solve((design * law.variance(eta)[:, None]).T @ design, score)
+            step = np.linalg.solve((design * variance(eta)[:, None]).T @ design, score)
         except np.linalg.LinAlgError:
             return np.nan
         if step @ score < _ENOUGH:
@@ -234,39 +219,19 @@ class NewEnvironments:
         rank = int(np.ceil(coverage * (len(quantiles) + 1) - _ROUNDING))
         return quantiles[min(max(rank, 1), len(quantiles)) - 1]
 
-    def caution(self, used: Collection[str] = ()) -> str:
-        """What limits intervals by predictions from the columns `used`; empty where nothing does."""
-        return "".join(self.limits(used))
-
-    def limits(self, used: Collection[str] = ()) -> tuple[str, str]:
-        """As `caution`, in two parts: the limit, and its consequence for intervals."""
+    def limit(self, used: Collection[str] = ()) -> str:
+        """What limits intervals of predictions from the columns `used`; empty where nothing does."""
         n = len(self.left_out) + len(self.impossible)
         if self.impossible:
-            return (
-                f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)}) could not be left out, "
-                "because the others alone cannot be fitted as asked",
-                ": intervals do not cover how these differ.",
-            )
+            who = f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)})"
+            return f"{who} could not be left out, because the others alone cannot be fitted as asked"
         if n == 0:
-            return (
-                "there is one environment, so that nothing is known about others",
-                ": intervals hold for rows like those that were fitted.",
-            )
+            return "there is one environment, so that nothing is known about others"
         if n == 2:
-            return (
-                "with two environments features are selected in one and tried in the other: one environment cannot "
-                "tell which features are invariant",
-                ", and intervals may be many times wider than with three.",
-            )
+            return "with two environments features are selected in one alone, which cannot tell what is invariant"
         alone = {left.environment: [name for name in left.unseen if name in used] for left in self.left_out}
         told = [f"{quoted(names, 4)} without {label!r}" for label, names in alone.items() if names]
-        if told:
-            return (
-                f"columns are constant without one environment ({'; '.join(told[:4])}), so that the fit to the others "
-                "lacks them",
-                ": that may make all intervals wider.",
-            )
-        return "", ""
+        return f"columns are constant without one environment ({'; '.join(told[:4])})" if told else ""
 
 
 def leave_one_out(
@@ -417,7 +382,7 @@ class LeftOutReport(Rendered):
         return (Section(title, tuple(self._sentences()), table=table),)
 
     def _sentences(self) -> Iterator[str]:
-        limit, _ = self.found.limits()
+        limit = self.found.limit()
         if limit:
             yield f"{limit[:1].upper()}{limit[1:]}."
         if not self.left_out:

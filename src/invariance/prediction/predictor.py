@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -105,23 +105,18 @@ class Design:
     def of(cls, data: MultiEnvironmentData | Moments, columns: tuple[str, ...]) -> Design:
         """Of second moments `farthest` is an upper bound."""
         if isinstance(data, Moments):
-            return cls._of_moments(data, columns)
+            at = [data.columns.index(name) for name in columns]
+            centre, whitening = data.pooled_mean[at], _whitening(data.scatter[-1][np.ix_(at, at)])
+            minimum, maximum = data.minimum.min(axis=0)[at], data.maximum.max(axis=0)[at]
+            reach = np.maximum(data.maximum[:, at] - centre, centre - data.minimum[:, at])
+            within_ranges = float(_squares(reach @ np.abs(whitening)).max(initial=0.0))
+            farthest = min(within_ranges, 1.0 - 1.0 / data.n_rows)
+            return cls(columns, data.n_rows, centre, whitening, minimum, maximum, farthest)
         X = columns_of(data, columns)
         centre = X.mean(axis=0)
         whitening = _whitening((X - centre).T @ (X - centre))
         farthest = float(_squares((X - centre) @ whitening).max(initial=0.0))
         return cls(columns, len(X), centre, whitening, X.min(axis=0), X.max(axis=0), farthest)
-
-    @classmethod
-    def _of_moments(cls, moments: Moments, columns: tuple[str, ...]) -> Design:
-        at = [moments.columns.index(name) for name in columns]
-        centre, scatter = moments.pooled_mean[at], moments.scatter[-1][np.ix_(at, at)]
-        minimum, maximum = moments.minimum.min(axis=0)[at], moments.maximum.max(axis=0)[at]
-        reach = np.maximum(moments.maximum[:, at] - centre, centre - moments.minimum[:, at])
-        whitening = _whitening(scatter)
-        within_ranges = float(_squares(reach @ np.abs(whitening)).max(initial=0.0))
-        farthest = min(within_ranges, 1.0 - 1.0 / moments.n_rows)
-        return cls(columns, moments.n_rows, centre, whitening, minimum, maximum, farthest)
 
     @property
     def rank(self) -> int:
@@ -149,14 +144,11 @@ class Design:
         excess = np.maximum(row - self.maximum, self.minimum - row) / np.where(width > 0.0, width, 1.0)
         excess[[name in derived for name in self.columns]] = 0.0
         j = int(np.argmax(excess))
+        what = f"combines values of {', '.join(self.columns[:4])} as no fitted row does"
         if excess[j] > 0.0:
-            what = (
-                f"the farthest has {self.columns[j]} = {row[j]:.4g}, and the fitted rows have "
-                f"{self.minimum[j]:.4g} to {self.maximum[j]:.4g}"
-            )
-        else:
-            what = f"the farthest combines values of {', '.join(self.columns[:4])} as no fitted row does"
-        return f"{n_far:,} of {len(X):,} rows lie far outside the rows that were fitted: {what}"
+            fitted = f"{self.minimum[j]:.4g} to {self.maximum[j]:.4g}"
+            what = f"has {self.columns[j]} = {row[j]:.4g}, and the fitted rows have {fitted}"
+        return f"{n_far:,} of {len(X):,} rows lie far outside the rows that were fitted: the farthest {what}"
 
 
 def columns_of(data: MultiEnvironmentData, columns: tuple[str, ...]) -> Floats:
@@ -181,21 +173,6 @@ def _whitening(scatter: Floats) -> Floats:
 _FOLDS = 5
 
 
-class Predictor(Protocol):
-    """design: of the k columns that rows to predict must have, in its order"""
-
-    @property
-    def design(self) -> Design: ...
-
-    def mean(self, X: Floats) -> Floats:
-        """(n,) of rows X (n, k)"""
-        ...
-
-    def half_width(self, X: Floats, coverage: float) -> Floats:
-        """(n,) of intervals that hold this share of outcomes like those that were fitted"""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Member:
     """One linear fit. at : (m,) positions of its columns; weight : its share in an average; noise : residual variance;
@@ -213,7 +190,7 @@ class Member:
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
     """An average of linear fits, often of one; link: the outcome that is expected at intercept + coefficients ·
-    columns, None where it is that itself."""
+    columns, None where it is that itself; design: of the k columns that rows to predict must have, in its order."""
 
     design: Design
     members: tuple[Member, ...]
@@ -247,55 +224,43 @@ class LinearPredictor:
 
 
 class RefittedPredictor:
-    """A regressor fitted to the chosen columns of all rows; its noise is by cross-validation."""
+    """A regressor fitted to the chosen columns of all rows; its noise is by cross-validation over them."""
 
     def __init__(
-        self,
-        design: Design,
-        regressor: Any,
-        noise: float | None = None,
-        rows: tuple[Floats, Floats] | None = None,
+        self, design: Design, regressor: Any, rows: tuple[Floats, Floats] | None = None, noise: float | None = None
     ) -> None:
         self.design, self.regressor = design, regressor
-        self._noise, self._rows = noise, rows
-
-    @classmethod
-    def fitted(cls, design: Design, regressor: Any, X: Floats, y: Floats) -> RefittedPredictor:
-        from sklearn.base import clone
-
-        return cls(design, clone(regressor).fit(X, y), rows=(X, y))
+        self._rows, self._noise = rows, noise
 
     @property
     def noise(self) -> float:
         if self._noise is None:
+            from sklearn.base import clone
+            from sklearn.model_selection import KFold, cross_val_predict
+
             assert self._rows is not None
-            self._noise = _cross_validated(self.regressor, *self._rows)
+            X, y = self._rows
+            folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
+            predicted = cross_val_predict(clone(self.regressor), X, y, cv=folds)
+            self._noise = float(np.mean((y - _one_each(predicted, len(y))) ** 2))
         return self._noise
 
-    @property
-    def freedom(self) -> float:
-        return max(self.design.n_rows - 1.0 - self.design.rank, 1.0)
-
     def mean(self, X: Floats) -> Floats:
+        """(n,) of rows X (n, k)"""
         return _one_each(self.regressor.predict(X), len(X))
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
-        variance = self.noise * (1.0 + self.design.leverage(X))
-        return t_quantile(coverage, self.freedom) * np.sqrt(variance)
+        """(n,) of intervals that hold this share of outcomes like those that were fitted"""
+        freedom = max(self.design.n_rows - 1.0 - self.design.rank, 1.0)
+        return t_quantile(coverage, freedom) * np.sqrt(self.noise * (1.0 + self.design.leverage(X)))
+
+
+Predictor = LinearPredictor | RefittedPredictor
 
 
 def t_quantile(coverage: float, freedom: float) -> float:
     """Half the width of a central interval of Student's t."""
     return float(student.ppf(0.5 + 0.5 * coverage, freedom))
-
-
-def _cross_validated(regressor: Any, X: Floats, y: Floats) -> float:
-    from sklearn.base import clone
-    from sklearn.model_selection import KFold, cross_val_predict
-
-    folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
-    predicted = cross_val_predict(clone(regressor), X, y, cv=folds)
-    return float(np.mean((y - _one_each(predicted, len(y))) ** 2))
 
 
 def _one_each(predicted: Any, n_rows: int) -> Floats:
@@ -314,8 +279,9 @@ class SurvivalPredictor(LinearPredictor):
     baselines: tuple[PiecewiseHazard, ...] = ()
 
     def survival(self, X: Floats, times: Floats) -> Floats:
-        """(n, len(times)) the probability that nothing has happened by then"""
-        return self._survival(X, times[None])
+        """(n, T) the probability that nothing has happened by times (T,), or by (n, T) of the rows' own"""
+        curves = [baseline.survival(risk[:, None], np.atleast_2d(times)) for baseline, risk in self._risks(X)]
+        return np.einsum("m,mnt->nt", [member.weight for member in self.members], np.array(curves))
 
     def median(self, X: Floats) -> Floats:
         """(n,) when it is as probable as not that the event has occurred"""
@@ -324,14 +290,9 @@ class SurvivalPredictor(LinearPredictor):
         low, high = np.min(each, axis=0), np.max(each, axis=0)
         for _ in range(_HALVINGS if len(each) > 1 else 0):
             middle = 0.5 * (low + high)
-            alive = self._survival(X, middle[:, None])[:, 0] > 0.5
+            alive = self.survival(X, middle[:, None])[:, 0] > 0.5
             low, high = np.where(alive, middle, low), np.where(alive, high, middle)
         return high
-
-    def _survival(self, X: Floats, times: Floats) -> Floats:
-        """(n, T) by times (1, T), or (n, T) of the rows' own"""
-        curves = [baseline.survival(risk[:, None], times) for baseline, risk in self._risks(X)]
-        return np.einsum("m,mnt->nt", [member.weight for member in self.members], np.array(curves))
 
     def _risks(self, X: Floats) -> list[tuple[PiecewiseHazard, Floats]]:
         """The baseline of each member, and how many times that the hazards (n,) of the rows are."""
@@ -400,8 +361,11 @@ def build(
     if kind == "selected" or findings.predictive is None:
         if regressor is not None and selected.any():
             assert isinstance(data, MultiEnvironmentData)
+            from sklearn.base import clone
+
             columns = data.features.chosen(selected).columns
-            return RefittedPredictor.fitted(Design.of(data, columns), regressor, columns_of(data, columns), data.y)
+            X = columns_of(data, columns)
+            return RefittedPredictor(Design.of(data, columns), clone(regressor).fit(X, data.y), (X, data.y))
         masks, weights = selected[None], np.ones(1)
     else:
         masks, weights = _leading(np.exp(findings.predictive.log_probabilities), findings.predictive.masks)

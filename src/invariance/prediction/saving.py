@@ -5,15 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
-import sys
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats
 from .._tools.json import from_json, to_json
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
@@ -21,7 +20,7 @@ from ..exceptions import DataError, EngineError, SettingError, use
 from ..models.base import Predicts
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
-from .new_environments import FIGURES, LeftOut, NewEnvironments
+from .new_environments import LeftOut, NewEnvironments
 from .predictor import (
     MEANS,
     PROBE,
@@ -34,7 +33,6 @@ from .predictor import (
     SurvivalPredictor,
 )
 
-_LARGEST = sys.float_info.max
 _NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
 number = numbers = to_json
 
@@ -52,55 +50,23 @@ def as_floats(values: Any, shape: tuple[int, ...]) -> Floats:
     return np.ascontiguousarray(array)
 
 
-def as_number(content: dict[str, Any], key: str, least: float = -_LARGEST, most: float = _LARGEST) -> float:
-    value = float(content[key])
-    if not least <= value <= most:
-        raise ValueError(f"{key} is {value:g}")
-    return value
-
-
-def _as_places(values: Any, n: int) -> Integers:
-    """Positions among n, each once."""
-    places = np.array(values, dtype=np.int64).reshape(-1)
-    if not np.isin(places, np.arange(n)).all() or len(np.unique(places)) < len(places):
-        raise ValueError(f"positions {places.tolist()}, of which there are {n}")
-    return places
+def as_number(content: dict[str, Any], key: str) -> float:
+    """A finite one."""
+    return float(as_floats([content[key]], (1,))[0])
 
 
 def _design(content: dict[str, Any]) -> Design:
-    k = len(content["columns"])
-    return Design(
-        tuple(content["columns"]),
-        int(as_number(content, "n_rows", 1)),
-        as_floats(content["centre"], (k,)),
-        as_floats(content["whitening"], (k, -1)),
-        as_floats(content["minimum"], (k,)),
-        as_floats(content["maximum"], (k,)),
-        as_number(content, "farthest", 0.0),
-    )
+    design = from_json(Design, content)
+    k = len(design.columns)
+    shapes = {"centre": (k,), "whitening": (k, -1), "minimum": (k,), "maximum": (k,)}
+    return replace(design, **{name: as_floats(content[name], shape) for name, shape in shapes.items()})
 
 
 def _member(content: dict[str, Any], whole: Design) -> Member:
-    at, design = _as_places(content["at"], len(whole.columns)), _design(content["design"])
-    if design.columns != tuple(whole.columns[place] for place in at):
+    member, design = from_json(Member, content), _design(content["design"])
+    if design.columns != tuple(whole.columns[place] for place in member.at):
         raise ValueError(f"a member of other columns than {design.columns}")
-    return Member(
-        at,
-        as_floats(content["coefficients"], (len(at),)),
-        as_number(content, "intercept"),
-        as_number(content, "weight", 0.0),
-        as_number(content, "noise", 0.0, math.inf),
-        as_number(content, "freedom", 1.0),
-        design,
-    )
-
-
-def _hazard(content: dict[str, Any]) -> PiecewiseHazard:
-    cuts = as_floats(content["cuts"], (-1,))
-    hazards = as_floats(content["hazards"], (len(cuts) + 1,))
-    if (np.diff(cuts, prepend=0.0) <= 0.0).any() or (hazards < 0.0).any():
-        raise ValueError("a baseline that is no hazard")
-    return PiecewiseHazard(cuts, hazards)
+    return replace(member, coefficients=as_floats(member.coefficients, (len(member.at),)), design=design)
 
 
 def outcome_to_plain(outcome: PredictedOutcome) -> dict[str, Any]:
@@ -135,55 +101,26 @@ def predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, An
 def predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str] = ()) -> Predictor:
     design = _design(content["design"])
     if "regressor" in content:
-        return RefittedPredictor(design, _loaded(content["regressor"], trusted), as_number(content, "noise", 0.0))
+        return RefittedPredictor(design, _loaded(content["regressor"], trusted), noise=as_number(content, "noise"))
     members = tuple(_member(member, design) for member in content["members"])
-    total = sum(member.weight for member in members)
-    if not math.isclose(total, 1.0, rel_tol=1e-9):
-        raise ValueError(f"weights sum to {total:g}")
     if predicts is not Predicts.time:
         return LinearPredictor(design, members, MEANS.get(predicts))
-    baselines = tuple(map(_hazard, content["baselines"]))
-    if len(baselines) != len(members):
-        raise ValueError(f"{len(baselines)} baselines, where there should be {len(members)}")
+    baselines = tuple(from_json(PiecewiseHazard, baseline) for baseline in content["baselines"])
     return SurvivalPredictor(design, members, None, baselines)
 
 
 def elsewhere_to_plain(elsewhere: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
     """Environments by their position."""
-    left_out = [
-        {
-            "environment": environments.index(left.environment),
-            "features": list(left.features),
-            "rmse": to_json(left.rmse),
-            "absolute_errors": to_json(left.absolute),
-            "unseen": list(left.unseen),
-            "rows": left.rows,
-            "figures": to_json(left.figures),
-        }
-        for left in elsewhere.left_out
-    ]
+    left_out = [to_json(replace(left, environment=environments.index(left.environment))) for left in elsewhere.left_out]
+    for left in left_out:
+        left["absolute_errors"] = left.pop("absolute")
     return {"left_out": left_out, "impossible": [environments.index(label) for label in elsewhere.impossible]}
 
 
-def elsewhere_from_plain(
-    content: dict[str, Any], environments: tuple[Hashable, ...], predicts: Predicts
-) -> NewEnvironments:
-    left_out = content["left_out"]
-    found = _as_places([left["environment"] for left in left_out], len(environments))
-    impossible = _as_places(content["impossible"], len(environments))
-    read = (
-        LeftOut(
-            environments[place],
-            tuple(left["features"]),
-            as_number(left, "rmse", 0.0, math.inf),
-            None if left["absolute_errors"] is None else as_floats(left["absolute_errors"], (-1,)),
-            tuple(left["unseen"]),
-            int(as_number(left, "rows", 1)),
-            {name: float(left["figures"][name]) for name in FIGURES[predicts]},
-        )
-        for place, left in zip(found, left_out, strict=True)
-    )
-    return NewEnvironments(tuple(read), tuple(environments[place] for place in impossible))
+def elsewhere_from_plain(content: dict[str, Any], environments: tuple[Hashable, ...]) -> NewEnvironments:
+    read = [from_json(LeftOut, left | {"absolute": left["absolute_errors"]}) for left in content["left_out"]]
+    left_out = tuple(replace(left, environment=environments[left.environment]) for left in read)  # type: ignore[index]
+    return NewEnvironments(left_out, tuple(environments[place] for place in content["impossible"]))
 
 
 def _dumped(regressor: Any) -> str:

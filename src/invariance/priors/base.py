@@ -6,8 +6,7 @@ import math
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import quoted, warn
+from ..data.features import as_masks
 from ..exceptions import SettingError
 
 
@@ -152,14 +152,9 @@ class BoundPrior:
 
     def log_prob(self, masks: ArrayLike) -> Floats:
         """(S,) normalised log prior of subsets (S, p), or of one (p,); -inf outside the support."""
-        rows, p = np.atleast_2d(np.asarray(masks)), len(self.feature_names)
-        if rows.ndim != 2 or rows.shape[1] != p:
-            raise SettingError(f"masks must have shape (S, {p}), one column per feature; got {np.shape(masks)}")
-        if rows.dtype != np.bool_ and not np.isin(rows, (0, 1)).all():
-            raise SettingError("masks must be boolean (or 0 and 1): True where a feature is in the subset")
         from ..kernels.dispatch import sizes, sums_over_members
 
-        rows = np.ascontiguousarray(rows, dtype=np.bool_)
+        rows = np.ascontiguousarray(as_masks(masks, len(self.feature_names)))
         size = sizes(rows)
         result = self.log_size_weight[size] - self.log_normalizer
         if self._exchangeable:
@@ -274,11 +269,10 @@ class Prior(ABC):
         limit = _check_max_size(largest_size, "largest_size") if self.max_size is None else self.max_size
         max_size = len(names) if limit is None else min(limit, len(names))
         if (q == 1.0).sum() > max_size:
-            whose = "the largest size the data allow" if self.max_size is None else "max_size"
             always = [feature for feature, value in zip(names, q, strict=True) if value == 1.0]
             raise SettingError(
-                f"{len(always)} features have inclusion probability 1 but {whose} is {max_size}; raise the limit or "
-                f"lower some of these probabilities: {quoted(always)}"
+                f"{len(always)} features have inclusion probability 1, and subsets hold at most {max_size}: raise the "
+                f"limit, or lower probabilities of {quoted(always)}."
             )
         soft = (q > 0.0) & (q < 1.0)
         log_odds = np.zeros(q.size)
@@ -293,9 +287,7 @@ class Prior(ABC):
 
     def limited_to(self, max_size: int) -> Prior:
         """The same prior over subsets of at most so many features."""
-        limited = copy(self)
-        object.__setattr__(limited, "max_size", max_size)
-        return limited
+        return replace(self, max_size=max_size)  # type: ignore[type-var]
 
     def with_outcome(self, name: str) -> Prior:
         """The same prior where one of the features it was stated about is the outcome."""

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats
 from .._tools.registry import Member, Registry
-from ..data.checks import closest, quoted
+from ..data.checks import nearest, quoted
 from ..exceptions import SettingError
 from .base import Prior, Stated
 
@@ -121,9 +121,7 @@ class InclusionPrior(Prior):
         given: Any = self.probabilities
         if isinstance(given, Mapping):
             for name in sorted(given.keys() - set(names)):
-                close = closest(name, names)
-                hint = f"did you mean {close!r}?" if close else f"the features are {quoted(names)}"
-                raise SettingError(f"inclusion probability for unknown feature {name!r}; {hint}")
+                raise SettingError(f"inclusion probability for unknown feature {name!r}; {nearest(name, names)}")
             return np.array([given.get(name, 0.5) for name in names], dtype=np.float64)
         if isinstance(given, float):
             return np.full(len(names), given)
@@ -168,10 +166,7 @@ def parse_prior(text: str, max_size: int | None) -> Prior:
         if (found[1], len(values)) in shapes:
             prior: Prior = PRIORS[found[1]](*values, max_size=max_size)
             return prior
-    raise SettingError(
-        f"cannot read the prior {text!r}; the accepted forms are {', '.join(PRIORS.forms)}, "
-        "for example beta-binomial(1,3) or inclusion(0.1)"
-    )
+    raise SettingError(f"cannot read the prior {text!r}: use {', '.join(PRIORS.forms)}, with numbers for letters.")
 
 
 def as_prior(given: str | Prior | None) -> Prior:
@@ -181,6 +176,5 @@ def as_prior(given: str | Prior | None) -> Prior:
     if isinstance(given, str):
         return parse_prior(given, None)
     if not isinstance(given, Prior):
-        forms = ", ".join(PRIORS.forms)
-        raise SettingError(f"prior={given!r} is not a prior: use one such as UniformPrior(), or a text: {forms}.")
+        raise SettingError(f"prior={given!r} is not a prior: use UniformPrior() or {', '.join(PRIORS.forms)}.")
     return given

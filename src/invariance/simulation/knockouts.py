@@ -36,18 +36,11 @@ class Deletions:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.values.ndim != 2:
+        shape, needed = self.values.shape, (len(self.samples), len(self.genes))
+        if shape != needed or len(self.deleted) != len(self.samples):
             raise DataError(
-                f"values must have a row for each sample and a column for each gene, not {self.values.ndim} axes."
+                f"values have shape {shape} for {needed[0]} samples, {len(self.deleted)} deleted and {needed[1]} genes."
             )
-        n, d = self.values.shape
-        for name, found, needed in (
-            ("genes", len(self.genes), d),
-            ("samples", len(self.samples), n),
-            ("deleted", len(self.deleted), n),
-        ):
-            if found != needed:
-                raise DataError(f"{name} has {found} entries where values, of shape {n} × {d}, need {needed}.")
         twice = [gene for gene, times in Counter(self.genes).items() if times > 1]
         if twice:
             raise DataError(f"measured twice: {quoted(twice)}. Average the columns of a gene, or leave one out.")
@@ -60,9 +53,7 @@ class Deletions:
             )
         if not self.wild_type.any() or self.wild_type.all():
             kind = WILD_TYPE if self.wild_type.any() else DELETION
-            raise DataError(
-                f"all {n:,} samples are of one kind, {kind}: wild types and deletions are needed, two environments."
-            )
+            raise DataError(f"all {shape[0]:,} samples are of one kind, {kind}: two environments are needed.")
 
     @cached_property
     def wild_type(self) -> Mask:
@@ -160,10 +151,6 @@ class Network:
     deviations: Floats
     loadings: Floats
 
-    def parents(self, gene: int) -> Integers:
-        first, last = self.weights.indptr[gene : gene + 2]
-        return self.weights.indices[first:last]
-
     def expression(self, wild_type: int, deleted: Integers, levels: Floats, rng: np.random.Generator) -> Floats:
         """(n, d) wild types, then samples in each of which one gene is set to a level and the others follow."""
         d, n = len(self.order), wild_type + len(deleted)
@@ -204,7 +191,8 @@ class Knockouts:
         genes = self.data.genes
         if gene not in self.data.place:
             raise DataError(f"there is no gene {gene!r}: they are {genes[0]!r} to {genes[-1]!r}.")
-        return tuple(genes[j] for j in self.network.parents(self.data.place[gene]))
+        first, last = self.network.weights.indptr[self.data.place[gene] :][:2]
+        return tuple(genes[j] for j in self.network.weights.indices[first:last])
 
 
 def knockouts(
@@ -243,8 +231,6 @@ def knockouts(
     True
     """
     _check(genes, wild_type, deletions, parents, signal, pairs, hidden)
-    if not isinstance(seed, np.random.Generator) and not _is_whole(seed, 0):
-        raise SettingError(f"seed={seed!r} must be a whole number from 0 on, or a numpy Generator.")
     rng = np.random.default_rng(seed)
     order, scale = rng.permutation(genes), rng.uniform(*WILD_TYPE_DEVIATION, genes)
     regulates = np.zeros(genes, dtype=bool)
@@ -319,28 +305,18 @@ def _deleted(n_children: Integers, deletions: int, neighbours: Integers, rng: np
     return rng.permutation(np.argsort(-priority)[:deletions])
 
 
-def _is_whole(value: object, least: int) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
-
-
 def _check(
     genes: int, wild_type: int, deletions: int, parents: float, signal: float, pairs: int, hidden: float
 ) -> None:
-    for name, number, least in (
-        ("genes", genes, 2),
-        ("wild_type", wild_type, 1),
-        ("deletions", deletions, 1),
-        ("pairs", pairs, 0),
-    ):
-        if not _is_whole(number, least):
-            raise SettingError(f"{name}={number!r} must be a whole number from {least} on.")
-    if deletions > genes:
-        raise SettingError(f"deletions={deletions} must be at most genes={genes}: no gene is deleted twice.")
     most_pairs = min(deletions, (genes - _n_regulators(genes)) // 2)
-    if pairs > most_pairs:
-        raise SettingError(f"pairs={pairs} must be at most {most_pairs} for {genes} genes and {deletions} deletions.")
-    if not (isinstance(parents, Real) and 0.0 <= parents < np.inf):
-        raise SettingError(f"parents={parents!r} must be a number from 0 on.")
-    for name, share in (("signal", signal), ("hidden", hidden)):
-        if not (isinstance(share, Real) and 0.0 <= share < 1.0):
-            raise SettingError(f"{name}={share!r} must be at least 0 and less than 1.")
+    for name, value, least, most in (
+        ("genes", genes, 2, np.inf),
+        ("wild_type", wild_type, 1, np.inf),
+        ("deletions", deletions, 1, genes),
+        ("pairs", pairs, 0, most_pairs),
+    ):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+            raise SettingError(f"{name}={value!r} must be a whole number from {least} to {most}.")
+    for name, number, below in (("parents", parents, np.inf), ("signal", signal, 1.0), ("hidden", hidden, 1.0)):
+        if not (isinstance(number, Real) and 0.0 <= number < below):
+            raise SettingError(f"{name}={number!r} must be at least 0 and less than {below}.")

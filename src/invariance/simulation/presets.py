@@ -74,19 +74,6 @@ class SimulationParameters:
                 raise SettingError(f"new_lower and new_upper are not a range at intercept_mean={m!r}.")
 
 
-THEORY = SimulationParameters(
-    true_features=(1, 3),
-    p_active=(1.0,),
-    coefficients=(0.5, 2.0),
-    noise=(0.1, 0.2),
-    strength=(1.0, 1.0),
-    intercept_mean=(0.0, 1.0),
-    new_lower=CoefficientBound(0.01, power=2.0),
-    new_upper=CoefficientBound(0.5, power=2.0),
-    factor_min=(0.1, 0.2),
-    factor_extra=(0.1, 0.5),
-    p_change=(1.0, 1.0),
-)
 P10 = SimulationParameters(
     true_features=(1, 5),
     p_active=(0.6, 0.7, 0.8, 0.9),
@@ -99,6 +86,16 @@ P10 = SimulationParameters(
     factor_min=(0.1, 0.2),
     factor_extra=(0.1, 0.5),
     p_change=(0.1, 0.3),
+)
+THEORY = replace(
+    P10,
+    true_features=(1, 3),
+    p_active=(1.0,),
+    coefficients=(0.5, 2.0),
+    strength=(1.0, 1.0),
+    new_lower=CoefficientBound(0.01, power=2.0),
+    new_upper=CoefficientBound(0.5, power=2.0),
+    p_change=(1.0, 1.0),
 )
 P450 = replace(
     P10,

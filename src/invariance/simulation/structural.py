@@ -99,8 +99,7 @@ class StructuralModel:
         jitter : every environment multiplies each coefficient of the outcome by its own Normal(1, jitter²), so that
             even the truth is invariant only about.
         """
-        counts = self._counts(n)
-        return self._rows(np.arange(self.n_environments), counts, rng, jitter)
+        return self._rows(np.arange(self.n_environments), n, rng, jitter)
 
     def sample_apart(
         self, n: int | ArrayLike, n_fresh: int, rng: np.random.Generator, jitter: float = 0.0
@@ -108,9 +107,8 @@ class StructuralModel:
         """The rows of `sample`, those of the last n_fresh environments apart: new environments to predict in."""
         if not 0 < n_fresh < self.n_environments:
             raise SettingError(f"n_fresh={n_fresh} must be from 1 to {self.n_environments - 1}.")
-        counts, all_of_them = self._counts(n), np.arange(self.n_environments)
-        seen, fresh = np.split(all_of_them, [self.n_environments - n_fresh])
-        return self._rows(seen, counts, rng, jitter), self._rows(fresh, counts, rng, jitter)
+        seen, fresh = np.split(np.arange(self.n_environments), [self.n_environments - n_fresh])
+        return self._rows(seen, n, rng, jitter), self._rows(fresh, n, rng, jitter)
 
     def population_moments(self, n: int | ArrayLike = 1000) -> Moments:
         """What the moments of n rows per environment would be without sampling error.
@@ -185,12 +183,12 @@ class StructuralModel:
         return "outcome" if "y" in self.feature_names else "y"
 
     def _rows(
-        self, chosen: NDArray[np.intp], counts: Integers, rng: np.random.Generator, jitter: float
+        self, chosen: NDArray[np.intp], n: int | ArrayLike, rng: np.random.Generator, jitter: float
     ) -> MultiEnvironmentData:
         """Rows of the chosen environments, in their order."""
         if not 0.0 <= jitter < np.inf:
             raise SettingError(f"jitter={jitter!r} must be a finite number of at least 0.")
-        d, kept = self.n_features + 1, counts[chosen]
+        d, kept = self.n_features + 1, self._counts(n)[chosen]
         ends = np.cumsum(kept)
         X, y = np.empty((ends[-1], d - 1)), np.empty(ends[-1])
         for e, count, end in zip(chosen.tolist(), kept.tolist(), ends.tolist(), strict=True):
@@ -234,36 +232,32 @@ class StructuralModel:
 
     def _check(self) -> None:
         d, n_environments = len(self.ordering), len(self.intercepts)
-        shapes = {
-            "coefficients": (n_environments, d, d),
-            "intercepts": (n_environments, d),
-            "variances": (n_environments, d),
-            "intervened": (n_environments, d - 1),
-        }
-        for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                raise SettingError(
-                    f"{name} has shape {getattr(self, name).shape}; the ordering and the intercepts ask for {shape}."
-                )
         if n_environments == 0 or d < 2 or not np.array_equal(np.sort(self.ordering), np.arange(d)):
             raise SettingError("ordering must hold every column 0..p once, p being the outcome, with p ≥ 1 and E ≥ 1.")
+        for name, shape in (
+            ("coefficients", (d, d)),
+            ("intercepts", (d,)),
+            ("variances", (d,)),
+            ("intervened", (d - 1,)),
+        ):
+            values = getattr(self, name)
+            if values.shape != (n_environments, *shape) or not np.isfinite(values).all():
+                raise SettingError(
+                    f"{name} must be finite and of shape {(n_environments, *shape)}, not {values.shape}."
+                )
+        if not (self.variances > 0.0).all():
+            raise SettingError("variances must be positive.")
         if len(self.feature_names) != d - 1 or len(set(self.feature_names)) != d - 1:
             raise SettingError(f"feature_names must be {d - 1} different names.")
-        if not (np.isfinite(self.coefficients).all() and np.isfinite(self.intercepts).all()):
-            raise SettingError("coefficients and intercepts must be finite.")
-        if not (np.isfinite(self.variances).all() and (self.variances > 0.0).all()):
-            raise SettingError("variances must be positive and finite.")
         position = np.argsort(self.ordering)
         if self.coefficients[:, position[None, :] >= position[:, None]].any():
-            raise SettingError("a coefficient points from a column to one that does not come after it in the ordering.")
+            raise SettingError("coefficients point from a column to one that does not come after it in the ordering.")
         differs = (self.coefficients != self.coefficients[0]).any(axis=2)
         differs |= (self.intercepts != self.intercepts[0]) | (self.variances != self.variances[0])
         if differs[:, -1].any():
-            raise SettingError(
-                "the outcome's coefficients, intercept and variance must be the same in every environment."
-            )
+            raise SettingError("the outcome's row must be the same in every environment.")
         if (differs[:, :-1] & ~self.intervened).any() or self.intervened[0].any():
-            raise SettingError("a feature differs from the first environment exactly where `intervened` may be True.")
+            raise SettingError("intervened must mark where a feature may differ from the first environment.")
 
 
 def _log_variances(factor: Floats, starts: Integers, members: Integers) -> Floats:
