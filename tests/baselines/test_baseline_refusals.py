@@ -82,7 +82,7 @@ FAR = with_value(0, 1e70)
             Screened(BIPClassifier()),
             (rows()[0], rows()[1] > 0, rows()[2]),
             SettingError,
-            ["BIPClassifier", "BIP('logistic')"],
+            ["BIPClassifier", "family='logistic'"],
         ),
     ],
 )

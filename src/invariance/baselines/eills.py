@@ -14,7 +14,7 @@ from ..data.checks import quoted, warn
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import DataError, SettingError, use
+from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import subset_losses
 from ..models.gaussian import GaussianFromMoments
 from .base import Baseline
@@ -94,7 +94,7 @@ class EILLS(Baseline):
         if not self.gamma >= 0.0:
             raise SettingError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
         if self.solver not in SOLVERS:
-            raise SettingError(f"solver={self.solver!r} is not known", *(use(solver=known) for known in SOLVERS))
+            raise SettingError(f"solver={self.solver!r} is not known: use one of {SOLVERS}.")
         check_columns("EILLS", data, _MOST_COLUMNS)
         space = checked_subsets("EILLS", data.n_features, self.max_size)
         terms = (*_second_moments(data, self.center), float(self.gamma))

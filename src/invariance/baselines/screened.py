@@ -65,7 +65,8 @@ class Screened(Baseline):
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         _refuse_other_predictors(self.estimator)
-        screening: Screening = vars(self).pop("_given", None) or self.used_screen.screen(data)
+        given: Screening | None = self.__dict__.pop("_given", None)
+        screening = self.used_screen.screen(data) if given is None else given
         kept = screening.kept | self._forced(data)
         reduced = data.narrowed(kept)
         self.estimator_ = clone(self.estimator).fit(reduced)
@@ -104,7 +105,7 @@ def _refuse_other_predictors(estimator: Any) -> None:
     if getattr(estimator, "regressor", None) is not None:
         way_out = use(regressor=None)
     elif is_classifier(estimator):
-        way_out = use(", which predicts probabilities", estimator="BIP('logistic')")
+        way_out = use(" in a BIP, which predicts probabilities", family="logistic")
     elif getattr(estimator, "predict_with", "selected") != "selected":
         way_out = use(predict_with="selected")
     if way_out is not None:

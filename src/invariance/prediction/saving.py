@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Integers
 from .._tools.json import from_json, to_json
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
@@ -33,6 +34,7 @@ from .predictor import (
     SurvivalPredictor,
 )
 
+T = TypeVar("T")
 _NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
 number = numbers = to_json
 
@@ -51,19 +53,39 @@ def as_floats(values: Any, shape: tuple[int, ...]) -> Floats:
 
 
 def as_number(content: dict[str, Any], key: str) -> float:
-    """A finite one."""
-    return float(as_floats([content[key]], (1,))[0])
+    value = float(content[key])
+    if not math.isfinite(value):
+        raise ValueError(f"{key} is {value:g}")
+    return value
+
+
+def _at_least(record: T, **least: float) -> T:
+    """The record; ValueError where one of these numbers is smaller, or none."""
+    for name, limit in least.items():
+        if not getattr(record, name) >= limit:
+            raise ValueError(f"{name} is {getattr(record, name):g}")
+    return record
+
+
+def _check_places(places: Sequence[int] | Integers, n: int) -> None:
+    """Raise where positions among n are others, or twice the same."""
+    if not set(places) <= set(range(n)) or len(set(places)) < len(places):
+        raise ValueError(f"positions {list(map(int, places))}, of which there are {n}")
 
 
 def _design(content: dict[str, Any]) -> Design:
-    design = from_json(Design, content)
+    design = _at_least(from_json(Design, content), n_rows=1, farthest=0.0)
     k = len(design.columns)
     shapes = {"centre": (k,), "whitening": (k, -1), "minimum": (k,), "maximum": (k,)}
-    return replace(design, **{name: as_floats(content[name], shape) for name, shape in shapes.items()})
+    arrays: dict[str, Any] = {name: as_floats(content[name], shape) for name, shape in shapes.items()}
+    return replace(design, **arrays)
 
 
 def _member(content: dict[str, Any], whole: Design) -> Member:
     member, design = from_json(Member, content), _design(content["design"])
+    _at_least(member, weight=0.0, noise=0.0, freedom=1.0)
+    as_number(content, "intercept")
+    _check_places(member.at, len(whole.columns))
     if design.columns != tuple(whole.columns[place] for place in member.at):
         raise ValueError(f"a member of other columns than {design.columns}")
     return replace(member, coefficients=as_floats(member.coefficients, (len(member.at),)), design=design)
@@ -103,6 +125,9 @@ def predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: S
     if "regressor" in content:
         return RefittedPredictor(design, _loaded(content["regressor"], trusted), noise=as_number(content, "noise"))
     members = tuple(_member(member, design) for member in content["members"])
+    total = sum(member.weight for member in members)
+    if not math.isclose(total, 1.0, rel_tol=1e-9):
+        raise ValueError(f"weights sum to {total:g}")
     if predicts is not Predicts.time:
         return LinearPredictor(design, members, MEANS.get(predicts))
     baselines = tuple(from_json(PiecewiseHazard, baseline) for baseline in content["baselines"])
@@ -118,8 +143,16 @@ def elsewhere_to_plain(elsewhere: NewEnvironments, environments: tuple[Hashable,
 
 
 def elsewhere_from_plain(content: dict[str, Any], environments: tuple[Hashable, ...]) -> NewEnvironments:
-    read = [from_json(LeftOut, left | {"absolute": left["absolute_errors"]}) for left in content["left_out"]]
-    left_out = tuple(replace(left, environment=environments[left.environment]) for left in read)  # type: ignore[index]
+    _check_places([left["environment"] for left in content["left_out"]], len(environments))
+    left_out = tuple(
+        from_json(
+            LeftOut,
+            left | {"environment": environments[left["environment"]], "absolute": left["absolute_errors"]},
+        )
+        for left in content["left_out"]
+    )
+    for left in left_out:
+        _at_least(left, rmse=0.0, rows=1)
     return NewEnvironments(left_out, tuple(environments[place] for place in content["impossible"]))
 
 
