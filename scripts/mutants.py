@@ -130,9 +130,9 @@ MUTANTS = (
         "overdispersion-advice",
         "nothing is said of counts that scatter more than a Poisson law has it",
         old="conditionals/overdispersion.py",
-        file="models/poisson.py",
-        find="if not ratio > LARGEST_HARMLESS:",
-        replace="if ratio > LARGEST_HARMLESS:",
+        file="models/counts.py",
+        find="if ratio > LARGEST_HARMLESS:",
+        replace="if not ratio > LARGEST_HARMLESS:",
         tests=("tests/models/test_overdispersion.py::test_it_is_about_one_for_poisson_counts_only",),
     ),
     Mutant(

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from .inference.variational.engine import Variational
     from .models.additive import Additive
     from .models.bayesian import BayesianLinearGaussian
+    from .models.counts import NegativeBinomial, Poisson
     from .models.gaussian import LinearGaussian
     from .models.invariance_test import Tolerance
     from .models.logistic import Logistic
-    from .models.negative_binomial import NegativeBinomial
-    from .models.poisson import Poisson
     from .models.survival import PiecewiseExponential
     from .moments.accumulator import MomentsAccumulator
     from .moments.moments import Moments
@@ -54,8 +53,8 @@ _HOMES = {
     "BayesianLinearGaussian": "models.bayesian",
     "Additive": "models.additive",
     "Logistic": "models.logistic",
-    "Poisson": "models.poisson",
-    "NegativeBinomial": "models.negative_binomial",
+    "Poisson": "models.counts",
+    "NegativeBinomial": "models.counts",
     "PiecewiseExponential": "models.survival",
     "Tolerance": "models.invariance_test",
     "UniformPrior": "priors.priors",

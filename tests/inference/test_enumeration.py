@@ -16,7 +16,7 @@ from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning, EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.registry import choose_engine
-from invariance.models.gaussian_walk import GaussianWalk
+from invariance.models.walks import GaussianWalk
 from invariance.moments import Moments
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated

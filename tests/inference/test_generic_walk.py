@@ -9,7 +9,6 @@ from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnviron
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import (
     DenseBlocks,
-    GenericWalk,
     ListedBlocks,
     count_steps,
     count_subsets,
@@ -17,6 +16,7 @@ from invariance.inference.enumeration import (
 )
 from invariance.inference.variational.ascent import FreeSpace
 from invariance.models.base import BoundModel
+from invariance.models.walks import ModelWalk
 from invariance.moments import Moments
 from invariance.priors.base import PriorTerms
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
@@ -27,7 +27,7 @@ NOTHING = np.empty(0, np.int64)
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, features: int, listed: int = 8) -> None:
-    monkeypatch.setattr("invariance.inference.enumeration._LOW_FEATURES", features)
+    monkeypatch.setattr("invariance.models.walks.LOW_FEATURES", features)
     monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", features)
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", listed)
 
@@ -122,9 +122,9 @@ def expected_of(draws: np.ndarray) -> np.ndarray:
 
 
 def test_a_dense_block_holds_its_high_features_and_only_sizes_that_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.inference.enumeration._LOW_FEATURES", 3)
+    monkeypatch.setattr("invariance.models.walks.LOW_FEATURES", 3)
     model = Toy(6, hole=(0, 2))
-    walk, sizes = GenericWalk(model, FREE, FORCED), np.array([1, 0, 1, 1, 0, 0], dtype=bool)
+    walk, sizes = ModelWalk(model, FREE, FORCED), np.array([1, 0, 1, 1, 0, 0], dtype=bool)
     for high in (NOTHING, np.array([3]), np.array([3, 4])):
         draws = np.column_stack([all_masks(3), np.isin(np.arange(3, 5), high) & np.ones((8, 1), bool)])
         counts = sizes[draws.sum(axis=1)]
@@ -136,7 +136,7 @@ def test_a_dense_block_holds_its_high_features_and_only_sizes_that_count(monkeyp
 
 def test_listed_subsets_extend_their_prefix_by_later_features() -> None:
     model = Toy(6, hole=(0, 2))
-    walk, sizes = GenericWalk(model, FREE, FORCED), np.array([1, 1, 0, 1, 0, 0], dtype=bool)
+    walk, sizes = ModelWalk(model, FREE, FORCED), np.array([1, 1, 0, 1, 0, 0], dtype=bool)
     for prefix, later in (((), range(5)), ((1,), range(2, 5)), ((0, 2), range(3, 5)), ((1, 4), ())):
         n = count_subsets(len(later), 3 - len(prefix))
         members = np.full((n, 3), 77, np.int32)

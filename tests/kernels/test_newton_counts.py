@@ -11,7 +11,7 @@ from invariance import NegativeBinomial
 from invariance.kernels.elementary import logarithm
 from invariance.kernels.likelihoods import NO_OWN, Work, at_centre, evaluate, work_for
 from invariance.kernels.newton import invert
-from invariance.models.negative_binomial import log_rising
+from invariance.models.counts import log_rising
 from invariance.models.regression import RegressionModel
 
 MEMBERS = np.array([0, 1, 3])

@@ -70,10 +70,7 @@ def test_fits_without_an_end_have_no_value(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(model, "scores", scores)
     masks = all_masks(5)
     np.testing.assert_array_equal(model.log_ratio_many(masks) == -np.inf, masks[:, 2])
-    found = model.unsupported(masks)
-    np.testing.assert_array_equal(found.undecidable, masks[:, 2])
-    assert not found.too_large.any()
-    assert found.reasons == ("the model has no value for {x2}: a fit comes to no end",)
+    assert model.outside_support(masks) == ("the model has no value for {x2}: a fit comes to no end",)
     with pytest.raises(DataError, match="comes to no end"):
         model.fit(["x2"])
 

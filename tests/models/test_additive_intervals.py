@@ -27,7 +27,7 @@ def test_local_errors_are_those_of_the_slopes_on_the_curves() -> None:
         np.testing.assert_allclose(
             fit.local_coefficients[e], np.repeat(slopes[1:], widths) * fit.coefficients, rtol=1e-6
         )
-    columns = model.by_columns.standard_errors(mask)
+    columns = model.linear.standard_errors(mask)
     np.testing.assert_allclose(errors.values[-1], columns.values[-1])
     assert errors.freedom[-1] == columns.freedom[-1]
 

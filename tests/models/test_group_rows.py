@@ -224,7 +224,7 @@ def copied() -> MultiEnvironmentData:
     return labelled(np.column_stack([data.X, 3.0 * data.y - 2.0]), data.y)
 
 
-COPY = "'x5' determines the outcome exactly: remove it, or one of them"
+COPY = "'x5' determines the outcome exactly in environments 'a', 'b', 'c', 'd': remove it, or one of them"
 
 
 def test_a_copy_of_the_outcome_has_its_own_message() -> None:
@@ -265,7 +265,7 @@ def test_a_copy_in_one_environment_only() -> None:
     assert (
         run(LinearGaussian().bind(labelled(X, data.y)))
         .notes[0]
-        .startswith("16 of 32 subsets are outside the support: in environment 'b' 'x4' determines the outcome exactly")
+        .startswith("16 of 32 subsets are outside the support: 'x4' determines the outcome exactly in environment 'b'")
     )
 
 
@@ -273,11 +273,10 @@ def test_moments_alone_name_the_real_cause() -> None:
     data = intervened(1e5)
     model = LinearGaussian().bind(Moments.from_data(labelled(data.X, data.y)))
     (note,) = run(model).notes
-    assert note.startswith("16 of 32 subsets are outside the support: in environment 'b' 'x0' explains all but ")
-    assert "e-1" in note
+    assert note.startswith(
+        "16 of 32 subsets are outside the support: 'x0' determines the outcome exactly in environment 'b'"
+    )
     assert "collinear" not in note
-    (note,) = run(LinearGaussian().bind(Moments.from_data(copied()))).notes
-    assert "in environments 'a', 'b', 'c', 'd' 'x5' explains all but rounding of the outcome's variance" in note
 
 
 @pytest.mark.parametrize("in_memory", [0, 1 << 24])

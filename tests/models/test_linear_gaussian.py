@@ -44,26 +44,6 @@ def test_flipping_one_feature(data, code: int) -> None:
     np.testing.assert_allclose(model.flip_neighbours(mask), expected, rtol=1e-7, atol=1e-7)
 
 
-@settings(max_examples=25, deadline=None)
-@given(datasets(), st.randoms(use_true_random=False))
-def test_invariances(data, random) -> None:
-    """Common affine maps, and permutations of rows, features and environments, change nothing."""
-    rng = np.random.default_rng(random.randrange(10**6))
-    p = data.n_features
-    expected = all_log_ratios(LinearGaussian().bind(data))
-    scale, shift = np.exp(rng.normal(0, 5, p)) * rng.choice([-1, 1], p), rng.normal(0, 10, p)
-    moved = MultiEnvironmentData.from_arrays((data.X + shift) * scale, 3.0 - 0.01 * data.y, data.environment_index)
-    assert close(all_log_ratios(LinearGaussian().bind(moved)), expected, 1e-7)
-
-    rows, features = rng.permutation(data.n_rows), rng.permutation(p)
-    labels = rng.permutation(data.n_environments)
-    shuffled = MultiEnvironmentData.from_arrays(
-        data.X[rows][:, features], data.y[rows], labels[data.environment_index[rows]]
-    )
-    codes = (all_masks(p) << np.argsort(features)).sum(axis=1)
-    assert close(all_log_ratios(LinearGaussian().bind(shuffled))[codes], expected, 1e-7)
-
-
 def test_local_fits_do_not_see_environment_specific_scales() -> None:
     """The same data with one environment's feature rescaled has the same local fits and another pooled one."""
     data = simulated(3, (30, 40), seed=9)
@@ -76,13 +56,6 @@ def test_local_fits_do_not_see_environment_specific_scales() -> None:
     changed = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
     expected = local - half_n_log_variance(X[:, mask], data.y)
     assert LinearGaussian().bind(changed).log_ratio_many(mask)[0] == pytest.approx(expected, rel=1e-9)
-
-
-def test_one_environment_says_nothing() -> None:
-    rng = np.random.default_rng(0)
-    data = MultiEnvironmentData.from_arrays(rng.normal(size=(50, 4)) * 1e4, rng.normal(size=50) + 1e6)
-    assert (all_log_ratios(LinearGaussian().bind(data)) == 0).all()
-    assert (LinearGaussian().bind(data).rescore(all_masks(4)) == 0).all()
 
 
 @pytest.mark.parametrize("constant_in", [(0,), (0, 2), (0, 1, 2)])
@@ -117,14 +90,12 @@ def test_moments_alone_leave_collinear_subsets_out_and_name_them() -> None:
     values = model.log_ratio_many(masks)
     assert (values[both] == -np.inf).all()
     assert np.isfinite(values[~both]).all()
-    reason = model.unsupported(masks)
-    assert reason.count == both.sum()
-    assert reason.features == ("a", "copy")
-    assert "'a', 'copy' are too collinear in environments 0, 1, 2" in str(reason)
+    (reason,) = model.outside_support(masks)
+    assert reason.startswith("'a', 'copy' are too collinear in environments 0, 1, 2")
     flips = model.flip_neighbours([True, False, False, False])
     assert flips[3] == -np.inf
     assert np.isfinite(flips[:3]).all()
-    with pytest.raises(DataError, match="the subset to start from is not supported: 1 subset outside the support"):
+    with pytest.raises(DataError, match="'a', 'copy'"):
         model.flip_neighbours([True, False, False, True])
 
 
@@ -137,7 +108,7 @@ def test_rows_decide_collinear_subsets() -> None:
     assert close(all_log_ratios(model), expected, 1e-8)
     assert close(model.rescore(all_masks(4)), expected, 1e-8)
     assert model.log_ratio(["a", "copy"]) == pytest.approx(model.log_ratio(["a"]), rel=1e-9)
-    assert model.unsupported(all_masks(4)).count == 0
+    assert model.outside_support(all_masks(4)) == ()
     mask = np.array([True, False, False, True])
     flipped = (mask ^ np.eye(4, dtype=bool)) @ (1 << np.arange(4))
     np.testing.assert_allclose(model.flip_neighbours(mask), expected[flipped] - expected[9], atol=1e-8)
@@ -165,9 +136,8 @@ def test_subsets_too_large_for_an_environment() -> None:
     assert np.isfinite(values[~large]).all()
     assert (model.rescore(masks[large]) == -np.inf).all()
     assert model.largest_size == 3
-    assert str(model.unsupported(masks)) == (
-        "6 subsets outside the support: environment 0 has 5 rows, too few to fit more than 3 features that vary there"
-    )
+    (reason,) = model.outside_support(masks)
+    assert reason.startswith("environment 0 has 5 rows, too few to fit more than 3 features")
     assert np.isfinite(all_log_ratios(model)).sum() == (~large).sum()
     with pytest.raises(DataError, match="max_size=4 needs 6 rows in environment 0, which has 5"):
         all_log_ratios(model, max_size=4)
@@ -181,14 +151,6 @@ def test_outcome_determined_exactly_is_outside_the_support() -> None:
     assert (values[8:] == -np.inf).all()
     assert np.isfinite(values[:8]).all()
     assert (LinearGaussian().bind(data).rescore(all_masks(4)[8:]) == -np.inf).all()
-
-
-def test_threads_do_not_change_the_result() -> None:
-    model = LinearGaussian().bind(simulated(12, (60, 70, 80), seed=15))
-    masks = all_masks(12)
-    one = model.log_ratio_many(masks)
-    model.n_jobs = 3
-    np.testing.assert_array_equal(model.log_ratio_many(masks), one)
 
 
 @pytest.mark.parametrize("name", reference_files())
@@ -231,10 +193,6 @@ def test_longley_certified_coefficients() -> None:
     np.testing.assert_allclose(fit.coefficients, list(certified.values()), rtol=1e-8)
     assert fit.intercept == pytest.approx(-3482258.63459582, rel=1e-8)
     assert fit.rss == pytest.approx(836424.055505915, rel=1e-8)
-
-
-def test_moments_alone_cannot_rescore() -> None:
-    assert LinearGaussian().bind(Moments.from_data(simulated(3))).rescore([[1, 0, 0]]) is None
 
 
 @pytest.mark.parametrize(

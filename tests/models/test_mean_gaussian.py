@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.data.features import Features
-from invariance.exceptions import DataError, SettingError
+from invariance.exceptions import DataError
 from invariance.kernels.generalised_least_squares import fit_from_moments
 from invariance.models.gaussian_mean import MeanGaussian, mean_deviance_moments
-from invariance.models.registry import as_family
 from twins import all_masks
 
 
@@ -74,66 +69,6 @@ def test_log_ratios_are_those_of_the_rows() -> None:
     assert_allclose(bound(DATA).log_ratio_many(MASKS), expected, rtol=1e-6, atol=1e-8)
     assert_allclose(bound(Moments.from_data(DATA)).log_ratio_many(MASKS), expected, rtol=1e-6, atol=1e-8)
     assert_allclose(bound(DATA).rescore(MASKS), expected, rtol=1e-9, atol=1e-9)
-
-
-def test_no_other_coefficients_are_more_likely() -> None:
-    for mask in MASKS[[0, 3, 7, 19]]:
-        parts = designs(DATA, mask)
-
-        def loss(beta: NDArray, parts: list = parts) -> float:
-            return 0.5 * float(DATA.counts @ np.log([squares(X, y, beta) / len(y) for X, y in parts]))
-
-        fit = bound(DATA).fit(mask)
-        beta = np.append(fit.intercept, fit.coefficients)
-        assert minimize(loss, beta, method="BFGS").fun >= loss(beta) - 1e-7
-
-
-def test_walk_and_list_agree() -> None:
-    model, nothing = bound(DATA), np.empty(0, np.int64)
-    walk, every = model.subset_walk(np.arange(5), nothing), np.ones(6, dtype=bool)
-    assert_allclose(walk.dense(nothing, every), model.log_ratio_many(MASKS), rtol=1e-9)
-    some = every.copy()
-    some[2] = False
-    values = walk.dense(nothing, some)
-    np.testing.assert_array_equal(np.isnan(values), MASKS.sum(axis=1) == 2)
-    members = np.full((7, 3), 9, np.int32)
-    listed = model.subset_walk(np.array([4, 1, 2]), np.array([0])).listed(nothing, 2, np.ones(4, bool), members)
-    masks = np.zeros((7, 5), dtype=bool)
-    masks[:, 0] = True
-    for mask, row in zip(masks, members, strict=True):
-        mask[np.array([4, 1, 2])[row[row >= 0]]] = True
-    assert len(np.unique(masks, axis=0)) == 7
-    assert_allclose(listed, model.log_ratio_many(masks), rtol=1e-9)
-
-
-@st.composite
-def awkward(draw: st.DrawFn) -> MultiEnvironmentData:
-    seed = draw(st.integers(0, 10**6))
-    counts = tuple(draw(st.lists(st.integers(12, 40), min_size=1, max_size=4)))
-    noise = tuple(10.0 ** draw(st.floats(-3, 3)) for _ in counts)
-    return simulated(seed, 4, counts, noise)
-
-
-@settings(max_examples=25, deadline=None)
-@given(awkward(), st.integers(0, 10**6))
-def test_what_changes_nothing(data: MultiEnvironmentData, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    masks = all_masks(4)
-    plain = bound(data).log_ratio_many(masks)
-    assert (plain <= 0.0).all()
-    assert np.isfinite(plain).all()
-    scale, shift = 10.0 ** rng.uniform(-4, 4, 4), 10.0 * rng.normal(size=4)
-    moved = replace(data, X=data.X * scale + shift, y=-3.0 * data.y + 7.0)
-    assert_allclose(bound(moved).log_ratio_many(masks), plain, rtol=1e-5, atol=1e-5)
-    order = rng.permutation(4)
-    shuffled = replace(data, X=np.ascontiguousarray(data.X[:, order]))
-    assert_allclose(bound(shuffled).log_ratio_many(masks[:, order]), plain, rtol=1e-5, atol=1e-5)
-
-
-def test_one_environment_says_nothing() -> None:
-    model = bound(simulated(counts=(50,), noise=(1.0,)))
-    assert not model.log_ratio_many(MASKS).any()
-    assert (model.invariance_test(MASKS, Tolerance()).joint == 1.0).all()
 
 
 def test_variances_do_not_matter_and_coefficients_do() -> None:
@@ -268,9 +203,7 @@ def test_rows_decide_what_second_moments_cannot() -> None:
     assert_allclose(model.log_ratio(both), expected, rtol=1e-5)
     assert_allclose(model.fit(both).coefficients, beta[1:], rtol=1e-4)
     assert few.log_ratio(both) == -np.inf
-    assert "'x2', 'x3' are too collinear" in str(few.unsupported(both))
-    walk = model.subset_walk(np.arange(5), np.empty(0, np.int64))
-    assert_allclose(walk.dense(np.empty(0, np.int64), np.ones(6, bool)), model.log_ratio_many(MASKS), rtol=1e-9)
+    assert "'x2', 'x3' are too collinear" in few.outside_support(both)[0]
 
 
 def test_nearly_perfect_fits_keep_their_digits() -> None:
@@ -285,14 +218,14 @@ def test_outside_the_support() -> None:
     X[:, 2] = 2.0 * DATA.y + 1.0
     model = bound(replace(DATA, X=X))
     assert model.log_ratio(["x2"]) == -np.inf == model.prediction_many(MASKS[4]).gain[0]
-    assert "'x2' determines the outcome exactly" in str(model.unsupported(MASKS[4]))
-    with pytest.raises(DataError, match="this subset cannot be fitted: 1 subset outside the support"):
+    assert "'x2' determines the outcome exactly" in model.outside_support(MASKS[4])[0]
+    with pytest.raises(DataError, match="'x2' determines"):
         model.fit(["x2"])
     small = bound(simulated(counts=(5, 40), noise=(1.0, 2.0)))
     assert small.largest_size == 3
     np.testing.assert_array_equal(small.log_ratio_many(MASKS) == -np.inf, MASKS.sum(axis=1) > 3)
-    assert "environment 0 has 5 rows" in str(small.unsupported(MASKS[31]))
-    assert "environment 0 has 5 rows" in str(bound(small.moments).unsupported(MASKS[31]))
+    assert "environment 0 has 5 rows" in small.outside_support(MASKS[31])[0]
+    assert "environment 0 has 5 rows" in bound(small.moments).outside_support(MASKS[31])[0]
 
 
 def test_variances_many_orders_apart() -> None:
@@ -306,7 +239,7 @@ def test_variances_many_orders_apart() -> None:
     both = np.ones(2, dtype=bool)
     few, model = bound(Moments.from_data(data)), bound(data)
     assert few.log_ratio(both) == -np.inf
-    assert "noise of some environments" in str(few.unsupported(both))
+    assert "noise of some environments" in few.outside_support(both)[0]
     assert -20.0 < model.log_ratio(both) <= 0.0
     assert abs(model.fit(both).coefficients[1] - 0.1) < 0.5
 
@@ -367,13 +300,12 @@ def test_left_out_environments_are_predicted_by_common_fits_to_the_others() -> N
             missed[s] += np.sum((y[place == e] - beta[0] - X[place == e][:, mask] @ beta[1:]) ** 2)
     expected = 1.0 - missed / np.sum((y - y.mean()) ** 2)
     model = bound(data)
-    assert_allclose(model.left_out_r2_many(all_masks(3)), expected, atol=1e-5)
-    assert np.abs(model.plain.left_out_r2_many(all_masks(3)) - expected).max() > 0.05
-    few = bound(Moments.from_data(data)).left_out_r2_many(all_masks(3))
+    assert np.abs(model.linear.left_out_r2_many(all_masks(3)) - expected).max() > 0.05
     collinear = all_masks(3)[:, [0, 2]].all(axis=1)
+    assert_allclose(model.left_out_r2_many(all_masks(3)), expected, atol=1e-5)
+    few = bound(Moments.from_data(data)).left_out_r2_many(all_masks(3))
     np.testing.assert_array_equal(np.isnan(few), collinear)
     assert_allclose(few[~collinear], expected[~collinear], atol=1e-5)
-    assert np.isnan(bound(simulated(counts=(40,), noise=(1.0,))).left_out_r2_many(MASKS)).all()
 
 
 def test_law_of_two_means() -> None:
@@ -389,15 +321,3 @@ def test_law_of_two_means() -> None:
     deviances = n * np.log(left / own).sum(axis=1)
     mean, _ = mean_deviance_moments(np.full(2, float(n)), np.zeros((1, 2), dtype=int), np.full((1, 2), 0.5))
     assert abs(deviances.mean() - mean[0]) < 4.0 * deviances.std() / 200.0 < 0.05
-
-
-def test_settings() -> None:
-    assert as_family("linear_gaussian_mean") == LinearGaussian(invariance="mean")
-    with pytest.raises(SettingError, match="invariance="):
-        LinearGaussian(invariance="median")
-    with pytest.raises(SettingError, match="needs all second moments: use second_moments='all'"):
-        LinearGaussian(invariance="mean", second_moments="on demand")
-    model = bound(DATA)
-    assert model.describe().model == "linear Gaussian, same mean"
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.log_ratio_many(MASKS), model.log_ratio_many(MASKS))

@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 from scipy.special import digamma, gammaincc, polygamma
 
 from count_twins import counted, log_ratio, placed
-from invariance import BIP, Enumeration, MultiEnvironmentData, NegativeBinomial, Poisson, Tempering, Variational
-from invariance.data.features import Features
-from invariance.exceptions import DataError
-from invariance.models.negative_binomial import NegativeBinomialFit
-from invariance.priors import UniformPrior
+from invariance import MultiEnvironmentData, NegativeBinomial, Poisson
+from invariance.models.counts import NegativeBinomialFit
 from twins import all_masks
 
 MASKS = all_masks(4)
@@ -142,14 +139,6 @@ def test_law_of_invariant_subsets() -> None:
         assert tails.probability[row] == pytest.approx(gammaincc(shape, 12.0 * shape / expected), rel=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
-def test_one_environment_says_nothing() -> None:
-    data = counted(counts=(60,))
-    model = NegativeBinomial().bind(data)
-    np.testing.assert_array_equal(model.log_ratio_many(MASKS), 0.0)
-    np.testing.assert_array_equal(model.null_many(MASKS).degrees, 0.0)
-
-
 def test_an_environment_needs_a_row_more_than_parameters() -> None:
     model = NegativeBinomial().bind(counted(counts=(5, 40)))
     assert model.largest_size == 2
@@ -237,53 +226,3 @@ def test_never_above_zero_and_never_nan(
     fit = model.fit(masks[-1])
     assert np.isfinite(fit.coefficients).all()
     assert 0.0 <= fit.dispersion < np.inf
-
-
-@settings(max_examples=10, deadline=None)
-@given(seed=st.integers(0, 1000), scale=st.sampled_from([1e-9, 0.3, 1e6]), shift=st.floats(-100.0, 100.0))
-def test_affine_and_permutations(seed: int, scale: float, shift: float) -> None:
-    data = counted(seed, exposed=True)
-    rng = np.random.default_rng(seed)
-    rows, features, sites = rng.permutation(data.n_rows), rng.permutation(4), rng.permutation(3)
-    X = data.X * np.array([scale, 1.0, -scale, 2.0]) + shift * np.array([scale, 1.0, scale, 2.0])
-    again = MultiEnvironmentData.from_arrays(X[rows][:, features], data.y[rows], sites[data.environment_index[rows]])
-    again = replace(again, exposure=5.0 * data.exposure[rows])
-    first, second = NegativeBinomial().bind(data), NegativeBinomial().bind(again)
-    np.testing.assert_allclose(second.log_ratio_many(MASKS[:, features]), first.log_ratio_many(MASKS), atol=1e-7)
-
-
-def test_groups_of_columns() -> None:
-    data = counted(p=5)
-    features = Features.of(data.feature_names, {"g": ("x1", "x2", "x3")})
-    grouped = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
-    model, plain = NegativeBinomial().bind(grouped), NegativeBinomial().bind(data)
-    for masks, columns in ((["g"], ["x1", "x2", "x3"]), (["g", "x4"], ["x1", "x2", "x3", "x4"]), (["x0"], ["x0"])):
-        assert model.log_ratio(masks) == pytest.approx(plain.log_ratio(columns), abs=1e-9)
-    walk = model.subset_walk(np.arange(3), np.empty(0, np.int64))
-    found = walk.dense(np.empty(0, np.int64), np.ones(4, dtype=bool))
-    np.testing.assert_allclose(found, model.log_ratio_many(all_masks(3)), atol=1e-3)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("engine", [Enumeration(), Tempering(chains=2), Variational(iterations=300, pairs=10)])
-def test_every_engine_finds_the_causes(engine: object) -> None:
-    data = counted(counts=(150, 150, 150), seed=1)
-    model = NegativeBinomial().bind(data)
-    joint = model.log_ratio_many(MASKS) + UniformPrior().bind(model.feature_names, 4).log_prob(MASKS)
-    weights = np.exp(joint - joint.max())
-    expected = weights / weights.sum() @ MASKS
-    fitted = BIP(NegativeBinomial(), engine=engine, random_state=0).fit(
-        data.X, data.y, environments=data.environment_index
-    )
-    posterior = fitted.posterior_.reweighted if isinstance(engine, Variational) else fitted.posterior_
-    np.testing.assert_allclose(posterior.inclusion, expected, atol=1e-3 if isinstance(engine, Enumeration) else 0.1)
-    np.testing.assert_array_equal(fitted.support_, [True, True, False, False])
-    assert (fitted.predict(data.X) > 0.0).all()
-
-
-@pytest.mark.parametrize(("value", "words"), [(-1.0, "for example -1"), (0.5, "for example 0.5")])
-def test_what_is_no_count_is_refused(value: float, words: str) -> None:
-    data = counted()
-    data.y[3] = value
-    with pytest.raises(DataError, match=f"the negative binomial model is for counts, .* in 1 rows, {words}"):
-        NegativeBinomial().bind(data)

@@ -7,8 +7,8 @@ import pytest
 import statsmodels.api as sm
 
 from count_twins import counted
-from invariance import NegativeBinomial, Poisson
-from invariance.models.poisson import overdispersion, overdispersion_words
+from invariance import Poisson
+from invariance.models.counts import overdispersion
 
 
 @pytest.mark.parametrize("exposed", [False, True])
@@ -30,18 +30,12 @@ def test_rows_of_environments_may_be_mixed() -> None:
 
 
 def test_it_is_about_one_for_poisson_counts_only() -> None:
-    causes = ["x0", "x1"]
-    alike = overdispersion(Poisson().bind(counted(alpha=0.0, counts=(400, 400))), causes)
-    more = overdispersion(Poisson().bind(counted(alpha=1.0, counts=(400, 400))), causes)
-    assert 0.9 < alike < 1.1
-    assert more > 2.0
-    assert overdispersion_words(alike) == ""
-    assert overdispersion_words(more).endswith("use family='negative_binomial'.")
-    assert overdispersion_words(np.nan) == ""
-
-
-def test_other_models_have_none() -> None:
-    assert np.isnan(overdispersion(NegativeBinomial().bind(counted()), ["x0"]))
+    for alpha, least, most in ((0.0, 0.9, 1.1), (1.0, 2.0, np.inf)):
+        model = Poisson().bind(counted(alpha=alpha, counts=(400, 400)))
+        assert least < overdispersion(model, ["x0", "x1"]) < most
+        notes = model.remarks(np.array([[True, True, False, False]])).notes
+        advised = [remedy.settings for note in notes for remedy in getattr(note, "remedies", ())]
+        assert advised == ([(("family", "negative_binomial"),)] if alpha else [])
 
 
 def test_an_environment_without_events() -> None:

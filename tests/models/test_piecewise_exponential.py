@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from invariance import Enumeration, MultiEnvironmentData, PiecewiseExponential, Tempering, UniformPrior, Variational
-from invariance.exceptions import DataError, DataWarning, SettingError
-from invariance.inference.base import Engine, RunOptions, Target
+from invariance import Enumeration, MultiEnvironmentData, PiecewiseExponential, Tempering, Variational
+from invariance.exceptions import DataError
+from invariance.inference.base import Engine
 from invariance.models.survival import PiecewiseHazard
 from survival_twins import split, survived
 from twins import all_masks
@@ -60,16 +56,6 @@ def test_statsmodels_on_split_rows(pseudo_rows: float, steps: int, mask: list[in
         )
 
 
-def test_walk_over_all_subsets() -> None:
-    model = PiecewiseExponential().bind(DATA)
-    walk = model.subset_walk(np.arange(5), np.zeros(0, np.int64))
-    values = walk.dense(np.zeros(0, np.int64), np.ones(6, dtype=bool))
-    exact = model.log_ratio_many(EVERY)
-    assert (values <= 0.0).all()
-    codes = EVERY @ (1 << np.arange(5))
-    np.testing.assert_allclose(values[codes], exact, atol=1e-3)
-
-
 ENGINES: dict[str, Engine] = {
     "exact": Enumeration(),
     "tempering": Tempering(chains=2, searches=2),
@@ -77,48 +63,8 @@ ENGINES: dict[str, Engine] = {
 }
 
 
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine(engine: str, grouped: bool) -> None:
-    model = PiecewiseExponential().bind(survived(grouped=grouped))
-    masks = all_masks(model.n_features)
-    weights = np.exp(model.log_ratio_many(masks))
-    options = RunOptions(1, np.random.default_rng(0), progress=False)
-    posterior = ENGINES[engine].run(Target(model, UniformPrior().bind(model.feature_names)), options)
-    inclusion = weights @ masks / weights.sum()
-    np.testing.assert_allclose(
-        posterior.inclusion, inclusion, atol={"exact": 2e-3, "tempering": 0.05, "vi": 0.2}[engine]
-    )
-
-
-def test_a_group_enters_as_its_columns() -> None:
-    grouped, single = PiecewiseExponential().bind(survived(grouped=True)), PiecewiseExponential().bind(DATA)
-    assert grouped.log_ratio(["g", "x2"]) == pytest.approx(single.log_ratio(["x0", "x1", "x2"]), abs=1e-9)
-
-
 def changed(data: MultiEnvironmentData, X: NDArray | None = None, **fields: NDArray) -> MultiEnvironmentData:
     return replace(data, X=data.X if X is None else np.ascontiguousarray(X), **fields)
-
-
-@given(st.integers(0, 2**32 - 1))
-@hypothesis_settings(max_examples=15, deadline=None)
-def test_what_does_not_matter(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    expected = PiecewiseExponential().bind(DATA).log_ratio_many(EVERY)
-    rows = rng.permutation(DATA.n_rows)
-    labels, scale = rng.permutation(3), rng.uniform(0.01, 100.0, 5) * rng.choice([-1, 1], 5)
-    other = replace(
-        DATA,
-        X=np.ascontiguousarray((DATA.X * scale + rng.normal(size=5))[rows]),
-        y=DATA.y[rows] * 10.0 ** rng.uniform(-9, 9),
-        event=DATA.event[rows],
-        environment_index=np.argsort(labels)[DATA.environment_index[rows]],
-        environments=tuple(DATA.environments[e] for e in labels),
-    )
-    np.testing.assert_allclose(PiecewiseExponential().bind(other).log_ratio_many(EVERY), expected, atol=1e-6)
 
 
 def awkward(kind: str) -> MultiEnvironmentData:
@@ -258,13 +204,6 @@ def test_survival_of_a_fit() -> None:
     assert fit.coefficients == pytest.approx([0.9 * 1.4 / 1.4, -0.7], abs=0.35)
 
 
-def test_pickle_and_threads() -> None:
-    model = PiecewiseExponential().bind(DATA)
-    expected = model.log_ratio_many(EVERY)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).log_ratio_many(EVERY), expected)
-    np.testing.assert_array_equal(PiecewiseExponential().bind(DATA, n_jobs=2).log_ratio_many(EVERY), expected)
-
-
 def test_standard_errors_beside_statsmodels() -> None:
     specification = PiecewiseExponential(3, pseudo_rows=0.0)
     parts, n_steps = split(DATA, specification), len(split(DATA, specification).group)
@@ -276,29 +215,3 @@ def test_standard_errors_beside_statsmodels() -> None:
     np.testing.assert_allclose(errors.values[-1], known, rtol=1e-5)
     assert np.isfinite(errors.values).all()
     assert (errors.values[:-1] > errors.values[-1]).all()
-
-
-def test_settings_and_data_that_are_refused() -> None:
-    for wrong in ("eight", 0, 2.5, True):
-        with pytest.raises(SettingError, match="intervals="):
-            PiecewiseExponential(wrong)
-    with pytest.raises(SettingError, match="steps="):
-        PiecewiseExponential(steps=0)
-    with pytest.raises(SettingError, match="pseudo_rows="):
-        PiecewiseExponential(pseudo_rows=-1.0)
-    with pytest.raises(DataError, match="needs to know which times 'y' ended with the event"):
-        PiecewiseExponential().bind(replace(DATA, event=None))
-    with pytest.raises(DataError, match="times above 0, and 'y' is not in 2 rows"):
-        PiecewiseExponential().bind(replace(DATA, y=np.where(np.arange(DATA.n_rows) < 2, 0.0, DATA.y)))
-    with pytest.raises(DataError, match="is 0 in all rows"):
-        PiecewiseExponential().bind(replace(DATA, event=0.0 * DATA.event))
-    with pytest.warns(DataWarning, match="no event occurs in environment 0"):
-        PiecewiseExponential().bind(awkward(KINDS[0]))
-
-
-def test_more_intervals_than_rows_are_refused() -> None:
-    with pytest.raises(DataError, match="intervals") as raised:
-        PiecewiseExponential(500).bind(DATA)
-    settings = [dict(remedy.settings) for remedy in raised.value.args[0].remedies]
-    assert settings == [{"intervals": "auto"}, {"intervals": DATA.counts.min() - 1}]
-    PiecewiseExponential("auto").bind(DATA)

@@ -19,9 +19,7 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.exceptions import SettingError
 from invariance.inference.base import RunOptions, Target
-from invariance.kernels.subset_tree import settled
 from invariance.posterior.posterior import Judge
 from twins import all_masks, half_n_log_variance, log_ratio, simulated
 
@@ -74,15 +72,6 @@ def test_no_reward_is_the_papers() -> None:
     assert LinearGaussian(prediction=0.1).bind(data).describe().model == "linear Gaussian, prediction rewarded by 0.1"
 
 
-def test_values_above_0_are_failures_only_without_a_reward() -> None:
-    paper, rewarding = np.array([30.0, 20.0, -50.0]), np.array([30.0, 20.0, -55.0])
-    assert settled(1e-7, paper) == 0.0
-    assert np.isnan(settled(1.0, paper))
-    assert np.isnan(settled(1.0, np.array([0.0, 0.0, 50.0])))
-    assert settled(1.0, rewarding) == 1.0
-    assert settled(-1.0, rewarding) == -1.0
-
-
 @pytest.mark.parametrize("engine", [Enumeration(), Tempering(chains=2, searches=2), Variational(iterations=300)])
 def test_reports_remain_about_invariance(engine) -> None:
     data = table(False, binary=False)
@@ -96,15 +85,6 @@ def test_reports_remain_about_invariance(engine) -> None:
     if isinstance(engine, Variational):
         table_of = posterior.reweighted
         np.testing.assert_allclose(table_of.log_ratios, paper.log_ratio_many(table_of.masks), atol=1e-8)
-
-
-def test_more_than_the_table_holds() -> None:
-    data = table(False, binary=False)
-    posterior = Enumeration(keep=2).run(target_of(data, 0.01), RunOptions(progress=False))
-    subsets = posterior.credible_subsets(1.0)
-    assert len(subsets) > 2
-    paper = LinearGaussian().bind(data)
-    np.testing.assert_allclose(subsets["log_ratio"], [paper.log_ratio(names) for names in subsets["subset"]], atol=1e-8)
 
 
 @pytest.mark.parametrize("engine", [Enumeration(), Tempering(chains=2, searches=2), Variational(iterations=300)])
@@ -154,9 +134,3 @@ def test_the_predictive_posterior_does_not_know_the_reward() -> None:
     )
     np.testing.assert_array_equal(one.inclusion, two.inclusion)
     np.testing.assert_array_equal(one.log_ratios, two.log_ratios)
-
-
-@pytest.mark.parametrize("reward", [-0.1, np.inf, np.nan, "much", True])
-def test_what_is_no_reward(reward) -> None:
-    with pytest.raises(SettingError, match="is no reward: use a number from 0 on"):
-        LinearGaussian(prediction=reward)

@@ -16,7 +16,6 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import subset_losses
-from ..models.gaussian import GaussianFromMoments
 from .base import Baseline
 from .subset_lists import Subsets, check_columns, checked_subsets, column_lists
 
@@ -103,10 +102,10 @@ class EILLS(Baseline):
         self.n_unscored_ = int(np.isnan(exact).sum())
         names = np.array(data.feature_names, dtype=object)
         if self.n_unscored_:
-            last = space.masks(np.flatnonzero(np.isnan(exact))[-1:])
+            first = space.masks(np.flatnonzero(np.isnan(exact))[:1])
             warn(
                 f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
-                f"(involved: {quoted(GaussianFromMoments(data).dependent_features(last) or names[last[0]])}). "
+                f"(such as {quoted(names[first[0]])}). "
                 "Leave some of them out to have all subsets scored."
             )
         smallest = int(np.nanargmin(exact))

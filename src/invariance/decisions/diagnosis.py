@@ -426,7 +426,6 @@ def diagnose(
     evidence = findings.judge.evidence(mask[None]).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
     enough, accepted = compared.n_environments > 2, compatible_subsets(findings).accepted
-    outside = findings.judge.model.unsupported(mask[None])
     leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
         subset=model.features.chosen(mask).names,
@@ -434,7 +433,7 @@ def diagnose(
         feature_names=model.feature_names,
         p_invariant=evidence.p_invariant,
         r2=evidence.r2,
-        unjudged="; ".join(outside.reasons) if outside.count else "",
+        unjudged="; ".join(findings.judge.model.outside_support(mask[None])),
         tolerance=accepted,
         whole=tests.deviation(None),
         tests=tests.each(),

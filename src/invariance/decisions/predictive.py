@@ -24,9 +24,10 @@ from ..inference.base import Engine, NothingScoredError, RunOptions, ScoredSubse
 from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
 from ..inference.tempering.ladders import CompiledTarget, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
-from ..models.base import BoundModel, Description, Fit, FlipGuess, NDArray32, Null, Prediction, ScreeningWalk
+from ..models.base import BoundModel, Description, Fit, FlipGuess, GuessesFlips, Null, Prediction, ScreensSubsets
 from ..models.gaussian_fits import group_weights
 from ..models.invariance_test import Tolerance, deviance_moments
+from ..models.walks import NDArray32, ScreeningWalk
 from ..posterior.posterior import Judge, Posterior, SubsetSource, SubsetTable, table_order
 from ..priors.base import BoundPrior
 
@@ -222,9 +223,9 @@ class PredictiveModel(BoundModel):
         return self.model.walk_order(free)
 
     def subset_walk(self, free: Integers, forced: Integers) -> CompatibleWalk | None:
-        screen = self.model.screening_walk(free, forced, self.tolerance, self._weigh)
-        if screen is None or self.prior is None:
+        if self.prior is None or not isinstance(self.model, ScreensSubsets):
             return None
+        screen = self.model.screening_walk(free, forced, self.tolerance, self._weigh)
         terms = self.prior.terms
         terms = replace(terms, log_odds=terms.log_odds[np.searchsorted(self.prior.free, free)])
         blocks = subset_blocks(screen, terms, self.dense_advantage)
@@ -374,7 +375,7 @@ def plain_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
     return lambda mask: memory.values(mask ^ flips)
 
 
-def guessed_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
+def guessed_neighbours(model: Any, gate: SoftGate) -> Neighbours:
     """As the model guesses them from a fit of the subset itself."""
     widths = model.free_columns
 
@@ -392,7 +393,7 @@ def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
     compiled = CompiledTarget.of(target)
     if compiled is not None:
         return CompiledNeighbours(compiled, target.model, gate)
-    return (guessed_neighbours if target.model.guesses_flips else plain_neighbours)(target.model, gate)
+    return (guessed_neighbours if isinstance(target.model, GuessesFlips) else plain_neighbours)(target.model, gate)
 
 
 # A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.

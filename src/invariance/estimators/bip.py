@@ -392,7 +392,7 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
     names = format_subset([name for name, flag in zip(posterior.feature_names, selected, strict=True) if flag])
     p_value = judge.evidence(selected[None]).p_invariant[0]
     if np.isnan(p_value):
-        reasons = "; ".join(judge.model.unsupported(selected[None]).reasons)
+        reasons = "; ".join(judge.model.outside_support(selected[None]))
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
     chance = f"{p_value:.2g}" if p_value > 1e-300 else "below 1e-300"
     chosen = f"the selected features {names} do not predict {posterior.outcome_name} alike in all environments"

@@ -88,7 +88,7 @@ class Target:
     def nothing_scored(self) -> NothingScoredError:
         """The error when not even the features that are forced in can be scored, with the reason."""
         forced = [name for name, flag in zip(self.prior.feature_names, self.start, strict=True) if flag]
-        reasons = "; ".join(self.model.unsupported(self.start[None]).reasons)
+        reasons = "; ".join(self.model.outside_support(self.start[None]))
         way_out = f"All subsets hold {quoted(forced)}: force fewer in." if forced else "Use other features or rows."
         return NothingScoredError(
             f"no subset in the prior's support can be scored{': ' if reasons else ''}{reasons}. {way_out}"

@@ -29,12 +29,12 @@ from ..kernels.dispatch import (
     listed_inclusion,
     weighted_sum,
 )
-from ..models.base import BoundModel, NDArray32, SubsetWalk
+from ..models.base import BoundModel, walk_of
+from ..models.walks import SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors.base import PriorTerms
 from .base import RunOptions, Target, described, judged, rescore_leading, smallest
 
-_LOW_FEATURES = 10
 _LARGEST_LISTED_BLOCK = 1 << 20
 # What a block of listed subsets costs for each pair of features: its sums over all pairs.
 _STEPS_PER_PAIR = 2
@@ -42,54 +42,6 @@ _STEPS_PER_PAIR = 2
 _STEPS_PER_SECOND = 150_000_000
 # Undecidable subsets of a block that are kept for the reason.
 _EXAMPLES = 64
-
-
-@dataclass(frozen=True, eq=False)
-class GenericWalk:
-    """The walk of any model. free (f,), forced (k,): feature indices."""
-
-    model: BoundModel
-    free: Integers
-    forced: Integers
-
-    @property
-    def n_features(self) -> int:
-        return len(self.free)
-
-    @property
-    def n_low(self) -> int:
-        return min(self.n_features, _LOW_FEATURES)
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        codes = np.arange(1 << self.n_low)
-        chosen = np.zeros((len(codes), self.n_features), dtype=bool)
-        chosen[:, : self.n_low] = codes[:, None] >> np.arange(self.n_low) & 1
-        chosen[:, high] = True
-        return self._scored(chosen, sizes)
-
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        first = int(prefix[-1]) + 1 if len(prefix) else 0
-        rest, most = range(first, self.n_features), max_size - len(prefix)
-        extensions = [more for size in range(min(most, len(rest)) + 1) for more in combinations(rest, size)]
-        members[:, :] = -1
-        for row, more in zip(members, extensions, strict=True):
-            row[: len(prefix) + len(more)] = [*prefix.tolist(), *more]
-        return self._scored(_as_masks(members, self.n_features), sizes)
-
-    def _scored(self, chosen: Mask, sizes: Mask) -> Floats:
-        masks = np.zeros((len(chosen), self.model.n_features), dtype=bool)
-        masks[:, self.free] = chosen
-        masks[:, self.forced] = True
-        wanted = sizes[chosen.sum(axis=1)]
-        log_ratio = np.full(len(chosen), np.nan)
-        log_ratio[wanted] = self.model.log_ratio_many(masks[wanted])
-        log_ratio[log_ratio == -np.inf] = np.nan
-        return log_ratio
-
-
-def walk_of(model: BoundModel, free: Integers, forced: Integers) -> SubsetWalk:
-    """The model's own walk, or the generic one."""
-    return model.subset_walk(free, forced) or GenericWalk(model, free, forced)
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,14 +218,7 @@ class ListedBlock(ScoredBlock):
         return total, upper + np.triu(upper, 1).T
 
     def masks(self, positions: Integers) -> Mask:
-        return _as_masks(self.members[positions], self.n_features)
-
-
-def _as_masks(members: NDArray[np.int32], n_features: int) -> Mask:
-    """(n, f) of the members (n, k), -1 beyond the last: it lands in an extra last column that is cut off."""
-    masks = np.zeros((len(members), n_features + 1), dtype=bool)
-    masks[np.arange(len(members))[:, None], members] = True
-    return masks[:, :-1]
+        return listed_subsets(self.members[positions], self.n_features)
 
 
 def count_subsets(n_features: int, max_size: int) -> int:
@@ -392,7 +337,7 @@ class Enumeration:
             whole -= sums.log_total
         notes = check.notes
         if sums.n_undecidable:
-            reasons = target.model.unsupported(space.expand(sums.undecidable)).reasons
+            reasons = target.model.outside_support(space.expand(sums.undecidable))
             notes.append(
                 f"{sums.n_undecidable:,} of {target.prior.support_size():,} subsets are outside the support: "
                 f"{'; '.join(reasons)}."

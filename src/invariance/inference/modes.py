@@ -379,7 +379,7 @@ def support_note(
         compiled = CompiledTarget.of(target)
         if compiled is not None:
             joint = _undecidable_subsets(compiled, from_rows, known)
-    reasons = model.unsupported(np.concatenate([alone, joint, every])).reasons
+    reasons = model.outside_support(np.concatenate([alone, joint, every]))
     return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None
 
 

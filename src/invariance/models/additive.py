@@ -16,7 +16,6 @@ from ..data.encoding import Encoding, check_names
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
-from ..exceptions import SettingError, use
 from ..kernels.components import component_overlaps, component_shares
 from ..kernels.plain import settle
 from ..moments.least_squares import DEPENDENT, independent_columns, least_squares, unit_rows
@@ -25,19 +24,18 @@ from ..moments.moments import Moments
 from .base import (
     PIVOT_TOLERANCE,
     BoundModel,
-    Description,
     EnvironmentData,
     Fit,
     Null,
     Prediction,
     StandardErrors,
-    Unsupported,
     check_choice,
+    check_whole,
     in_parts,
     rows_for,
 )
-from .gaussian import GaussianFromMoments, GaussianModel, null_of_ranks
-from .gaussian_fits import group_weights, inverse_scales, outside_support, too_few_in
+from .gaussian import GaussianFromMoments, GaussianModel, MomentModel, null_of_ranks
+from .gaussian_fits import group_weights, inverse_scales
 from .invariance_test import InvarianceTest, Residuals, Tolerance, invariance_test
 
 _FEWEST_PER_THREAD = 64
@@ -59,7 +57,7 @@ class AllCoefficients(GaussianFromMoments):
     makes_curves = True
 
 
-class AdditiveModel(BoundModel):
+class AdditiveModel(MomentModel):
     """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
     feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
     component and the variance may be others.
@@ -67,36 +65,25 @@ class AdditiveModel(BoundModel):
     Rows decide what second moments cannot. A feature whose columns depend on those before it has no component.
     """
 
+    name = "additive, compared by shape"
     makes_curves = True
+    data: MultiEnvironmentData
 
     def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         self.data, self.n_jobs = data, n_jobs
-        self.by_columns = GaussianFromMoments(data, n_jobs)
+        self._linear = GaussianFromMoments(data, n_jobs)
+        self.moments = self._linear.moments
 
     @property
-    def moments(self) -> Moments:
-        return self.by_columns.moments
-
-    @property
-    def features(self) -> Features:
-        return self.moments.features
-
-    @property
-    def free_columns(self) -> Integers:
-        return self.by_columns.free_columns
-
-    @property
-    def rows(self) -> MultiEnvironmentData:
-        return self.data
-
-    def describe(self) -> Description:
-        return Description.of("additive, compared by shape", self.moments)
+    def linear(self) -> GaussianFromMoments:
+        """With all columns: environments may then differ in the whole of a curve."""
+        return self._linear
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
-        return self.by_columns.prediction_many(masks)
+        return self.linear.prediction_many(masks)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """As of linear Gaussian fits with the degrees of freedom of `residuals`: of −2 log Λ they are (|z| + 2)(E − 1),
@@ -106,7 +93,7 @@ class AdditiveModel(BoundModel):
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Local coefficients are the pooled ones, those of each feature times its slope in the environment."""
         mask = as_mask(subset, self.feature_names)
-        pooled = self.by_columns.fit(mask, local=False)
+        pooled = self.linear.fit(mask, local=False)
         if not local:
             return pooled
         widths, X = self.features.widths[mask], self.data.X[:, self.features.expand(mask)]
@@ -139,37 +126,26 @@ class AdditiveModel(BoundModel):
         """By the F test of common intercepts and slopes and Bartlett's test of equal variances, corrected for heavy
         tails."""
         chosen = as_masks(masks, self.n_features)
-        return invariance_test(self.residuals(chosen), tolerance, self.by_columns.excess_kurtosis(chosen))
-
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        return self.by_columns.left_out_r2_many(masks)
-
-    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        return self.by_columns.random_effects_risk_many(masks)
+        return invariance_test(self.residuals(chosen), tolerance, self.linear.excess_kurtosis(chosen))
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         """Of local coefficients: those of the slopes that make them, with the shapes of the curves taken as given."""
         mask = as_mask(subset, self.feature_names)
-        pooled = self.by_columns.standard_errors(mask)
+        pooled = self.linear.standard_errors(mask)
         components, chosen = self.compared_by(mask)
         slopes = components.standard_errors(chosen)
-        coefficients = self.by_columns.fit(mask, local=False).coefficients
+        coefficients = self.linear.fit(mask, local=False).coefficients
         local = np.repeat(slopes.values[:-1], self.features.widths[mask], axis=1) * np.abs(coefficients)
         local[:, np.isnan(pooled.values[-1])] = np.nan
         return StandardErrors(
             np.vstack([local, pooled.values[-1:]]), np.append(slopes.freedom[:-1], pooled.freedom[-1])
         )
 
-    @property
-    def by_least_squares(self) -> GaussianFromMoments:
-        """With all columns: environments may then differ in the whole of a curve."""
-        return self.by_columns
-
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
         """That of the components, each of which is a column there."""
         features = self.features.chosen(mask)
         if not features.n_features:
-            return self.by_columns, np.zeros(self.by_columns.n_features, dtype=bool)
+            return self.linear, np.zeros(self.linear.n_features, dtype=bool)
         kept = replace(self.data.narrowed(mask), X=self._pooled(mask)[1], grouping=None)
         return GaussianFromMoments(kept, self.n_jobs), np.ones(features.n_features, dtype=bool)
 
@@ -191,23 +167,15 @@ class AdditiveModel(BoundModel):
         fits = [self._by_rows(mask) for mask in as_masks(masks, self.n_features)]
         return self._log_ratios(np.array([rss for rss, _ in fits]))
 
-    def nearly_outcome(self) -> Mask:
-        return self.by_columns.nearly_outcome()
+    @property
+    def fits(self) -> str:
+        return "features"
 
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
-        chosen = as_masks(masks, self.n_features)
-        outside = self.log_ratio_many(chosen) == -np.inf
-        too_large = outside & (self._fits(chosen).ranks + 2 > self.moments.group_counts).any(axis=1)
-        return outside_support(
-            self.moments,
-            chosen,
-            too_large,
-            outside & ~too_large,
-            lambda mask: self.log_ratio_many(mask) > -np.inf,
-            self._places,
-            [self._too_few_rows(chosen[too_large])] if too_large.any() else [],
-            remedy="",
-        )
+    def too_few_rows(self, masks: Mask) -> Mask:
+        return np.asarray(self._fits(masks).ranks + 2 > self.moments.group_counts)
+
+    def undecided_groups(self, mask: Mask) -> Integers:
+        return np.flatnonzero(np.isnan(self._by_rows(mask)[0]))
 
     # ---------------------------------------------------------------- fits
 
@@ -298,20 +266,6 @@ class AdditiveModel(BoundModel):
         settle(log_ratios, weights)
         return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
 
-    def _too_few_rows(self, masks: Mask) -> str:
-        """A sentence about the smallest environment, or all rows, that subsets (S, p) have too many columns for."""
-        ranks, counts = self._fits(masks).ranks, self.moments.group_counts
-        g = int(np.argmin(np.where((ranks + 2 > counts).any(axis=0), counts, np.inf)))
-        room = max(int(counts[g]) - 2, 0)
-        if g == self.moments.n_environments:
-            return f"{counts[g]:.0f} rows in all are too few to fit more than {room} columns of features"
-        return too_few_in(self.moments.environments[g], int(counts[g]), room, "features")
-
-    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Groups where a subset (p,) leaves nothing of the outcome, and how much that is."""
-        groups = np.flatnonzero(np.isnan(self._by_rows(mask)[0]))
-        return tuple(groups.tolist()), (0.0,) * len(groups)
-
 
 # A column that takes fewer values is a code or a scale with steps, and stays as it is.
 FEWEST_VALUES = 10
@@ -379,9 +333,8 @@ class Additive:
 
     def __post_init__(self) -> None:
         check_choice(self, "comparison", ("shape", "all"))
-        whole = isinstance(self.knots, int | np.integer) and not isinstance(self.knots, bool)
-        if self.knots is not None and (not whole or self.knots < FEWEST_KNOTS):
-            raise SettingError(f"knots={self.knots!r} is no whole number from {FEWEST_KNOTS} on", use(knots=6))
+        if self.knots is not None:
+            check_whole(self, "knots", FEWEST_KNOTS, 6)
 
     def prepared(self, data: EnvironmentData) -> tuple[Additive, MultiEnvironmentData]:
         """The data with curves in the place of columns, and the specification that takes them as they are."""

@@ -1,20 +1,19 @@
 """Outcome models: a family (parameters only) is bound to data and then scores subsets of features.
 
-A bound model must answer six questions (`ScoresSubsets`). Everything else is an optional ability with a generic answer
-in the small classes below; a model overrides those that it can answer better, which makes engines faster and changes
-no result.
+A bound model must answer six questions (`BoundModel`). Small protocols name what it may do besides, which makes engines
+faster and changes no result.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import pairwise
-from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +26,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
 from .invariance_test import InvarianceTest, Tolerance, deviance_test
+from .walks import ModelWalk, ScreeningWalk, SubsetWalk
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
@@ -36,7 +36,6 @@ INTERCEPT, SLOPES = IN_MEAN = "intercept", "slopes"
 VARIANCE, DISPERSION, BASELINE = "variance", "dispersion", "baseline"
 # A squared pivot, or an eigenvalue, of columns scaled to unit length: below it second moments have under six digits.
 PIVOT_TOLERANCE = 1e-9
-NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 # Gain (S,) of pooled fits and their number of parameters (S,), as in `Prediction` → weights (S,).
 Weigh = Callable[[Floats, Integers], Floats]
 
@@ -91,7 +90,6 @@ def rows_for(model: str, data: EnvironmentData) -> MultiEnvironmentData:
 
 def check_choice(family: Any, name: str, known: Sequence[str]) -> None:
     """Raise where a parameter of a specification has none of the known values."""
-    refuse_data(family)
     value = getattr(family, name)
     if value not in known:
         raise SettingError(f"{name}={value!r} is not known", *(use(**{name: option}) for option in known))
@@ -99,18 +97,17 @@ def check_choice(family: Any, name: str, known: Sequence[str]) -> None:
 
 def check_number(family: Any, name: str, what: str, positive: bool = False) -> None:
     """Raise where a parameter of a specification is no finite number from 0 on, or above 0 if `positive`."""
-    refuse_data(family)
     value = getattr(family, name)
     number = isinstance(value, Real) and not isinstance(value, bool)
     if not number or not 0.0 <= value < np.inf or (positive and value == 0.0):
         raise SettingError(f"{name}={value!r} is no {what}: use a number {'above 0' if positive else 'from 0 on'}.")
 
 
-def refuse_data(family: Any) -> None:
-    """Raise where data were passed to a specification, which holds parameters only."""
-    if any(isinstance(value, MultiEnvironmentData | Moments) for value in vars(family).values()):
-        kind = type(family).__name__
-        raise SettingError(f"{kind} holds settings only: tie it to data with {kind}().bind(data).")
+def check_whole(family: Any, name: str, least: int, usual: int | str) -> None:
+    """Raise where a parameter of a specification is no whole number from `least` on."""
+    value = getattr(family, name)
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise SettingError(f"{name}={value!r} is no whole number from {least} on", use(**{name: usual}))
 
 
 class Family(Protocol):
@@ -222,93 +219,16 @@ class Fit:
         return self.mean(X @ self.coefficients + self.intercept)
 
 
-@dataclass(frozen=True, eq=False)
-class Unsupported:
-    """Subsets with log ratio -inf. too_large (S,): an environment has too few rows; undecidable (S,): any other cause;
-    features: the names involved; reasons: sentences."""
-
-    too_large: Mask
-    undecidable: Mask
-    features: tuple[str, ...]
-    reasons: tuple[str, ...]
-
-    @classmethod
-    def without_value(cls, masks: Mask, outside: Mask, names: Sequence[str]) -> Unsupported:
-        """The subsets where `outside` (S,) holds, for no reason that is known."""
-        smallest = min((mask for mask in masks[outside]), key=np.sum, default=np.zeros(len(names), dtype=bool))
-        involved = chosen_names(names, smallest)
-        reasons = (f"the model has no value for {{{', '.join(involved)}}}",) if outside.any() else ()
-        return cls(np.zeros_like(outside), outside, involved, reasons)
-
-    @property
-    def count(self) -> int:
-        return int((self.too_large | self.undecidable).sum())
-
-    def __str__(self) -> str:
-        subsets = "1 subset" if self.count == 1 else f"{self.count:,} subsets"
-        return f"{subsets} outside the support" + (": " + "; ".join(self.reasons) if self.reasons else "")
-
-
 def chosen_names(names: Sequence[str], mask: Mask) -> tuple[str, ...]:
     return tuple(name for name, flag in zip(names, mask, strict=True) if flag)
 
 
-class SubsetWalk(Protocol):
-    """All subsets of f features in compiled code, each joined by some that are always in.
+class BoundModel(ABC):
+    """A family tied to data. Masks are over features, which may be several columns.
 
-    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ is NaN
-    where undecidable.
-    """
-
-    @property
-    def n_features(self) -> int: ...
-
-    @property
-    def n_low(self) -> int: ...
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
-        ...
-
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        """(n,) of `prefix` (ascending) and of every subset that extends it by features after its last one, up to
-        max_size; members (n, k): filled with their features, -1 beyond the last"""
-        ...
-
-
-class ScreeningWalk(SubsetWalk, Protocol):
-    """A walk whose values are weights of subsets, NaN where `invariance_test` cannot accept them."""
-
-    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> Any:
-        """Only fill `members`, as `listed` does."""
-        ...
-
-
-def low_subsets(n_low: int, codes: Integers | None = None) -> Integers:
-    """(n, n_low) 0/1: the bits of codes (n,), by default of all subsets of n_low features"""
-    every = np.arange(1 << n_low) if codes is None else codes
-    return every[:, None] >> np.arange(n_low) & 1
-
-
-def listed_subsets(members: NDArray32, n_features: int) -> Mask:
-    """(n, f) masks of subsets given by members (n, k), -1 beyond the last"""
-    masks = np.zeros((len(members), n_features + 1), dtype=bool)
-    masks[np.arange(len(members))[:, None], members] = True
-    return masks[:, :-1]
-
-
-def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_features: int) -> Mask:
-    """(S, p) from subsets (S, f) of the `free` features, with the `forced` ones in all of them"""
-    masks = np.zeros((len(draws), n_features), dtype=bool)
-    masks[:, free] = draws
-    masks[:, np.asarray(forced, dtype=np.intp)] = True
-    return masks
-
-
-class ScoresSubsets(ABC):
-    """What every bound model must answer. Masks are over features, which may be several columns.
-
-    log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor of either sign; -inf outside the support.
+    The six abstract members are what a model must answer; all others have a generic answer here, which a model
+    overrides where it has a better one. log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor of
+    either sign; -inf outside the support.
 
     reason : why this model, where the outcome chose it; empty where a person did
     """
@@ -350,13 +270,16 @@ class ScoresSubsets(ABC):
     def n_rows(self) -> int:
         return self.describe().n_rows
 
+    @property
+    def untilted(self) -> BoundModel:
+        """The same without a reward for prediction: what engines call log Λ is log Λ here."""
+        return self
+
     def log_ratio(self, subset: Subset) -> float:
         """log Λ of one subset, given by names or as a mask."""
         return float(self.log_ratio_many(as_mask(subset, self.feature_names)[None])[0])
 
-
-class JudgesInvariance(ScoresSubsets):
-    """Optional: p-values and what they compare. Generic: by the law of log Λ."""
+    # ---------------------------------------------------------------- tests of invariance
 
     @property
     def compares(self) -> tuple[str, ...]:
@@ -408,9 +331,7 @@ class JudgesInvariance(ScoresSubsets):
         there."""
         return None if self.by_least_squares is None else (self.by_least_squares, mask)
 
-
-class ExplainsFits(ScoresSubsets):
-    """Optional: what reports say about subsets. Generic: what follows from the likelihood, or nothing."""
+    # ---------------------------------------------------------------- what reports say about subsets
 
     # Whether it fits curves of its own making instead of the data's columns.
     makes_curves = False
@@ -446,23 +367,28 @@ class ExplainsFits(ScoresSubsets):
         """Sentences on the rows and on the subsets in masks (S, p), the leading ones."""
         return Remarks()
 
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
-        """Which of the subsets are outside the support, and why."""
+    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
+        """Why subsets in masks (S, p) are outside the support; empty where none is."""
         chosen = as_masks(masks, self.n_features)
-        return Unsupported.without_value(chosen, ~(self.log_ratio_many(chosen) > -np.inf), self.feature_names)
+        outside = chosen[~(self.log_ratio_many(chosen) > -np.inf)]
+        if not len(outside):
+            return ()
+        return (f"the model has no value for {{{', '.join(chosen_names(self.feature_names, smallest(outside)))}}}",)
 
-    def require_fit(self, found: bool, mask: Mask) -> None:
-        if not found:
-            raise DataError(f"this subset cannot be fitted: {self.unsupported(mask)}.")
+    def require(self, supported: bool, mask: Mask) -> None:
+        """Raise DataError where one subset (p,) is outside the support."""
+        if not supported:
+            raise DataError(f"this subset cannot be fitted: {'; '.join(self.outside_support(mask))}.")
 
-
-class WalksSubsets(ScoresSubsets):
-    """Optional: all subsets in compiled code. Generic: none, and each subset costs as much as any other."""
+    # ---------------------------------------------------------------- what engines ask
 
     # What engines score, in the words of a progress bar.
     subsets_scored = "subsets"
     # Largest error of log Λ in a walk; `rescore` then has the digits.
     walk_error: float = 0.0
+    # Share of log Λ that a column costs which others in its subset nearly give, while compiled samplers search. NaN:
+    # such a subset has no value.
+    search_penalty: float = np.nan
 
     @property
     def largest_size(self) -> int:
@@ -487,33 +413,9 @@ class WalksSubsets(ScoresSubsets):
         """(f,) in which order the features of a walk are best given to it."""
         return np.arange(len(free))
 
-    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
-        """All subsets of the `free` features, each joined by the `forced` ones."""
-        return None
-
-    def screening_walk(
-        self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
-    ) -> ScreeningWalk | None:
-        """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
-        return None
-
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by another, safer way."""
         return None
-
-
-class SearchesSubsets(ExplainsFits, WalksSubsets):
-    """Optional: what samplers and searches ask. Generic: each neighbour is scored."""
-
-    def scoring(self) -> Scoring | None:
-        """What compiled samplers score with, column by column; only where every feature is one column."""
-        return None
-
-    @property
-    def search_penalty(self) -> float:
-        """Share of log Λ that a column costs which others in its subset nearly give, while compiled samplers search.
-        NaN: such a subset has no value."""
-        return np.nan
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         """As log_ratio_many, for searching: subsets outside the support may have values that lead out of there."""
@@ -531,33 +433,59 @@ class SearchesSubsets(ExplainsFits, WalksSubsets):
         """(p,) change of log Λ when each single feature is added or removed; -inf where that leaves the support."""
         chosen = as_masks(mask, self.n_features)
         now, *values = self.log_ratio_many(np.vstack([chosen, chosen ^ np.eye(self.n_features, dtype=bool)]))
-        self.require_start(now, chosen)
+        self.require(now > -np.inf, chosen)
         return np.array(values) - now
-
-    def require_start(self, log_ratio: float, mask: Mask) -> None:
-        if log_ratio == -np.inf:
-            raise DataError(f"the subset to start from is not supported: {self.unsupported(mask)}.")
 
     def flip_steps(self, size: float) -> float:
         """Cost of `flip_neighbours` at a subset of so many features, in multiplications."""
         return float(self.n_features * self.steps_per_subset)
 
-    # Whether `guessed_flips` has an answer.
-    guesses_flips: bool = False
 
+# ---------------------------------------------------------------- abilities that a model declares by having them
+
+
+@runtime_checkable
+class WalksSubsets(Protocol):
+    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
+        """All subsets of the `free` features, each joined by the `forced` ones, in compiled code."""
+        ...
+
+
+@runtime_checkable
+class ScreensSubsets(Protocol):
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> ScreeningWalk:
+        """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
+        ...
+
+
+@runtime_checkable
+class ScoresColumns(Protocol):
+    def scoring(self) -> Scoring | None:
+        """What compiled samplers score with, column by column; only where every feature is one column."""
+        ...
+
+
+@runtime_checkable
+class GuessesFlips(Protocol):
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """Of the subsets in masks (S, p) with each feature flipped, from a fit of each subset alone: good enough to
         look for subsets, not to judge them."""
-        raise NotImplementedError
+        ...
 
 
-class BoundModel(JudgesInvariance, SearchesSubsets):
-    """A family tied to data, with every ability."""
+def walk_of(model: BoundModel, free: Integers, forced: Integers) -> SubsetWalk:
+    """The model's own walk, or the generic one."""
+    own = model.subset_walk(free, forced) if isinstance(model, WalksSubsets) else None
+    return own or ModelWalk(model, free, forced)
 
-    @property
-    def untilted(self) -> BoundModel:
-        """The same without a reward for prediction: what engines call log Λ is log Λ here."""
-        return self
+
+def scoring_of(model: BoundModel) -> Scoring | None:
+    return model.scoring() if isinstance(model, ScoresColumns) else None
+
+
+def smallest(masks: Mask) -> Mask:
+    """(p,) one of the smallest of masks (S, p)"""
+    return np.asarray(masks[np.argmin(masks.sum(axis=1))])
 
 
 def in_parts(n: int, n_jobs: int | None, work: Callable[[slice], None], fewest: int = 256) -> None:

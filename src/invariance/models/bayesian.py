@@ -13,24 +13,20 @@ from scipy.special import digamma, gammaln, polygamma
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import largest_size
-from ..data.features import Features, Subset, as_lists, as_mask, as_masks
-from ..data.multi_environment import MultiEnvironmentData
+from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..kernels.cholesky import subset_volumes
 from .base import (
     PIVOT_TOLERANCE,
-    BoundModel,
-    Description,
     EnvironmentData,
     Fit,
     Null,
     Prediction,
-    Unsupported,
     check_number,
     moments_of,
     rows_of,
 )
-from .gaussian import GaussianFromMoments
-from .gaussian_fits import inverse_scales, outside_support
+from .gaussian import GaussianFromMoments, MomentModel
+from .gaussian_fits import inverse_scales
 from .invariance_test import InvarianceTest, Tolerance
 
 
@@ -108,32 +104,18 @@ class _Reduced(NamedTuple):
     left: Floats
 
 
-class BayesianGaussian(BoundModel):
+class BayesianGaussian(MomentModel):
     """The model tied to second moments. Environments may have fewer rows than columns, and columns may be constant or
     dependent there: the prior is proper. Over all rows the columns of a subset must be independent (smallest scaled
     pivot at least 1e-9) and leave some of the outcome.
     """
 
+    name = "Bayesian linear Gaussian"
+
     def __init__(self, data: EnvironmentData, prior_rows: float = 1.0) -> None:
         self.data, self.moments = rows_of(data), moments_of(data)
         self.moments.check_outcome()
         self.prior_rows = float(prior_rows)
-
-    @property
-    def features(self) -> Features:
-        return self.moments.features
-
-    @property
-    def free_columns(self) -> Integers:
-        """Fewer than there are columns where a level that the others are compared with does not occur."""
-        return self.moments.varying_widths[-1]
-
-    @property
-    def rows(self) -> MultiEnvironmentData | None:
-        return self.data
-
-    def describe(self) -> Description:
-        return Description.of("Bayesian linear Gaussian", self.moments)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         reduced = self._reduced(masks)
@@ -170,7 +152,7 @@ class BayesianGaussian(BoundModel):
         """Posterior means. Those of the pooled fit are least squares, where the prior stands; those of an environment
         lie between its own and the pooled ones."""
         mask = as_mask(subset, self.feature_names)
-        self.require_fit(self.log_ratio(mask) > -np.inf, mask)
+        self.require(self.log_ratio(mask) > -np.inf, mask)
         moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
         columns, y = moments.feature_columns[self.features.expand(mask)], moments.outcome
         slopes = np.array([self._slopes(matrix, columns) for matrix in self._matrices[groups]])
@@ -186,22 +168,19 @@ class BayesianGaussian(BoundModel):
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """That of the fits by maximum likelihood: whether environments differ is no matter of a prior."""
-        return self.by_least_squares.invariance_test(masks, tolerance)
-
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        return self.by_least_squares.left_out_r2_many(masks)
-
-    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        return self.by_least_squares.random_effects_risk_many(masks)
+        return self.linear.invariance_test(masks, tolerance)
 
     @cached_property
-    def by_least_squares(self) -> GaussianFromMoments:
+    def linear(self) -> GaussianFromMoments:
         return GaussianFromMoments(self.moments if self.data is None else self.data)
 
     @property
     def largest_size(self) -> int:
         """All features, however small an environment, as long as the rows of all together can fit them."""
         return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+
+    def check_max_size(self, max_size: int) -> None:
+        return
 
     @property
     def steps_per_subset(self) -> int:
@@ -210,30 +189,18 @@ class BayesianGaussian(BoundModel):
     def nearly_outcome(self) -> Mask:
         return np.asarray(self.log_ratio_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
 
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
-        chosen = as_masks(masks, self.n_features)
-        outside = self.log_ratio_many(chosen) == -np.inf
-        too_large = outside & (self._chosen(chosen).sum(axis=1) + 2 > self.moments.n_rows)
-        few = f"{self.moments.n_rows} rows in all are too few to fit more than {self.moments.n_rows - 2} columns"
-        return outside_support(
-            self.moments,
-            chosen,
-            too_large,
-            outside & ~too_large,
-            lambda mask: self.log_ratio_many(mask) > -np.inf,
-            self._places,
-            [few] if too_large.any() else [],
-            "remove one of these features",
-        )
+    @property
+    def remedy(self) -> str:
+        return "remove one of these features"
 
-    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """The pool, and what an unsupported subset (p,) leaves of the outcome there; NaN if collinear."""
-        columns = self.moments.feature_columns[self._chosen(mask)]
-        block = self._matrices[-1][np.ix_(columns, columns)]
-        cross = self._matrices[-1][columns, self.moments.outcome]
-        collinear = np.linalg.eigvalsh(block).min(initial=1.0) < PIVOT_TOLERANCE
-        share = np.nan if collinear else max(0.0, float(1.0 - cross @ np.linalg.solve(block, cross)))
-        return (self.moments.n_environments,), (share,)
+    def too_few_rows(self, masks: Mask) -> Mask:
+        few = super().too_few_rows(masks)
+        few[:, :-1] = False
+        return few
+
+    def undecided_groups(self, mask: Mask) -> Integers:
+        """The pool."""
+        return np.array([self.moments.n_environments])
 
     # ---------------------------------------------------------------- second moments
 

@@ -20,7 +20,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
 from ..kernels import cholesky
 from ..kernels.active_set import Scoring, flip_changes
-from ..kernels.dispatch import centred_rows, relative_residuals, score_subsets, share_from_rows, sizes, subset_fits
+from ..kernels.dispatch import centred_rows, relative_residuals, score_subsets, sizes, subset_fits
 from ..kernels.plain import settle
 from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows
 from ..kernels.subset_tree import walk_order
@@ -36,11 +36,9 @@ from .base import (
     Null,
     Prediction,
     StandardErrors,
-    Unsupported,
     Weigh,
     check_choice,
     check_number,
-    chosen_names,
     in_parts,
     moments_of,
     rows_of,
@@ -48,6 +46,7 @@ from .base import (
 from .gaussian_fits import (
     WITH_ROWS,
     always_decidable,
+    few_rows_reason,
     group_rows,
     group_weights,
     inverse_scales,
@@ -57,35 +56,28 @@ from .gaussian_fits import (
     linear_errors,
     linear_fit,
     no_rows,
-    outside_support,
     random_effects_risk,
     roots_in,
-    too_few_rows,
+    smallest_outside,
+    undecidable_reasons,
     unit_groups,
 )
-from .gaussian_walk import GaussianScreen, GaussianWalk, Limits
 from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_moments, invariance_test
+from .walks import GaussianScreen, GaussianWalk, mean_limits
 
 
-class GaussianModel(BoundModel):
-    """Base of the models whose log Λ is that of linear Gaussian fits to `moments`; data: the rows, if at hand.
-
-    prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).
-    """
+class MomentModel(BoundModel):
+    """Base of the models of second moments; data: the rows, if at hand. What a model does not answer itself is that of
+    the linear Gaussian model of the same columns, `linear`."""
 
     moments: Moments
     data: MultiEnvironmentData | None
-    n_jobs: int | None
-    prediction: float = 0.0
-    name = "linear Gaussian"
+    n_jobs: int | None = None
+    name: str
 
-    @abstractmethod
-    def of(self, data: EnvironmentData) -> GaussianModel:
-        """The same model of other data, without a reward for prediction."""
-
-    @abstractmethod
-    def residuals(self, masks: Mask) -> Residuals:
-        """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
+    @property
+    def linear(self) -> GaussianFromMoments:
+        raise NotImplementedError
 
     @property
     def features(self) -> Features:
@@ -98,7 +90,7 @@ class GaussianModel(BoundModel):
 
     @property
     def by_least_squares(self) -> GaussianModel:
-        return self
+        return self.linear
 
     @property
     def rows(self) -> MultiEnvironmentData | None:
@@ -107,17 +99,7 @@ class GaussianModel(BoundModel):
     @property
     def has_rows(self) -> bool:
         """Whether the rows are at hand, or factors of them, which decide what second moments cannot."""
-        return self.data is not None or self.roots is not None
-
-    @property
-    def roots(self) -> Floats | None:
-        """(E, m, d) factors of the rows, where a second pass computed them"""
-        return roots_in(self.moments)
-
-    @property
-    def fourths(self) -> FourthMoments | None:
-        """Sums of fourth powers, where a second pass computed them"""
-        return None if self.moments.second is None else self.moments.second.fourths
+        return self.data is not None or roots_in(self.moments) is not None
 
     @property
     def largest_size(self) -> int:
@@ -125,6 +107,75 @@ class GaussianModel(BoundModel):
 
     def check_max_size(self, max_size: int) -> None:
         self.moments.check_max_size(max_size)
+
+    def describe(self) -> Description:
+        return Description.of(self.name, self.moments)
+
+    def residuals(self, masks: Mask) -> Residuals:
+        """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
+        return self.linear.residuals(masks)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        return self.linear.left_out_r2_many(masks)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+        return self.linear.random_effects_risk_many(masks)
+
+    def nearly_outcome(self) -> Mask:
+        return self.linear.nearly_outcome()
+
+    @property
+    def remedy(self) -> str:
+        """What decides subsets that second moments cannot; empty where rows did."""
+        return "" if self.has_rows else WITH_ROWS
+
+    @property
+    def fits(self) -> str:
+        """What an environment has slopes of."""
+        return "columns of features" if self.features.grouped else "features"
+
+    def too_few_rows(self, masks: Mask) -> Mask:
+        """(S, G) groups whose rows cannot fit the columns of the subsets (S, p)"""
+        more = self.moments.varying_widths - 1
+        other = np.flatnonzero(more.any(axis=0))
+        needed = sizes(masks)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
+        return np.asarray(needed + 2 > self.moments.group_counts)
+
+    def undecided_groups(self, mask: Mask) -> Integers:
+        """Groups where a subset (p,) outside the support is so."""
+        return np.flatnonzero(np.isnan(self.linear.residuals(mask[None]).rss[0]))
+
+    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
+        chosen = as_masks(masks, self.n_features)
+        outside = chosen[self.log_ratio_many(chosen) == -np.inf]
+        few = self.too_few_rows(outside)
+        unknown = outside[~few.any(axis=1)]
+        causes = smallest_outside(unknown, lambda mask: bool(self.log_ratio_many(mask)[0] > -np.inf))
+        found = [(cause, self.undecided_groups(cause)) for cause in causes]
+        return (*few_rows_reason(self.moments, few, self.fits), *undecidable_reasons(self.moments, found, self.remedy))
+
+
+class GaussianModel(MomentModel):
+    """Base of the models whose log Λ is that of linear Gaussian fits.
+
+    prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).
+    """
+
+    prediction: float = 0.0
+    name = "linear Gaussian"
+
+    @abstractmethod
+    def of(self, data: EnvironmentData) -> GaussianModel:
+        """The same model of other data, without a reward for prediction."""
+
+    @property
+    def by_least_squares(self) -> GaussianModel:
+        return self
+
+    @property
+    def fourths(self) -> FourthMoments | None:
+        """Sums of fourth powers, where a second pass computed them"""
+        return None if self.moments.second is None else self.moments.second.fourths
 
     def describe(self) -> Description:
         rewarded = f", prediction rewarded by {self.prediction:g}" if self.prediction > 0.0 else ""
@@ -154,19 +205,24 @@ class GaussianModel(BoundModel):
         the pooled RSS: its first two moments have no unknowns."""
         return null_of_ranks(self.moments.group_counts, self.ranks(as_masks(masks, self.n_features)))
 
+    def with_moments(self, masks: Mask) -> tuple[GaussianModel, Mask]:
+        """A model that has second moments of the features in subsets (S, p), and the subsets there."""
+        return self, masks
+
     def excess_kurtosis(self, masks: Mask) -> Floats:
         """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or
         sums of fourth powers."""
         if self.data is None and self.fourths is None:
             return np.zeros(len(masks))
-        chosen = self.features.expand(masks)
+        part, asked = self.with_moments(masks)
+        chosen = part.features.expand(asked)
         used = np.flatnonzero(chosen.any(axis=0))
-        columns = np.append(self.moments.feature_columns[used], self.moments.outcome)
-        within = self.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-        if self.data is not None:
-            return kurtosis_from_rows(self.data, used, within, chosen[:, used], self.n_jobs)
-        assert self.fourths is not None
-        return kurtosis_from_fourths(self.moments, self.fourths, used, within, chosen[:, used])
+        columns = np.append(part.moments.feature_columns[used], part.moments.outcome)
+        within = part.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+        if part.data is not None:
+            return kurtosis_from_rows(part.data, used, within, chosen[:, used], self.n_jobs)
+        assert part.fourths is not None
+        return kurtosis_from_fourths(part.moments, part.fourths, used, within, chosen[:, used])
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
@@ -174,16 +230,16 @@ class GaussianModel(BoundModel):
         return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen))
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        chosen = as_masks(masks, self.n_features)
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
         if self.moments.n_environments < 2:
             return np.full(len(chosen), np.nan)
-        total = self.moments.scatter[-1][self.moments.outcome, self.moments.outcome]
-        return 1.0 - left_out_errors(self.data, self.moments, self.features.expand(chosen)).sum(axis=1) / total
+        total = part.moments.scatter[-1][part.moments.outcome, part.moments.outcome]
+        return 1.0 - left_out_errors(part.data, part.moments, part.features.expand(chosen)).sum(axis=1) / total
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        chosen = as_masks(masks, self.n_features)
-        fits = self.residuals(chosen)
-        return random_effects_risk(self.moments, self.features.expand(chosen), fits.rss, fits.freedom)
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
+        fits = part.residuals(chosen)
+        return random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         return linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
@@ -222,9 +278,6 @@ def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
     return Null.of_deviance(*deviance_moments(counts, ranks), degrees)
 
 
-_MOST_EXPLAINED = 50
-
-
 class GaussianFromMoments(GaussianModel):
     """Outcome ~ Normal(intercept + coefficients · columns of z, variance), by maximum likelihood.
 
@@ -237,15 +290,17 @@ class GaussianFromMoments(GaussianModel):
         self.moments.check_outcome()
         self.n_jobs, self.prediction = n_jobs, prediction
 
+    @property
+    def linear(self) -> GaussianFromMoments:
+        return self
+
     def of(self, data: EnvironmentData) -> GaussianFromMoments:
         return GaussianFromMoments(data, self.n_jobs)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, np.nan)
 
-    @property
-    def search_penalty(self) -> float:
-        return 0.05
+    search_penalty = 0.05
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         """With moments alone a collinear subset counts as its decidable part, at a cost."""
@@ -254,7 +309,7 @@ class GaussianFromMoments(GaussianModel):
     def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
         chosen = as_masks(masks, self.n_features)
         values = self._score(chosen, penalty)
-        outside = np.isnan(values) if self.has_rows else np.isnan(values) | self._too_large(chosen)
+        outside = np.isnan(values) if self.has_rows else np.isnan(values) | self.too_few_rows(chosen).any(axis=1)
         values[outside] = -np.inf
         return values
 
@@ -265,7 +320,7 @@ class GaussianFromMoments(GaussianModel):
     def residuals(self, masks: Mask) -> Residuals:
         shares, ranks = self._fits(masks)
         if not self.has_rows:
-            shares[self._too_large(masks)] = np.nan
+            shares[self.too_few_rows(masks).any(axis=1)] = np.nan
         y = self.moments.outcome
         return Residuals(shares * self.moments.scatter[:, y, y], ranks, self.moments.group_counts)
 
@@ -286,12 +341,10 @@ class GaussianFromMoments(GaussianModel):
         return max(2, round(16 / float(self.features.widths.mean())))
 
     def subset_walk(self, free: Integers, forced: Integers) -> GaussianWalk:
-        widths = self.features.widths[free]
-        by_rows = self if self.has_rows else None
-        return GaussianWalk.of(self._from_moments, self._columns(forced), self._columns(free), widths, by_rows)
+        return GaussianWalk(self, free, forced)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> GaussianScreen:
-        limits = Limits.of(self.moments, tolerance, self.data)
+        limits = mean_limits(self.moments, tolerance)
         return GaussianScreen(self, self.subset_walk(free, forced), free, forced, limits, weigh)
 
     def walk_order(self, free: Integers) -> Integers:
@@ -305,11 +358,11 @@ class GaussianFromMoments(GaussianModel):
             return super().flip_neighbours(mask)
         chosen = as_masks(mask, self.n_features)
         change = np.empty(len(self.moments.columns))
-        members = self._columns(np.flatnonzero(chosen[0]))
+        members = self.columns_of(np.flatnonzero(chosen[0]))
         arguments = (self.moments.scatter, self._from_moments.inverse_scale, self.moments.outcome)
         flip_changes(*arguments, self._from_moments.weights, PIVOT_TOLERANCE, members, change)
         now = self.log_ratio_many(chosen)[0]
-        self.require_start(now, chosen)
+        self.require(now > -np.inf, chosen)
         change = change[self.moments.feature_columns]
         unknown = np.flatnonzero(np.isnan(change))
         change[unknown] = self.log_ratio_many(chosen ^ np.eye(self.n_features, dtype=bool)[unknown]) - now
@@ -323,7 +376,7 @@ class GaussianFromMoments(GaussianModel):
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         """By the largest correlation of their columns over all rows."""
         columns, pooled = self.moments.feature_columns, self.moments.scatter[-1]
-        own = self._columns(np.array([feature]))
+        own = self.columns_of(np.array([feature]))
         products = np.abs(pooled[np.ix_(own, columns)]) / np.sqrt(np.diagonal(pooled)[columns])
         products /= np.sqrt(np.diagonal(pooled)[own])[:, None]
         closest = np.maximum.reduceat(products.max(axis=0), self.features.starts[:-1])
@@ -339,49 +392,13 @@ class GaussianFromMoments(GaussianModel):
         starts, members = as_lists(chosen[:, used])
         counts = self.moments.group_counts
         total = np.full(len(chosen), self._from_moments.offset)
-        unsupported = np.zeros(len(chosen), dtype=bool)
         residual, rank = np.empty(len(chosen)), np.empty(len(chosen), np.int64)
-        for g, (unit, _) in enumerate(unit_groups(self.data, self.moments, used)):
+        for g, (unit, _, _) in enumerate(unit_groups(self.data, self.moments, used)):
             relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
             unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
-            total += self._from_moments.weights[g] * np.log(np.where(unfit, 1.0, residual))
-            unsupported |= unfit
-        total[unsupported] = np.nan
+            total += self._from_moments.weights[g] * np.log(np.where(unfit, np.nan, residual))
         settle(total, self._from_moments.weights)
-        total[np.isnan(total)] = -np.inf
-        return total
-
-    # ---------------------------------------------------------------- outside the support
-
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
-        chosen = as_masks(masks, self.n_features)
-        outside = np.isnan(self._score(chosen))
-        too_large = self._too_large(chosen) & outside
-        return outside_support(
-            self.moments,
-            chosen,
-            too_large,
-            outside & ~too_large,
-            lambda mask: ~np.isnan(self._score(mask)),
-            self._places,
-            too_few_rows(self.moments, chosen[too_large]),
-            "" if self.has_rows else WITH_ROWS,
-        )
-
-    def _places(self, mask: Mask) -> tuple[tuple[int, ...], tuple[float, ...]]:
-        """Groups where an undecidable subset (p,) is so, and what it leaves of the outcome there; NaN if collinear."""
-        columns = self._columns(np.flatnonzero(mask))
-        groups, shares = [], []
-        for g in range(self.moments.n_environments + 1):
-            if self.has_rows:
-                share = share_from_rows(self._scoring.rows, g, columns, self.moments.outcome)
-                share = 0.0 if np.isnan(share) else 1.0
-            else:
-                share = _outcome_share(self._gram(g, np.append(columns, self.moments.outcome)))
-            if not share >= PIVOT_TOLERANCE:
-                groups.append(g)
-                shares.append(max(share, 0.0))
-        return tuple(groups), tuple(shares)
+        return np.where(np.isnan(total), -np.inf, total)
 
     def nearly_outcome(self) -> Mask:
         """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
@@ -390,19 +407,9 @@ class GaussianFromMoments(GaussianModel):
         nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
         return np.logical_or.reduceat(nearly, self.features.starts[:-1])
 
-    def dependent_features(self, masks: Mask) -> tuple[str, ...]:
-        """Features that are, in some environment or in the pool, nearly a combination of others in the same subset."""
-        involved = np.zeros(self.n_features, dtype=bool)
-        for mask in masks[:_MOST_EXPLAINED]:
-            members = np.flatnonzero(mask)
-            owners = np.repeat(members, self.features.widths[members])
-            for g in range(self.moments.n_environments + 1):
-                involved[owners[_nearly_dependent(self._gram(g, self._columns(members)))]] = True
-        return chosen_names(self.feature_names, involved)
-
     # ---------------------------------------------------------------- scores
 
-    def _columns(self, members: Integers) -> Integers:
+    def columns_of(self, members: Integers) -> Integers:
         """Columns of the moments that features `members` (k,) stand for."""
         return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
 
@@ -438,16 +445,6 @@ class GaussianFromMoments(GaussianModel):
     def _rows(self) -> GroupRows:
         return group_rows(self.data, self.moments) if self.has_rows and not self.decides_all else no_rows(self.moments)
 
-    def _gram(self, g: int, columns: Integers) -> Floats:
-        scale = self._from_moments.inverse_scale[g, columns]
-        return self.moments.scatter[g][np.ix_(columns, columns)] * scale[:, None] * scale
-
-    def _too_large(self, masks: Mask) -> Mask:
-        more = self.moments.varying_widths - 1
-        other = np.flatnonzero(more.any(axis=0))
-        ranks = sizes(masks)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
-        return np.any(ranks + 2 > self.moments.group_counts, axis=1)
-
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
         out = np.empty(len(masks))
 
@@ -477,34 +474,6 @@ class GaussianFromMoments(GaussianModel):
             work(rows, starts, self.moments.feature_columns[members].astype(np.int64))
 
         in_parts(len(chosen), self.n_jobs, part)
-
-
-def _outcome_share(gram: Floats) -> float:
-    """What the other columns of `gram` leave of the last one; NaN where they are too collinear to tell."""
-    reduced = gram.copy()
-    for j in range(len(gram) - 1):
-        if gram[j, j] == 0.0:
-            continue
-        if reduced[j, j] < PIVOT_TOLERANCE:
-            return np.nan
-        reduced[j + 1 :, j + 1 :] -= np.outer(reduced[j + 1 :, j], reduced[j, j + 1 :]) / reduced[j, j]
-    return float(reduced[-1, -1])
-
-
-def _nearly_dependent(gram: Floats) -> Mask:
-    """(p,) columns that take part in a near dependence among the unit-diagonal columns of `gram`."""
-    involved = np.zeros(len(gram), dtype=bool)
-    kept: list[int] = []
-    reduced = gram.copy()
-    for j in np.flatnonzero(np.diagonal(gram) > 0.0).tolist():
-        if reduced[j, j] >= PIVOT_TOLERANCE:
-            kept.append(j)
-            reduced[j + 1 :, j + 1 :] -= np.outer(reduced[j + 1 :, j], reduced[j, j + 1 :]) / reduced[j, j]
-            continue
-        involved[j] = True
-        partners = np.linalg.lstsq(gram[np.ix_(kept, kept)], gram[kept, j], rcond=None)[0]
-        involved[np.array(kept)[np.abs(partners) > 1e-3]] = True
-    return involved
 
 
 _CACHE_BYTES = 2.5e8
@@ -613,45 +582,30 @@ class GaussianOnDemand(GaussianModel):
         """(E, p) how many columns of each feature are present in each environment"""
         widths = self.moments.varying_widths[:-1].copy()
         for j in np.flatnonzero(self.features.widths > 1):
-            alone, _ = self._narrowed(np.eye(self.n_features, dtype=bool)[j : j + 1])
+            alone, _ = self.with_moments(np.eye(self.n_features, dtype=bool)[j : j + 1])
             widths[:, j] = alone.moments.varying_widths[:-1, 0]
         return widths
 
-    # What takes second moments of the chosen features alone.
-
-    def _narrowed(self, masks: ArrayLike) -> tuple[GaussianFromMoments, Mask]:
-        """A model of the features that the subsets hold (one, if they hold none), and the subsets there."""
-        chosen = as_masks(masks, self.n_features)
-        kept = np.asarray(chosen.any(axis=0))
+    def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
+        """Of the features that the subsets hold; one, if they hold none."""
+        kept = np.asarray(masks.any(axis=0))
         kept[0] |= not kept.any()
-        return GaussianFromMoments(self.data.narrowed(kept), prediction=self.prediction), chosen[:, kept]
+        return GaussianFromMoments(self.data.narrowed(kept), prediction=self.prediction), masks[:, kept]
 
     def residuals(self, masks: Mask) -> Residuals:
-        part, chosen = self._narrowed(masks)
+        part, chosen = self.with_moments(masks)
         return part.residuals(chosen)
 
-    def excess_kurtosis(self, masks: Mask) -> Floats:
-        part, chosen = self._narrowed(masks)
-        return part.excess_kurtosis(chosen)
-
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        part, chosen = self._narrowed(masks)
-        return part.left_out_r2_many(chosen)
-
-    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        part, chosen = self._narrowed(masks)
-        return part.random_effects_risk_many(chosen)
-
     def ranks(self, masks: Mask) -> Integers:
-        part, chosen = self._narrowed(masks)
+        part, chosen = self.with_moments(masks)
         return part.ranks(chosen)
 
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
-        part, chosen = self._narrowed(masks)
-        return part.unsupported(chosen)
+    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
+        return part.outside_support(chosen)
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
-        part, chosen = self._narrowed(masks)
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
         return part.rescore(chosen)
 
 

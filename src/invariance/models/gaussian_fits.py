@@ -6,8 +6,7 @@ Each has three sources: the rows, factors of them (`roots`, from a second pass o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +26,14 @@ from ..moments.least_squares import (
     gaps_between,
     least_squares,
     least_squares_of_root,
+    least_squares_of_units,
     root_of,
     roots_of_groups,
     unit_columns,
     unit_rows,
 )
 from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, Fit, StandardErrors, Unsupported, chosen_names, in_parts
+from .base import PIVOT_TOLERANCE, Fit, StandardErrors, chosen_names, in_parts
 
 
 def group_weights(counts: Floats) -> Floats:
@@ -58,18 +58,21 @@ def row_groups(data: MultiEnvironmentData) -> list[NDArray[np.intp]]:
     return [*(data.rows(e) for e in range(data.n_environments)), np.arange(data.n_rows)]
 
 
-def unit_groups(data: MultiEnvironmentData | None, moments: Moments, used: Integers) -> Iterator[tuple[Floats, Floats]]:
-    """In every environment and the pool: columns `used` (k,) of the features and, last, the outcome, centred and scaled
-    to unit length (k + 1, n), and their lengths (k + 1,)."""
+def unit_groups(
+    data: MultiEnvironmentData | None, moments: Moments, used: Integers, first: int = 0
+) -> Iterator[tuple[Floats, Floats, Floats]]:
+    """In every environment, from the `first` on, and the pool: columns `used` (k,) of the features and, last, the
+    outcome, centred and scaled to unit length (k + 1, n), their lengths and their means (k + 1,)."""
     if data is not None:
         columns = np.column_stack([data.X[:, used], data.y])
-        for rows in row_groups(data):
-            yield unit_rows(columns[rows])[:2]
+        for rows in row_groups(data)[first:]:
+            yield unit_rows(columns[rows])
         return
-    roots = roots_in(moments)
+    roots, chosen = roots_in(moments), np.append(moments.feature_columns[used], moments.outcome)
     assert roots is not None
-    for root in roots_of_groups(moments, roots, np.append(moments.feature_columns[used], moments.outcome)):
-        yield unit_columns(root)
+    means = np.vstack([moments.means, moments.pooled_mean])[:, chosen]
+    for root, mean in zip(roots_of_groups(moments, roots, chosen)[first:], means[first:], strict=True):
+        yield *unit_columns(root), mean
 
 
 # ---------------------------------------------------------------- coefficients
@@ -79,28 +82,19 @@ def linear_fit(data: MultiEnvironmentData | None, moments: Moments, mask: Mask, 
     """The subset (p,) by least squares, from the best source there is."""
     chosen = moments.features.expand(mask)
     columns = moments.feature_columns[chosen]
-    # Without rows the local fits cost nothing, and sums over all groups at once round in the same way with and without.
-    groups, roots = slice(0 if local or data is None else moments.n_environments, None), roots_in(moments)
-    if data is not None:
-        X = data.X[:, chosen]
-        slopes, intercepts = _solutions([least_squares(X[rows], data.y[rows]) for rows in row_groups(data)[groups]])
+    if data is not None or roots_in(moments) is not None:
+        groups = unit_groups(data, moments, np.flatnonzero(chosen), 0 if local else moments.n_environments)
+        fits = [least_squares_of_units(*group) for group in groups]
+        slopes = np.array([fit.coefficients for fit in fits])
+        intercepts = np.array([fit.intercept for fit in fits])
     else:
-        means = np.vstack([moments.means, moments.pooled_mean])[groups]
-        used = np.append(columns, moments.outcome)
-        if roots is not None:
-            factors = zip(roots_of_groups(moments, roots, used)[groups], means[:, used], strict=True)
-            slopes, intercepts = _solutions([least_squares_of_root(root, mean) for root, mean in factors])
-        else:
-            every = range(moments.n_environments + 1)[groups]
-            slopes = np.array([_slopes_from_moments(moments, g, columns) for g in every])
-            intercepts = means[:, moments.outcome] - np.einsum("gk,gk->g", means[:, columns], slopes)
-    slopes[:-1][~moments.varies[groups][:-1, columns]] = np.nan
+        means = np.vstack([moments.means, moments.pooled_mean])
+        slopes = np.array([_slopes_from_moments(moments, g, columns) for g in range(len(means))])
+        intercepts = means[:, moments.outcome] - np.einsum("gk,gk->g", means[:, columns], slopes)
+    n_local = moments.n_environments if local else 0
+    slopes[:n_local][~moments.varies[:n_local, columns]] = np.nan
     names = chosen_names(moments.features.columns, chosen)
-    return Fit(names, slopes[-1], float(intercepts[-1]), slopes[:-1], intercepts[:-1])
-
-
-def _solutions(fits: list[LeastSquares]) -> tuple[Floats, Floats]:
-    return np.array([fit.coefficients for fit in fits]), np.array([fit.intercept for fit in fits])
+    return Fit(names, slopes[-1], float(intercepts[-1]), slopes[:n_local], intercepts[:n_local])
 
 
 def _slopes_from_moments(moments: Moments, g: int, columns: NDArray[np.intp]) -> Floats:
@@ -122,7 +116,7 @@ def linear_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: M
     """Of the columns (q,) of the features."""
     if data is not None or roots_in(moments) is not None:
         units = unit_groups(data, moments, np.flatnonzero(chosen))
-        factors = [(*_triangle(unit), norms) for unit, norms in units]
+        factors = [(*_triangle(unit), norms) for unit, norms, _ in units]
     else:
         members = np.append(moments.feature_columns[chosen], moments.outcome)
         factors = [_factor_of_moments(moments, g, members) for g in range(moments.n_environments + 1)]
@@ -206,7 +200,7 @@ def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows
     of its columns leave the same residuals as the rows."""
     parts: list[Floats] = []
     if data is not None:
-        for unit, _ in unit_groups(data, moments, np.arange(data.X.shape[1])):
+        for unit, _, _ in unit_groups(data, moments, np.arange(data.X.shape[1])):
             many = unit.shape[1] > _WORTHWHILE * len(unit)
             parts.append(np.asarray(np.linalg.qr(unit.T, mode="r")).T if many else unit)
     else:
@@ -389,25 +383,24 @@ def left_out_errors(data: MultiEnvironmentData | None, moments: Moments, masks: 
     held = masks.any(axis=0)
     others = _OtherEnvironments(moments, np.append(moments.feature_columns[held], moments.outcome))
     errors = np.array([others.errors(np.flatnonzero(mask)) for mask in masks[:, held]]).reshape(len(masks), -1)
-    roots = roots_in(moments)
-    for s in np.flatnonzero(np.isnan(errors).any(axis=1)):
-        if data is not None:
-            errors[s] = _left_out_from_rows(data, masks[s])
-        elif roots is not None:
-            errors[s] = _left_out_from_roots(moments, roots, masks[s])
+    unknown = np.flatnonzero(np.isnan(errors).any(axis=1))
+    roots = _factors(data, moments) if len(unknown) else None
+    if roots is not None:
+        for s in unknown:
+            errors[s] = _left_out_from_factors(moments, roots, masks[s])
     return errors
 
 
-def _left_out_from_rows(data: MultiEnvironmentData, chosen: Mask) -> Floats:
-    X, errors = data.X[:, chosen], np.empty(data.n_environments)
-    for e in range(data.n_environments):
-        own = data.environment_index == e
-        fit = least_squares(X[~own], data.y[~own])
-        errors[e] = np.sum((data.y[own] - fit.intercept - X[own] @ fit.coefficients) ** 2)
-    return errors
+def _factors(data: MultiEnvironmentData | None, moments: Moments) -> Floats | list[Floats] | None:
+    """(n, d) factors of the centred products in each environment: the rows less their means, or those of a second
+    pass"""
+    if data is None:
+        return roots_in(moments)
+    columns = np.column_stack([data.X, data.y])
+    return [columns[data.rows(e)] - moments.centre[e] - moments.rest[e] for e in range(data.n_environments)]
 
 
-def _left_out_from_roots(moments: Moments, roots: Floats, chosen: Mask) -> Floats:
+def _left_out_from_factors(moments: Moments, roots: Floats | list[Floats], chosen: Mask) -> Floats:
     used = np.append(moments.feature_columns[chosen], moments.outcome)
     errors, gaps = np.empty(moments.n_environments), _OtherEnvironments(moments, used).gaps
     for e in range(moments.n_environments):
@@ -469,60 +462,30 @@ BEYOND_MOMENTS = "more than second moments can resolve"
 WITH_ROWS = "pass the data, or read their rows in a second pass"
 
 
-@dataclass(frozen=True, eq=False)
-class _Cause:
-    """Features that put every subset that holds them outside the support, and the groups where they do; shares: what
-    they leave of the outcome's variance there, NaN where they are themselves collinear."""
-
-    features: Mask
-    groups: tuple[int, ...]
-    shares: tuple[float, ...]
-
-    @property
-    def collinear(self) -> bool:
-        return bool(np.isnan(self.shares).any())
-
-
-def outside_support(
-    moments: Moments,
-    masks: Mask,
-    too_large: Mask,
-    undecidable: Mask,
-    decidable: Callable[[Mask], Mask],
-    places: Callable[[Mask], tuple[tuple[int, ...], tuple[float, ...]]],
-    few: Sequence[str],
-    remedy: str = WITH_ROWS,
-) -> Unsupported:
-    """Of subsets (S, p), with the smallest undecidable sets of features inside them.
-
-    places: groups where an undecidable subset (p,) is so, and what it leaves of the outcome there. few: sentences on
-    those that are too large. remedy: empty where the rows were used.
-    """
-    causes: list[_Cause] = []
-    unknown = masks[undecidable]
-    for mask in unknown[np.argsort(unknown.sum(axis=1), kind="stable")[:_EXAMPLES]]:
-        if any((mask & cause.features).sum() == cause.features.sum() for cause in causes):
+def smallest_outside(masks: Mask, supported: Callable[[Mask], bool]) -> list[Mask]:
+    """Sets of features (p,) that put subsets (S, p) outside the support, and of which no smaller one does."""
+    causes: list[Mask] = []
+    for mask in masks[np.argsort(masks.sum(axis=1), kind="stable")[:_EXAMPLES]]:
+        if any((mask >= cause).all() for cause in causes):
             continue
         smallest = mask.copy()
         for j in np.flatnonzero(mask):
             smallest[j] = False
-            smallest[j] = decidable(smallest[None])[0]
-        causes.append(_Cause(smallest, *places(smallest)))
-    involved = np.any([cause.features for cause in causes], axis=0) if causes else np.zeros(masks.shape[1], bool)
-    reasons = (*few, *_reasons(causes, moments, remedy))
-    return Unsupported(too_large, undecidable, chosen_names(moments.feature_names, involved), reasons)
+            smallest[j] = supported(smallest[None])
+        causes.append(smallest)
+    return causes
 
 
-def too_few_rows(moments: Moments, masks: Mask) -> list[str]:
-    """A sentence where some of masks (S, p) have more columns than an environment's rows can fit."""
-    needed = masks.astype(float) @ moments.varying_widths[:-1].T
-    room = moments.counts - 2
-    short = np.flatnonzero((needed > room).any(axis=0))
-    if not len(short):
+def few_rows_reason(moments: Moments, few: Mask, local: str) -> list[str]:
+    """A sentence on the smallest of the groups whose rows are too few, (S, G), for some subsets; local: what
+    environments fit."""
+    if not few.any():
         return []
-    e = int(short[np.argmin(room[short])])
-    what = "columns of features" if moments.features.grouped else "features"
-    return [too_few_in(moments.environments[e], int(moments.counts[e]), int(room[e]), what)]
+    counts = moments.group_counts
+    g = int(np.argmin(np.where(few.any(axis=0), counts, np.inf)))
+    if g == moments.n_environments:
+        return [f"{counts[g]:.0f} rows in all are too few to fit more than {max(counts[g] - 2, 0):.0f} columns"]
+    return [too_few_in(moments.environments[g], int(counts[g]), int(counts[g]) - 2, local)]
 
 
 def too_few_in(environment: object, n_rows: int, room: int, what: str) -> str:
@@ -531,29 +494,34 @@ def too_few_in(environment: object, n_rows: int, room: int, what: str) -> str:
     )
 
 
-def _reasons(causes: list[_Cause], moments: Moments, remedy: str) -> list[str]:
-    """One sentence for all collinear features, and one for each set that explains the outcome too well."""
-    unresolved = f", {BEYOND_MOMENTS}: {remedy or WITH_ROWS}"
+def undecidable_reasons(moments: Moments, causes: list[tuple[Mask, Integers]], remedy: str) -> list[str]:
+    """One sentence for all collinear features, and one for each set that determines the outcome, from sets of features
+    (p,) and the groups where they do. remedy: empty where rows decided."""
+    collinear = [cause for cause in causes if remedy and any(_collinear(moments, g, cause[0]) for g in cause[1])]
+    joint = np.any([features for features, _ in collinear], axis=0)
     reasons = []
-    collinear = [cause for cause in causes if cause.collinear]
     if collinear:
-        names = chosen_names(moments.feature_names, np.any([cause.features for cause in collinear], axis=0))
-        groups = sorted({g for cause in collinear for g in cause.groups})
-        reasons.append(f"{quoted(names)} are too collinear {_where(groups, moments)}{unresolved}")
-    explaining = [cause for cause in causes if not cause.collinear]
-    for cause in explaining[:_MOST_SENTENCES]:
-        names, place = chosen_names(moments.feature_names, cause.features), _where(cause.groups, moments)
-        if remedy:
-            verb, share = "explains" if len(names) == 1 else "together explain", max(cause.shares)
-            rest = f"{share:.0e}" if share > 1e-14 else "rounding"
-            reasons.append(f"{place} {quoted(names)} {verb} all but {rest} of the outcome's variance{unresolved}")
-        else:
-            verb = "determines" if len(names) == 1 else "together determine"
-            place = "" if moments.n_environments in cause.groups else f"{place} "
-            reasons.append(f"{place}{quoted(names)} {verb} the outcome exactly: remove it, or one of them")
-    if len(explaining) > _MOST_SENTENCES:
-        reasons.append(f"likewise for {len(explaining) - _MOST_SENTENCES} more sets of features")
+        groups = sorted({int(g) for _, where in collinear for g in where})
+        named = quoted(chosen_names(moments.feature_names, joint))
+        reasons.append(f"{named} are too collinear {_where(groups, moments)}, {BEYOND_MOMENTS}: {remedy}")
+    others = [cause for cause in causes if not any(cause is other for other in collinear)]
+    for features, where in others[:_MOST_SENTENCES]:
+        names = chosen_names(moments.feature_names, features)
+        verb = "determines" if len(names) == 1 else "together determine"
+        how, do = (" as far as second moments can tell", remedy) if remedy else ("", "remove it, or one of them")
+        reasons.append(f"{quoted(names)} {verb} the outcome exactly {_where(where, moments)}{how}: {do}")
+    if len(others) > _MOST_SENTENCES:
+        reasons.append(f"likewise for {len(others) - _MOST_SENTENCES} more sets of features")
     return reasons
+
+
+def _collinear(moments: Moments, g: int, features: Mask) -> bool:
+    """Whether second moments cannot tell the columns of features (p,) apart in a group."""
+    columns = moments.feature_columns[moments.features.expand(features)]
+    columns = columns[moments.present[g, columns]]
+    gram = moments.scatter[g][np.ix_(columns, columns)]
+    scale = 1.0 / np.sqrt(np.diagonal(gram))
+    return bool(np.linalg.eigvalsh(gram * scale[:, None] * scale).min(initial=1.0) < PIVOT_TOLERANCE)
 
 
 def _where(groups: Iterable[int], moments: Moments) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import NamedTuple, Self
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,28 +20,22 @@ from ..kernels.generalised_least_squares import (
     fit_from_rows,
     score_lists,
     score_lists_from_rows,
-    walk_extensions,
     without_environment,
 )
 from ..kernels.row_residuals import GroupRows
-from ..kernels.subset_tree import feature_starts
 from .base import (
     IN_MEAN,
     PIVOT_TOLERANCE,
     EnvironmentData,
     Fit,
-    NDArray32,
     Null,
     Prediction,
     StandardErrors,
-    Unsupported,
     in_parts,
-    listed_subsets,
-    of_all_features,
 )
 from .gaussian import GaussianFromMoments, GaussianModel
 from .gaussian_fits import BEYOND_MOMENTS, WITH_ROWS, group_rows, inverse_scales, weighted_errors
-from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_tails
+from .invariance_test import InvarianceTest, Tolerance, deviance_tails
 
 
 def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) -> tuple[Floats, Floats]:
@@ -63,61 +56,6 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
     return mean, variance
 
 
-_LOW_FEATURES = 10
-
-
-@dataclass(frozen=True, eq=False)
-class MeanWalk:
-    """free (f,), forced (k,): features. From second moments, and from the rows where those cannot decide."""
-
-    model: MeanGaussian
-    free: Integers
-    forced: Integers
-
-    @property
-    def n_features(self) -> int:
-        return len(self.free)
-
-    @property
-    def n_low(self) -> int:
-        return min(self.n_features, _LOW_FEATURES)
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        members = np.empty((1 << self.n_low, self.n_low), np.int32)
-        values = self._extended(high, 0, self.n_low, sizes[len(high) :], members)
-        codes = np.where(members >= 0, 1 << members, 0).sum(axis=1)
-        log_ratio = np.empty(len(values))
-        log_ratio[codes] = values
-        return log_ratio
-
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        first, most = int(prefix[-1]) + 1 if len(prefix) else 0, max_size - len(prefix)
-        more = np.empty((len(members), most), np.int32)
-        values = self._extended(prefix, first, self.n_features, sizes[len(prefix) :], more)
-        members[:] = -1
-        members[:, : len(prefix)] = prefix
-        members[:, len(prefix) : max_size] = more
-        return values
-
-    def _extended(self, fixed: Integers, first: int, stop: int, sizes: Mask, members: NDArray32) -> Floats:
-        """(n,) of the features `fixed` joined by some of first:stop, up to as many as `members` (n, k) can hold, which
-        is filled with these; sizes (k + 1,), or more: which numbers of them count"""
-        always_in = np.append(self.forced, self.free[fixed])
-        always, columns = self.model.columns_of(always_in), self.model.columns_of(self.free)
-        starts = feature_starts(self.model.free_columns[self.free])
-        ratios, gains = np.empty((2, len(members)))
-        arguments = always, columns, starts, first, stop, members.shape[1], sizes, members, ratios, gains
-        walk_extensions(self.model.local_moments, *arguments)
-        values = self.model.rewarded(ratios, gains)
-        if self.model.has_rows and np.isnan(values).any():
-            unknown = np.flatnonzero(np.isnan(values))
-            unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
-            chosen = listed_subsets(members[unknown], self.n_features)
-            masks = of_all_features(chosen, self.free, always_in, self.model.n_features)
-            values[unknown] = self.model.values_from_rows(masks)
-        return values
-
-
 _UNEVEN = f"the noise of some environments is far smaller than that of others, {BEYOND_MOMENTS}: {WITH_ROWS}"
 
 
@@ -131,26 +69,26 @@ class _Scores(NamedTuple):
     squares: Floats
     leverages: Floats
 
-    @classmethod
-    def of(cls, n_subsets: int, n_environments: int) -> Self:
-        """Room for them."""
-        return cls(*np.empty((2, n_subsets)), *np.empty((2, n_subsets, n_environments)))
-
 
 class MeanGaussian(GaussianModel):
     """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by maximum likelihood.
 
     log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e what environment e's own fit leaves and β the common fit, by
-    feasible generalised least squares. `plain` is the model with one variance for all; the support of both is the same,
+    feasible generalised least squares. The support is that of the model with one variance for all,
     but for second moments of environments whose variances differ by many orders of magnitude.
     """
 
     name = "linear Gaussian, same mean"
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
-        self.plain = GaussianFromMoments(data, n_jobs)
-        self.data, self.moments = self.plain.data, self.plain.moments
+        self._linear = GaussianFromMoments(data, n_jobs)
+        self.data, self.moments = self._linear.data, self._linear.moments
         self.n_jobs, self.prediction = n_jobs, prediction
+
+    @property
+    def linear(self) -> GaussianFromMoments:
+        """With one variance for all."""
+        return self._linear
 
     def of(self, data: EnvironmentData) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
@@ -163,9 +101,7 @@ class MeanGaussian(GaussianModel):
         return tolerance.told_without_tau("invariance of the mean")
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        scores = self._scored(as_masks(masks, self.n_features))
-        values = self.rewarded(scores.ratios, scores.gains)
-        return np.where(np.isnan(values), -np.inf, values)
+        return self._values(self._scored(as_masks(masks, self.n_features)))
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
         """The gain is that of the log-likelihood with own variances."""
@@ -203,12 +139,12 @@ class MeanGaussian(GaussianModel):
         slopes = np.zeros(len(columns))
         slopes[used] = beta[1:] * self._scale[columns[used]] / self._scale[y]
         intercept = means[y] + beta[0] / self._scale[y] - means[columns] @ slopes
-        return replace(self.plain.fit(mask, local), coefficients=slopes, intercept=float(intercept))
+        return replace(self.linear.fit(mask, local), coefficients=slopes, intercept=float(intercept))
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         """Those of the pooled fit allow for the environments' own variances."""
         mask = as_mask(subset, self.feature_names)
-        values, freedom = self.plain.standard_errors(mask)
+        values, freedom = self.linear.standard_errors(mask)
         _, squares = self._pooled(mask)
         deviations = np.sqrt(squares / self.moments.counts) / self._scale[self.moments.outcome]
         values[-1] = weighted_errors(self.data, self.moments, self.features.expand(mask), deviations)
@@ -224,53 +160,37 @@ class MeanGaussian(GaussianModel):
 
     # ---------------------------------------------------------------- abilities
 
-    def residuals(self, masks: Mask) -> Residuals:
-        return self.plain.residuals(masks)
-
     def ranks(self, masks: Mask) -> Integers:
-        return self.plain.ranks(masks)
-
-    def nearly_outcome(self) -> Mask:
-        return self.plain.nearly_outcome()
+        return self.linear.ranks(masks)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        return self.plain.alike(feature, most)
+        return self.linear.alike(feature, most)
 
     @property
     def steps_per_subset(self) -> int:
         squares = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
         return 100 * (self.moments.n_environments + 1) * squares
 
-    def subset_walk(self, free: Integers, forced: Integers) -> MeanWalk:
-        return MeanWalk(self, free, forced)
-
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows."""
         if not self.has_rows:
             return None
-        values = self.values_from_rows(as_masks(masks, self.n_features))
-        return np.where(np.isnan(values), -np.inf, values)
+        return self._values(self._scored(as_masks(masks, self.n_features), from_rows=True))
 
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
+    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         chosen = as_masks(masks, self.n_features)
-        found = self.plain.unsupported(chosen)
-        uneven = ~(self.log_ratio_many(chosen) > -np.inf) & ~(found.too_large | found.undecidable)
-        if not uneven.any():
-            return found
-        return replace(found, undecidable=found.undecidable | uneven, reasons=(*found.reasons, _UNEVEN))
+        reasons = self.linear.outside_support(chosen)
+        uneven = (self.log_ratio_many(chosen) == -np.inf) & (self.linear.log_ratio_many(chosen) > -np.inf)
+        return (*reasons, _UNEVEN) if uneven.any() else reasons
 
     # ---------------------------------------------------------------- scores
 
-    def rewarded(self, ratios: Floats, gains: Floats) -> Floats:
-        """(S,) what engines call log Λ, from log Λ and what the environments' own fits gain"""
-        if self.prediction == 0.0:
-            return ratios
-        return ratios + self.prediction * (ratios + gains - self._empty)
-
-    def values_from_rows(self, masks: Mask) -> Floats:
-        """(S,) what engines call log Λ; NaN outside the support"""
-        scores = self._scored_from_rows(masks)
-        return self.rewarded(scores.ratios, scores.gains)
+    def _values(self, scores: _Scores) -> Floats:
+        """(S,) what engines call log Λ; -inf outside the support"""
+        values = scores.ratios
+        if self.prediction > 0.0:
+            values = values + self.prediction * (values + scores.gains - self._empty)
+        return np.where(np.isnan(values), -np.inf, values)
 
     def columns_of(self, features: Integers) -> Integers:
         """Columns of the moments that features (k,) stand for, without those that others of their feature give over
@@ -300,33 +220,27 @@ class MeanGaussian(GaussianModel):
         """How far the log-likelihood of the empty subset is below that of the environments' own means"""
         return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
-    def _scored(self, masks: Mask) -> _Scores:
-        """From second moments, and from the rows where those cannot decide"""
-        scores = _Scores.of(len(masks), self.moments.n_environments)
-
-        self._in_parts(masks, scores, partial(score_lists, self.local_moments))
-        unknown = np.flatnonzero(np.isnan(scores.ratios))
-        if self.has_rows and len(unknown):
-            for part, decided in zip(scores, self._scored_from_rows(masks[unknown]), strict=True):
-                part[unknown] = decided
-        return scores
-
-    def _scored_from_rows(self, masks: Mask) -> _Scores:
-        scores = _Scores.of(len(masks), self.moments.n_environments)
-        self._in_parts(masks, scores, partial(score_lists_from_rows, self._rows, self.local_moments))
-        return scores
-
-    def _in_parts(self, masks: Mask, scores: _Scores, score: Callable[..., None]) -> None:
-        """Fill the scores of subsets (S, p), in threads. Columns that others of their feature give over all rows are
-        left out."""
+    def _scored(self, masks: Mask, from_rows: bool = False) -> _Scores:
+        """From second moments, and from the rows where those cannot decide, or if `from_rows`. Columns that others of
+        their feature give over all rows are left out."""
+        scores = _Scores(*np.empty((2, len(masks))), *np.empty((2, len(masks), self.moments.n_environments)))
         chosen = self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
 
-        def one(rows: slice) -> None:
-            starts, members = as_lists(chosen[rows])
+        def one(part: slice) -> None:
+            starts, members = as_lists(chosen[part])
             columns = self.moments.feature_columns[members].astype(np.int64)
-            score(starts, columns, *(part[rows] for part in scores))
+            given = starts, columns, *(values[part] for values in scores)
+            if from_rows:
+                score_lists_from_rows(self._rows, self.local_moments, *given)
+            else:
+                score_lists(self.local_moments, *given)
 
         in_parts(len(masks), self.n_jobs, one)
+        unknown = np.flatnonzero(np.isnan(scores.ratios))
+        if self.has_rows and not from_rows and len(unknown):
+            for part, decided in zip(scores, self._scored(masks[unknown], from_rows=True), strict=True):
+                part[unknown] = decided
+        return scores
 
     def _law(self, masks: Mask) -> tuple[Floats, Floats, Floats, Floats]:
         """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
@@ -347,7 +261,7 @@ class MeanGaussian(GaussianModel):
             beta, squares = fit_from_rows(self._rows, self.local_moments, columns)
         else:
             beta, squares = fit_from_moments(self.local_moments, columns)
-        self.require_fit(not np.isnan(beta).any(), mask)
+        self.require(not np.isnan(beta).any(), mask)
         return beta, squares
 
     def _missed(self, mask: Mask, e: int) -> float:

@@ -1,7 +1,7 @@
 """log Λ by maximum likelihood, and any model with a maximum-likelihood fit as a family: write one method, `maximise`.
 
 log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those of each environment's rows. It takes
-E + 1 fits; a model for which that is too slow overrides the abilities of `BoundModel`.
+E + 1 fits; a model for which that is too slow overrides the methods of `BoundModel`.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class LikelihoodModel(LikelihoodRatioModel):
         mask = as_mask(subset, self.feature_names)
         chosen = self.features.expand(mask)
         fits = self._fitted(chosen, local)
-        self.require_fit(fits is not None, mask)
+        self.require(fits is not None, mask)
         slopes = np.full((len(fits or ()), int(chosen.sum())), np.nan)
         for row, (fit, used) in zip(slopes, fits or (), strict=True):
             row[used] = fit.coefficients

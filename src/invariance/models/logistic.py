@@ -13,7 +13,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
 from ..kernels.likelihoods import LOGISTIC, Rows
 from .base import Predicts
-from .regression import Regression, environment_starts, sums_by_environment
+from .regression import Regression, environment_starts, sums_of_groups
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,7 @@ class Logistic(Regression):
         return Rows(LOGISTIC, columns, environment_starts(data), (y + extra * y.mean())[order], (1.0 + extra)[order])
 
     def beginning(self, rows: Rows) -> Floats:
-        events, weight = sums_by_environment(rows.outcome, rows.starts), sums_by_environment(rows.weight, rows.starts)
-        share = (np.append(events, events.sum()) + 0.5) / (np.append(weight, weight.sum()) + 1.0)
+        share = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / (sums_of_groups(rows.weight, rows.starts) + 1.0)
         return np.asarray(logit(share))[:, None]
 
     def mean(self, predictor: Floats) -> Floats:

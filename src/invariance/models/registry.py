@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple
 
 from .._tools.registry import Member, Registry, is_a, read_call
+from ..data.checks import did_you_mean
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.outcomes import at_two_values, left_out
-from ..exceptions import SettingError
+from ..data.outcomes import at_two_values
+from ..exceptions import SettingError, use
 from ..moments.moments import Moments
 from .additive import Additive
-from .base import BoundModel, EnvironmentData, Family, Predicts, predicts_of, rows_of
+from .base import BoundModel, EnvironmentData, Family, Predicts, moments_of, predicts_of, rows_of
 from .likelihood import ByLikelihood
 from .regression import Regression
 
@@ -28,27 +30,12 @@ MODELS = Registry(
             "models.bayesian:BayesianLinearGaussian", "for outcomes that are numbers, by Bayes factors"
         ),
         "logistic": Member("models.logistic:Logistic", "for two classes"),
-        "poisson": Member("models.poisson:Poisson", "for counts that scatter no more than by chance"),
-        "negative_binomial": Member("models.negative_binomial:NegativeBinomial", "for counts"),
+        "poisson": Member("models.counts:Poisson", "for counts that scatter no more than by chance"),
+        "negative_binomial": Member("models.counts:NegativeBinomial", "for counts"),
         "piecewise_exponential": Member("models.survival:PiecewiseExponential", "for times to an event"),
         "additive": Member("models.additive:Additive", "for outcomes that are numbers, by smooth curves"),
     }
 )
-
-
-def as_family(given: str | Family) -> Family:
-    """The conditional that a name stands for, or the one that is given."""
-    if isinstance(given, str):
-        if given not in MODELS:
-            from ..data.checks import did_you_mean
-
-            hint = did_you_mean(given, list(MODELS)) or ":"
-            known = ", ".join(map(repr, MODELS))
-            raise SettingError(f"family={given!r} is not known{hint} use {known} or a specification.")
-        return MODELS[given]()
-    if isinstance(given, type) or not hasattr(given, "bind"):
-        raise SettingError(f"family={given!r} cannot be bound to data: pass a specification, such as LinearGaussian().")
-    return given
 
 
 # {short name: what it is short for}
@@ -56,24 +43,35 @@ SHORT = {"gaussian": GAUSSIAN, "mean": "linear_gaussian_mean"}
 FAMILIES = tuple(dict.fromkeys((AUTO, *SHORT, *MODELS)))
 
 
+def as_family(given: str | Family) -> Family:
+    """The conditional that a name stands for, or the one that is given."""
+    if isinstance(given, str):
+        if given not in MODELS:
+            raise _unknown(given, tuple(MODELS))
+        return MODELS[given]()
+    if isinstance(given, type) or not hasattr(given, "bind"):
+        raise SettingError(f"family={given!r} cannot be bound to data: pass a specification, such as LinearGaussian().")
+    return given
+
+
+def _unknown(name: str, known: Sequence[str]) -> SettingError:
+    return SettingError(f"family={name!r} is not known{did_you_mean(name, known)}", *(use(family=k) for k in known))
+
+
 def parse_family(text: str) -> str | Family:
     """The name of a conditional, or one with settings, such as logistic(pseudo_rows=0)."""
-    from ..data.checks import did_you_mean
-
     typed, settings = read_call(text)
     name = typed.lower().replace("-", "_")
     name = SHORT.get(name, name)
     if name not in MODELS:
-        hint = did_you_mean(name, FAMILIES) or ":"
-        raise SettingError(f"--family {typed} is not known{hint} use one of {', '.join(FAMILIES)}.")
+        raise _unknown(typed, FAMILIES)
     if not settings:
         return name
     member: Any = MODELS[name]()
     known = {field.name: str(field.type) for field in fields(member)}
     for key, value in settings.items():
         if key not in known:
-            listed = f"It has {', '.join(known)}." if known else "It has none."
-            raise SettingError(f"{typed} has no setting {key!r}{did_you_mean(key, list(known)) or '.'} {listed}")
+            raise SettingError(f"{typed} has no setting {key!r}, it has {', '.join(known) or 'none'}.")
         if not is_a(value, known[key]):
             raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known[key]}.")
     built: Family = replace(member, **settings)
@@ -144,12 +142,11 @@ class Chosen:
 
 def family_of(data: EnvironmentData) -> Choice:
     """What is fitted to these data unless somebody asks for something else."""
-    if isinstance(data, Moments):
-        return Choice(GAUSSIAN, _why_gaussian(data))
     rows = rows_of(data)
-    assert rows is not None
-    kind, reason = rows.outcome_kind
-    return Choice(FAMILY_OF_KIND[kind], reason, FAMILY_OF_KIND[kind] != GAUSSIAN and not rows.outcome_columns)
+    if rows is None:
+        return Choice(GAUSSIAN, _why_gaussian(moments_of(data)))
+    name = FAMILY_OF_KIND[rows.outcome_kind.kind]
+    return Choice(name, rows.outcome_kind.reason, name != GAUSSIAN and not rows.outcome_columns)
 
 
 def _why_gaussian(moments: Moments) -> str:
@@ -183,13 +180,10 @@ def refuse_unused(family: Family, data: EnvironmentData) -> None:
     """Raise where something comes with the outcome that the conditional does not know of."""
     rows = rows_of(data)
     for role in () if rows is None else rows.outcome_columns:
-        if role in taken_by(family):
-            continue
-        name = getattr(data, f"{role}_name")
-        raise SettingError(
-            f"{type(family).__name__} does not know of the {role} {name!r}: use family={AUTO!r}, or "
-            f"{left_out(role, name)}."
-        )
+        if role not in taken_by(family):
+            name = getattr(data, f"{role}_name")
+            what = f"{type(family).__name__} does not know of the {role} {name!r}"
+            raise SettingError(what, use(family=AUTO), use(**{role: None, "exclude": [name]}))
 
 
 def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
@@ -201,17 +195,9 @@ def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
     return (low, high) if at_two_values(moments.n_rows, low, high, mean, scatter) else None
 
 
-class Recoding(Family, Protocol):
-    """A specification that makes columns of its own from those of the data."""
-
-    def prepared(self, data: EnvironmentData) -> tuple[Family, MultiEnvironmentData]:
-        """The specification that takes these columns as they are, and the data with them."""
-        ...
-
-
-def prepared(family: Family, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData | Moments]:
+def prepared(family: Family, data: EnvironmentData) -> tuple[Family, Any]:
     """What fits and predicts must share: the columns are made once, whatever rows are left out later."""
-    return cast(Recoding, family).prepared(data) if hasattr(family, "prepared") else (family, data)
+    return family.prepared(data) if isinstance(family, Additive) else (family, data)
 
 
 def needs_rows(family: Family) -> bool:

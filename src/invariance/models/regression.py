@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import chain, combinations
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -25,20 +24,18 @@ from .base import (
     IN_MEAN,
     EnvironmentData,
     FlipGuess,
-    NDArray32,
     Null,
     Remarks,
     StandardErrors,
-    Unsupported,
     Weigh,
     check_number,
     chosen_names,
-    low_subsets,
     rows_for,
 )
 from .gaussian_fits import too_few_in
 from .invariance_test import Tolerance, largest_deviance
 from .likelihood import Figures, LikelihoodFit, LikelihoodRatioModel
+from .walks import LOW_FEATURES, MARGIN, NDArray32, dense_subsets, list_subsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,65 +58,56 @@ def remarks_of(model: RegressionModel, masks: Mask) -> Remarks:
         f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}" for e in np.argsort(events, kind="stable")
     )
     counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
-    alarms = (_without_events(model, events), _separating(model, masks))
     notes = (counted, _R2, *specification.remarks(model, masks))
-    return Remarks(notes, tuple(sentence for sentence in alarms if sentence))
+    if not specification.two_values:
+        return Remarks(notes, tuple(_alike("there are no events", events == 0.0, model)))
+    every = _alike("every row is an event", events == data.counts, model)
+    return Remarks(notes, (*_alike("there are no events", events == 0.0, model), *every, *_separating(model, masks)))
 
 
-def _without_events(model: RegressionModel, events: Floats) -> str:
-    data, specification = model.data, model.specification
-    empty = np.flatnonzero(events == 0.0)
-    full = np.flatnonzero(events == data.counts) if specification.two_values else empty[:0]
-    found = [
-        f"{what} in environment {listing(f'{data.environments[e]!r} ({data.counts[e]:,} rows)' for e in places)}"
-        for what, places in (("there are no events", empty), ("every row is an event", full))
-        if len(places)
-    ]
-    if not found:
-        return ""
-    rest = "rest on the pseudo-data there" if specification.pseudo_rows else "have no finite maximum there"
-    return f"{'; '.join(found)}: its own fits {rest}. Merge it with a similar environment, or leave it out."
+def _alike(what: str, places: Mask, model: RegressionModel) -> list[str]:
+    """On environments (E,) whose rows are all events, or none is."""
+    data = model.data
+    if not places.any():
+        return []
+    labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(places))
+    rest = "rest on the pseudo-data there" if model.specification.pseudo_rows else "have no finite maximum there"
+    return [f"{what} in environment {labels}: its own fits {rest}. Merge it with a similar one, or leave it out."]
 
 
-def _separating(model: RegressionModel, masks: Mask) -> str:
+def _separating(model: RegressionModel, masks: Mask) -> list[str]:
     """That a subset separates the two values in all rows: then it looks invariant whatever the environments do."""
-    found = [mask for mask in masks if separates(model, mask)] if model.specification.two_values else []
+    found = [mask for mask in masks if separates(model, mask)]
     if not found:
-        return ""
+        return []
     more = f" (and {len(found) - 1} more of the {len(masks)} leading subsets)" if len(found) > 1 else ""
-    return (
+    return [
         f"{format_subset(list(chosen_names(model.feature_names, found[0])))}{more} separates the two values of "
         f"{model.data.outcome_name!r} in all rows: its log ratio says nothing about invariance. Remove copies or "
         "consequences of the outcome, or add rows."
-    )
+    ]
 
 
 def separates(model: RegressionModel, mask: Mask) -> bool:
-    """Whether some combination of the columns of a subset (p,) is higher in all rows with one value of the outcome than
-    in all with the other."""
+    """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the outcome and all with
+    the other: by a linear programme, sign·(b₀ + Xb) ≥ 1 has a solution."""
     data = model.data
     event = model.specification.events(data) > 0.0
     share = float(event.mean())
     fit = model.fit(mask, local=False)
     X = data.X[:, data.features.expand(mask)]
     predictor = X @ fit.coefficients + fit.intercept
-    if predictor[event].min() > predictor[~event].max():
-        return True
     log_likelihood = -float(np.logaddexp(0.0, np.where(event, -predictor, predictor)).sum())
     without = data.n_rows * (share * np.log(share) + (1.0 - share) * np.log1p(-share))
-    return bool(log_likelihood > (1.0 - _NEARLY_ALL) * without and _plane_between(X, event))
-
-
-def _plane_between(X: Floats, event: Mask) -> bool:
-    """By a linear programme: whether sign·(b₀ + Xb) ≥ 1 has a solution."""
+    if predictor[event].min() > predictor[~event].max() or log_likelihood <= (1.0 - _NEARLY_ALL) * without:
+        return bool(predictor[event].min() > predictor[~event].max())
     from scipy.optimize import linprog
 
     scale = X.std(axis=0)
     columns = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)])
     signed = np.where(event, -1.0, 1.0)[:, None] * columns
-    return (
-        linprog(np.zeros(columns.shape[1]), signed, -np.ones(len(X)), bounds=(None, None), method="highs").status == 0
-    )
+    found = linprog(np.zeros(columns.shape[1]), signed, -np.ones(len(X)), bounds=(None, None), method="highs")
+    return bool(found.status == 0)
 
 
 @dataclass(frozen=True)
@@ -199,8 +187,11 @@ class Regression(ABC):
 # Promised gains below which fits that guesses start from count as done.
 _ROUGHLY = 1e-2
 _MOST_FLIPS_REMEMBERED = 2000
-_LOW_FEATURES = 10
 _MOST_SUBSETS_REMEMBERED = 1 << 21
+
+
+def _log_ratio(figures: Figures, columns: Integers) -> Floats:
+    return figures.log_ratio
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +199,8 @@ class RegressionWalk:
     """rows: their columns are those that are always in, n_always of them, and those of f features: feature j has the
     columns starts[j]:starts[j + 1] (f + 1,). beginning (E + 1, n_always + r): where fits without features start;
     tolerance: see `kernels.newton.maximise`; needed (f, E): columns of a feature that vary in an environment;
-    room (E,): how many of them its rows can fit; profiled: see `Figures`.
+    room (E,): how many of them its rows can fit; profiled: see `Figures`; value: figures of subsets and their numbers
+    of free columns (S,) → what the walk yields (S,).
 
     What was walked is remembered, while it is not too much: who decides after an enumeration need not walk again.
     """
@@ -221,6 +213,7 @@ class RegressionWalk:
     needed: Integers
     room: Integers
     profiled: Integers | int = 0
+    value: Callable[[Figures, Integers], Floats] = _log_ratio
     remembered: dict[Any, Figures] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, object]:
@@ -232,126 +225,53 @@ class RegressionWalk:
 
     @property
     def n_low(self) -> int:
-        return min(self.n_features, _LOW_FEATURES)
+        return min(self.n_features, LOW_FEATURES)
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
-        return self.dense_figures(high).log_ratio
+        masks = dense_subsets(high, self.n_low, self.n_features)
+        return self._valued(tuple(high.tolist()), masks, lambda: self._walked(high, masks))
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        return self.listed_figures(prefix, max_size, sizes, members).log_ratio
-
-    def dense_figures(self, high: Integers) -> Figures:
-        """(2**n_low,) each; log Λ is NaN where a subset has too many columns."""
-        return self._once(tuple(high.tolist()), lambda: self._walked(high))
-
-    def listed_figures(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Figures:
-        """(n,) each, and `members` filled as in `listed`; NaN also where a size does not count."""
         masks = self.list_members(prefix, max_size, members)
-        wanted = sizes[masks.sum(axis=1)] & self._fits(masks.astype(np.int64) @ self.needed)
         key = tuple(prefix.tolist()), max_size, sizes.tobytes()
-        return self._once(key, lambda: self._one_by_one(masks, wanted))
+        return self._valued(key, masks, lambda: self._one_by_one(masks, sizes[masks.sum(axis=1)] & self._fits(masks)))
 
     def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> Mask:
-        """Only fill `members`, as `listed` does; (n, f) the same subsets"""
-        first = int(prefix[-1]) + 1 if len(prefix) else 0
-        members[:, :] = -1
-        masks = np.zeros((len(members), self.n_features), dtype=bool)
-        later = range(first, self.n_features)
-        more = chain.from_iterable(combinations(later, k) for k in range(max_size - len(prefix) + 1))
-        for row, extension in enumerate(more):
-            subset = [*prefix.tolist(), *extension]
-            members[row, : len(subset)] = subset
-            masks[row, subset] = True
-        return masks
+        return list_subsets(prefix, max_size, self.n_features, members)
 
-    def _once(self, key: Any, walk: Callable[[], Figures]) -> Figures:
+    def _valued(self, key: Any, masks: Mask, walk: Callable[[], Figures]) -> Floats:
         known = self.remembered.get(key)
         if known is None:
             known = walk()
             held = sum(len(figures.pooled) for figures in list(self.remembered.values()))
             if held + len(known.pooled) <= _MOST_SUBSETS_REMEMBERED:
                 self.remembered[key] = known
-        return known
+        return self.value(known, masks.astype(np.int64) @ np.diff(self.starts))
 
-    def _walked(self, high: Integers) -> Figures:
-        n = 1 << self.n_low
-        low = low_subsets(self.n_low)
-        fits = self._fits(self.needed[high].sum(axis=0) + low @ self.needed[: self.n_low])
-        log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, len(self.rows.starts)), np.int64)
-        layout = self.starts, np.arange(self.n_always), self.beginning, self.tolerance, self._work
-        score_dense(self.rows, high.astype(np.int64), self.n_low, *layout, log_ratio, pooled, ranks)
-        return Figures.of(np.where(fits, log_ratio, np.nan), pooled, ranks, self.profiled)
-
-    def _fits(self, needed: Integers) -> Mask:
-        """(S,) whether every environment has rows enough for so many columns (S, E)"""
-        return np.asarray((needed <= self.room).all(axis=1))
+    def _walked(self, high: Integers, masks: Mask) -> Figures:
+        log_ratio, pooled, ranks = self._room_for(len(masks))
+        score_dense(self.rows, high.astype(np.int64), self.n_low, *self._layout, log_ratio, pooled, ranks)
+        return Figures.of(np.where(self._fits(masks), log_ratio, np.nan), pooled, ranks, self.profiled)
 
     def _one_by_one(self, masks: Mask, wanted: Mask) -> Figures:
-        n, groups, most = int(wanted.sum()), len(self.rows.starts), len(self.rows.columns) + self.beginning.shape[1]
-        log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, groups), np.int64)
-        layout = self.starts, np.arange(self.n_always), self.beginning, self.tolerance, self._work
-        score_lists(self.rows, masks[wanted], *layout, log_ratio, pooled, ranks, np.empty((n, groups, most)))
+        log_ratio, pooled, ranks = self._room_for(int(wanted.sum()))
+        thetas = np.empty((*ranks.shape, len(self.rows.columns) + self.beginning.shape[1]))
+        score_lists(self.rows, masks[wanted], *self._layout, log_ratio, pooled, ranks, thetas)
         every = np.full((len(Figures._fields), len(masks)), np.nan)
         every[:, wanted] = Figures.of(log_ratio, pooled, ranks, self.profiled)
         return Figures(*every)
 
-    @property
-    def _work(self) -> Work:
-        return work_for(self.rows, len(self.rows.columns) + self.beginning.shape[1])
+    def _fits(self, masks: Mask) -> Mask:
+        """(S,) whether every environment has rows enough for subsets (S, f)"""
+        return np.asarray((masks.astype(np.int64) @ self.needed <= self.room).all(axis=1))
 
-
-# How far a statistic must be above its limit for rounding to be no reason.
-_MARGIN = 1.0 + 1e-6
-
-
-@dataclass(frozen=True, eq=False)
-class RegressionScreen:
-    """A walk whose values are the weights of subsets; NaN where they cannot be compatible with invariance.
-
-    n_forced: columns that are always in; weigh: gain (S,) of the pooled fit and its number of columns (S,) → weights.
-    """
-
-    model: RegressionModel
-    walk: RegressionWalk
-    tolerance: Tolerance
-    n_forced: int
-    weigh: Weigh
+    def _room_for(self, n: int) -> tuple[Floats, Floats, Integers]:
+        return np.empty(n), np.empty(n), np.empty((n, len(self.rows.starts)), np.int64)
 
     @property
-    def n_features(self) -> int:
-        return self.walk.n_features
-
-    @property
-    def n_low(self) -> int:
-        return self.walk.n_low
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        widths = np.diff(self.walk.starts)
-        columns = widths[high].sum() + low_subsets(self.n_low) @ widths[: self.n_low]
-        return self._weights(self.walk.dense_figures(high), columns)
-
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        figures = self.walk.listed_figures(prefix, max_size, sizes, members)
-        widths = np.append(np.diff(self.walk.starts), 0)
-        return self._weights(figures, widths[members].sum(axis=1))
-
-    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> None:
-        self.walk.list_members(prefix, max_size, members)
-
-    def _weights(self, figures: Figures, columns: Integers) -> Floats:
-        """(S,) of subsets with so many free columns (S,)"""
-        model, possible = self.model, ~np.isnan(figures.log_ratio)
-        null = model.null_of(figures)
-        tested = possible & (null.variance > 0.0)
-        degrees = null.degrees[tested]
-        deviance = -2.0 * (figures.log_ratio[tested] + model.walk_error)
-        scaled = deviance * degrees / (-2.0 * null.expected[tested])
-        distinct, group = np.unique(degrees, return_inverse=True)
-        limits = largest_deviance(distinct, model.tolerated(self.tolerance), self.tolerance.level)
-        possible[tested] = scaled <= _MARGIN * limits[group]
-        weights = np.full(len(possible), np.nan)
-        weights[possible] = self.weigh(figures.pooled[possible] - model.empty, self.n_forced + columns[possible])
-        return weights
+    def _layout(self) -> tuple[Integers, Integers, Floats, float, Work]:
+        work = work_for(self.rows, len(self.rows.columns) + self.beginning.shape[1])
+        return self.starts, np.arange(self.n_always), self.beginning, self.tolerance, work
 
 
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
@@ -386,7 +306,6 @@ class RegressionModel(LikelihoodRatioModel):
 
     specification: Regression
     walk_error = _WALK_ERROR
-    guesses_flips = True
     dense_advantage = 3
 
     def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
@@ -511,36 +430,30 @@ class RegressionModel(LikelihoodRatioModel):
     def null_of(self, figures: Figures) -> Null:
         return self.specification.null(self.data.counts, figures)
 
-    def unsupported(self, masks: ArrayLike) -> Unsupported:
+    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         chosen = as_masks(masks, self.n_features)
-        outside = self.figures(chosen).log_ratio == -np.inf
-        large = ~self.supported(chosen)
-        found = Unsupported.without_value(chosen, outside, self.feature_names)
-        endless = Unsupported.without_value(chosen, outside & ~large, self.feature_names)
-        reasons = tuple(f"{reason}: a fit comes to no end" for reason in endless.reasons)
-        if large.any():
-            e = int(np.argmin(self._room))
-            label, n_rows = self.data.environments[e], int(self.data.counts[e])
-            reasons = (too_few_in(label, n_rows, int(self._room[e]), "columns"), *reasons)
-        return Unsupported(large, endless.undecidable, found.features, reasons)
+        fits = self.supported(chosen)
+        reasons = tuple(f"{reason}: a fit comes to no end" for reason in super().outside_support(chosen[fits]))
+        if fits.all():
+            return reasons
+        e = int(np.argmin(self._room))
+        few = too_few_in(self.data.environments[e], int(self.data.counts[e]), int(self._room[e]), "columns")
+        return few, *reasons
 
     # ---------------------------------------------------------------- neighbours
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """To second order around the fits of each subset: by score tests and Wald tests."""
-        parts = list(ordered_map(self._guess, as_masks(masks, self.n_features), self.n_jobs))
+        chosen = as_masks(masks, self.n_features)
+        known = self._guessed if len(self._guessed) < _MOST_FLIPS_REMEMBERED else {}
+        new = {mask.tobytes(): mask for mask in chosen if mask.tobytes() not in known}
+        known = known | dict(zip(new, ordered_map(self._guess, new.values(), self.n_jobs), strict=True))
+        self._guessed = known
+        parts = [known[mask.tobytes()] for mask in chosen]
         return FlipGuess(*(np.array(values) for values in zip(*parts, strict=True)))
 
     def _guess(self, mask: Mask) -> FlipGuess:
         """(p,) each, of a subset (p,)"""
-        key = np.packbits(mask).tobytes()
-        if key not in self._guessed:
-            if len(self._guessed) >= _MOST_FLIPS_REMEMBERED:
-                self._guessed = {}
-            self._guessed[key] = self._guessed_of(mask)
-        return self._guessed[key]
-
-    def _guessed_of(self, mask: Mask) -> FlipGuess:
         problem, n_features, widths = self.problem, self.n_features, self.features.widths
         groups = len(problem.starts)
         log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
@@ -565,7 +478,7 @@ class RegressionModel(LikelihoodRatioModel):
         """As they are guessed: no judgement rests on them."""
         chosen = as_masks(mask, self.n_features)
         now = self.log_ratio_many(chosen)[0]
-        self.require_start(now, chosen)
+        self.require(now > -np.inf, chosen)
         return self.guessed_flips(chosen).log_ratio[0] - now
 
     def flip_steps(self, size: float) -> float:
@@ -575,11 +488,11 @@ class RegressionModel(LikelihoodRatioModel):
 
     def fit(self, subset: Subset, local: bool = True) -> RegressionFit:
         mask = as_mask(subset, self.feature_names)
-        self.require_fit(self.supported(mask[None])[0], mask)
+        self.require(self.supported(mask[None])[0], mask)
         chosen = self.features.expand(mask)
         k, first = int(chosen.sum()), self.n_always
         scores = self.scores(mask[None], READ)
-        self.require_fit(not np.isnan(scores.log_ratio[0]), mask)
+        self.require(not np.isnan(scores.log_ratio[0]), mask)
         theta = scores.thetas[0]
         slopes = theta[:, first : first + k] / self._scale[:, chosen]
         intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (theta[:, 0] if first else 0.0)
@@ -635,9 +548,25 @@ class RegressionModel(LikelihoodRatioModel):
         tolerance = min(IN_BULK, _WALK_ERROR * share / len(rows.starts))
         return RegressionWalk(rows, starts, n_always, beginning, tolerance, self._needed[free], room, self.profiled)
 
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionScreen:
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionWalk:
         n_forced = int(self.features.widths[forced].sum())
-        return RegressionScreen(self, self.subset_walk(free, forced), tolerance, n_forced, weigh)
+        return replace(self.subset_walk(free, forced), value=partial(self._weights, tolerance, weigh, n_forced))
+
+    def _weights(
+        self, tolerance: Tolerance, weigh: Weigh, n_forced: int, figures: Figures, columns: Integers
+    ) -> Floats:
+        """(S,) of subsets with so many free columns (S,), NaN where the deviance is too large for compatible ones"""
+        possible, null = ~np.isnan(figures.log_ratio), self.null_of(figures)
+        tested = possible & (null.variance > 0.0)
+        degrees = null.degrees[tested]
+        deviance = -2.0 * (figures.log_ratio[tested] + self.walk_error)
+        scaled = deviance * degrees / (-2.0 * null.expected[tested])
+        distinct, group = np.unique(degrees, return_inverse=True)
+        limits = largest_deviance(distinct, self.tolerated(tolerance), tolerance.level)
+        possible[tested] = scaled <= MARGIN * limits[group]
+        values = np.full(len(possible), np.nan)
+        values[possible] = weigh(figures.pooled[possible] - self.empty, n_forced + columns[possible])
+        return values
 
     @property
     def steps_per_subset(self) -> int:
@@ -650,6 +579,7 @@ def environment_starts(data: MultiEnvironmentData) -> Integers:
     return np.concatenate([[0], np.cumsum(data.counts)]).astype(np.int64)
 
 
-def sums_by_environment(values: Floats, starts: Integers) -> Floats:
-    """(E,) of values (N,) in that order"""
-    return np.add.reduceat(values, starts[:-1])
+def sums_of_groups(values: Floats, starts: Integers) -> Floats:
+    """(E + 1,) of values (N,) in that order, in each environment and in all"""
+    own = np.add.reduceat(values, starts[:-1])
+    return np.append(own, own.sum())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
@@ -13,9 +12,9 @@ from .._tools.arrays import Floats, Integers
 from ..data.checks import quoted, warn
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, DataWarning, SettingError, use
+from ..exceptions import DataError, DataWarning, use
 from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, evaluate, work_for
-from .base import BASELINE, Predicts
+from .base import BASELINE, Predicts, check_whole
 from .regression import READ, Regression, RegressionFit, RegressionModel, environment_starts
 
 
@@ -79,16 +78,6 @@ def cuts_at(events: Floats, shares: Floats) -> Floats:
     return cuts[cuts < events.max()]
 
 
-def equal_shares(n: int) -> Floats:
-    """(n − 1,) that divide events into n parts"""
-    return np.arange(1, n) / n
-
-
-def shares_close_at_ends(n: int) -> Floats:
-    """(n − 1,) as `equal_shares`, with few events in the first and the last parts, where hazards change most."""
-    return np.asarray(np.sin(0.5 * np.pi * equal_shares(n)) ** 2)
-
-
 def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
     """(N,) how much of its time each row spends in an interval, for one after the other"""
     for start, end in zip((0.0, *cuts), (*cuts, np.inf), strict=True):
@@ -127,10 +116,9 @@ class PiecewiseExponential(Regression):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.intervals != "auto" and not _is_whole(self.intervals):
-            raise SettingError(f"intervals={self.intervals!r} is no whole number from 1 on", use(intervals="auto"))
-        if not _is_whole(self.steps):
-            raise SettingError(f"steps={self.steps!r} is no whole number from 1 on", use(steps=16))
+        if self.intervals != "auto":
+            check_whole(self, "intervals", 1, "auto")
+        check_whole(self, "steps", 1, 16)
 
     def check(self, data: MultiEnvironmentData) -> None:
         if data.event is None:
@@ -162,12 +150,14 @@ class PiecewiseExponential(Regression):
         """(J − 1,) where intervals end, but for the last"""
         n_intervals = int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL
         n_intervals = max(min(n_intervals, _MOST_INTERVALS), 1) if self.intervals == "auto" else int(self.intervals)
-        return cuts_at(_event_times(data), equal_shares(n_intervals))
+        return cuts_at(_event_times(data), np.arange(1, n_intervals) / n_intervals)
 
     def rates(self, data: MultiEnvironmentData) -> PiecewiseHazard:
         """The hazard of all rows, whatever their features, in each step."""
         times = _event_times(data)
-        cuts = np.union1d(self.cuts(data), cuts_at(times, shares_close_at_ends(self.steps)))
+        # Few events in the first and the last steps, where hazards change most.
+        shares = np.sin(0.5 * np.pi * (np.arange(1, self.steps) / self.steps)) ** 2
+        cuts = np.union1d(self.cuts(data), cuts_at(times, shares))
         watched = [part.sum() for part in within_intervals(data.y, cuts)]
         return PiecewiseHazard(cuts, np.bincount(interval_of(times, cuts)) / np.array(watched))
 
@@ -296,7 +286,3 @@ def events_by_environment(data: MultiEnvironmentData) -> Integers:
 def _event_times(data: MultiEnvironmentData) -> Floats:
     assert data.event is not None
     return data.y[data.event > 0.0]
-
-
-def _is_whole(given: object) -> bool:
-    return isinstance(given, Integral) and not isinstance(given, bool) and int(given) >= 1

@@ -77,7 +77,9 @@ def _factor(parts: list[Floats], k: int) -> Floats:
     return np.asarray(found)
 
 
-def root_of(moments: Moments, roots: Floats, places: Sequence[int] | Integers, columns: Integers) -> Floats:
+def root_of(
+    moments: Moments, roots: Floats | list[Floats], places: Sequence[int] | Integers, columns: Integers
+) -> Floats:
     """(m, k) a factor of the centred products of the columns over all rows of the environments at these places"""
     at = np.asarray(places, dtype=np.intp)
     parts = [roots[e][:, columns] for e in at]
@@ -135,17 +137,17 @@ def independent_columns(X: Floats) -> Mask:
 
 def least_squares(X: Floats, y: Floats) -> Fit:
     """Fit y on the columns of X (n, k) and an intercept; a column that depends on earlier ones gets coefficient 0."""
-    return _solved(*unit_rows(np.column_stack([X, y])))
+    return least_squares_of_units(*unit_rows(np.column_stack([X, y])))
 
 
 def least_squares_of_root(root: Floats, means: Floats) -> Fit:
     """The same fit of the last of k + 1 columns on the others, from a factor (m, k + 1) of their centred products and
     their means (k + 1,)."""
     unit, norms = unit_columns(root)
-    return _solved(unit, norms, means)
+    return least_squares_of_units(unit, norms, means)
 
 
-def _solved(unit: Floats, norms: Floats, means: Floats) -> Fit:
+def least_squares_of_units(unit: Floats, norms: Floats, means: Floats) -> Fit:
     """Of centred unit columns (k + 1, n), the last of them the outcome."""
     k = len(unit) - 1
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)

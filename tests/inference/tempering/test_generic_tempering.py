@@ -19,6 +19,7 @@ from invariance.inference.tempering.crews import GenericCrew
 from invariance.inference.tempering.engine import Tempering, find_modes
 from invariance.inference.tempering.generic import GenericTarget
 from invariance.inference.tempering.ladders import Proposals, block_rules
+from invariance.models.base import scoring_of
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import simulated
 
@@ -99,7 +100,7 @@ def test_linear_gaussian_without_its_abilities_agrees_with_enumeration() -> None
     model = LinearGaussian().bind(simulated(9, (40, 50, 60), seed=5))
     prior = InclusionPrior({"x3": 1.0}, max_size=6)
     plain = Plain(model)
-    assert plain.scoring() is None
+    assert scoring_of(plain) is None
     exact = Enumeration().run(target_of(model, prior), RunOptions())
     posterior = run(target_of(plain, prior))
     np.testing.assert_allclose(posterior.inclusion, exact.inclusion, atol=0.03)

@@ -11,6 +11,7 @@ import numpy as np
 from ..._tools.arrays import Floats, Mask
 from ..._tools.parallel import ordered_map
 from ..._tools.progress import ProgressBar
+from ...models.base import GuessesFlips
 from ..base import RunOptions, Target
 from ..modes import THRIFT, Mode, Searched, leading_modes, most_searches, search_modes
 from .generic import ALL_FLIPPED, Chains, GenericTarget, Laws, Uniforms, coldest_inclusion, sweep
@@ -155,10 +156,10 @@ class GenericCrew(Crew[GenericTarget, Ladder]):
 
     def _search_on(self, chains: Chains, proposals: Proposals, uniforms: Uniforms) -> None:
         """At one temperature. Where the model can guess, and features are many, only what looks good is scored."""
-        target = self.target.target
-        if target.model.guesses_flips and self.target.n_columns > ALL_FLIPPED:
+        target, model = self.target.target, self.target.target.model
+        if isinstance(model, GuessesFlips) and self.target.n_columns > ALL_FLIPPED:
             for _ in range(_GUIDED_FLIPS):
-                guessed = target.model.guessed_flips(target.masks(chains.included)).log_ratio[:, target.free]
+                guessed = model.guessed_flips(target.masks(chains.included)).log_ratio[:, target.free]
                 chains.flip_guided(guessed, uniforms(), uniforms())
             return
         for _ in range(_SWEEPS):

@@ -14,6 +14,7 @@ from ...exceptions import EngineError
 from ...kernels.active_set import Scoring, active_set
 from ...kernels.moves import Best, BlockRule, Effort, SubsetPrior, log_ratio_of, sweeps
 from ...kernels.row_residuals import GramRows, gram_rows, without_values
+from ...models.base import scoring_of
 from ..base import Target
 
 _SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
@@ -134,7 +135,7 @@ class CompiledTarget(Space):
     @classmethod
     def of(cls, target: Target) -> Self | None:
         """None where the model has no compiled scorer."""
-        scoring, prior = target.model.scoring(), target.prior
+        scoring, prior = scoring_of(target.model), target.prior
         if scoring is None:
             return None
         d = scoring.inverse_scale.shape[1]

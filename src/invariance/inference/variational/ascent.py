@@ -20,7 +20,7 @@ from ...kernels.cholesky import LARGE, subset_work
 from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
 from ...kernels.row_residuals import PairedMoments
 from ...kernels.subset_sums import sizes
-from ...models.base import BoundModel
+from ...models.base import BoundModel, scoring_of
 from ...models.gaussian import GaussianFromMoments
 from ...moments.moments import Moments
 from ...priors.base import PriorTerms
@@ -192,12 +192,12 @@ class FreeSpace:
 
     @property
     def shares_a_memory(self) -> bool:
-        return not self.table.size and self.target.model.scoring() is None
+        return not self.table.size and scoring_of(self.target.model) is None
 
     def _scoring(self) -> Scoring | None:
         """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
         model = self.target.model
-        scoring = model.scoring()
+        scoring = scoring_of(model)
         if scoring is None or not isinstance(model, GaussianFromMoments) or self.max_size < LARGE:
             return scoring
         if not _OUTGROWS_CACHES <= model.moments.scatter.nbytes <= _MOST_COPIED:

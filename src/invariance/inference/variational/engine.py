@@ -272,7 +272,7 @@ class Variational:
         fit = fits[chosen]
         q = _over_all(target, fit)
         if fit.elbo == -np.inf:
-            reasons = "; ".join(target.model.unsupported(q.mode[None]).reasons)
+            reasons = "; ".join(target.model.outside_support(q.mode[None]))
             what = f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}"
             raise EngineError(what, use(engine="tempering"))
         if self.components == 1:

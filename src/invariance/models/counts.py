@@ -1,21 +1,117 @@
-"""Counts that scatter more than a Poisson law has it."""
+"""Counts: a Poisson law, or one that scatters more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 from scipy.special import gammaln
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.likelihoods import NEGATIVE_BINOMIAL, Counts, Rows, dispersion_of
+from ..exceptions import DataError, Message, use
+from ..kernels.likelihoods import NEGATIVE_BINOMIAL, POISSON, Counts, Rows, dispersion_of, work_for
+from ..kernels.newton import maximise
 from .base import DISPERSION, Null, Predicts
 from .invariance_test import deviance_moments
 from .likelihood import Figures
-from .poisson import check_counts, exposure_of
-from .regression import Regression, RegressionFit, environment_starts, sums_by_environment
+from .regression import REPORTED, Regression, RegressionFit, RegressionModel, environment_starts, sums_of_groups
+
+# Mean count · pseudo_rows² over the rows of the smallest environment: here pseudo-data add about 1 to −2 log Λ of what
+# is invariant.
+_LARGEST_PULL = 3.0
+# Here chi-square laws for Poisson counts reject what is invariant about twice as often as they state.
+LARGEST_HARMLESS = 1.2
+
+
+def exposure_of(data: MultiEnvironmentData) -> Floats:
+    """(N,) 1 where none is given"""
+    return np.ones(data.n_rows) if data.exposure is None else data.exposure
+
+
+class CountRegression(Regression):
+    """Outcome with mean exposure · exp(intercept + coefficients · columns of z)."""
+
+    predicts: ClassVar[Predicts] = Predicts.rate
+    takes: ClassVar[tuple[str, ...]] = ("exposure",)
+
+    def check(self, data: MultiEnvironmentData) -> None:
+        wrong = (data.y < 0.0) | (data.y != np.floor(data.y))
+        if wrong.any():
+            raise DataError(
+                f"the {self.name} model is for counts, and {data.outcome_name!r} is no whole number from 0 on in "
+                f"{int(wrong.sum()):,} rows, for example {data.y[wrong][0]:g}",
+                use(family="auto"),
+            )
+        if not data.y.any():
+            raise DataError(f"the {self.name} model needs events, and {data.outcome_name!r} is 0 in all rows.")
+
+    def mean(self, predictor: Floats) -> Floats:
+        return np.asarray(np.exp(predictor))
+
+
+@dataclass(frozen=True)
+class Poisson(CountRegression):
+    """Outcome ~ Poisson with mean exposure · exp(intercept + coefficients · columns of z), by maximum likelihood.
+
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled rate makes
+        of their exposure; 0: none. They keep fits finite where an environment has no events
+
+    Counts scatter more than this in most data, and invariant subsets are then rejected: use NegativeBinomial there.
+    """
+
+    name: ClassVar[str] = "Poisson"
+
+    def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
+        said, mean = [], float(model.data.y.mean())
+        if mean * self.pseudo_rows**2 > _LARGEST_PULL * model.data.counts.min():
+            what = f"The counts are large (mean {mean:,.0f}), and pseudo-data may reject invariant subsets"
+            said.append(Message(what, use(family="poisson(pseudo_rows=0)")))
+        ratio = overdispersion(model, masks[0]) if len(masks) else np.nan
+        if ratio > LARGEST_HARMLESS:
+            what = f"The counts vary {ratio:.1f} times as much as a Poisson law has it"
+            said.append(Message(what, use(family="negative_binomial")))
+        return tuple(said)
+
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        exposure = exposure_of(data)
+        rate = data.y.sum() / exposure.sum()
+        extra = self.shares(data)[data.environment_index]
+        outcome, weight = data.y + extra * rate * exposure, (1.0 + extra) * exposure
+        return Rows(POISSON, columns, environment_starts(data), outcome[order], weight[order])
+
+    def beginning(self, rows: Rows) -> Floats:
+        rate = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / sums_of_groups(rows.weight, rows.starts)
+        return np.asarray(np.log(rate))[:, None]
+
+
+def overdispersion(model: RegressionModel, subset: Subset) -> float:
+    """Pearson's χ² over its degrees of freedom, of the Poisson fit with common slopes and an intercept for each
+    environment: about 1 where counts are Poisson. NaN where no degree of freedom is left or the fit comes to no end."""
+    mask = as_mask(subset, model.feature_names)
+    rows, data = model.problem, model.data
+    n_environments = data.n_environments
+    sites = np.repeat(np.eye(n_environments), data.counts, axis=1)
+    slopes = rows.columns[1:][model.features.expand(mask)]
+    columns = np.concatenate([sites, slopes])
+    k = len(columns)
+    theta = np.zeros(k)
+    theta[:n_environments] = model.beginning[:-1, 0]
+    own = rows._replace(columns=columns)
+    work, inverse = work_for(own, k), np.empty((k, k))
+    largest, rank = maximise(own, 0, n_environments, np.arange(k), k, theta, k, inverse, False, REPORTED, work)
+    if np.isnan(largest):
+        return np.nan
+    order = model.specification.order(data)
+    mean = exposure_of(data)[order] * np.exp(theta @ columns)
+    degrees = data.n_rows - rank
+    return float(np.sum((data.y[order] - mean) ** 2 / mean) / degrees) if degrees > 0 else np.nan
+
+
+# ---------------------------------------------------------------- negative binomial
 
 _LARGEST_DISPERSION = 1e6
 _SMALLEST_SCALE = 10.0
@@ -85,7 +181,7 @@ class NegativeBinomialFit(RegressionFit):
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Regression):
+class NegativeBinomial(CountRegression):
     """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns of z) and variance
     μ + αμ², by maximum likelihood; the dispersion α ≥ 0 is a parameter of every fit.
 
@@ -94,12 +190,7 @@ class NegativeBinomial(Regression):
     """
 
     name: ClassVar[str] = "negative binomial"
-    predicts: ClassVar[Predicts] = Predicts.rate
-    takes: ClassVar[tuple[str, ...]] = ("exposure",)
     about_mean: ClassVar[tuple[str, ...]] = (DISPERSION,)
-
-    def check(self, data: MultiEnvironmentData) -> None:
-        check_counts(data, self.name)
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
         y, exposure, starts = data.y[order], exposure_of(data)[order], environment_starts(data)
@@ -111,12 +202,8 @@ class NegativeBinomial(Regression):
 
     def beginning(self, rows: Rows) -> Floats:
         """The intercept of a Poisson law, and the dispersion that fits the variance around it."""
-
-        def sums(values: Floats) -> Floats:
-            own = sums_by_environment(values, rows.starts)
-            return np.append(own, own.sum())
-
         exposure, weight = rows.counts.exposure, rows.weight
+        sums = partial(sums_of_groups, starts=rows.starts)
         y = rows.outcome / weight
         rate = (sums(rows.outcome) + 0.5) / sums(weight * exposure)
         squares = sums(weight * exposure**2)
@@ -124,9 +211,6 @@ class NegativeBinomial(Regression):
         alpha = np.maximum(excess, 0.0) / (rate**2 * squares)
         phi = np.minimum(np.log1p(alpha * rows.counts.scale), rows.counts.limit)
         return np.column_stack([np.log(rate), phi])
-
-    def mean(self, predictor: Floats) -> Floats:
-        return np.asarray(np.exp(predictor))
 
     def null(self, counts: Integers, figures: Figures) -> Null:
         """That of a linear Gaussian model: its fits too have coefficients and one parameter for the scatter, and in few

@@ -1,0 +1,317 @@
+"""All subsets of some features in compiled code: their log Λ, and which of them may be invariant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from scipy.stats import chi2, f, ncf
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.features import as_lists
+from ..kernels.active_set import Scoring
+from ..kernels.dispatch import (
+    grouped_block_log_ratios,
+    score_grouped_block,
+    score_grouped_extensions,
+    score_subsets,
+    screen_grouped_block,
+)
+from ..kernels.plain import swept
+from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features
+from ..moments.moments import Moments
+from .invariance_test import Residuals, Tolerance
+
+if TYPE_CHECKING:
+    from .base import BoundModel, Weigh
+    from .gaussian import GaussianFromMoments
+
+NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+LOW_FEATURES = 10
+# How far a statistic must be above its limit for rounding to be no reason.
+MARGIN = 1.0 + 1e-6
+_MOST_SUBSETS = 1 << 16
+
+
+class SubsetWalk(Protocol):
+    """All subsets of f features, each joined by some that are always in.
+
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ is NaN
+    where undecidable.
+    """
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def n_low(self) -> int: ...
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
+        ...
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        """(n,) of `prefix` (ascending) and of every subset that extends it by features after its last one, up to
+        max_size; members (n, k): filled with their features, -1 beyond the last"""
+        ...
+
+
+class ScreeningWalk(SubsetWalk, Protocol):
+    """A walk whose values are weights of subsets, NaN where `invariance_test` cannot accept them."""
+
+    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> object:
+        """Only fill `members`, as `listed` does."""
+        ...
+
+
+def dense_subsets(high: Integers, n_low: int, n_features: int) -> Mask:
+    """(2**n_low, f) the features `high` joined by each subset of the first n_low"""
+    masks = np.zeros((1 << n_low, n_features), dtype=bool)
+    masks[:, :n_low] = np.arange(1 << n_low)[:, None] >> np.arange(n_low) & 1
+    masks[:, high] = True
+    return masks
+
+
+def list_subsets(prefix: Integers, max_size: int, n_features: int, members: NDArray32) -> Mask:
+    """Fill `members` as `SubsetWalk.listed` does; (n, f) the same subsets"""
+    given, first = prefix.tolist(), int(prefix[-1]) + 1 if len(prefix) else 0
+    members[:, :] = -1
+    row = 0
+    for size in range(max_size - len(given) + 1):
+        for more in combinations(range(first, n_features), size):
+            members[row, : len(given) + size] = [*given, *more]
+            row += 1
+    return listed_subsets(members, n_features)
+
+
+def listed_subsets(members: NDArray32, n_features: int) -> Mask:
+    """(n, f) masks of subsets given by members (n, k), -1 beyond the last"""
+    masks = np.zeros((len(members), n_features + 1), dtype=bool)
+    masks[np.arange(len(members))[:, None], members] = True
+    return masks[:, :-1]
+
+
+def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_features: int) -> Mask:
+    """(S, p) from subsets (S, f) of the `free` features, with the `forced` ones in all of them"""
+    masks = np.zeros((len(draws), n_features), dtype=bool)
+    masks[:, free] = draws
+    masks[:, np.asarray(forced, dtype=np.intp)] = True
+    return masks
+
+
+@dataclass(frozen=True, eq=False)
+class ModelWalk:
+    """The walk of any model. free (f,), forced (k,): features."""
+
+    model: BoundModel
+    free: Integers
+    forced: Integers
+
+    @property
+    def n_features(self) -> int:
+        return len(self.free)
+
+    @property
+    def n_low(self) -> int:
+        return min(self.n_features, LOW_FEATURES)
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        return self._scored(dense_subsets(high, self.n_low, self.n_features), sizes)
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        return self._scored(list_subsets(prefix, max_size, self.n_features, members), sizes)
+
+    def _scored(self, draws: Mask, sizes: Mask) -> Floats:
+        wanted = sizes[draws.sum(axis=1)]
+        log_ratio = np.full(len(draws), np.nan)
+        masks = of_all_features(draws[wanted], self.free, self.forced, self.model.n_features)
+        log_ratio[wanted] = self.model.log_ratio_many(masks)
+        log_ratio[log_ratio == -np.inf] = np.nan
+        return log_ratio
+
+
+# ---------------------------------------------------------------- the linear Gaussian model
+
+
+class GaussianWalk:
+    """From second moments, and from the rows where those cannot decide.
+
+    grams (G, q+1, q+1): scaled second moments of the columns of f features and of the outcome (last) in E environments
+    and the pool, after regression on what is always in; absent (G, q+1): not present in that group. starts (f+1,):
+    feature j has the columns starts[j]:starts[j+1].
+    """
+
+    def __init__(self, model: GaussianFromMoments, free: Integers, forced: Integers) -> None:
+        self.model, self.scoring = model, model.scoring_by_moments()
+        self._forced, self._free = model.columns_of(forced), model.columns_of(free)
+        k, widths = len(self._forced), model.features.widths[free]
+        columns = np.concatenate([self._forced, self._free, [self.scoring.outcome]]).astype(np.intp)
+        scale = self.scoring.inverse_scale[:, columns]
+        grams = self.scoring.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None, :]
+        absent = scale == 0.0
+        for j in range(k):
+            grams = swept(grams[..., None], absent[:, j], self.scoring.tolerance)[..., 0]
+        if k:
+            # The walk may take columns in another order, and must find the same there.
+            upper = np.triu(grams)
+            grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
+        self.grams, self.absent = np.ascontiguousarray(grams), np.ascontiguousarray(absent[:, k:])
+        self.starts, self.n_low = feature_starts(widths), low_features(widths)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.starts) - 1
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        log_ratio = np.empty(1 << self.n_low)
+        prefix = dense_prefix(high, self.n_low)
+        score_grouped_block(self.grams, self.absent, *self._terms, self.starts, prefix, self.n_low, log_ratio)
+        unknown = np.flatnonzero(np.isnan(log_ratio)) if self.model.has_rows else np.empty(0, np.intp)
+        unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
+        if len(unknown):
+            decided = np.empty(1 << self.n_low)
+            parts = [self._forced, *(self._free[self.starts[j] : self.starts[j + 1]] for j in high)]
+            low, fixed = self.starts[: self.n_low + 1], np.sort(np.concatenate(parts))
+            grouped_block_log_ratios(self.model.scoring_by_rows(), fixed, low, self._free[: low[-1]], decided)
+            log_ratio[unknown] = decided[unknown]
+        return log_ratio
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        log_ratio = np.empty(len(members))
+        score_grouped_extensions(
+            self.grams, self.absent, *self._terms, self.starts, prefix, max_size, members, log_ratio
+        )
+        unknown = np.flatnonzero(np.isnan(log_ratio)) if self.model.has_rows else np.empty(0, np.intp)
+        unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
+        if len(unknown):
+            log_ratio[unknown] = self._decided(self.model.scoring_by_rows(), members[unknown])
+        return log_ratio
+
+    @property
+    def _terms(self) -> tuple[Floats, float, float]:
+        return self.scoring.weights, self.scoring.offset, self.scoring.tolerance
+
+    def _decided(self, scoring: Scoring, members: NDArray32) -> Floats:
+        """(n,) log Λ of subsets given by their members (n, k), -1 beyond the last"""
+        always = np.ones((len(members), len(self._forced)), bool)
+        columns = np.repeat(listed_subsets(members, self.n_features), np.diff(self.starts), axis=1)
+        starts, chosen = as_lists(np.column_stack([always, columns]))
+        log_ratio = np.empty(len(members))
+        score_subsets(scoring, np.nan, starts, np.concatenate([self._forced, self._free])[chosen], log_ratio)
+        return log_ratio
+
+
+def dense_prefix(high: Integers, n_low: int) -> int:
+    return int(np.sum(1 << (high - n_low))) if len(high) else 0
+
+
+def mean_limits(moments: Moments, tolerance: Tolerance) -> Floats:
+    """(r, m) largest F statistic of a compatible subset, by its rank in the pool and by how much less those in the E
+    environments are in sum than E times that; inf where none has such ranks, as in the last column."""
+    environments, widths = moments.n_environments, moments.varying_widths
+    fewer = (widths[-1] - widths[:-1]).sum(axis=0)
+    reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)
+    reached[0, 0] = True
+    for width, less in zip(widths[-1], fewer, strict=True):
+        pooled, missing = np.nonzero(reached)
+        reached[pooled + width, missing + less] = True
+    pooled, missing = np.nonzero(reached)
+    left = moments.n_rows - environments * (1.0 + pooled) + missing
+    between = moments.n_rows - 1.0 - pooled - left
+    tested = (between > 0.0) & (left > 0.0)
+    between, left, allowed = between[tested], left[tested], moments.n_rows * tolerance.delta
+    # By Fisher's rule the product of both p-values is at least this, and so is each of them.
+    smallest = float(np.exp(-0.5 * chi2.isf(tolerance.level, 4)))
+    found = ncf.isf(smallest, between, left, allowed) if allowed > 0.0 else f.isf(smallest, between, left)
+    limits = np.full(reached.shape, np.inf)
+    limits[pooled[tested], missing[tested]] = MARGIN * np.where(np.isnan(found), np.inf, found)
+    return limits
+
+
+def within_limits(residuals: Residuals, limits: Floats) -> Mask:
+    """(S,) whether the F statistics are within the limits (r, m) of their ranks"""
+    rss, ranks = residuals.rss, residuals.ranks
+    left = residuals.freedom[:, :-1].sum(axis=1)
+    between = residuals.freedom[:, -1] - left
+    local = rss[:, :-1].sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(between > 0.0, (rss[:, -1] - local) / between / (local / left), 0.0)
+    missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
+    return np.asarray((statistic <= limits[ranks[:, -1], missing]) & ~np.isnan(rss).any(axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianScreen:
+    """The weights of subsets; NaN where the F test of common coefficients alone rejects them.
+
+    free (f,), forced (k,): features; walk: over them, of log Λ; limits: see `mean_limits`.
+    """
+
+    model: GaussianFromMoments
+    walk: GaussianWalk
+    free: Integers
+    forced: Integers
+    limits: Floats
+    weigh: Weigh
+
+    @property
+    def n_features(self) -> int:
+        return self.walk.n_features
+
+    @property
+    def n_low(self) -> int:
+        return self.walk.n_low
+
+    @cached_property
+    def _low_ranks(self) -> Integers:
+        """(G, 2**n_low) of all subsets of the first features"""
+        low_ranks = np.zeros((self.model.moments.n_environments + 1, 1 << self.n_low), np.int64)
+        for j, widths in enumerate(self.model.moments.varying_widths[:, self.free[: self.n_low]].T):
+            low_ranks[:, 1 << j : 2 << j] = low_ranks[:, : 1 << j] + widths[:, None]
+        return low_ranks
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        moments, walk, low_ranks = self.model.moments, self.walk, self._low_ranks
+        always = np.concatenate([self.forced, self.free[high]]).astype(np.intp)
+        high_ranks = moments.varying_widths[:, always].sum(axis=1)
+        share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
+        squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
+        blocks = walk.starts, dense_prefix(high, self.n_low), self.n_low, high_ranks, low_ranks
+        tests = moments.group_counts, self.limits, np.inf, walk.scoring.tolerance
+        screen_grouped_block(walk.grams, walk.absent, squares, *tests, *blocks, share, state)
+        weights = np.full(len(share), np.nan)
+        possible = np.flatnonzero(state == POSSIBLE)
+        columns = high_ranks[-1] + low_ranks[-1, possible]
+        weights[possible] = self.weigh(-0.5 * moments.n_rows * share[possible], columns)
+        unknown = np.flatnonzero(state == UNDECIDABLE) if self.model.has_rows else possible[:0]
+        unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
+        if len(unknown):
+            weights[unknown] = self._one_by_one(dense_subsets(high, self.n_low, self.n_features)[unknown])
+        return weights
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        self.list_members(prefix, max_size, members)
+        weights = np.full(len(members), np.nan)
+        wanted = np.flatnonzero(sizes[(members >= 0).sum(axis=1)])
+        for start in range(0, len(wanted), _MOST_SUBSETS):
+            part = wanted[start : start + _MOST_SUBSETS]
+            weights[part] = self._one_by_one(listed_subsets(members[part], self.n_features))
+        return weights
+
+    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> None:
+        self.walk.listed(prefix, max_size, np.zeros(self.n_features + 1, dtype=bool), members)
+
+    def _one_by_one(self, draws: Mask) -> Floats:
+        """(S,) of draws (S, f) over the free features, from the rows where second moments do not tell"""
+        masks = of_all_features(draws, self.free, self.forced, self.model.n_features)
+        residuals = self.model.residuals(masks)
+        moments, allowed = self.model.moments, within_limits(residuals, self.limits)
+        total = moments.scatter[-1][moments.outcome, moments.outcome]
+        gain = -0.5 * moments.n_rows * np.log(residuals.rss[allowed, -1] / total)
+        weights = np.full(len(draws), np.nan)
+        weights[allowed] = self.weigh(gain, masks[allowed] @ moments.varying_widths[-1])
+        return weights

@@ -1,0 +1,234 @@
+"""What holds of every family: signs, units, orders, merging, one environment, threads, walks, groups, refusals."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from invariance import (
+    Additive,
+    BayesianLinearGaussian,
+    LinearGaussian,
+    Logistic,
+    Moments,
+    MultiEnvironmentData,
+    NegativeBinomial,
+    PiecewiseExponential,
+    Poisson,
+    Tolerance,
+)
+from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.models.base import walk_of
+from invariance.models.registry import MODELS, as_family
+from invariance.models.walks import ModelWalk
+from twins import all_masks
+
+P = 4
+MASKS = all_masks(P)
+NOTHING = np.empty(0, np.int64)
+# {name: (family, what the outcome is)}
+FAMILIES: dict[str, tuple[Any, str]] = {
+    "gaussian": (LinearGaussian(), "number"),
+    "on demand": (LinearGaussian(second_moments="on demand"), "number"),
+    "rewarded": (LinearGaussian(prediction=0.1), "number"),
+    "mean": (LinearGaussian(invariance="mean"), "number"),
+    "bayesian": (BayesianLinearGaussian(), "number"),
+    "additive": (Additive(knots=4), "number"),
+    "additive, all": (Additive(knots=4, comparison="all"), "number"),
+    "logistic": (Logistic(), "classes"),
+    "plain logistic": (Logistic(pseudo_rows=0.0), "classes"),
+    "poisson": (Poisson(), "count"),
+    "plain poisson": (Poisson(pseudo_rows=0.0), "count"),
+    "negative binomial": (NegativeBinomial(), "count"),
+    "plain negative binomial": (NegativeBinomial(pseudo_rows=0.0), "count"),
+    "survival": (PiecewiseExponential(), "time"),
+}
+every = pytest.mark.parametrize("name", FAMILIES)
+
+
+def table(kind: str, seed: int = 0, counts: tuple[int, ...] = (50, 60, 70)) -> MultiEnvironmentData:
+    """The outcome follows x0 and x1 alike everywhere."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat(range(len(counts)), counts)
+    X = rng.normal(size=(len(site), P)) + 0.5 * rng.normal(size=(len(counts), P))[site]
+    predictor = 0.8 * X[:, 0] - 0.5 * X[:, 1]
+    event = None
+    match kind:
+        case "number":
+            y = predictor + rng.normal(size=len(site))
+        case "classes":
+            y = (rng.random(len(site)) < 1.0 / (1.0 + np.exp(-predictor))).astype(float)
+        case "count":
+            y = rng.poisson(rng.gamma(2.0, 0.5, len(site)) * np.exp(0.5 + 0.5 * predictor)).astype(float)
+        case _:
+            y, event = rng.exponential(np.exp(-predictor)), (rng.random(len(site)) < 0.8).astype(float)
+    labels = site if len(counts) > 1 else None
+    return MultiEnvironmentData.from_arrays(X, y, labels, event=event)
+
+
+def bound(name: str, data: MultiEnvironmentData | None = None, n_jobs: int | None = None) -> Any:
+    family, kind = FAMILIES[name]
+    return family.bind(table(kind) if data is None else data, n_jobs)
+
+
+@every
+@pytest.mark.parametrize("seed", range(3))
+def test_signs_units_and_orders(name: str, seed: int) -> None:
+    """At most 0, but for Bayes factors and rewards; unchanged by affine maps and permutations."""
+    kind, rng = FAMILIES[name][1], np.random.default_rng(seed)
+    data = table(kind, seed)
+    values = bound(name, data).log_ratio_many(MASKS)
+    assert np.isfinite(values).all()
+    assert (values <= 0.0).all() or name in ("bayesian", "rewarded")
+    rows, features, labels = rng.permutation(data.n_rows), rng.permutation(P), rng.permutation(data.n_environments)
+    X = data.X * (np.exp(rng.normal(0.0, 2.0, P)) * rng.choice([-1.0, 1.0], P)) + rng.normal(0.0, 3.0, P)
+    y = {"number": 7.0 - 0.01 * data.y, "time": 1e3 * data.y}.get(kind, data.y)
+    event = None if data.event is None else data.event[rows]
+    other = MultiEnvironmentData.from_arrays(
+        X[rows][:, features], y[rows], labels[data.environment_index[rows]], event=event
+    )
+    again = bound(name, other).log_ratio_many(MASKS[:, features])
+    np.testing.assert_allclose(again, values, rtol=1e-5, atol=1e-5)
+
+
+MONOTONE = ("gaussian", "additive", "additive, all", "plain logistic", "plain poisson", "plain negative binomial")
+
+
+@pytest.mark.parametrize("name", MONOTONE)
+def test_merging_environments_raises_log_ratios(name: str) -> None:
+    data = table(FAMILIES[name][1], seed=4, counts=(40, 40, 60, 60))
+    merged = MultiEnvironmentData.from_arrays(data.X, data.y, np.minimum(data.environment_index, 2))
+    split, joined = (bound(name, given).log_ratio_many(MASKS) for given in (data, merged))
+    assert (split <= joined + 1e-9).all()
+
+
+@every
+def test_one_environment_says_nothing(name: str) -> None:
+    model = bound(name, table(FAMILIES[name][1], counts=(120,)))
+    plain = model.untilted
+    np.testing.assert_allclose(plain.log_ratio_many(MASKS), 0.0, atol=1e-10)
+    null = plain.null_many(MASKS)
+    assert (null.variance == 0.0).all()
+    assert (null.expected == -np.inf).all()
+    assert (plain.invariance_test(MASKS, Tolerance()).joint == 1.0).all()
+    assert np.isnan(plain.left_out_r2_many(MASKS)).all()
+
+
+@every
+def test_threads_and_copies_change_no_bit(name: str) -> None:
+    model = bound(name, n_jobs=1)
+    expected = model.log_ratio_many(MASKS)
+    for other in (bound(name, n_jobs=3), pickle.loads(pickle.dumps(model))):
+        np.testing.assert_array_equal(other.log_ratio_many(MASKS), expected)
+        np.testing.assert_array_equal(other.prediction_many(MASKS).gain, model.prediction_many(MASKS).gain)
+
+
+@every
+def test_walks_are_near_what_is_reported(name: str) -> None:
+    """By blocks and by lists, with a feature that is always in, and with sizes that do not count."""
+    model, free, forced = bound(name), np.array([3, 0, 1]), np.array([2])
+    masks = np.zeros((8, P), dtype=bool)
+    masks[:, free], masks[:, forced] = all_masks(3), True
+    expected, tolerance = model.log_ratio_many(masks), max(model.walk_error, 1e-8)
+    for walk in (walk_of(model, free, forced), ModelWalk(model, free, forced)):
+        np.testing.assert_allclose(walk.dense(NOTHING, np.ones(4, dtype=bool)), expected, atol=tolerance)
+        members = np.empty((7, 2), np.int32)
+        listed = walk.listed(NOTHING, 2, np.array([True, True, True, True]), members)
+        codes = [sum(1 << j for j in row if j >= 0) for row in members.tolist()]
+        assert sorted(codes) == [0, 1, 2, 3, 4, 5, 6]
+        np.testing.assert_allclose(listed, expected[codes], atol=tolerance)
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if not name.startswith("additive")])
+def test_a_group_is_its_columns(name: str) -> None:
+    data = table(FAMILIES[name][1])
+    groups = {"g": ["x1", "x2"]}
+    grouped = MultiEnvironmentData.from_arrays(data.X, data.y, data.environment_index, groups=groups, event=data.event)
+    model, single, masks = bound(name, grouped), bound(name, data), all_masks(3)
+    expected = single.log_ratio_many(masks[:, [0, 1, 1, 2]])
+    np.testing.assert_allclose(model.log_ratio_many(masks), expected, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(model.fit(["g"]).coefficients, single.fit(["x1", "x2"]).coefficients, rtol=1e-6)
+    walked = walk_of(model, np.arange(3), NOTHING).dense(NOTHING, np.ones(4, dtype=bool))
+    np.testing.assert_allclose(walked, expected, atol=max(model.walk_error, 1e-7))
+
+
+@every
+def test_fits_of_all_rows_alone_are_those_beside_local_ones(name: str) -> None:
+    model = bound(name)
+    both, alone = model.fit(["x0", "x1"]), model.fit(["x0", "x1"], local=False)
+    np.testing.assert_allclose(alone.coefficients, both.coefficients, rtol=1e-9)
+    assert alone.intercept == pytest.approx(both.intercept, rel=1e-9)
+    assert both.local_coefficients.shape == (3, len(both.columns))
+    assert alone.local_coefficients.shape == (0, len(both.columns))
+
+
+# ---------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("family", "settings"),
+    [
+        (LinearGaussian, {"invariance": ["median"], "second_moments": ["some"], "prediction": [-0.1, np.inf, "much"]}),
+        (BayesianLinearGaussian, {"prior_rows": [0.0, -1.0, np.nan, np.inf, "1", table("number")]}),
+        (Additive, {"knots": [2, 4.0, True, "many"], "comparison": ["full", table("number")]}),
+        (Logistic, {"pseudo_rows": [-1.0, np.nan, np.inf, True, "1"]}),
+        (Poisson, {"pseudo_rows": [-1.0]}),
+        (NegativeBinomial, {"pseudo_rows": [-1.0]}),
+        (PiecewiseExponential, {"intervals": ["eight", 0, 2.5, True], "steps": [0, 1.5], "pseudo_rows": [-1.0]}),
+    ],
+    ids=lambda given: given.__name__ if isinstance(given, type) else "",
+)
+def test_settings_that_are_refused(family: Any, settings: dict[str, list[Any]]) -> None:
+    for name, wrong in settings.items():
+        for value in wrong:
+            with pytest.raises(SettingError, match=f"^{name}="):
+                family(**{name: value})
+
+
+def test_all_second_moments_are_needed_for_means() -> None:
+    with pytest.raises(SettingError) as raised:
+        LinearGaussian(invariance="mean", second_moments="on demand")
+    assert raised.value.args[0].remedies[0].settings == (("second_moments", "all"),)
+
+
+TIMES = table("time")
+COUNTS = table("count")
+
+
+@pytest.mark.parametrize(
+    ("family", "data", "named"),
+    [
+        (Logistic(), replace(COUNTS, y=np.arange(180.0) % 3), "'y' has 3"),
+        (Poisson(), replace(COUNTS, y=COUNTS.y - 0.5), "180 rows, for example"),
+        (NegativeBinomial(), replace(COUNTS, y=np.where(np.arange(180) == 3, -1.0, COUNTS.y)), "1 rows, .* -1"),
+        (Poisson(), replace(COUNTS, y=0.0 * COUNTS.y), "'y' is 0 in all"),
+        (PiecewiseExponential(), replace(TIMES, event=None), "times 'y'"),
+        (PiecewiseExponential(), replace(TIMES, y=np.where(np.arange(180) < 2, 0.0, TIMES.y)), "'y' is not in 2 rows"),
+        (PiecewiseExponential(), replace(TIMES, event=0.0 * TIMES.y), "'event' is 0 in all"),
+        (PiecewiseExponential(500), TIMES, "environment 0 has 50 rows"),
+        (LinearGaussian(), replace(COUNTS, y=np.where(COUNTS.environment_index == 1, 0.0, COUNTS.y)), "environment 1"),
+        *((family, Moments.from_data(table("number")), "needs the rows") for family in (Additive(), Logistic())),
+    ],
+)
+def test_data_that_are_refused(family: Any, data: Any, named: str) -> None:
+    with pytest.raises(DataError, match=named):
+        family.bind(data)
+
+
+def test_environments_without_events() -> None:
+    data = replace(TIMES, event=np.where(TIMES.environment_index == 0, 0.0, TIMES.event))
+    with pytest.raises(DataError, match="environment 0") as raised:
+        PiecewiseExponential(pseudo_rows=0.0).bind(data)
+    assert raised.value.args[0].remedies[0].settings == (("pseudo_rows", 1),)
+    with pytest.warns(DataWarning, match="environment 0"):
+        PiecewiseExponential().bind(data)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_names_and_descriptions(name: str) -> None:
+    assert as_family(name) == MODELS[name]()
+    assert hasattr(MODELS[name](), "bind")
