@@ -49,8 +49,8 @@ MUTANTS = (
         "with missing='drop', rows without an environment label are kept",
         old="data/screening.py",
         file="data/missing.py",
-        find="kept[starts[len(labels)] :] = False",
-        replace="pass",
+        find="kept = (codes >= 0) & ~(lacks | beyond)",
+        replace="kept = ~(lacks | beyond)",
         tests=("tests/data/test_data.py::test_drop_reports_rows_per_environment",),
     ),
     Mutant(
@@ -58,8 +58,8 @@ MUTANTS = (
         "the warning about rows that were dropped for missing values is gone",
         old="data/building.py",
         file="data/missing.py",
-        find="        if self.dropped:\n            regained",
-        replace="        if False:\n            regained",
+        find="        if self.dropped:\n            without",
+        replace="        if False:\n            without",
         tests=("tests/data/test_data.py::test_drop_names_an_environment_that_vanishes_and_keeps_first_appearance",),
     ),
     Mutant(

@@ -20,7 +20,7 @@ from invariance.cli import inputs
 from invariance.cli.inputs import Named, too_large
 from invariance.cli.main import app
 from invariance.cli.options import FileOptions
-from invariance.data.sources import row_size, source_of
+from invariance.data.sources import bytes_per_row, source_of
 
 RNG = np.random.default_rng(4)
 N = 60
@@ -228,11 +228,12 @@ def test_rows_that_do_not_fit_into_memory(
 def test_levels_count_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place, names = tmp_path / "t.parquet", ["a", "ward", "site", "y"]
     TABLE.assign(ward=[f"ward {k % 12}" for k in range(3 * N)])[names].to_parquet(place)
-    sizes = [row_size(source_of(place), "site", names, with_levels).n_bytes for with_levels in (False, True)]
-    for module in ("data.sources", "_tools.parallel"):
-        monkeypatch.setattr(f"invariance.{module}.free_bytes", lambda: int(len(TABLE) * sum(sizes) / 2))
-    assert too_large(place, FileOptions()) is None
-    assert too_large(place, FileOptions(), with_levels=True) is not None
+    size = bytes_per_row(source_of(place), names[0], names)
+    assert size > 8 * (len(names) + 2 * (2 + 2 + 11))
+    for free, fits in ((len(TABLE) * size + 1, True), (len(TABLE) * size - 1, False)):
+        for module in ("data.sources", "_tools.parallel"):
+            monkeypatch.setattr(f"invariance.{module}.free_bytes", lambda free=free: int(free))
+        assert (too_large(place, FileOptions()) is None) == fits
 
 
 @pytest.mark.parametrize(

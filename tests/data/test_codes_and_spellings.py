@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from invariance import BIP, MultiEnvironmentData
+from invariance import BIP
 from invariance.data.outcomes import outcome_kind
-from invariance.exceptions import DataError
 
 
 def reason(*values_and_counts: tuple[float, int]) -> str:
@@ -45,18 +43,3 @@ def test_the_fit_says_so() -> None:
     y[7] = 9.0
     model = BIP().fit(rng.normal(size=(300, 2)), pd.Series(y, name="died"), environments=np.repeat([1, 2, 3], 100))
     assert "look whether 9 stands for missing values" in " ".join(str(model.summary()).split())
-
-
-@pytest.mark.parametrize("first", [["No"], []])
-@pytest.mark.parametrize("other", ["yes", "YES", " Yes"])
-def test_spellings_of_a_class_are_named(first: list[str], other: str) -> None:
-    classes = [*first, "Yes", other]
-    died = (classes * 6)[:12]
-    table = pd.DataFrame({"x": np.arange(12.0), "died": died, "site": ["a"] * 6 + ["b"] * 6})
-    with pytest.raises(DataError) as error:
-        MultiEnvironmentData.from_table(table, outcome="died", environment="site")
-    assert "differ in capitals or blanks only" in str(error.value)
-    assert repr(other) in str(error.value)
-    line = str(error.value).partition("compare one of them with the rest: ")[2]
-    exec(line, {"table": table})
-    assert MultiEnvironmentData.from_table(table, outcome="died", environment="site").n_rows == 12

@@ -211,11 +211,6 @@ def test_frames_as_arrays_bring_their_names(convert: Callable[[pd.DataFrame], An
     assert from_arrays(frame[["u", "y"]], Y, LABELS).outcome_name == "y_"
 
 
-def test_masked_values_are_missing() -> None:
-    with failing("missing values (NaN) in 'x1' (1 row)"):
-        from_arrays(np.ma.masked_array(X, mask=np.eye(12, 3, 1) * (np.arange(12)[:, None] == 0)), Y, LABELS)
-
-
 # ---------------------------------------------------------------- missing="drop"
 
 

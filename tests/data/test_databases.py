@@ -163,7 +163,7 @@ def test_types_of_postgresql(cursor: Any, patients: pa.Table) -> None:
     rounded = np.round(patients["age"].to_numpy(), 3)
     assert found.maximum[:, 0].max() == pytest.approx(rounded.max())
     cursor.execute("SELECT date '2020-01-01' + visits::int AS seen, age, \"blood pressure\", site FROM patients")
-    with pytest.raises(DataError, match=r"column 'seen' is not numeric .* holds dates or times"):
+    with pytest.raises(DataError, match=r"column 'seen' is not numeric"):
         of(cursor.fetch_record_batch())
 
 

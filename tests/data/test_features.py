@@ -354,7 +354,7 @@ def test_numbers_stored_as_text_are_read_for_prediction_too() -> None:
     table = X.assign(dose=np.resize(["1", "2.5", "4"], len(X)))
     model = BIP(select=Threshold(0.0), columns=Columns(numeric=["dose"])).fit(table, Y, environments=SITE)
     np.testing.assert_array_equal(model.predict(table.astype({"dose": float})), model.predict(table))
-    with pytest.raises(DataError, match="column 'dose' is read as numbers, but 'much' is not a number: mend it first"):
+    with pytest.raises(DataError, match=r"'dose' .*'much'"):
         model.predict(table.assign(dose="much"))
 
 

@@ -60,7 +60,7 @@ def test_a_missing_class_may_be_the_first(place: int, values: Any, nothing: Any)
 
 
 def test_objects_that_are_numbers_are_still_told_of() -> None:
-    with pytest.raises(DataError, match="object array"):
+    with pytest.raises(DataError, match="dtype object"):
         from_arrays(X, RNG.normal(size=N).astype(object), SITE)
     with pytest.raises(DataError, match="'oops'"):
         from_arrays(X, np.array([1.5, 2.5, "oops"] * (N // 3), dtype=object), SITE)

@@ -101,22 +101,14 @@ def test_more_classes_are_refused_with_the_way() -> None:
     table = TABLE.assign(stage=np.resize(["a", "b", "c"], N))
     with failing("outcome 'stage' has 3 classes, 'a', 'b', 'c', and a model needs two."):
         from_table(table, "stage", "site")
-    with pytest.raises(DataError) as error:
-        from_table(table, "stage", "site")
-    exec(str(error.value).partition("with the rest: ")[2], {"table": table})
-    np.testing.assert_array_equal(from_table(table, "stage", "site").y, np.resize([1.0, 0.0, 0.0], N))
-    in_polars = pl.from_pandas(TABLE.assign(stage=np.resize(["a", "b", "c"], N)))
-    with pytest.raises(DataError) as error:
-        from_table(in_polars, "stage", "site")
-    names = {"table": in_polars}
-    exec(str(error.value).partition("with the rest: ")[2], names)
-    assert from_table(names["table"], "stage", "site").classes == (False, True)
     for y in (np.resize(["a", "b", "c"], N), np.resize(["a", "b", "c"], N).tolist(), table["site"]):
-        with pytest.raises(DataError, match="has 3 classes") as error:
+        with pytest.raises(DataError, match="has 3 classes"):
             from_arrays(TABLE[["a", "b"]], y, SITE)
-        names = {"y": y, "np": np}
-        exec(str(error.value).partition("with the rest: ")[2], names)
-        assert from_arrays(TABLE[["a", "b"]], names["y"], SITE).classes == (False, True)
+    for other in ("yes", "YES", " Yes"):
+        with failing("capitals or blanks"):
+            from_table(table.assign(stage=np.resize(["No", "Yes", other], N)), "stage", "site")
+    compared = from_table(table.assign(stage=table["stage"] == "a"), "stage", "site")
+    np.testing.assert_array_equal(compared.y, np.resize([1.0, 0.0, 0.0], N))
 
 
 @pytest.mark.parametrize(
@@ -253,23 +245,17 @@ def test_exposures_are_positive_and_finite(low: float) -> None:
 
 @pytest.mark.parametrize("values", [np.where(YES, 2, 1), np.where(YES, "dead", "alive")])
 def test_events_are_said_and_not_guessed(values: Any) -> None:
-    """The line in the message works as typed."""
     table = SURVIVAL.assign(died=values)
-    with failing("event 'died' must be 1 where the event occurred and 0 where a row is censored, or True and False"):
+    with pytest.raises(DataError, match="event 'died'"):
         from_table(table, "time", "site", event="died")
-    with pytest.raises(DataError) as error:
-        from_table(table, "time", "site", event="died")
-    exec(str(error.value).partition("is the event: ")[2], {"table": table})
+    table["died"] = table["died"] == values[YES == 1][0]
     np.testing.assert_array_equal(from_table(table, "time", "site", event="died").event, YES)
 
 
 def test_arrays_beside_the_outcome_are_checked() -> None:
     X = TABLE[["a", "b"]]
-    with pytest.raises(DataError, match="event 'event' must be 1 where the event occurred") as error:
+    with pytest.raises(DataError, match="event 'event'"):
         from_arrays(X, TIMES, SITE, event=np.where(YES, 2, 1))
-    names = {"event": np.where(YES, 2, 1), "np": np}
-    exec(str(error.value).partition("is the event: ")[2], names)
-    np.testing.assert_array_equal(from_arrays(X, TIMES, SITE, event=names["event"]).event, YES)
     with failing("lengths differ: X has 60 rows, y has 60 rows, event has 59 rows, environments has 60 rows"):
         from_arrays(X, TIMES, SITE, event=YES[1:])
     with failing("event='died' is a single string: pass one value per row, for example event=table['died']"):

@@ -22,7 +22,7 @@ import numpy as np
 from ..cli.remedies import for_shell, said_by
 from ..data.columns import Choices, RawTable, as_frame, doubtful
 from ..data.outcomes import OutcomeKind, outcome_kind
-from ..data.reading import TableFile, column_names, is_text, parse_label, read_columns
+from ..data.reading import PARQUET, TableFile, column_names, parse_label, read_columns
 from ..exceptions import DataError, InvarianceError
 from ..models.registry import FAMILY_OF_KIND
 
@@ -176,7 +176,7 @@ def understand(file: TableFile) -> dict[str, Any]:
     table = read_columns(file, names)
     if len(table) == 0:
         raise DataError(f"{file.name} has a header but no rows.")
-    written = read_columns(file, names, as_text=names) if is_text(file) else table
+    written = read_columns(file, names, as_text=names) if file.kind != PARQUET else table
     raw = RawTable.of_frame(as_frame(table), names, Choices())
     return {"rows": len(table), "columns": [_column(table[name], written[name], raw) for name in names]}
 
@@ -239,7 +239,7 @@ def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool
     if name in raw.refused:
         return raw.refused[name].reason
     if name in raw.levels:
-        refusal = doubtful(raw.levels[name], len(numbers))
+        refusal = doubtful(name, raw.levels[name], len(numbers))
         return "" if refusal is None else refusal.reason
     return "looks like an ID or a row number: no two rows share a value" if _are_ids(name, numbers) else ""
 

@@ -17,7 +17,6 @@ from .options import STANDARD_INPUT, FileOptions, ModelOptions, TableOptions, re
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
     from ..data.record_batches import RowSource
-    from ..data.sources import RowSize
     from ..estimators.bip import BIP
     from ..moments.moments import Moments
 
@@ -119,12 +118,12 @@ def read_rows(
 
     if named.file is not None and need is None:
         return read_file(named.file, outcome, environment, table)
-    from ..data.sources import frame_of, row_size, source_of
+    from ..data.sources import frame_of, source_of
 
     source = source_of(named.rows, **table.format(), warn_unnamed=table.features is None and named.file is None)
     refuse_several(source.schema.names, named.paths, outcome, environment)
     columns = _columns(source, outcome, environment, table)
-    crowded = _crowded(source, row_size(source, environment, columns), need or _AS_A_WHOLE)
+    crowded = _crowded(source, environment, columns, need or _AS_A_WHOLE)
     if crowded is not None and need is None:
         raise DataError(f"{crowded} Without --no-stream a linear Gaussian model reads any number of rows.")
     if crowded is not None:
@@ -185,29 +184,30 @@ def _streams(named: Named, table: TableOptions, asked: bool | None) -> bool:
     if named.file is None:
         return True
     path = named.file.expanduser()
-    large = path.is_file() and (path.stat().st_size >= LARGE or too_large(path, table, True) is not None)
+    large = path.is_file() and (path.stat().st_size >= LARGE or too_large(path, table) is not None)
     return large and find_spec("pyarrow") is not None
 
 
-def too_large(path: Path, form: FileOptions, with_levels: bool = False) -> str | None:
-    """Why a file does not fit into memory, or None; with_levels : count a column for each level of text"""
+def too_large(path: Path, form: FileOptions) -> str | None:
+    """Why a file does not fit into memory, or None"""
     from .._tools.parallel import free_bytes
 
     free = free_bytes()
     if free is None or path.stat().st_size * _MOST_GROWTH < free or find_spec("pyarrow") is None:
         return None
-    from ..data.sources import row_size, source_of
+    from ..data.sources import source_of
 
     source = source_of(str(path), **form.format(), warn_unnamed=False)
     names = source.schema.names
-    return _crowded(source, row_size(source, names[0], names, with_levels), _AS_A_WHOLE)
+    return _crowded(source, names[0], names, _AS_A_WHOLE)
 
 
-def _crowded(source: RowSource, size: RowSize, need: Need) -> str | None:
-    from ..data.sources import rows_that_fit
+def _crowded(source: RowSource, environment: str, columns: Sequence[str], need: Need) -> str | None:
+    from ..data.sources import bytes_per_row, rows_that_fit
 
-    n_rows = (source.about_rows or 0) if source.n_rows is None else source.n_rows
-    return rows_that_fit(n_rows, size, need.what, moments_do=need.moments_do, counted=source.n_rows is not None)
+    size = bytes_per_row(source, environment, columns)
+    counted = source.n_rows is not None
+    return rows_that_fit(source.about_rows or 0, size, need.what, moments_do=need.moments_do, counted=counted)
 
 
 def _need(model: BIP, table: TableOptions) -> Need | None:
@@ -222,15 +222,13 @@ def _need(model: BIP, table: TableOptions) -> Need | None:
 
 def _columns(source: RowSource, outcome: str, environment: str, table: TableOptions) -> list[str]:
     """Used columns but that of the environments."""
-    from ..data.checks import resolve_columns
-    from ..data.columns import excluding
+    from ..data.columns import resolve_columns
     from ..data.outcomes import stated
+    from ..data.settings import Columns
 
-    reading, available = table.reading(), source.schema.names
-    outcome_columns = stated(table.event, table.exposure)
-    named = resolve_columns(available, outcome, environment, reading["features"], source.name, outcome_columns)
-    others = {outcome, environment, *outcome_columns.values()}
-    features = excluding(reading["exclude"], named[2], [name for name in available if name not in others])
+    reading, outcome_columns = table.reading(), stated(table.event, table.exposure)
+    columns = Columns(features=reading["features"], exclude=reading["exclude"])
+    *_, features = resolve_columns(source.schema.names, outcome, environment, columns, source.name, outcome_columns)
     return [*features, outcome, *outcome_columns.values()]
 
 

@@ -8,7 +8,6 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +18,7 @@ from ..exceptions import DataError, DataWarning, use
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
 SMALLEST_ENVIRONMENT = 3
+NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
 
 
 def warn(message: str, category: type[Warning] = DataWarning) -> None:
@@ -87,53 +87,6 @@ def check_unique(names: Sequence[str], where: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise DataError(f"duplicate column names in {where}: {quoted(twice)}. Give every column its own name.")
-
-
-def resolve_columns(
-    available: Sequence[str],
-    outcome: object,
-    environment: object,
-    features: object,
-    where: str = "the table",
-    outcome_columns: Mapping[str, object] = MappingProxyType({}),
-) -> tuple[str, str, tuple[str, ...]]:
-    """Outcome, environment and features as names of columns; features None: all others.
-
-    outcome_columns : {role: name} of columns that come with the outcome and are no features
-    """
-    if not available:
-        raise DataError(f"{where} has no columns. It needs an outcome, an environment and feature columns.")
-    check_unique(available, where)
-    owners: dict[str, str] = {}
-    for role, name in {"outcome": outcome, "environment": environment, **outcome_columns}.items():
-        if name is None or isinstance(name, (list, tuple, np.ndarray)):
-            raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
-        if str(name) not in available:
-            raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
-        first = owners.setdefault(str(name), role)
-        if first != role:
-            raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
-    if features is None:
-        chosen = [name for name in available if name not in owners]
-        if not chosen:
-            raise DataError(f"{where} has no feature columns besides outcome and environment. Add features.")
-        return str(outcome), str(environment), tuple(chosen)
-    if isinstance(features, str):
-        raise DataError(
-            f"features={features!r} is a single string", use(features=[part.strip() for part in features.split(",")])
-        )
-    if not isinstance(features, Iterable):
-        raise DataError(f"features={features!r} is not a list of column names", use(features=[str(features)]))
-    chosen = [str(name) for name in features]
-    if not chosen:
-        raise DataError("features is an empty list", use(features=None))
-    for name in chosen:
-        if name not in available:
-            raise DataError(f"feature column {name!r} is not in {where}; {nearest(name, available)}")
-        if name in owners:
-            raise DataError(f"features contains the {owners[name]} column {name!r}: take it out of the list.")
-    check_unique(chosen, "features=")
-    return str(outcome), str(environment), tuple(chosen)
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
@@ -234,7 +187,7 @@ def check_whole(
     """
     n_rows = np.asarray(counts)
     if n_rows.sum() == 0:
-        raise DataError("the table has no rows. Check the file, or what was filtered out before.")
+        raise DataError(NO_ROWS)
     labels_of = "environments" if environment_name is None else f"environment column {environment_name!r}"
     if len(environments) == 1 and not single_allowed:
         raise DataError(

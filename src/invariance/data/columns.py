@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +22,9 @@ ADVICE = {
     "feature": "it held numbers when the model was fitted, and needs numbers here",
     "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
 }
-
-
 # Whole numbers up to this have a float64 of their own.
-LARGEST_WHOLE = 2**53
+_LARGEST_WHOLE = 2**53
+_TRUTHS = (bool, np.bool_)
 
 
 def frame_names(table: Any) -> list[str] | None:
@@ -72,40 +72,33 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     """A narwhals Series as float64 (N,); booleans count 0 and 1."""
     import narwhals as nw
 
-    _refuse_beyond_double(series, name)
+    refuse_beyond_double(series, name)
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
     if isinstance(dtype, np.dtype) and dtype.kind in "biuf":
         return np.asarray(native, dtype=np.float64)
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    if series.null_count() == len(series):
-        return np.full(len(series), np.nan)
-    values = series.to_list()
-    missing = series.is_null().to_list()
+    if all(isinstance(value, _TRUTHS) for value in present_values(series)):
+        return _as_floats(series)
+    raise DataError(f"column {name!r} {_why_no_numbers(series)}: {ADVICE[role]}.")
+
+
+def _as_floats(series: Any) -> Floats:
+    """(N,) of values of which each reads as a number, NaN where missing"""
+    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
+    return np.array([np.nan if gone else float(value) for value, gone in pairs])
+
+
+def _why_no_numbers(series: Any) -> str:
     present = present_values(series)
-    if all(isinstance(value, (bool, np.bool_)) for value in present):
-        return np.array([np.nan if gone else float(v) for v, gone in zip(values, missing, strict=True)])
-    dtype_name = str(dtype if dtype is not None else series.dtype)
+    stored = str(getattr(series.to_native(), "dtype", series.dtype))
     if any(isinstance(value, (complex, np.complexfloating)) for value in present):
-        raise DataError(
-            f"column {name!r} holds complex numbers (dtype {dtype_name}). Complex data not supported: "
-            "use its real and imaginary parts as two columns."
-        )
+        return f"holds complex numbers (dtype {stored}). Complex data not supported"
     example = next((value for value in present if not reads_as_number(value)), None)
     if example is None:
-        raise DataError(
-            f"column {name!r} holds numbers stored as dtype {dtype_name} (for example {present[0]!r}): "
-            "convert it to float."
-        )
-    raise DataError(f"column {name!r} is not numeric (dtype {dtype_name}, for example {example!r}): {ADVICE[role]}.")
-
-
-def _refuse_beyond_double(series: Any, name: str) -> None:
-    ends = [series.min(), series.max()] if series.dtype.is_integer() else []
-    largest = max((int(end) for end in ends if end is not None and end == end), key=abs, default=0)
-    if abs(largest) > LARGEST_WHOLE:
-        raise DataError(beyond_double(name, largest))
+        return f"holds numbers stored as dtype {stored} (for example {present[0]!r})"
+    return f"is not numeric (dtype {stored}, for example {example!r})"
 
 
 def refuse_beyond_double(values: Any, what: str) -> None:
@@ -113,20 +106,21 @@ def refuse_beyond_double(values: Any, what: str) -> None:
     if frame_names(values) is not None:
         frame = as_frame(values, what)
         for name in frame.columns:
-            _refuse_beyond_double(frame[name], name)
-    elif (series := as_series(values)) is not None:
-        _refuse_beyond_double(series, what)
-    elif isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size:
-        largest = max(int(values.min()), int(values.max()), key=abs)
-        if abs(largest) > LARGEST_WHOLE:
-            raise DataError(beyond_double(what, largest))
-
-
-def beyond_double(name: str, example: object) -> str:
-    return (
-        f"column {name!r} holds whole numbers beyond 2**53 = {LARGEST_WHOLE} (for example {example}), which double "
-        "precision cannot tell apart: leave it out, or subtract a number from it where it is stored."
-    )
+            refuse_beyond_double(frame[name], name)
+        return
+    series = as_series(values)
+    if series is not None:
+        ends = [series.min(), series.max()] if series.dtype.is_integer() else []
+    else:
+        whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size
+        ends = [values.min(), values.max()] if whole else []
+    largest = max((int(end) for end in ends if end is not None and end == end), key=abs, default=0)
+    if abs(largest) > _LARGEST_WHOLE:
+        raise DataError(
+            f"column {what!r} holds whole numbers beyond 2**53 (for example {largest}), which double precision cannot "
+            "tell apart",
+            use(exclude=[what]),
+        )
 
 
 def holds_numbers(frame: Any) -> bool:
@@ -169,10 +163,8 @@ def array_values(values: Any, what: str) -> Floats:
     """An array, or nested lists of numbers, as float64 of the same shape."""
     if hasattr(values, "toarray") and hasattr(values, "nnz"):
         raise DataError(f"{what} is a sparse matrix: pass a dense array, for example {what}.toarray().")
-    if isinstance(values, np.ma.MaskedArray):
-        if values.dtype.kind in "biuf":
-            return np.ma.filled(values.astype(np.float64), np.nan)
-        values = values.data
+    if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "biuf":
+        return np.ma.filled(values.astype(np.float64), np.nan)
     try:
         array = np.asarray(values)
     except (ValueError, TypeError):
@@ -181,17 +173,12 @@ def array_values(values: Any, what: str) -> Floats:
         with np.errstate(over="ignore"):
             return np.asarray(array, dtype=np.float64)
     if array.dtype.kind == "c":
-        raise DataError(
-            f"{what} holds complex numbers. Complex data not supported: use the real and imaginary parts as "
-            "separate columns."
-        )
+        raise DataError(f"{what} holds complex numbers. Complex data not supported: use real and imaginary parts.")
     first = array.item(0) if array.size else None
-    if array.dtype.kind == "O":
-        raise DataError(
-            f"{what} is an object array (for example {first!r}): convert it with .astype(float), after "
-            "encoding anything in it that is not a number."
-        )
-    raise DataError(f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): encode it as numbers.")
+    raise DataError(
+        f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): encode it as numbers, and convert it "
+        "with .astype(float)."
+    )
 
 
 def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
@@ -219,17 +206,6 @@ def free_name(default: str, taken: Sequence[str]) -> str:
     while default in taken:
         default += "_"
     return default
-
-
-def checked_names(feature_names: Sequence[str], p: int) -> list[str]:
-    """Names for the p columns of an array, checked."""
-    if isinstance(feature_names, str):
-        raise DataError(f"feature_names={feature_names!r} is a single string: pass a list of {p} names.")
-    names = [str(name) for name in feature_names]
-    if len(names) != p:
-        raise DataError(f"feature_names has {len(names)} names but X has {p} columns: pass one per column.")
-    check_unique(names, "feature_names")
-    return names
 
 
 # Not 01 or +1: such text is a code, which a number would lose.
@@ -326,22 +302,15 @@ class Choices:
     excluded: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls,
-        columns: Sequence[str],
-        categorical: Any = "auto",
-        numeric: Any = (),
-        groups: Any = None,
-        exclude: Sequence[str] = (),
-    ) -> Choices:
+    def of(cls, settings: Columns, columns: Sequence[str]) -> Choices:
         """Checked against the columns that may be features."""
-        named = () if isinstance(categorical, str) and categorical == "auto" else categorical
+        categorical = () if settings.categorical == "auto" else settings.categorical
         choices = cls(
-            frozenset(known_columns("categorical", named, columns)),
-            frozenset(known_columns("numeric", numeric, columns)),
-            _groups(groups, columns),
+            frozenset(known_columns("categorical", categorical, columns)),
+            frozenset(known_columns("numeric", settings.numeric, columns)),
+            _groups(settings.groups, columns),
             _levels(categorical) if isinstance(categorical, Mapping) else {},
-            tuple(map(str, exclude)),
+            tuple(settings.exclude),
         )
         both = choices.categorical & choices.numeric
         if both:
@@ -349,10 +318,6 @@ class Choices:
                 f"{quoted(sorted(both))} is both in categorical= and in numeric=: name it in one of them."
             )
         return choices
-
-    @classmethod
-    def checked(cls, settings: Columns, columns: Sequence[str]) -> Choices:
-        return cls.of(columns, settings.categorical, settings.numeric, settings.groups, settings.exclude)
 
     @property
     def splines(self) -> dict[str, Spline]:
@@ -367,6 +332,45 @@ def known_columns(setting: str, names: Any, columns: Sequence[str]) -> list[str]
     for name in chosen:
         _check_known(f"{setting}={chosen!r}", name, columns)
     return chosen
+
+
+def resolve_columns(
+    available: Sequence[str],
+    outcome: object,
+    environment: object,
+    columns: Columns,
+    where: str = "the table",
+    outcome_columns: Mapping[str, object] = MappingProxyType({}),
+) -> tuple[str, str, tuple[str, ...]]:
+    """Outcome, environment and features as names of columns.
+
+    outcome_columns : {role: name} of columns that come with the outcome and are no features
+    """
+    if not available:
+        raise DataError(f"{where} has no columns. It needs an outcome, an environment and feature columns.")
+    check_unique(available, where)
+    owners: dict[str, str] = {}
+    for role, name in {"outcome": outcome, "environment": environment, **outcome_columns}.items():
+        if name is None or isinstance(name, (list, tuple, np.ndarray)):
+            raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
+        if str(name) not in available:
+            raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
+        first = owners.setdefault(str(name), role)
+        if first != role:
+            raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
+    possible = [name for name in available if name not in owners]
+    if not possible:
+        raise DataError(f"{where} has no feature columns besides outcome and environment. Add features.")
+    chosen = possible if columns.features is None else columns.features
+    if not chosen:
+        raise DataError("features is an empty list", use(features=None))
+    for name in chosen:
+        if name not in available:
+            raise DataError(f"feature column {name!r} is not in {where}; {nearest(name, available)}")
+        if name in owners:
+            raise DataError(f"features contains the {owners[name]} column {name!r}: take it out of the list.")
+    check_unique(chosen, "features=")
+    return str(outcome), str(environment), excluding(columns.exclude, chosen, possible)
 
 
 def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:
@@ -455,16 +459,10 @@ _MOST_WORDS = 8
 
 
 class Refusal(NamedTuple):
-    """Why a column cannot be used, and whether its text could be read as numbers, or its values as levels; claimed:
-    whether numeric= names it, beside which no other remedy can be stated; words: those that may stand for missing
-    numbers."""
+    """Why a column cannot be used, and settings, besides leaving it out, that mend it."""
 
     reason: str
-    numeric: bool = False
-    categorical: bool = False
-    claimed: bool = False
-    words: tuple[str, ...] = ()
-    formats: tuple[Remedy, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -509,17 +507,16 @@ def table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]
     """X as a float64 array or a narwhals frame, and the names of its columns, without those to exclude."""
     given = None if isinstance(X, np.ndarray) else frame_names(X)
     table: Any = array_values(X, "X") if given is None else as_frame(X, "X")
-    if given is None:
-        if table.ndim == 1:
-            raise DataError(
-                f"X is one-dimensional, shape {table.shape}: reshape it to (rows, features), for "
-                "example X.reshape(-1, 1) for one feature."
-            )
-        if table.ndim != 2:
-            raise DataError(f"X has {table.ndim} dimensions: reshape it to (rows, features).")
+    if given is None and table.ndim != 2:
+        raise DataError(f"X has shape {table.shape}: reshape it to (rows, features), as X.reshape(-1, 1) does.")
     names = given or [f"x{j}" for j in range(table.shape[1])]
     if feature_names is not None:
-        names = checked_names(feature_names, len(names))
+        if isinstance(feature_names, str) or len(feature_names) != len(names):
+            raise DataError(
+                f"feature_names={feature_names!r} is not a list of {len(names)} names, one per column of X."
+            )
+        names = [str(name) for name in feature_names]
+        check_unique(names, "feature_names")
         table = table if given is None else table.rename(dict(zip(given, names, strict=True)))
     if not names:
         raise DataError(f"X has no features, shape {table.shape}: it needs at least one column.")
@@ -535,30 +532,22 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
 
     dtype = series.dtype
     if name in choices.numeric:
-        wrong = not_a_number(series)
-        shown = f"is in numeric=, but {wrong!r} is not a number"
-        return text_as_numbers if wrong is None else Refusal(shown, claimed=True)
+        return text_as_numbers
     if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
         return level_codes if name in choices.categorical else series_values
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return level_codes
     present = present_values(series)
-    stored = str(getattr(series.to_native(), "dtype", dtype))
-    example = f"dtype {stored}, for example {present[0]!r}"
-    if any(isinstance(value, (complex, np.complexfloating)) for value in present):
-        parts = "use its real and imaginary parts as two columns"
-        return Refusal(f"holds complex numbers (dtype {stored}). Complex data not supported: {parts}")
-    if not all(isinstance(value, Hashable) for value in present):
-        return Refusal(f"is not numeric ({example})")
+    reason = _why_no_numbers(series)
+    if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
+        return Refusal(reason)
     if name in choices.categorical:
         return level_codes
-    if dtype.is_temporal():
-        return Refusal(f"is not numeric ({example}) but holds dates or times", categorical=True)
-    if all(isinstance(value, (bool, np.bool_)) for value in present):
+    if all(isinstance(value, _TRUTHS) for value in present):
         return series_values
-    if all(map(reads_as_number, present)):
-        return Refusal(f"holds numbers stored as dtype {stored} (for example {present[0]!r})", numeric=True)
-    return Refusal(f"is not numeric ({example})", categorical=True)
+    if not dtype.is_temporal() and all(map(reads_as_number, present)):
+        return Refusal(reason, (use(numeric=[name]),))
+    return Refusal(reason, (use(categorical=[name]),))
 
 
 def level_codes(series: Any) -> tuple[Floats, Levels]:
@@ -614,47 +603,41 @@ def text_as_numbers(series: Any, name: str) -> Floats:
 
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         return series_values(series, name)
-    wrong = not_a_number(series)
-    if wrong is not None:
-        raise DataError(f"column {name!r} is read as numbers, but {wrong!r} is not a number: mend it first.")
-    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
-    return np.array([np.nan if gone else float(value) for value, gone in pairs])
+    wrong = [value for value in present_values(series) if not reads_as_number(value)]
+    if wrong:
+        raise DataError(f"column {name!r} is read as numbers (numeric=), but {wrong[0]!r} is not a number: mend it.")
+    return _as_floats(series)
 
 
-def not_a_number(series: Any) -> Any:
-    """The first value that is not, and does not read as, a number; None where there is none."""
-    return next((value for value in present_values(series) if not reads_as_number(value)), None)
-
-
-def doubtful(levels: Levels, n_rows: int) -> Refusal | None:
+def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
-    texts = levels.texts
-    if texts and not levels.declared and all(map(_MOMENT.fullmatch, texts)):
-        return Refusal(f"holds dates or times (for example {texts[0]!r})", categorical=True)
-    if not levels.declared and texts:
+    texts, as_levels = levels.texts, use(categorical=[name])
+    if texts and not levels.declared:
+        if all(map(_MOMENT.fullmatch, texts)):
+            return Refusal(f"holds dates or times (for example {texts[0]!r})", (as_levels,))
         written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
-        refusal = _meant_as_numbers(written)
+        refusal = _meant_as_numbers(name, written)
         if refusal is not None:
             return refusal
     if len(texts) > MOST_LEVELS * n_rows:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
-        return Refusal(shown, categorical=True)
+        return Refusal(shown, (as_levels,))
     return None
 
 
-def _meant_as_numbers(texts: Sequence[str]) -> Refusal | None:
+def _meant_as_numbers(name: str, texts: Sequence[str]) -> Refusal | None:
     """Of text that seems to be numbers, why it is not read as such."""
     strange = [text for text in texts if not reads_as_number(text)]
-    formats = tuple(number_formats(texts))
+    formats, as_levels = number_formats(texts), use(categorical=[name])
     if not strange:
         reason = f"holds numbers stored as text (for example {texts[0]!r})"
-        return Refusal(reason, numeric=True, categorical=True, formats=formats)
+        return Refusal(reason, (*formats, use(numeric=[name]), as_levels))
     if formats:
-        return Refusal(f"holds numbers written as {strange[0]!r}", categorical=True, formats=formats)
+        return Refusal(f"holds numbers written as {strange[0]!r}", (*formats, as_levels))
     others = [text for text in strange if not number_formats([text])]
     if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
         reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
-        return Refusal(reason, categorical=True, words=tuple(others[:_MOST_WORDS]))
+        return Refusal(reason, (*([use(na=others[:_MOST_WORDS])] if others else []), as_levels))
     return None
 
 
@@ -684,23 +667,16 @@ def counts_rows(lowest: float, highest: float) -> Refusal:
 
 
 def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[str] = ()) -> None:
-    """Raise one DataError about all columns that cannot be used; excluded: what is left out already."""
+    """Raise one DataError about all columns that cannot be used; in_table: whether words of a file can be named as
+    missing; excluded: what is left out already."""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
-    claimed = [name for name, refusal in refused.items() if refusal.claimed]
-    others = {name: refusal for name, refusal in refused.items() if not refusal.claimed}
-    if claimed:
-        found += f". Correct such values, or take {quoted(claimed)} out of numeric="
-    if others and not in_table:
-        found += f". Leave {quoted(others)} out of X"
-    remedies = [use(exclude=[*excluded, *others])] if others and in_table else []
-    for refusal in others.values():
-        remedies += [remedy for remedy in refusal.formats if remedy not in remedies]
-    readable = [name for name, refusal in others.items() if refusal.numeric]
-    levelled = [name for name, refusal in others.items() if refusal.categorical]
-    words = list(dict.fromkeys(word for refusal in others.values() for word in refusal.words))
-    remedies += [use(numeric=readable)] if readable else []
-    remedies += [use(na=words)] if words and in_table else []
-    remedies += [use(categorical=levelled)] if levelled else []
-    raise DataError(found if remedies else f"{found}.", *remedies)
+    settings: dict[Any, Any] = {"exclude": [*excluded, *refused]}
+    for setting, value in (pair for each in refused.values() for remedy in each.remedies for pair in remedy.settings):
+        if isinstance(value, str):
+            settings[setting, value] = value
+        elif in_table or setting != "na":
+            settings[setting] = list(dict.fromkeys([*settings.get(setting, ()), *value]))
+    named = ((key if isinstance(key, str) else key[0], value) for key, value in settings.items())
+    raise DataError(found, *(use(**{setting: value}) for setting, value in named))

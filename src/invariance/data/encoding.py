@@ -23,7 +23,6 @@ from .columns import (
     check_levels,
     column_of,
     doubtful,
-    joined,
     level_codes,
     occurring,
     recoded,
@@ -193,139 +192,108 @@ class Encoding:
         raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
 
 
-class Learner:
-    """Learns the encoding of a table that may arrive in pieces.
+class Found(NamedTuple):
+    """What all rows of a table show, before any is left out.
 
-    `look` sees all rows of a piece and decides what can be used at all; `learn` sees those that are fitted.
+    levels : {column of words: the levels that occur}; refused, row_numbers : {column: what is wrong with it};
+    empty : columns without values
     """
 
-    def __init__(self, columns: Sequence[str], choices: Choices, in_table: bool = True) -> None:
-        self._columns = tuple(columns)
-        self._choices = choices
-        self._in_table = in_table
-        self._n_rows = 0
-        self._refused: dict[str, Refusal] = {}
-        self._looked: dict[str, Levels] = {}
-        self._seen: dict[str, set[str]] = {}
-        self._learnt: dict[str, dict[str, set[Hashable]]] = {}  # {column: {level: environments}}
-        self._splines: dict[str, list[Floats]] = {name: [] for name in choices.splines}
-        self._bases: dict[str, SplineBasis] = {}
-        self._empty: set[str] = set()
-        self._row_numbers: dict[str, Refusal] = {}
+    n_rows: int
+    levels: Mapping[str, Levels]
+    refused: Mapping[str, Refusal]
+    empty: Collection[str]
+    row_numbers: Mapping[str, Refusal]
 
-    def look(self, raw: RawTable) -> None:
-        self._empty = without_values(raw) & (self._empty if self._n_rows else set(raw.names))
-        self._row_numbers = row_numbers(raw) if self._in_table and not self._n_rows else {}
-        self._n_rows += len(raw.values)
-        self._refused = {**raw.refused, **self._refused}
-        for name, levels in raw.levels.items():
-            self._looked[name] = joined(self._looked.get(name), levels)
-            self._seen.setdefault(name, set()).update(occurring(raw.values[:, raw.names.index(name)], levels))
+    @classmethod
+    def of(cls, raw: RawTable, in_table: bool) -> Found:
+        seen = {name: occurring(raw.values[:, raw.names.index(name)], levels) for name, levels in raw.levels.items()}
+        levels = {name: each._replace(texts=tuple(seen[name])) for name, each in raw.levels.items()}
+        return cls(len(raw.values), levels, raw.refused, without_values(raw), row_numbers(raw) if in_table else {})
 
-    def tell(
-        self,
-        n_rows: int,
-        levels: Mapping[str, Levels],
-        seen: Mapping[str, Collection[str]],
-        refused: Mapping[str, Refusal],
-        empty: Collection[str],
-        row_numbers: Mapping[str, Refusal],
-    ) -> None:
-        """Instead of `look`: what others found in n_rows rows, which have the levels that were `seen`."""
-        self._n_rows, self._looked = n_rows, dict(levels)
-        self._seen = {name: set(found) for name, found in seen.items()}
-        self._refused, self._empty = dict(refused), set(empty).intersection(self._columns)
-        self._row_numbers = {name: doubt for name, doubt in row_numbers.items() if name in self._columns}
-
-    def learn_of(
-        self, learnt: Mapping[str, Mapping[str, set[Hashable]]], splines: Mapping[str, SplineBasis | Floats | None]
-    ) -> None:
-        """Instead of `learn`: {column: {level: environments}} and {column: its spline, or values for the knots of one}
-        of the rows that are fitted."""
-        self._learnt = {name: dict(found) for name, found in learnt.items()}
-        self._bases = {name: known for name, known in splines.items() if isinstance(known, SplineBasis)}
-        self._splines = {name: [known] for name, known in splines.items() if isinstance(known, np.ndarray)}
-
-    def check(self) -> None:
-        """Raise about all columns that cannot be used, after all rows were looked at."""
-        refused = dict(self._refused) | {name: Refusal("has no values") for name in self._empty}
-        for name, levels in self._looked.items():
-            found = levels._replace(texts=self._ordered(name, self._seen))
-            doubt = None if name in self._choices.categorical else doubtful(found, self._n_rows)
+    def check(self, columns: Sequence[str], choices: Choices, in_table: bool = True) -> None:
+        """Raise about all columns that cannot be used."""
+        refused = dict(self.refused) | {name: Refusal("has no values") for name in self.empty}
+        for name, levels in self.levels.items():
+            doubt = None if name in choices.categorical else doubtful(name, levels, self.n_rows)
             if doubt is not None:
                 refused[name] = doubt
-        refused |= self._row_numbers if refused else {}
-        refuse(
-            {name: refused[name] for name in self._columns if name in refused}, self._in_table, self._choices.excluded
-        )
-        for name in self._choices.splines:
-            if name in self._looked:
+        refused |= self.row_numbers if refused else {}
+        refuse({name: refused[name] for name in columns if name in refused}, in_table, choices.excluded)
+        for name in choices.splines:
+            if name in self.levels:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
 
-    def learn(self, rows: Rows, raw: RawTable) -> None:
-        """rows: those of raw that are fitted"""
-        for name, levels in raw.levels.items():
-            codes, learnt = rows.X[:, raw.names.index(name)], self._learnt.setdefault(name, {})
-            for pair in np.unique(rows.codes * len(levels.texts) + codes.astype(np.intp)):
-                e, k = divmod(int(pair), len(levels.texts))
-                learnt.setdefault(levels.texts[k], set()).add(rows.environments[e])
-        for name, pieces in self._splines.items():
-            pieces.append(rows.X[:, raw.names.index(name)].copy())
 
-    def warn(self) -> None:
-        """Of levels that do not mean what they seem to, after all rows were learnt."""
-        for name, levels in self._choices.levels.items():
-            if len(self._learnt[name]) > 1 and levels[0] not in self._learnt[name]:
-                occurring_first = sorted(levels, key=lambda level: level not in self._learnt[name])
-                what = f"no row has {levels[0]!r}, with which the levels of {name!r} are compared"
-                warn(Message(what, use(categorical={name: occurring_first})))
-        self._warn_of_labels()
-        for name, doubt in self._row_numbers.items():
-            warn(Message(f"column {name!r} {doubt.reason}", use(exclude=[*self._choices.excluded, name])))
+# {column: {level: the environments that have it}}
+Learnt = Mapping[str, Mapping[str, Collection[Hashable]]]
 
-    def _warn_of_labels(self) -> None:
-        """Among rows with the same level, environments could not differ."""
-        found = [name for name, learnt in self._learnt.items() if _tell_environments(learnt.values())]
-        if not found:
-            return
-        what = (
-            f"each level of {quoted(found)} occurs in one environment only: levels can fit every environment, and what "
-            "is not invariant then looks so"
-        )
-        if self._in_table:
-            warn(Message(what, use(exclude=[*self._choices.excluded, *found])))
-        else:
-            warn(f"{what}. Leave {quoted(found)} out of X.")
 
-    def encoding(self, taken: Sequence[str] = ()) -> Encoding | None:
-        """What was learnt; None where every column is numbers and enters alone. `taken`: names of other columns."""
-        if not self._learnt and not self._choices.groups:
-            return None
-        for name in self._learnt:
-            check_levels(name, self._looked[name]._replace(texts=self._ordered(name, self._learnt)))
-        owner = {column_of(m): name for name, members in self._choices.groups.items() for m in members}
-        members: dict[str, tuple[Term, ...]] = {}
-        for column in self._columns:
-            name = owner.get(column, column)
-            if name not in members:
-                grouped = [column_of(member) for member in self._choices.groups.get(name, ())]
-                members[name] = tuple(map(self._term, grouped or [column]))
-        encoding = Encoding(self._columns, tuple(members.items()), self._choices.numeric)
-        check_names(encoding, taken)
-        return encoding
+def learnt_levels(rows: Rows, raw: RawTable) -> Learnt:
+    """rows: those of raw that are fitted"""
+    learnt: dict[str, dict[str, set[Hashable]]] = {}
+    for name, levels in raw.levels.items():
+        codes, found = rows.X[:, raw.names.index(name)], learnt.setdefault(name, {})
+        for pair in np.unique(rows.codes * len(levels.texts) + codes.astype(np.intp)):
+            e, k = divmod(int(pair), len(levels.texts))
+            found.setdefault(levels.texts[k], set()).add(rows.environments[e])
+    return learnt
 
-    def _term(self, column: str) -> Term:
-        if column in self._learnt:
-            levels = self._choices.levels.get(column) or self._ordered(column, self._learnt)
-            return Dummies(column, levels, frozenset(levels).difference(self._learnt[column]))
-        if column in self._bases:
-            return self._bases[column]
-        if column in self._splines:
-            return self._choices.splines[column].fitted(np.concatenate(self._splines[column]))
-        return Numbers(column)
 
-    def _ordered(self, column: str, among: Mapping[str, Collection[str]]) -> tuple[str, ...]:
-        return tuple(text for text in self._looked[column].texts if text in among[column])
+def learn_encoding(
+    columns: Sequence[str],
+    choices: Choices,
+    found: Found,
+    learnt: Learnt,
+    splines: Mapping[str, SplineBasis | Floats | None],
+    taken: Sequence[str],
+) -> Encoding | None:
+    """The encoding of the rows that are fitted; None where every column is numbers and enters alone.
+
+    splines: {column: its spline, or values (n,) for the knots of one}; taken: names of other columns
+    """
+    _warn(choices, found, learnt)
+    if not learnt and not choices.groups:
+        return None
+    ordered = {name: tuple(text for text in found.levels[name].texts if text in learnt[name]) for name in learnt}
+    for name, texts in ordered.items():
+        check_levels(name, found.levels[name]._replace(texts=texts))
+
+    def term(column: str) -> Term:
+        if column in learnt:
+            levels = choices.levels.get(column) or ordered[column]
+            return Dummies(column, levels, frozenset(levels).difference(learnt[column]))
+        known = splines.get(column)
+        if isinstance(known, np.ndarray):
+            return choices.splines[column].fitted(known)
+        return known or Numbers(column)
+
+    owner = {column_of(m): name for name, members in choices.groups.items() for m in members}
+    members: dict[str, tuple[Term, ...]] = {}
+    for column in columns:
+        name = owner.get(column, column)
+        if name not in members:
+            members[name] = tuple(map(term, map(column_of, choices.groups.get(name, (column,)))))
+    encoding = Encoding(tuple(columns), tuple(members.items()), choices.numeric)
+    check_names(encoding, taken)
+    return encoding
+
+
+def _warn(choices: Choices, found: Found, learnt: Learnt) -> None:
+    """Of columns that do not mean what they seem to."""
+    for name, levels in choices.levels.items():
+        met = learnt[name]
+        if len(met) > 1 and levels[0] not in met:
+            occurring_first = [*filter(met.__contains__, levels), *(level for level in levels if level not in met)]
+            what = f"no row has {levels[0]!r}, with which the levels of {name!r} are compared"
+            warn(Message(what, use(categorical={name: occurring_first})))
+    # Among rows with the same level, environments could not differ.
+    telling = [name for name, where in learnt.items() if _tell_environments(where.values())]
+    if telling:
+        what = f"each level of {quoted(telling)} occurs in one environment only, so that anything looks invariant"
+        warn(Message(what, use(exclude=[*choices.excluded, *telling])))
+    for name, doubt in found.row_numbers.items():
+        warn(Message(f"column {name!r} {doubt.reason}", use(exclude=[*choices.excluded, name])))
 
 
 def _tell_environments(where: Iterable[Collection[Hashable]]) -> bool:

@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError, WrongTypeError
 from .checks import (
+    NO_ROWS,
     check_lengths,
     check_missing_argument,
     check_spread,
     check_unique,
     check_whole,
     quoted,
-    resolve_columns,
     rows_text,
     with_counts,
 )
-from .columns import Choices, RawTable, as_frame, excluding, free_name, label_list, table_of
-from .encoding import Encoding, Learner
+from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve_columns, table_of
+from .encoding import Encoding, Found, learn_encoding, learnt_levels
 from .environments import ALL_ENVIRONMENTS, Environments, places_of, refuse_single
 from .features import Features
-from .missing import NO_ROWS, Rows, announce_constant, filled, losses, screened
+from .missing import Rows, announce_constant, filled, losses, screened
 from .outcomes import (
     Classes,
     Outcome,
@@ -45,7 +45,7 @@ from .outcomes import (
     stated,
     two_values,
 )
-from .reading import TableFile, column_names, is_text, read_columns
+from .reading import TableFile, column_names, read_columns
 from .settings import Columns
 
 if TYPE_CHECKING:
@@ -270,12 +270,8 @@ class MultiEnvironmentData:
         available = frame.columns if frame is not None else column_names(table, warn_unnamed=columns.features is None)
         where = "the file" if is_file else "the table"
         outcome_columns = stated(event, exposure)
-        outcome, environment, names = resolve_columns(
-            available, outcome, environment, columns.features, where, outcome_columns
-        )
-        others = {outcome, environment, *outcome_columns.values()}
-        names = excluding(columns.exclude, names, [name for name in available if name not in others])
-        choices = Choices.checked(columns, names)
+        outcome, environment, names = resolve_columns(available, outcome, environment, columns, where, outcome_columns)
+        choices = Choices.of(columns, names)
         if frame is None:
             wanted = (*names, outcome, *outcome_columns.values(), environment)
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
@@ -285,9 +281,8 @@ class MultiEnvironmentData:
         frame = frame if chosen.kept.all() else frame.filter(chosen.kept.tolist())
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
-        from_text = is_file and is_text(table)
         y = replace(y, outcome_columns=with_y)
-        data = learnt(raw, choices, y, chosen.labels, environment, missing, from_text, choice)
+        data = learnt(raw, choices, y, chosen.labels, environment, missing, choice)
         return whole(replace(data, environment_notes=(*chosen.notes, *data.environment_notes)))
 
     @classmethod
@@ -318,7 +313,7 @@ class MultiEnvironmentData:
         check_missing_argument(missing)
         columns = columns or Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
         table, names = table_of(X, feature_names, columns.exclude)
-        choices = Choices.checked(columns, names)
+        choices = Choices.of(columns, names)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
         outcome_columns = {role: outcome_column(values, role) for role, values in stated(event, exposure).items()}
@@ -378,28 +373,26 @@ def learnt(
     labels: list[Hashable] | None,
     environment: str | None,
     missing: str,
-    from_text: bool = False,
     choice: Environments = ALL_ENVIRONMENTS,
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself."""
     in_table = environment is not None
     raw, constant_gaps = filled(raw)
-    learner = Learner(raw.names, choices, in_table)
-    learner.look(raw)
-    learner.check()
-    words = list(raw.levels) if from_text else []
+    found = Found.of(raw, in_table)
+    found.check(raw.names, choices, in_table)
     named = [outcome.name, *(name for name, _ in outcome.outcome_columns.values())]
     outcome_columns = [values for _, values in outcome.outcome_columns.values()]
     columns = (*raw.names, *named)
-    told: dict[str, Any] = {"words": words, "outcome_columns": outcome_columns, "excluded": choices.excluded}
-    rows = screened(raw.values, outcome.values, labels, columns, environment, missing, **told)
+    rows = screened(
+        raw.values, outcome.values, labels, columns, environment, missing, outcome_columns, choices.excluded
+    )
     rows, notes = choice.large_enough(rows)
-    rows.tally.warn_of_dropped(columns, raw.names, rows.environments, choices.excluded, in_table)
+    rows.tally.warn_of_dropped(columns, raw.names, rows.environments, choices.excluded)
     y, classes = outcome.two_of(rows.y)
     rows = rows._replace(y=y)
-    learner.learn(rows, raw)
-    learner.warn()
-    encoding = learner.encoding((*named,) if environment is None else (*named, environment))
+    splines = {name: rows.X[:, raw.names.index(name)] for name in choices.splines}
+    taken = named if environment is None else [*named, environment]
+    encoding = learn_encoding(raw.names, choices, found, learnt_levels(rows, raw), splines, taken)
     data = encoded(rows, raw, encoding, outcome.name, environment)
     with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.outcome_columns.items()}
     with_it |= dict(zip(outcome.outcome_columns, rows.outcome_columns, strict=True))

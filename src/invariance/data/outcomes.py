@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, SettingError, use
 from .checks import quoted, rows_text, with_counts
 from .columns import array_values, as_frame, as_series, frame_names, present_values, reads_as_number, series_values
 
@@ -22,12 +22,11 @@ Classes = tuple[Hashable, Hashable]
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where they were no numbers;
-    compare: a line that makes True and False of them, by one class; outcome_columns: {role: (name, values (N,))}."""
+    outcome_columns: {role: (name, values (N,))}."""
 
     name: str
     values: Floats
     classes: tuple[Hashable, ...] | None = None
-    compare: Callable[[Hashable], str] = str
     outcome_columns: Mapping[str, tuple[str, Floats]] = field(default_factory=dict)
 
     def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
@@ -36,11 +35,16 @@ class Outcome:
         if self.classes is None:
             return y, None
         found = [self.classes[int(k)] for k in np.unique(y)]
-        self._refuse_other_spellings(found)
+        alike = Counter(" ".join(str(value).casefold().split()) for value in found)
+        if len(alike) < len(found):
+            raise DataError(
+                f"outcome {self.name!r} has classes that differ in capitals or blanks only, {quoted(found, 4)}: write "
+                "them in the same way."
+            )
         if len(found) > 2:
             raise DataError(
-                f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two. "
-                f"Compare one of them with the rest: {self.compare(found[0])}"
+                f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two. Compare "
+                f"one of them with the rest, as {self.name} == {found[0]!r} does."
             )
         if len(found) < 2:
             raise DataError(
@@ -48,19 +52,8 @@ class Outcome:
             )
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
-    def _refuse_other_spellings(self, found: Sequence[Hashable]) -> None:
-        """Raise where two classes differ in capitals or blanks only."""
-        seen: dict[str, Hashable] = {}
-        for value in found:
-            other = seen.setdefault(" ".join(str(value).casefold().split()), value)
-            if other is not value:
-                raise DataError(
-                    f"outcome {self.name!r}: {other!r} and {value!r} differ in capitals or blanks only. Write them in "
-                    f"the same way, or compare one of them with the rest: {self.compare(other)}"
-                )
 
-
-def read_outcome(series: Any, name: str, in_table: bool = True) -> Outcome:
+def read_outcome(series: Any, name: str) -> Outcome:
     """Of a narwhals series, a column of a table or what was given as y. Text, categories and truth values count 0, 1,
     and so on, sorted as scikit-learn does, whatever order their type gives them."""
     import narwhals as nw
@@ -75,8 +68,7 @@ def read_outcome(series: Any, name: str, in_table: bool = True) -> Outcome:
     numbers = [reads_as_number(value) for value in found]
     two = len(found) == 2 and (declared or (all(numbers) and not any(isinstance(value, Real) for value in found)))
     if two or not any(numbers):
-        compare = partial(comparison, series, name if in_table else None, "y")
-        return Outcome(name, _positions(series, found), tuple(found), compare)
+        return Outcome(name, _positions(series, found), tuple(found))
     return Outcome(name, series_values(series, name, "outcome"))
 
 
@@ -85,7 +77,7 @@ def outcome_of(y: Any, name: str = "y") -> Outcome:
     series, called = one_series(y, "y")
     if series is None and not has_classes(y):
         return Outcome(name, one_column(array_values(y, "y"), "y", "outcome"))
-    found = read_outcome(as_one_series(y, "y", "outcome") if series is None else series, called, in_table=False)
+    found = read_outcome(as_one_series(y, "y", "outcome") if series is None else series, called)
     return replace(found, name=name)
 
 
@@ -134,15 +126,6 @@ def in_order(values: Iterable[Any]) -> list[Any]:
     distinct = set(values)
     alike = any(all(isinstance(value, kind) for value in distinct) for kind in (str, Real))
     return sorted(distinct) if alike else sorted(distinct, key=str)
-
-
-def comparison(series: Any, column: str | None, argument: str, value: Any) -> str:
-    """A line that makes True and False of a column of a table, as it is typed for its library, or of an argument."""
-    if column is None:
-        return f"{argument} = np.asarray({argument}) == {value!r}"
-    equal = f"table[{column!r}] == {value!r}"
-    in_pandas = hasattr(series.to_native(), "astype")
-    return f"table[{column!r}] = {equal}" if in_pandas else f"table = table.with_columns({equal})"
 
 
 def one_series(values: Any, name: str) -> tuple[Any | None, str]:
@@ -199,12 +182,7 @@ def refuse(what: str, **given: Any) -> None:
         )
 
 
-def left_out(role: str, name: str) -> str:
-    """What to type so that a column beside the outcome is not used: by itself it would become a feature."""
-    return f"leave {role}= out; exclude=[{name!r}] keeps the column from becoming a feature"
-
-
-def read_outcome_column(series: Any, name: str, role: str, in_table: bool = True) -> Floats:
+def read_outcome_column(series: Any, name: str, role: str) -> Floats:
     """(N,) of a narwhals series: events as 0 and 1, or exposures; NaN where missing"""
     import narwhals as nw
 
@@ -220,9 +198,8 @@ def read_outcome_column(series: Any, name: str, role: str, in_table: bool = True
         )
     found = in_order(present)
     raise DataError(
-        f"event {name!r} must be 1 where the event occurred and 0 where a row is censored, or True and False, but it "
-        f"holds {quoted(found, 4)}. Say which of them is the event: "
-        + comparison(series, name if in_table else None, role, found[-1])
+        f"event {name!r} must be 1 or True where the event occurred and 0 or False where a row is censored, but it "
+        f"holds {quoted(found, 4)}. Say which of them is the event, as {name} == {found[-1]!r} does."
     )
 
 
@@ -234,7 +211,7 @@ def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
         )
     series, name = one_series(values, role)
     series = as_one_series(values, role, role) if series is None else series
-    return name, read_outcome_column(series, name, role, in_table=False)
+    return name, read_outcome_column(series, name, role)
 
 
 def check_outcome_columns(
@@ -274,8 +251,8 @@ def check_outcome_columns(
         if no_count.any():
             raise DataError(
                 f"exposure= is for outcomes that are counts, and {names['outcome']!r} is not in "
-                f"{rows_where(no_count)}, for example {y[no_count][0]:g}. Give the count itself, not a rate, or "
-                f"{left_out('exposure', names['exposure'])}."
+                f"{rows_where(no_count)}, for example {y[no_count][0]:g}. Give the count itself, not a rate",
+                use(exposure=None, exclude=[names["exposure"]]),
             )
 
 

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from ..exceptions import DataError, Message, Remedy, SettingError, use
-from .checks import check_unique, listing, quoted, warn
+from .checks import check_unique, listing, warn
+from .record_batches import named_once
 from .settings import FileFormat
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ _SUFFIXES = (*SEPARATORS, PARQUET, EXCEL)
 _FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 _GZIP = b"\x1f\x8b"
 _SAMPLE = 1 << 18  # bytes
+_ALL_ROWS = 1 << 60
 # A mark of UTF-32 begins as one of UTF-16 does.
 _MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
@@ -60,7 +62,7 @@ _BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 # {sign between thousands: what counts as it}
 _GROUP_SIGNS = {",": ",", ".": r"\.", "'": "['\u2019]", " ": "[ \u00a0\u2009\u202f]"}
-_DECIMAL = re.compile(rf"[+-]?(?:\d+(?P<sign>[.,])\d*|(?P<first>[.,])\d+|\d+){_EXPONENT}", re.ASCII)
+_DECIMAL = re.compile(rf"[+-]?(?:\d+[.,]\d*|[.,]\d+|\d+){_EXPONENT}", re.ASCII)
 # Decimals, or thousands: a leading 0 is no thousand.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 _HUNDREDS = re.compile(r"[+-]?[1-9]\d{2,}", re.ASCII)
@@ -87,6 +89,7 @@ class NumberForm(NamedTuple):
 
 
 AS_PYTHON = NumberForm(".")
+_GERMAN = NumberForm(",", ".")
 
 
 @lru_cache
@@ -117,81 +120,71 @@ class Cell(NamedTuple):
 
 
 class Signs(NamedTuple):
-    """Cells of the first lines with a comma or a point, one for each column of numbers; grouped ones may be thousands.
+    """First cells of columns of numbers that have a comma or a point; a grouped one may be thousands.
 
-    hundreds : columns with whole numbers from 100 on
+    beside_hundreds : a grouped point in a column that also has whole numbers from 100 on
     """
 
-    commas: tuple[Cell, ...] = ()
-    grouped_commas: tuple[Cell, ...] = ()
-    points: tuple[Cell, ...] = ()
-    grouped_points: tuple[Cell, ...] = ()
-    hundreds: frozenset[str] = frozenset()
+    comma: Cell | None = None
+    grouped_comma: Cell | None = None
+    point: Cell | None = None
+    grouped_point: Cell | None = None
+    beside_hundreds: Cell | None = None
+
+    @classmethod
+    def of(cls, header: Sequence[str], records: Sequence[tuple[int, list[str]]], missing: Collection[str]) -> Signs:
+        found: dict[str, Cell] = {}
+        for j, name in enumerate(header):
+            cells = [Cell(name, cells[j].strip(), line) for line, cells in records if j < len(cells)]
+            cells = [cell for cell in cells if cell.text not in missing]
+            if not all(_DECIMAL.fullmatch(cell.text) for cell in cells):
+                continue
+            hundreds = any(_HUNDREDS.fullmatch(cell.text) for cell in cells)
+            for cell in cells:
+                sign = "comma" if "," in cell.text else "point" if "." in cell.text else None
+                grouped = _GROUPED.fullmatch(cell.text) is not None
+                if sign is not None:
+                    found.setdefault(f"grouped_{sign}" if grouped else sign, cell)
+                if sign == "point" and grouped and hundreds:
+                    found.setdefault("beside_hundreds", cell)
+        return cls(**found)
 
     def decimal(self, file: str, sep: str) -> str:
         """What begins decimals; raises where the cells can be read in two ways."""
-        doubtful = self.grouped_commas or [
-            cell for cell in self.grouped_points if sep == ";" or cell.column in self.hundreds
-        ]
-        if self.commas and self.points:
-            comma, point = self.commas[0], self.points[0]
+        if self.comma and self.point:
+            raise _both_signs(file, self.comma, file, self.point)
+        if self.comma:
+            doubt = self.grouped_point
+        elif self.point:
+            doubt = self.grouped_comma
+        else:
+            doubt = self.grouped_comma or (self.grouped_point if sep == ";" else self.beside_hundreds)
+        if doubt is not None:
+            sign = "," if "," in doubt.text else "."
             raise DataError(
-                f"{file} has {comma.text!r} in column {comma.column!r} and {point.text!r} in column {point.column!r}",
-                use(decimal=","),
-                use(decimal=".", thousands=None),
+                f"column {doubt.column!r} of {file} has {doubt.text!r} in line {doubt.line}, which may be "
+                f"{doubt.text.replace(sign, '.')} or {doubt.text.replace(sign, '')}",
+                use(decimal=sign),
+                use(thousands=sign),
             )
-        if self.commas and self.grouped_points:
-            raise _two_readings(self.grouped_points[0], file, f" and decimal commas, {self.commas[0].text!r}")
-        if self.points and self.grouped_commas:
-            raise _two_readings(self.grouped_commas[0], file, f" and decimal points, {self.points[0].text!r}")
-        if doubtful and not self.commas and not self.points:
-            raise _two_readings(doubtful[0], file)
-        return "," if self.commas else "."
+        return "," if self.comma else "."
 
 
-def _two_readings(cell: Cell, file: str, others: str = "") -> DataError:
-    sign = "," if "," in cell.text else "."
-    decimals, thousands = cell.text.replace(sign, "."), cell.text.replace(sign, "")
+def _both_signs(first: str, comma: Cell, second: str, point: Cell) -> DataError:
     return DataError(
-        f"column {cell.column!r} of {file} has {cell.text!r} in line {cell.line}{others}, which may be {decimals} or "
-        f"{thousands}",
-        use(decimal=sign),
-        use(thousands=sign),
+        f"{first} has {comma.text!r} in column {comma.column!r}, and {second} has {point.text!r} in column "
+        f"{point.column!r}",
+        use(decimal=","),
+        use(decimal="."),
     )
 
 
-def _signs(header: Sequence[str], records: Sequence[tuple[int, list[str]]], missing: Collection[str]) -> Signs:
-    kinds: dict[tuple[str, bool], list[Cell]] = {(sign, clear): [] for sign in ",." for clear in (True, False)}
-    hundreds = set()
-    for j, name in enumerate(header):
-        cells = [Cell(name, cells[j].strip(), line) for line, cells in records if j < len(cells)]
-        cells = [cell for cell in cells if cell.text not in missing]
-        numbers = [_DECIMAL.fullmatch(cell.text) for cell in cells]
-        if not all(numbers):
-            continue
-        if any(_HUNDREDS.fullmatch(cell.text) for cell in cells):
-            hundreds.add(name)
-        first: dict[tuple[str, bool], Cell] = {}
-        for cell, number in zip(cells, numbers, strict=True):
-            sign = number and (number["sign"] or number["first"])
-            if sign:
-                first.setdefault((sign, not _GROUPED.fullmatch(cell.text)), cell)
-        for kind, cell in first.items():
-            kinds[kind].append(cell)
-    commas, grouped_commas, points, grouped_points = map(tuple, kinds.values())
-    return Signs(commas, grouped_commas, points, grouped_points, frozenset(hundreds))
-
-
-def check_together(files: Mapping[str, Signs]) -> None:
-    """Raise where a number with a point, clear in its own file, may be thousands by what other files show."""
-    commas = next((shown.commas for shown in files.values() if shown.commas), ())
-    hundreds = frozenset[str]().union(*(shown.hundreds for shown in files.values()))
-    clear = any(shown.points for shown in files.values())
-    for file, shown in files.items():
-        doubtful = [cell for cell in shown.grouped_points if commas or cell.column in hundreds]
-        if doubtful and not shown.points and (commas or not clear):
-            others = f" and other files decimal commas, {commas[0].text!r}" if commas else ""
-            raise _two_readings(doubtful[0], file, others)
+def check_together(files: Sequence[TableFile]) -> None:
+    """Raise where one file has decimal commas and another points."""
+    commas = [(file.name, file.signs.comma) for file in files if file.signs.comma]
+    points = [(file.name, cell) for file in files if (cell := file.signs.point or file.signs.grouped_point)]
+    if commas and points:
+        raise _both_signs(*commas[0], *points[0])
 
 
 # ---------------------------------------------------------------- files
@@ -335,18 +328,11 @@ class TableFile(os.PathLike[str]):
         signs = Signs()
         if self.form.decimal is None:
             ungrouped = [(line, [self._ungrouped(cell) for cell in cells]) for line, cells in records[1:]]
-            signs = _signs(header, ungrouped, MISSING.union(self.form.na))
+            signs = Signs.of(header, ungrouped, MISSING.union(self.form.na))
         decimal = self.form.decimal or signs.decimal(self.name, sep)
-        if self.form.decimal is None and decimal == ",":
-            cell = signs.commas[0]
-            value = float(cell.text.replace(",", "."))
-            warn(
-                Message(
-                    f"{self.name} is read with {SEPARATOR_NAMES.get(sep, repr(sep))} between cells and with decimal "
-                    f"commas: {cell.text!r} in {cell.column!r} is {value:g}; if it is not",
-                    use(decimal="."),
-                )
-            )
+        if signs.comma is not None:
+            told = f"{self.name} is read with decimal commas, as {signs.comma.text!r} in {signs.comma.column!r} is"
+            warn(Message(f"{told}; if that is wrong", use(decimal=".")))
         return Sniffed(TextForm(sep, decimal, encoding, skipped), header, signs)
 
     def _ungrouped(self, cell: str) -> str:
@@ -457,29 +443,22 @@ def read_table(
     return read_columns(file, column_names(file))
 
 
-def is_text(path: PathLike) -> bool:
-    """Whether the values of a file are words, of which some count as missing."""
-    return TableFile.of(path).kind != PARQUET
-
-
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     """The named columns of a file, in its order."""
     file = TableFile.of(path)
     with clear_errors(file):
         if file.kind == PARQUET:
-            names = _parquet_names(file)
-            check_unique(names, file.name)
-            return names
-        written = _header(file) if file.kind == TEXT else file.sheet.header
-    header = list(map(one_line, written))
+            import pyarrow.parquet as pq
+
+            with file.open() as stream:
+                return named_once(pq.read_schema(stream), file.name).names
+        header = list(map(one_line, _header(file) if file.kind == TEXT else file.sheet.header))
     unnamed = [str(position + 1) for position, name in enumerate(header) if not name]
     if unnamed and warn_unnamed:
         warn(f"{file.name}: column {listing(unnamed)} has no name in the header and was left out (a row index?)")
-    broken = [name for name, as_written in zip(header, written, strict=True) if name != as_written]
-    if broken and warn_unnamed:
-        warn(f"{file.name}: line breaks and tabs in the names of columns are read as blanks: {quoted(broken)}")
-    check_unique([name for name in header if name], file.name)
-    return [name for name in header if name]
+    names = [name for name in header if name]
+    check_unique(names, file.name)
+    return names
 
 
 def _header(file: TableFile) -> list[str]:
@@ -498,65 +477,48 @@ def _header(file: TableFile) -> list[str]:
     return header
 
 
-def _parquet_names(file: TableFile) -> list[str]:
-    """Column names without the row index that pandas may have stored along."""
-    import pyarrow.parquet as pq
-
-    with file.open() as stream:
-        schema = pq.read_schema(stream)
-    index = (schema.pandas_metadata or {}).get("index_columns", [])
-    return [name for name in schema.names if name not in index]
-
-
 def read_columns(
     path: PathLike, columns: Sequence[str], labels: str | None = None, as_text: Collection[str] = ()
 ) -> pd.DataFrame:
     """Read ``columns``, which exist, as one frame; ``labels`` names the column of environment labels; those in
     ``as_text`` stay as they are written in a text file."""
-    import pandas as pd
-
-    file = TableFile.of(path)
-    with clear_errors(file), file.open() as stream:
-        if file.kind == PARQUET:
-            frame = _without_values(pd.read_parquet(stream, engine="pyarrow", columns=list(columns)), file.form.na)
-        elif file.kind == EXCEL:
-            frame = _without_values(file.sheet.rows[list(columns)], file.form.na).infer_objects()
-            words = {name: frame[name].map(str, na_action="ignore") for name in as_text if name in frame}
-            frame = frame.assign(**words)
-        else:
-            frame = pd.read_csv(stream, **_text_options(file, labels, as_text))
-    return _finished(frame[list(columns)], file, labels, as_text)
+    return next(iter_columns(path, columns, _ALL_ROWS, labels, as_text))
 
 
 def iter_columns(
-    path: PathLike,
-    columns: Sequence[str],
-    rows_per_chunk: int,
-    labels: str | None = None,
-    as_text: Collection[str] = (),
-    doubted: Collection[str] = (),
+    path: PathLike, columns: Sequence[str], rows: int, labels: str | None = None, as_text: Collection[str] = ()
 ) -> Iterator[pd.DataFrame]:
-    """Like :func:`read_columns`, as frames of at most ``rows_per_chunk`` rows; ``doubted`` are those of ``as_text``
-    that nobody called text."""
+    """Like :func:`read_columns`, as frames of at most so many rows."""
     import pandas as pd
 
     file = TableFile.of(path)
     if file.kind != TEXT:
-        frame = read_columns(file, columns, labels, as_text)
-        yield from (frame[start : start + rows_per_chunk] for start in range(0, len(frame), rows_per_chunk))
+        with clear_errors(file):
+            frame = _finished(_stored(file, list(columns), as_text), file, labels, as_text)
+        yield from (frame[start : start + rows] for start in range(0, max(len(frame), 1), rows))
         return
-    with clear_errors(file):
-        options = _text_options(file, labels, as_text)
     with file.open() as stream:
         with clear_errors(file):
-            batches = pd.read_csv(stream, chunksize=rows_per_chunk, **options)
+            batches = pd.read_csv(stream, chunksize=rows, **_text_options(file, labels, as_text))
         with closing(batches):
             while True:
                 with clear_errors(file):  # around each step only: it must not be active while the caller works
                     piece = next(batches, None)
                 if piece is None:
                     return
-                yield _finished(piece[list(columns)], file, labels, as_text, doubted)
+                yield _finished(piece[list(columns)], file, labels, as_text)
+
+
+def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd.DataFrame:
+    """Columns of a file whose values have types."""
+    import pandas as pd
+
+    if file.kind == PARQUET:
+        with file.open() as stream:
+            frame = pd.read_parquet(stream, engine="pyarrow", columns=columns)
+        return _without_values(frame, file.form.na)
+    frame = _without_values(file.sheet.rows[columns], file.form.na).infer_objects()
+    return frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in as_text if name in columns})
 
 
 def _text_options(file: TableFile, labels: str | None, as_text: Collection[str]) -> dict[str, Any]:
@@ -580,29 +542,33 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
     return options
 
 
-def _finished(
-    frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str], doubted: Collection[str] = ()
-) -> pd.DataFrame:
+def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:
     """With missing values and numbers in the place of text that stands for them, and with labels."""
     kept, form = {*as_text, labels}, file.numbers
-    if file.kind == TEXT and file.form.decimal is None:
-        _refuse_late_thousands(frame, file)
     changed = {}
     for name, texts in _texts(frame):
-        if form.decimal == "," and name not in kept - {*doubted}:
-            _refuse_points(frame[name], texts, file)
         gone = {text for text in texts if text.strip() in file.missing}
-        left = [text for text in texts if text not in gone]
         values = frame[name].mask(frame[name].isin(gone)) if gone else frame[name]
-        reread = form != AS_PYTHON or (gone and file.kind == TEXT)
-        if name not in kept and reread and all(form.plain(text) is not None for text in left):
-            values = values.astype(object).map(form.number, na_action="ignore")
-        elif name not in kept and reread and all(text in _TRUTH for text in left):
-            values = values.astype(object).map(_TRUTH, na_action="ignore")
+        if name not in kept and (form != AS_PYTHON or file.kind == TEXT):
+            left = [text for text in texts if text not in gone]
+            if all(form.plain(text) is not None for text in left):
+                values = values.astype(object).map(form.number, na_action="ignore")
+            elif all(text in _TRUTH for text in left):
+                values = values.astype(object).map(_TRUTH, na_action="ignore")
+            else:
+                _refuse_points(name, left, file)
         if values is not frame[name]:
             changed[name] = values if name in kept else values.infer_objects()
-    frame = frame.assign(**changed)
-    return _with_labels(frame, labels if file.kind == TEXT else None)
+    return _with_labels(frame.assign(**changed), labels if file.kind == TEXT else None)
+
+
+def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
+    """Raise where points that may be between thousands stand in a column of numbers, and decimals have commas."""
+    form = file.numbers
+    doubtful = [text for text in texts if form.plain(text) is None and (form.thousands or _GERMAN.plain(text))]
+    if form.decimal == "," and doubtful and all(_GERMAN.plain(text) or AS_PYTHON.plain(text) for text in texts):
+        what = f"column {name!r} of {file.name} holds {doubtful[0]!r}, and decimals are commas"
+        raise DataError(what, use(thousands="."), use(categorical=[name]))
 
 
 def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
@@ -615,39 +581,6 @@ def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
             texts = [value for value in present if isinstance(value, str)]
             if texts:
                 yield str(name), texts
-
-
-def _refuse_points(values: pd.Series, texts: Sequence[str], file: TableFile) -> None:
-    """Raise where points that may be between thousands stand in a column of numbers, and decimals have commas."""
-    plain, groups = NumberForm("."), NumberForm(",", ".")
-    strange = [text for text in texts if file.numbers.plain(text) is None]
-    grouped = next((text for text in texts if groups.plain(text) and not NumberForm(",").plain(text)), None)
-    if not strange or not all(plain.plain(text) or groups.plain(text) for text in strange):
-        return
-    if grouped is None and file.form.thousands is None:
-        return
-    text = grouped or strange[0]
-    row = values[values == text].index[0] + 1
-    remedies = [use(categorical=[str(values.name)])]
-    if file.form.thousands is None:
-        remedies.insert(0, use(thousands="."))
-    raise DataError(
-        f"column {str(values.name)!r} of {file.name} holds {text!r} in row {row}, and decimals are commas", *remedies
-    )
-
-
-def _refuse_late_thousands(frame: pd.DataFrame, file: TableFile) -> None:
-    """Raise where numbers with three decimals may be thousands, and no line of the sample has shown a decimal."""
-    if file.signs.points or file.text.decimal != ".":
-        return
-    fractions = {name: frame[name][frame[name] % 1 != 0].dropna() for name in frame.select_dtypes("float")}
-    if any(((part.abs() < 1) | (part * 1000 % 1 != 0)).any() for part in fractions.values()):
-        return
-    for name, part in fractions.items():
-        large = frame[name][(frame[name] % 1 == 0) & (frame[name].abs() >= 100)]
-        if (part * 100 % 1 != 0).any() and (file.text.sep == ";" or len(large)):
-            row = part.index[0]
-            raise _two_readings(Cell(str(name), f"{part[row]:.3f}", int(row) + 2), file.name)
 
 
 def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:

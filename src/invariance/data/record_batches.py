@@ -43,7 +43,6 @@ class RowTask(ABC):
 
 class RowSource(ABC):
     """name : what messages call it
-    is_text : whether its values are words, of which some count as missing
     rereadable : whether the rows can be read a second time
 
     The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
@@ -51,7 +50,6 @@ class RowSource(ABC):
     """
 
     name: str
-    is_text: bool = False
     rereadable: bool = True
 
     @property
@@ -72,11 +70,6 @@ class RowSource(ABC):
     def about_rows(self) -> int | None:
         """How many there are, about: as far as the length of the first ones tells."""
         return self.n_rows
-
-    @property
-    def n_bytes(self) -> int | None:
-        """What the rows take where they lie, where that is known."""
-        return None
 
 
 def kind_of(kind: pa.DataType) -> str | None:
@@ -138,8 +131,7 @@ def check_names(names: Sequence[str], first: Sequence[str], where: str, first_wh
     others = [name for name in names if name not in set(first)]
     if lacking or others:
         found = f"has no column {quoted(lacking)}" if lacking else f"has a column {quoted(others)}"
-        other = f", and one called {quoted(others)}" if lacking and others else ""
-        raise DataError(f"{where} {found}{other}, unlike {first_where}: all pieces need the same columns.")
+        raise DataError(f"{where} {found}, unlike {first_where}: all pieces need the same columns.")
 
 
 def labels(column: pd.Series) -> pa.DictionaryArray:

@@ -84,8 +84,9 @@ class Columns:
     environment: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "exclude", tuple(listed_names("exclude", self.exclude)))
-        object.__setattr__(self, "numeric", tuple(listed_names("numeric", self.numeric)))
+        for setting in ("features", "exclude", "numeric"):
+            if getattr(self, setting) is not None:
+                object.__setattr__(self, setting, tuple(listed_names(setting, getattr(self, setting))))
         if self.categorical != "auto" and not isinstance(self.categorical, Mapping):
             object.__setattr__(self, "categorical", tuple(listed_names("categorical", self.categorical)))
         if self.handle_unknown not in ("error", "ignore"):

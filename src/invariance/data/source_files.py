@@ -19,10 +19,10 @@ from urllib.parse import unquote
 import numpy as np
 
 from ..exceptions import DataError, DataWarning, use
-from .checks import check_unique, quoted, warn
+from .checks import quoted
 from .columns import reads_as_number
-from .reading import PARQUET, PathLike, TableFile, check_together, clear_errors, column_names, iter_columns, parse_label
 from .reading import TEXT as TEXT_FILE
+from .reading import PathLike, TableFile, check_together, clear_errors, column_names, iter_columns, parse_label
 from .record_batches import (
     TASK_BYTES,
     TEXT,
@@ -43,14 +43,12 @@ from .settings import FileFormat
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 # What Hive, Spark and others write for a missing label.
 _NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
 _LARGEST = 2**53  # what is beyond, a code of many digits, stays text
 # Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
 _BUFFER = 1 << 16
-_KEPT_FOOTERS = 4 << 20  # bytes; in memory they take a multiple of that
 _MOST_WORDS = 8
 _SAMPLE = 1 << 22  # bytes
 
@@ -157,12 +155,9 @@ def _check_alike(parts: Sequence[Part], base: PathLike) -> None:
         examples.setdefault(part.ending, os.path.relpath(part.path, base))
     if len(examples) > 1:
         ending = Counter(part.ending for part in parts if part.ending).most_common(1)[0][0]
-        pattern = str(Path(base, "**", f"*{ending}"))
-        if None in examples:
-            raise DataError(f"among the files is no table: {examples[None]!r}. Pass a pattern, such as {pattern!r}.")
         raise DataError(
-            f"the files are of several kinds: {quoted(examples.values())}. Pass files that end alike, such as "
-            f"{pattern!r}, so that no rows are read twice."
+            f"the files are of several kinds: {quoted(examples.values())}. Pass a pattern of files that end alike, "
+            f"such as {str(Path(base, '**', f'*{ending}'))!r}."
         )
 
 
@@ -256,10 +251,6 @@ class FileSource(RowSource):
     def __init__(self, name: str, files: Sequence[Part]) -> None:
         self.name, self.files = name, tuple(files)
 
-    @property
-    def n_bytes(self) -> int | None:
-        return sum(file.n_bytes for file in self.files)
-
     def _with_labels(self, schema: pa.Schema) -> pa.Schema:
         import pyarrow as pa
 
@@ -273,17 +264,21 @@ class FileSource(RowSource):
         return schema
 
 
+def packed(sizes: Sequence[int], most: int) -> Iterator[range]:
+    """Consecutive places whose sizes make at most so much together, or a single one that makes more."""
+    start, total = 0, 0
+    for n, own in enumerate(sizes):
+        if n > start and total + own > most:
+            yield range(start, n)
+            start, total = n, 0
+        total += own
+    if start < len(sizes):
+        yield range(start, len(sizes))
+
+
 def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
     """Consecutive pieces as tasks of at most this size, or of one piece: each small file would be a task otherwise."""
-    tasks: list[list[FilePiece]] = []
-    room = -1
-    for piece, own in zip(pieces, sizes, strict=True):
-        if not tasks or own > room:
-            tasks.append([])
-            room = size
-        tasks[-1].append(piece)
-        room -= own
-    return [FilesTask(tuple(each), counted) for each in tasks]
+    return [FilesTask(tuple(pieces[n] for n in places), counted) for places in packed(sizes, size)]
 
 
 # ---------------------------------------------------------------- parquet
@@ -295,11 +290,6 @@ class ParquetPiece(FilePiece):
 
     groups: tuple[int, ...]
     environment: str | None
-    metadata: pq.FileMetaData | None = field(default=None, compare=False)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the footer of the whole file, which would travel with every piece of it."""
-        return {**self.__dict__, "metadata": None}
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
@@ -307,7 +297,7 @@ class ParquetPiece(FilePiece):
         coded = None if self.environment is None else [self.environment]
         options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER, "read_dictionary": coded}
         with clear_errors(self.file):
-            opened = pq.ParquetFile(_place(self.file), metadata=self.metadata, **options)
+            opened = pq.ParquetFile(_place(self.file), **options)
         with opened:
             batches = opened.iter_batches(
                 row_groups=list(self.groups),
@@ -325,24 +315,20 @@ class ParquetPiece(FilePiece):
 
 class ParquetSource(FileSource):
     @cached_property
-    def _read(self) -> tuple[pa.Schema, list[tuple[tuple[int, ...], pq.FileMetaData | None]]]:
-        """The columns of all files; rows of the row groups of each, and its footer, None where that is read again when
-        the rows are."""
+    def _read(self) -> tuple[pa.Schema, list[list[int]]]:
+        """The columns of all files, and the rows of the row groups of each"""
         import pyarrow.parquet as pq
 
         agreement: Agreement | None = None
-        footers: list[tuple[tuple[int, ...], pq.FileMetaData | None]] = []
-        room = _KEPT_FOOTERS
+        rows: list[list[int]] = []
         for file in self.files:
             with clear_errors(file), pq.ParquetFile(_place(file)) as opened:
                 metadata, schema = opened.metadata, named_once(opened.schema_arrow, file.name)
             agreement = agreement or Agreement(schema, file.name)
             agreement.check(schema, file.name)
-            room -= metadata.serialized_size
-            rows = tuple(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))
-            footers.append((rows, metadata if room >= 0 else None))
+            rows.append([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
         assert agreement is not None
-        return self._with_labels(agreement.schema), footers
+        return self._with_labels(agreement.schema), rows
 
     @property
     def schema(self) -> pa.Schema:
@@ -350,17 +336,17 @@ class ParquetSource(FileSource):
 
     @property
     def n_rows(self) -> int | None:
-        return sum(sum(rows) for rows, _ in self._read[1])
+        return sum(map(sum, self._read[1]))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
         stored = environment not in self.files[0].labels
         coded = environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
         pieces, sizes = [], []
-        for file, (rows, metadata) in zip(self.files, self._read[1], strict=True):
-            for groups, n_rows in _runs(rows, most):
-                pieces.append(ParquetPiece(file, groups, coded, metadata))
-                sizes.append(n_rows)
+        for file, rows in zip(self.files, self._read[1], strict=True):
+            for groups in packed(rows, most):
+                pieces.append(ParquetPiece(file, tuple(groups), coded))
+                sizes.append(sum(rows[group] for group in groups))
         return grouped(pieces, sizes, most, self.schema.names[0])
 
 
@@ -368,18 +354,6 @@ def _place(file: Part) -> Any:
     import pyarrow as pa
 
     return file.path if file.content is None else pa.BufferReader(file.content)
-
-
-def _runs(rows: Sequence[int], most: int) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Row groups in a row that together have no more than `most` rows, or one that has; and how many they have."""
-    start, total = 0, 0
-    for n, own in enumerate(rows):
-        if n > start and total + own > most:
-            yield tuple(range(start, n)), total
-            start, total = n, 0
-        total += own
-    if start < len(rows):
-        yield tuple(range(start, len(rows))), total
 
 
 def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
@@ -406,20 +380,17 @@ def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
 
 @dataclass(frozen=True)
 class TextPiece(FilePiece):
-    """A whole file; texts : columns that are text in all files, whatever a chunk of rows looks like; words : those that
-    were said to be"""
+    """A whole file; texts : columns that are text in all files, whatever a chunk of rows looks like"""
 
     environment: str
     texts: frozenset[str]
-    words: frozenset[str]
     rows: int
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         marked = self.environment if self.environment in columns else None
-        texts = self.texts & {*columns}
-        for frame in iter_columns(self.file, columns, self.rows, marked, texts, texts - self.words):
+        for frame in iter_columns(self.file, columns, self.rows, marked, self.texts & {*columns}):
             arrays = [labels(frame[name]) if name == marked else self._column(frame[name], name) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
@@ -447,7 +418,6 @@ class TextSource(FileSource):
 
     def __init__(self, name: str, files: Sequence[Part], words: Sequence[str] = (), warn_unnamed: bool = True) -> None:
         super().__init__(name, files)
-        self.is_text = files[0].kind != PARQUET
         self._words, self._warn_unnamed = frozenset(words), warn_unnamed
 
     @cached_property
@@ -456,15 +426,11 @@ class TextSource(FileSource):
         first, *others = self.files
         names = column_names(first, self._warn_unnamed)
         for file in others:
-            with warnings.catch_warnings(record=True) as said:
-                warnings.simplefilter("always", DataWarning)
-                found = column_names(file, self._warn_unnamed)
-            for warning in said if file.kind == TEXT_FILE and file.text != first.text else ():
-                warn(warning.message.args[0])  # type: ignore[union-attr]
-            check_names(found, names, file.name, first.name)
-        check_unique(names, self.name)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)  # the first file has told of the same
+                check_names(column_names(file), names, file.name, first.name)
         if others and first.kind == TEXT_FILE:
-            check_together({file.name: file.signs for file in self.files})
+            check_together(self.files)
         return names
 
     @cached_property
@@ -494,7 +460,7 @@ class TextSource(FileSource):
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])
-        pieces = [TextPiece(file, environment, texts, self._words, self._rows) for file in self.files]
+        pieces = [TextPiece(file, environment, texts, self._rows) for file in self.files]
         return grouped(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0])
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, Message, SettingError, use
-from .checks import check_unique
+from .checks import NO_ROWS, check_unique
 from .columns import MOST_LEVELS
-from .missing import NO_ROWS
 from .reading import AS_PYTHON, PARQUET
 from .record_batches import (
     TEXT,
@@ -38,9 +37,8 @@ if TYPE_CHECKING:
 Reader = Callable[[Sequence[str], int], Iterable[Any]]
 
 _CAN_BE_PASSED = (
-    "pass a path, a pattern such as 'data/*.parquet', a folder or a list of files; a pandas, polars or pyarrow table, "
-    "a polars LazyFrame, a DuckDB relation or an ibis table; or a reader of record batches, or any iterable of "
-    "batches or data frames."
+    "pass files, a folder or a pattern such as 'data/*.parquet'; a table of pandas, polars or pyarrow; a query of "
+    "polars, DuckDB or ibis; or an iterable of record batches or tables."
 )
 _CLUSTERS = {"dask": "Dask", "pyspark": "Spark"}
 
@@ -65,7 +63,7 @@ def source_of(
         return _of_files(rows, form, words, warn_unnamed)
     for option in (*stated, *(each.name for each in fields(FileFormat))):
         if getattr(form, option):
-            raise SettingError(f"{option}= is for files, which {_article(rows)} is not: leave it out.")
+            raise SettingError(f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out.")
     source = _of_table(rows, "the table")
     if source is not None:
         return source
@@ -163,13 +161,8 @@ def _stream(stream: Any) -> Any:
         raise _no_rows(stream) from None
 
 
-def _no_rows(rows: Any) -> DataError:
-    return DataError(f"rows cannot be read from {_article(rows)}: {_CAN_BE_PASSED}")
-
-
-def _article(value: Any) -> str:
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+def _no_rows(rows: Any, name: str = "rows") -> DataError:
+    return DataError(f"{name} cannot be read from the type {type(rows).__name__}: {_CAN_BE_PASSED}")
 
 
 @dataclass(frozen=True)
@@ -236,7 +229,7 @@ class PiecesSource(RowSource):
         if source is None and hasattr(piece, "__arrow_c_stream__"):
             return PiecesSource(_stream(piece), name)
         if source is None:
-            raise DataError(f"{name} is {_article(piece)}, not a record batch, table or data frame: {_CAN_BE_PASSED}")
+            raise _no_rows(piece, name)
         return source
 
     def _called(self, n: int) -> str:
@@ -298,12 +291,6 @@ class TableSource(RowSource):
     def n_rows(self) -> int:
         return len(self._table)
 
-    @property
-    def n_bytes(self) -> int:
-        if hasattr(self._table, "memory_usage"):
-            return int(self._table.memory_usage(index=False).sum())
-        return int(self._table.estimated_size() if hasattr(self._table, "estimated_size") else self._table.nbytes)
-
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         rows = rows_per_task(len({*columns, environment}))
         starts = range(0, len(self._table), rows)
@@ -336,81 +323,43 @@ def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.
 _NUMBER = 8  # bytes
 # Numbers of a row are there as they are fitted, and once more while they are.
 _COPIES = 2
-_GIGABYTE, _MEGABYTE = 1e9, 1e6
-_FEW = 0.1
 
 
-@dataclass(frozen=True)
-class RowSize:
-    """Of a table: n_columns as they are read, n_fitted with one for each level instead of words; text : bytes of the
-    words of a row"""
-
-    n_columns: int
-    n_fitted: int
-    text: float = 0.0
-
-    @classmethod
-    def of_numbers(cls, n_columns: int) -> RowSize:
-        return cls(n_columns, n_columns)
-
-    @property
-    def n_bytes(self) -> float:
-        """What a row takes while it is read and fitted"""
-        return _NUMBER * (self.n_columns + _COPIES * self.n_fitted) + self.text
-
-    def __str__(self) -> str:
-        made = "" if self.n_fitted == self.n_columns else f", which levels make {self.n_fitted:,},"
-        return f"{self.n_columns:,} columns{made}"
+def bytes_per_row(source: RowSource, environment: str, columns: Sequence[str]) -> float:
+    """What a row takes while it is read and fitted, as far as the first ones show: each level of words but one is a
+    column. environment : the column of labels"""
+    tasks = source.tasks(environment, columns)
+    batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
+    words = [] if batch is None else [array for array in batch.columns if kind_of(array.type) == TEXT]
+    n_fitted, text = len(columns) - len(words), 0.0
+    for array in words:
+        n_levels = len(array.unique().drop_null())
+        n_fitted += 1 if n_levels > MOST_LEVELS * len(array) else max(n_levels - 1, 1)  # too many make no feature
+        text += array.nbytes / len(array)
+    return _NUMBER * (len(columns) + _COPIES * n_fitted) + text
 
 
 def rows_that_fit(
-    n_rows: int,
-    size: RowSize,
-    needed_for: str = "this model",
-    free: int | None = None,
-    moments_do: bool = True,
-    counted: bool = True,
+    n_rows: int, row_bytes: float, needed_for: str, moments_do: bool = True, counted: bool = True
 ) -> Message | None:
     """Why so many rows cannot all be fitted, with what to do about it; None where they can, or memory is not known.
 
-    needed_for : what needs them, for the sentence; free : bytes, by default what can be had now; moments_do : whether
-    a Gaussian model would do instead; counted : whether n_rows is exact
+    needed_for : what needs them, for the sentence; moments_do : whether a Gaussian model would do instead;
+    counted : whether n_rows is exact
     """
-    free = free_bytes() if free is None else free
-    needed = size.n_bytes * n_rows
+    free, needed = free_bytes(), row_bytes * n_rows
     if free is None or needed <= free:
         return None
     rows = f"{n_rows:,}" if counted else f"about {_rounded_down(n_rows):,}"
     what = (
-        f"{needed_for} needs all rows in memory: {rows} rows of {size} take {_in_words(needed, 'about ')}, and "
-        f"{_in_words(free)} are free. About {_rounded_down(int(free / size.n_bytes)):,} rows fit: draw so many by "
-        "chance from every environment, or leave out columns"
+        f"{needed_for} needs all rows in memory: {rows} rows take {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are "
+        f"free. About {_rounded_down(int(free / row_bytes)):,} rows fit: draw so many from every environment, or leave "
+        "out columns"
     )
     return Message(what, use(" (reads any number)", family="linear_gaussian")) if moments_do else Message(f"{what}.")
-
-
-def _in_words(n_bytes: float, about: str = "") -> str:
-    if n_bytes < _FEW * _MEGABYTE:
-        return f"less than {_FEW} MB"
-    unit, name = (_GIGABYTE, "GB") if n_bytes >= _FEW * _GIGABYTE else (_MEGABYTE, "MB")
-    return f"{about}{n_bytes / unit:.1f} {name}"
 
 
 def _rounded_down(count: int) -> int:
     """To two digits, so that nobody takes it for exact."""
     unit = 10 ** max(len(str(count)) - 2, 0)
     return count // unit * unit
-
-
-def row_size(source: RowSource, environment: str, columns: Sequence[str], with_levels: bool = True) -> RowSize:
-    """Of these columns; with_levels : each level of words but one is a column. environment : the column of labels"""
-    tasks = source.tasks(environment, columns)
-    batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
-    if batch is None:
-        return RowSize.of_numbers(len(columns))
-    words = [array for array in batch.columns if kind_of(array.type) == TEXT]
-    n_levels = [len(array.unique().drop_null()) for array in words if with_levels]
-    # Words with too many levels are no feature.
-    made = sum(1 if n > MOST_LEVELS * batch.num_rows else max(n - 1, 1) for n in n_levels) or len(words)
-    text = sum(array.nbytes for array in words) / batch.num_rows
-    return RowSize(len(columns), len(columns) - len(words) + made, text)

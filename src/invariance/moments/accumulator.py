@@ -40,7 +40,7 @@ from ..data.columns import (
     not_listed,
     refuse,
 )
-from ..data.encoding import Encoding, Learner
+from ..data.encoding import Encoding, Found, learn_encoding
 from ..data.environments import ALL_ENVIRONMENTS, Environments
 from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
@@ -132,7 +132,7 @@ class MomentsAccumulator:
         self.missing = missing
         self.outcome = outcome
         self.splines = dict(splines)
-        self.choices = Choices.of(self.columns, categorical, numeric)
+        self.choices = Choices.of(Columns(categorical=categorical, numeric=numeric), self.columns)
         self.tally = Tally(len(self.columns))
         self.refused: dict[str, Refusal] = {}
         self.levels: dict[str, Levels] = {}
@@ -240,7 +240,7 @@ class MomentsAccumulator:
             levels = self.levels[name]
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
             many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
-            doubt = doubtful(levels, more_rows) or Refusal(many, categorical=True)
+            doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
             refuse({**self.refused, name: doubt}, in_table=True)
 
     def _count(self, values: Sequence[Floats], codes: NDArray[np.int64]) -> None:
@@ -359,10 +359,10 @@ class MomentsAccumulator:
     def wide_columns(self) -> tuple[Column, ...]:
         return tuple(self._wide)
 
-    def moments(self, outcome: str, groups: Any = None, is_text: bool = False, partial: bool = False) -> Moments:
+    def moments(self, outcome: str, groups: Any = None, partial: bool = False) -> Moments:
         """Of all rows that were added, after the complaints that only all rows can justify. `partial` leaves those that
         other rows may settle to `Moments.checked`."""
-        return screened(self, outcome, Columns(groups=groups), is_text, partial=partial).moments(partial)
+        return screened(self, outcome, Columns(groups=groups), partial=partial).moments(partial)
 
 
 def _whole_numbers(values: Floats) -> Floats | None:
@@ -454,7 +454,6 @@ def screened(
     rows: MomentsAccumulator,
     outcome: str,
     settings: Columns,
-    is_text: bool,
     choice: Environments = ALL_ENVIRONMENTS,
     partial: bool = False,
 ) -> Screened:
@@ -463,7 +462,8 @@ def screened(
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
     features, excluded = tuple(name for name in rows.columns if name != outcome), tuple(settings.exclude)
-    choices = replace(rows.choices, groups=Choices.of(features, groups=settings.groups).groups, excluded=excluded)
+    groups = Choices.of(Columns(groups=settings.groups), features).groups
+    choices = replace(rows.choices, groups=groups, excluded=excluded)
     one_valued = {} if partial else _one_valued(rows)
     notes: tuple[str, ...] = ()
     into: dict[Hashable, Hashable] = {}
@@ -472,21 +472,20 @@ def screened(
         into = {label: name for label, name in new.items() if name in set(choice.merge)}
         rows = rows.relabelled(new)
     parts, columns = rows.parts, rows.wide_columns
-    learner = Learner(features, choices)
-    learner.tell(
-        rows.tally.n_rows,
-        {name: levels for name, levels in rows.levels.items() if name in features},
-        {name: [column.level for column in columns if column.name == name and column.level] for name in rows.levels},
-        {name: refusal for name, refusal in {**one_valued, **rows.refused}.items() if name in features},
-        {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0},
-        _row_numbers(rows),
-    )
+    met = {name: {column.level for column in columns if column.name == name} for name in rows.levels}
+    levels = {
+        name: each._replace(texts=tuple(text for text in each.texts if text in met[name]))
+        for name, each in rows.levels.items()
+        if name in features
+    }
+    empty = {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0}
+    row_numbers = {name: doubt for name, doubt in _row_numbers(rows).items() if name in features}
+    found = Found(rows.tally.n_rows, levels, {**one_valued, **rows.refused}, empty, row_numbers)
     if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
     _check_stated(choices, rows)
-    learner.check()
-    words = [name for name in rows.levels if is_text]
-    rows.tally.complain(rows.columns, features, rows.environment, rows.missing, words, excluded)
+    found.check(features, choices)
+    rows.tally.complain(rows.columns, features, rows.environment, rows.missing, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
     counts = np.array([part.n_rows for part in parts.values()], np.int64)
@@ -498,10 +497,10 @@ def screened(
         for name, level, _ in _met(columns, [part]):
             if name in learnt and level is not None:
                 learnt[name].setdefault(level, set()).add(label)
-    learner.learn_of(learnt, {**rows.splines, **rows.kept_values})
     rows.tally.warn_of_dropped(rows.columns, features, tuple(rows.parts), excluded)
-    learner.warn()
-    return Screened(rows, outcome, learner.encoding((outcome, rows.environment)), (*notes, *more), into)
+    splines = {**rows.splines, **rows.kept_values}
+    encoding = learn_encoding(features, choices, found, learnt, splines, (outcome, rows.environment))
+    return Screened(rows, outcome, encoding, (*notes, *more), into)
 
 
 def _met(columns: Sequence[Column], parts: Collection[Part]) -> list[Column]:

@@ -25,8 +25,8 @@ from .._tools.parallel import (
 )
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
-from ..data.checks import check_missing_argument, check_unique, resolve_columns
-from ..data.columns import Choices, excluding
+from ..data.checks import check_missing_argument, check_unique
+from ..data.columns import Choices, resolve_columns
 from ..data.environments import ALL_ENVIRONMENTS, Environments
 from ..data.record_batches import RowSource, RowTask
 from ..data.settings import Columns
@@ -52,7 +52,7 @@ class Wanted:
     """What is asked of rows; names are those of columns.
 
     settings, choice : how columns are read, and which environments are used
-    is_text : whether values were words, as in a csv file; partial : whether there are other rows elsewhere
+    partial : whether there are other rows elsewhere
     splines : {column: its spline, None before its knots are known}
     """
 
@@ -62,7 +62,6 @@ class Wanted:
     missing: str = "error"
     settings: Columns = field(default_factory=Columns)
     choice: Environments = ALL_ENVIRONMENTS
-    is_text: bool = False
     partial: bool = False
     splines: Mapping[str, SplineBasis | None] = field(default_factory=dict)
 
@@ -76,15 +75,13 @@ class Wanted:
         settings: Columns,
         choice: Environments = ALL_ENVIRONMENTS,
         missing: str = "error",
-        is_text: bool = False,
         partial: bool = False,
     ) -> Wanted:
         """Checked against the columns that there are."""
         check_missing_argument(missing)
-        outcome, environment, names = resolve_columns(available, outcome, environment, settings.features, where)
-        names = excluding(settings.exclude, names, [name for name in available if name not in (outcome, environment)])
-        splines = dict.fromkeys(Choices.checked(settings, names).splines)
-        return cls(outcome, environment, names, missing, settings, choice, is_text, partial, splines)
+        outcome, environment, names = resolve_columns(available, outcome, environment, settings, where)
+        splines = dict.fromkeys(Choices.of(settings, names).splines)
+        return cls(outcome, environment, names, missing, settings, choice, partial, splines)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -108,7 +105,7 @@ class Wanted:
         return reduce(MomentsAccumulator.add, batches, rows)
 
     def screened(self, rows: MomentsAccumulator) -> Screened:
-        return screened(rows, self.outcome, self.settings, self.is_text, self.choice, self.partial)
+        return screened(rows, self.outcome, self.settings, self.choice, self.partial)
 
     def finished(self, rows: MomentsAccumulator) -> Moments:
         return self.screened(rows).moments(self.partial)
@@ -184,7 +181,7 @@ def opened(
     """The rows, which are not read yet, and what is wanted of them."""
     words = () if isinstance(settings.categorical, str) else tuple(map(str, settings.categorical))
     source = source_of(rows, words=words, warn_unnamed=settings.features is None, **file_options)
-    asked = outcome, environment, settings, choice, missing, source.is_text, partial_rows
+    asked = outcome, environment, settings, choice, missing, partial_rows
     return source, Wanted.of(source.schema.names, source.name, *asked)
 
 

@@ -422,7 +422,7 @@ def moments_of_columns(
     if not plain:
         raise DataError(f"no column can be the outcome: {quoted(named)} are no numbers.")
     features = replace(settings, features=[name for name in named if name != plain[-1]])
-    asked = plain[-1], environment, features, choice, missing, source.is_text
+    asked = plain[-1], environment, features, choice, missing
     wanted = Wanted.of(available, source.name, *asked)
     rows = of_source(source, wanted, n_workers(n_jobs), progress)
     outcome = _varying(rows, plain)
