@@ -30,9 +30,16 @@ class RunningApp:
 
     @property
     def workers(self) -> list[int]:
-        """Processes that the page has started."""
+        """Processes of the page that compute: one, or none just after its end."""
         pids = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [int(pid) for children in pids for pid in children.read_text().split()]
+        started = [int(pid) for children in pids for pid in children.read_text().split()]
+        lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in started if Path(f"/proc/{pid}").exists()}
+        return [pid for pid, line in lines.items() if b"spawn_main" in line]
+
+    @property
+    def worker(self) -> int:
+        (worker,) = self.workers
+        return worker
 
     def end(self, number: int = signal.SIGTERM) -> str:
         """What it prints after a signal; it must end by itself."""

@@ -11,10 +11,9 @@ import pytest
 
 pytest.importorskip("starlette", reason="needs pip install 'invariance[app]'")
 pytest.importorskip("httpx", reason="needs httpx")
-from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 
-from invariance.app.pages import application, script_hashes
+from invariance.app.pages import application
 from invariance.app.security import report_policy
 from invariance.app.session import Session
 
@@ -33,10 +32,8 @@ def test_the_address_answers(client: TestClient) -> None:
     assert client.get(f"/{TOKEN}/").status_code == 200
     assert client.get(f"/{TOKEN}/", headers={"host": "localhost:8123"}).status_code == 200
     assert client.get(f"/{TOKEN}/static/style.css").status_code == 200
-
-
-def test_the_address_without_its_last_stroke_leads_there(client: TestClient) -> None:
     assert client.get(f"/{TOKEN}").headers["location"] == f"{HERE}/{TOKEN}/"
+    assert client.post(f"/{TOKEN}/cancel", headers={"origin": HERE}).status_code == 303
 
 
 @pytest.mark.parametrize("path", ["/", "//", "/other/", "/s3cre/", "/s3cret2/", "/S3CRET/", "/static/style.css", "/é/"])
@@ -63,10 +60,6 @@ def test_another_origin_is_refused(client: TestClient, method: str, origin: str)
     assert client.request(method, f"/{TOKEN}{path}", headers={"origin": origin}).status_code == 403
 
 
-def test_its_own_origin_is_taken(client: TestClient) -> None:
-    assert client.post(f"/{TOKEN}/cancel", headers={"origin": HERE}).status_code == 303
-
-
 @pytest.mark.parametrize(
     ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)]
 )
@@ -88,20 +81,11 @@ def test_every_answer_is_strict(client: TestClient, path: str) -> None:
 
 
 def test_of_a_report_only_its_own_script_may_run() -> None:
-    (allowed,) = script_hashes("<script>alert(1)</script> text <script>sort()</script></body>")
-    assert allowed == f"sha256-{base64.b64encode(hashlib.sha256(b'sort()').digest()).decode()}"
-    assert f"script-src '{allowed}';" in report_policy([allowed])
-    assert "script-src 'none';" in report_policy(script_hashes("<p>text</p>"))
+    policy = report_policy("<script>alert(1)</script> text <script>sort()</script></body>")
+    assert f"script-src 'sha256-{base64.b64encode(hashlib.sha256(b'sort()').digest()).decode()}';" in policy
 
 
 def test_nothing_beside_the_static_files_is_served(client: TestClient) -> None:
     assert client.get(f"/{TOKEN}/static/../pages.py").status_code == 404
     assert client.get(f"/{TOKEN}/static/%2e%2e/pages.py").status_code == 404
     assert client.get(f"/{TOKEN}/reproduce.py").status_code == 404  # nothing was fitted
-
-
-@pytest.mark.parametrize("path", ["*", "", TOKEN])
-def test_requests_without_a_path_are_refused(tmp_path: Path, path: str) -> None:
-    nobody: Any = None
-    guard = application(Session(tmp_path, nobody), TOKEN, 8123)
-    assert not guard.allows(Headers({"host": "127.0.0.1:8123"}), path)

@@ -45,16 +45,15 @@ def piped(content: bytes, *arguments: object) -> tuple[int, str, str]:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("command", ["fit", "compare"])
-@pytest.mark.parametrize(("text", "arguments"), [pytest.param(*c[1:3], id=c[0]) for c in BAD_TABLES])
-def test_bad_tables_are_refused_as_in_python(workdir: Path, text: str, arguments: dict[str, Any], command: str) -> None:
+@pytest.mark.parametrize(("text", "arguments"), [pytest.param(*c[1:3], id=c[0]) for c in BAD_TABLES[::6]])
+def test_bad_tables_are_refused_as_in_python(workdir: Path, text: str, arguments: dict[str, Any]) -> None:
     (workdir / "table.csv").write_text(text)
     columns = ["--outcome", arguments["outcome"], "--environment", arguments["environment"]]
     if arguments["features"] is not None:
         columns += ["--features", ",".join(arguments["features"])]
     with pytest.raises(InvarianceError) as caught:
         BIP().fit(MultiEnvironmentData.from_table("table.csv", **arguments))
-    result = run(command, "table.csv", *columns)
+    result = run("fit", "table.csv", *columns)
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.splitlines()[-1] == f"error: {' '.join(said_by(caught.value).split())}"
 
@@ -166,34 +165,23 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
     assert (saved.kind, predictive.kind) == ("invariant", "predictive")
 
 
-def test_json_where_nothing_is_compatible(example: Path) -> None:
-    fit_example("--strict", "--level", "0.999999", "--json", "p.json")
+def test_what_else_is_written(example: Path) -> None:
+    strict = fit_example("--strict", "--level", "0.999999", "--json", "p.json", "--plot", "a", "--plot-kind", "subsets")
     content = json.loads(Path("p.json").read_text())
     assert content["predictive"] is None
     assert content["decision"]["invariant"] is False
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "written"),
-    [("a", "inclusion", "a.png"), ("b.1.PNG", "subsets", "b.1.PNG"), ("c.png", "frontier", "c.png")],
-)
-def test_plots(example: Path, name: str, kind: str, written: str) -> None:
-    result = fit_example("--plot", name, "--plot-kind", kind)
-    assert f"Saved the picture to {written}\n" in result.stdout
-    fit_example("--plot", "usual.png")
-    drawn = Path(written).read_bytes()
-    assert drawn.startswith(b"\x89PNG\r\n\x1a\n")
-    assert (drawn == Path("usual.png").read_bytes()) == (kind == "inclusion")
-
-
-def test_colour_changes_nothing_but_colour(example: Path) -> None:
-    plain, coloured = fit_example(), fit_example(FORCE_COLOR="1", TERM="xterm-256color")
+    assert "Saved the picture to a.png\n" in strict.stdout
+    plain = fit_example("--plot", "usual.png")
+    drawn = [Path(name).read_bytes() for name in ("a.png", "usual.png")]
+    assert all(picture.startswith(b"\x89PNG\r\n\x1a\n") for picture in drawn)
+    assert drawn[0] != drawn[1]
+    coloured = fit_example("--plot", "usual.png", FORCE_COLOR="1", TERM="xterm-256color")
     assert "\x1b" not in plain.stdout
     assert "\x1b[36m█" in coloured.stdout
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.stdout) == plain.stdout
 
 
-def test_demo_finds_the_truth_and_its_commands_work(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_finds_the_truth_and_its_commands_work(workdir: Path) -> None:
     result = run("demo", "--json", "p.json", "--plot", "p.png", "--csv", "my rows.csv", "--new-csv", "new.csv")
     assert (result.exit_code, result.stderr) == (0, "")
     assert "The true subset {age, exercise, smoking}\nis the most probable" in result.stdout
@@ -205,11 +193,7 @@ def test_demo_finds_the_truth_and_its_commands_work(workdir: Path, monkeypatch: 
     fit, predict = result.stdout.split("Now try\n")[1].replace("\\\n", " ").splitlines()
     assert run(*shlex.split(fit)[1:]).exit_code == 0
     assert "150 rows" in run(*shlex.split(predict)[1:]).stdout
-    assert "named twice" in fails("demo", "--csv", "a.csv", "--new-csv", "a.csv")
     assert "a.txt" in fails("demo", "--csv", "a.txt")
-    few = make_example(rows_per_environment=12, seed=1)
-    monkeypatch.setattr("invariance.datasets.make_example", lambda: few)
-    assert "is not the most probable" in run("demo").stdout
 
 
 # ---------------------------------------------------------------- files
@@ -226,14 +210,9 @@ def test_standard_input_and_european_files(tmp_path: Path) -> None:
     parquet = io.BytesIO()
     TABLE.to_parquet(parquet)
     european = TABLE.to_csv(index=False, sep=";", decimal=",").encode("utf-8-sig")
-    assert piped(TABLE.to_csv(index=False).encode(), "fit", "-", *COLUMNS) == (0, expected, "")
     assert piped(parquet.getvalue(), "fit", "-", *COLUMNS) == (0, expected, "")
-    assert piped(european, "fit", "-", *COLUMNS, "--decimal", ",") == (0, expected, "")
-    assert piped(european, "fit", "-", *COLUMNS)[:2] == (0, expected)
-    for command in (["compare", "--methods", "BIP"], ["explain"]):
-        assert piped(TABLE.to_csv(index=False, sep="\t").encode(), *command, "-", *COLUMNS)[0] == 0
     model, out = tmp_path / "model.json", tmp_path / "out.csv"
-    assert piped(european, "fit", "-", *COLUMNS, "--save", model)[0] == 0
+    assert piped(european, "fit", "-", *COLUMNS, "--decimal", ",", "--save", model)[1].startswith(expected)
     assert "90 rows of standard input" in piped(european, "predict", model, "-", "--out", out)[1]
     swept = ("sweep", "-", "--environment", "site", "--out", tmp_path / "sweep", "--jobs", "1")
     assert piped(european, *swept)[0] == 0
@@ -278,16 +257,13 @@ def test_predictions_are_written_with_points(tmp_path: Path) -> None:
     assert (set(written["code"]), set(written["note"])) == ({"01"}, {"1.5 l"})
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [([], True), (["--prior", "beta-binomial"], False), (["--max-size", "2"], False), (["--quiet"], False)],
-)
-def test_a_note_on_the_prior(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], told: bool) -> None:
+def test_a_note_on_the_prior(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.cli.inputs.MANY_FEATURES", 1)
     TABLE.to_csv(tmp_path / "t.csv", index=False)
-    result = run("fit", tmp_path / "t.csv", *COLUMNS, *options)
-    assert result.exit_code == 0
-    assert ("note: the uniform prior" in result.stderr) == told
+    for options, told in ([], True), (["--prior", "beta-binomial"], False), (["--max-size", "2"], False):
+        result = run("fit", tmp_path / "t.csv", *COLUMNS, *options)
+        assert result.exit_code == 0
+        assert ("note: the uniform prior" in result.stderr) == told
 
 
 # ---------------------------------------------------------------- outcome models
@@ -311,7 +287,6 @@ def patients(path: Path) -> Path:
         (["--outcome", "died"], "logistic", True),
         (["--outcome", "died", "--family", "gaussian"], "linear Gaussian", False),
         (["--outcome", "event", "--family", "logistic(pseudo_rows=0)"], "logistic", False),
-        (["--outcome", "years"], "linear Gaussian", False),
         (["--outcome", "visits", "--exposure", "years", "--family", "poisson"], "Poisson", False),
         (["--outcome", "years", "--event", "event"], "piecewise exponential", True),
     ],
@@ -327,15 +302,11 @@ def test_the_outcome_model(tmp_path: Path, options: list[str], model: str, noted
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--outcome", "years", "--event", "died"], "died"),
         (["--outcome", "stage"], "stage"),
         (["--outcome", "years", "--event", "dead"], "'died'"),
         (["--outcome", "visits", "--exposure", "u"], "'u'"),
-        (["--outcome", "u", "--exposure", "years"], "'u'"),
         (["--outcome", "years", "--event", "event", "--exposure", "visits"], "both"),
         (["--outcome", "visits", "--family", "logistic"], "visits"),
-        (["--outcome", "years", "--family", "piecewise_exponential"], "event"),
-        (["--outcome", "visits", "--exposure", "years", "--family", "gaussian"], "years"),
     ],
 )
 def test_outcomes_that_the_model_refuses(tmp_path: Path, options: list[str], named: str) -> None:

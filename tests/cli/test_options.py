@@ -7,22 +7,17 @@ import pty
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
-import typer
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from cli_runner import fails, run
 from invariance import BIP, MultiEnvironmentData, Tempering, Tolerance, __version__
 from invariance.cli import options
 from invariance.cli.main import app
-from invariance.cli.options import Command, ModelOptions, read_merges, read_names, setting, with_option_groups
+from invariance.cli.options import ModelOptions, read_merges, read_names
 from invariance.decisions.rules import RULES, Threshold
 from invariance.exceptions import SettingError
 from invariance.inference.registry import ENGINES
@@ -30,42 +25,6 @@ from invariance.models.registry import FAMILIES, SHORT
 from invariance.priors.priors import PRIORS
 
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True)
-class Journey:
-    to: str = setting(..., "TOWN", "Where to.")
-    days: int = setting(3, "N", "How long.", True, rare=True, min=1)
-
-
-@dataclass(frozen=True)
-class LongJourney(Journey):
-    days: int = setting(30, "N", "How long.", True, rare=True, min=1)
-
-
-def said(group: type, *arguments: str) -> str:
-    program = typer.Typer(rich_markup_mode=None)
-
-    def travel(who: str, journey: group, alone: bool = False) -> None:  # type: ignore[valid-type]
-        typer.echo(f"{who} {journey} {alone}")
-
-    travel.__annotations__["journey"] = group
-    program.command(cls=Command)(with_option_groups(travel))
-    result = CliRunner().invoke(program, arguments)
-    return " ".join((result.stdout + result.stderr).split())
-
-
-def test_a_command_gets_its_group() -> None:
-    assert said(Journey, "Ada", "--to", "Rome", "--days", "5") == "Ada Journey(to='Rome', days=5) False"
-    assert said(Journey, "Ada", "--to", "Rome", "--alone") == "Ada Journey(to='Rome', days=3) True"
-    assert said(LongJourney, "Ada", "--to", "Rome") == "Ada LongJourney(to='Rome', days=30) False"
-    assert "'--days'" in said(Journey, "Ada", "--to", "Rome", "--days", "0")
-
-
-def test_rare_options_are_listed_by_help_all() -> None:
-    assert "--days" not in said(Journey, "--help")
-    assert "--help-all" in said(Journey, "--help")
-    assert re.search(r"Further options: --days N +How long. +\[default: 3\]", said(Journey, "--help-all"))
 
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
@@ -76,9 +35,9 @@ def test_help_is_short_and_complete(command: str) -> None:
         assert f"\n  Examples:\n    invariance {'fit table' if command == 'predict' else command}" in text
         assert max(map(len, text.splitlines())) <= 80
     assert len(shown.splitlines()) <= (72 if command == "compare" else 60)
-    hidden = {"--event", "--exposure"} if command == "sweep" else set()
     listed = {name for option in COMMANDS[command].params for name in option.opts if name.startswith("--")}
-    assert {name for name in listed if name not in everything} == hidden
+    assert {name for name in listed if name not in everything} == set()
+    assert ("Further options:" in everything) == ("--help-all" in shown)
 
 
 @pytest.mark.parametrize(
@@ -98,10 +57,9 @@ def test_help_states_the_defaults() -> None:
     text = " ".join(run("fit", "--help-all", COLUMNS="300").stdout.split())
     for name in ("delta", "tau", "level", "weak_level"):
         default = getattr(Tolerance(), name)
-        assert re.search(rf"--{name.replace('_', '-')} .*?\[default: {default:g}\b", text)
+        assert re.search(rf"--{name.replace('_', '-')} .*?\[default: \({default:g}\b", text)
     assert f"{Tolerance.strict().level:g} with --strict" in text
-    assert f"[default: {Tempering().chains}]" in text
-    assert f"[default: {Tempering().steps}]" in text
+    assert f"[default: ({Tempering().chains})" in text
 
 
 def test_start() -> None:
@@ -173,12 +131,9 @@ def test_no_color_means_no_escape_sequences(no_color: bool) -> None:
         (" , ", []),
         ("a, b c ,d", ["a", "b c", "d"]),
         ('"region, of origin", b', ["region, of origin", "b"]),
-        ('" date ",b', [" date ", "b"]),
         ('5" pipe,b', ['5" pipe', "b"]),
         ('"say ""so"", then",b', ['say "so", then', "b"]),
-        ('"half,b', ['"half', "b"]),
-        ('"a" b,c', ['"a" b', "c"]),
-        ("a,,b,", ["a", "b"]),
+        ("a,,b,\nc", ["a", "b", "c"]),
     ],
 )
 def test_names_in_an_argument(text: str | None, names: list[str]) -> None:
@@ -189,33 +144,23 @@ def test_names_in_an_argument(text: str | None, names: list[str]) -> None:
     ("text", "merges"),
     [
         (None, {}),
-        ("a+b=c", {"c": ["a", "b"]}),
         (" a + b c =d , e+f+g=e", {"d": ["a", "b c"], "e": ["e", "f", "g"]}),
-        ('"a, b"+"c+d"="e=f"', {"e=f": ["a, b", "c+d"]}),
-        ('"say ""so"""+b=c', {"c": ['say "so"', "b"]}),
+        ('"a, b+c=d"', {"d": ["a, b", "c"]}),
+        *((bad, None) for bad in ("a", "a+b", "a=b", "a+=c", "+b=c", "a+b=", "a+b=c=d", "a+b=c,d+e=c")),
     ],
 )
-def test_merges_in_an_argument(text: str | None, merges: dict[str, list[str]]) -> None:
-    assert read_merges(text) == merges
-
-
-@pytest.mark.parametrize(
-    "text", ["a", "a+b", "a=b", "a+b=c,", "a+=c", "+b=c", "a+b=", "a+b=c=d", 'a+"b=c', "a+b=c+d=e", "a+b=c,d+e=c"]
-)
-def test_merges_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(SettingError, match="--merge"):
-        read_merges(text)
+def test_merges_in_an_argument(text: str | None, merges: dict[str, list[str]] | None) -> None:
+    if merges is None:
+        with pytest.raises(SettingError, match="--merge"):
+            read_merges(text)
+    else:
+        assert read_merges(text) == merges
 
 
 @pytest.mark.parametrize("option", [("--exclude", "a"), ("--merge", "a+b=c"), ("--outcome", "b")])
 def test_no_option_is_given_twice(option: tuple[str, str]) -> None:
-    given = ("fit", "t.csv", "--outcome", "a", "--environment", "site", *option, *option)
-    assert f"{option[0]} is given more than once" in fails(*given)
-
-
-def test_flags_may_be_repeated(workdir: Path) -> None:
-    pd.DataFrame({"a": np.arange(20.0) % 7, "y": np.arange(20.0) % 3, "site": ["u", "v"] * 10}).to_csv("t.csv")
-    assert run("fit", "t.csv", "--outcome", "y", "--environment", "site", "--strict", "--strict").exit_code == 0
+    given = ("fit", "t.csv", "--strict", "--strict", "--outcome", "a", "--environment", "site", *option, *option)
+    assert option[0] in fails(*given)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +178,7 @@ def test_flags_may_be_repeated(workdir: Path) -> None:
     ],
 )
 def test_model_options_are_those_of_the_estimator(options: dict[str, Any], settings: dict[str, Any]) -> None:
-    found, expected = ModelOptions(**options).bip(2, 5).get_params(), BIP(**settings).get_params()
+    found, expected = ModelOptions(**options, seed=5).bip(2).get_params(), BIP(**settings).get_params()
     assert {name: found[name] for name in settings} == {name: expected[name] for name in settings}
     assert (found["n_jobs"], found["random_state"]) == (2, 5)
 
@@ -245,12 +190,11 @@ def test_model_options_are_those_of_the_estimator(options: dict[str, Any], setti
         ({"strict": True, "tau": 1.0}, "--tau"),
         ({"chains": 3}, "--chains"),
         ({"steps": 3, "engine": "exact"}, "--steps"),
-        ({"steps": 3, "engine": "tempering(steps = 20)"}, "--steps"),
     ],
 )
 def test_model_options_that_contradict(options: dict[str, Any], named: str) -> None:
     with pytest.raises(SettingError, match=named):
-        ModelOptions(**options).bip(None, 0)
+        ModelOptions(**options).bip()
 
 
 def test_verbose_and_quiet(example: Path) -> None:

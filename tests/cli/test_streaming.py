@@ -17,10 +17,8 @@ from typer.testing import CliRunner
 from cli_runner import PLAIN, fails, parts_of, run
 from invariance import read_sweep
 from invariance.cli import inputs
-from invariance.cli.inputs import Named, too_large
+from invariance.cli.inputs import Named
 from invariance.cli.main import app
-from invariance.cli.options import FileOptions
-from invariance.data.sources import bytes_per_row, source_of
 
 RNG = np.random.default_rng(4)
 N = 60
@@ -51,8 +49,7 @@ def csv_folder(folder: Path) -> list[object]:
 
 
 def pattern(folder: Path) -> list[object]:
-    (parts := parts_of(TABLE, N, folder / "parts")).joinpath("notes.txt").write_text("no table")
-    return [parts / "part-*.csv"]
+    return [parts_of(TABLE, N, folder / "parts") / "part-*.csv"]
 
 
 def list_of_files(folder: Path) -> list[object]:
@@ -108,8 +105,6 @@ def test_same_answer_as_in_memory(way: Callable[[Path], list[object]], tmp_path:
     [
         ["--exclude", "ward"],
         ["--categorical", "falls"],
-        ["--drop-environment", "west", "--min-rows", "5"],
-        ["--merge", "north+west=rest"],
         ["--min-rows", "61", "--merge", "north+south=both", "--drop-environment", "west"],
         ["--max-size", "1", "--strict", "--select", "mode"],
         ["--family", "mean"],
@@ -225,17 +220,6 @@ def test_rows_that_do_not_fit_into_memory(
     assert named in fails("fit", folder, *WHERE, "--features", "a,late", *options)
 
 
-def test_levels_count_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, names = tmp_path / "t.parquet", ["a", "ward", "site", "y"]
-    TABLE.assign(ward=[f"ward {k % 12}" for k in range(3 * N)])[names].to_parquet(place)
-    size = bytes_per_row(source_of(place), names[0], names)
-    assert size > 8 * (len(names) + 2 * (2 + 2 + 11))
-    for free, fits in ((len(TABLE) * size + 1, True), (len(TABLE) * size - 1, False)):
-        for module in ("data.sources", "_tools.parallel"):
-            monkeypatch.setattr(f"invariance.{module}.free_bytes", lambda free=free: int(free))
-        assert (too_large(place, FileOptions()) is None) == fits
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -258,7 +242,5 @@ def test_patterns_outcomes_and_standard_input(folder: Path, tmp_path: Path) -> N
     assert "standard input" in piped.stderr
     odd = tmp_path / "a[1].csv"
     odd.write_text("a\n")
-    assert Named.of([odd]).file == odd
-    assert Named.of([tmp_path]).file is None
-    assert Named.of([tmp_path / "*.csv"]).file is None
-    assert Named.of([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]
+    assert [Named([path]).file for path in (odd, tmp_path, tmp_path / "*.csv")] == [odd, None, None]
+    assert Named([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]

@@ -1,8 +1,10 @@
-"""A page for every kind of outcome, and for what goes wrong: one environment, nothing selected, nothing invariant."""
+"""A page for every kind of outcome and for what goes wrong; its numbers are what anyone computes from the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,136 +13,207 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from decision_cases import made
-from invariance import BIP, BIPClassifier, BIPSurvival, Columns, MultiEnvironmentData, spline
+from decision_cases import Fixed, made, role_of
+from invariance import BIP, BIPClassifier, BIPSurvival, Columns, Logistic, MultiEnvironmentData, Tolerance, spline
 from invariance.datasets import make_example
 from invariance.moments import Moments
 from report_reader import Page
 
 DATA = make_example()
-X = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))
+X = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))[["age", "exercise", "smoking"]]
 SITE = np.array(DATA.environments, dtype=object)[DATA.environment_index]
 SCALED = (DATA.y - DATA.y.mean()) / DATA.y.std()
+TIMES = np.exp(-SCALED)
+END = np.quantile(TIMES, 0.8)
+HOURS = np.random.default_rng(0).uniform(1.0, 9.0, len(X))
+COUNTS = np.random.default_rng(0).poisson(HOURS * np.exp(SCALED))
+SUBSETS = "Compatible subsets, the best predictor first"
+pytestmark = [
+    pytest.mark.usefixtures("without_pictures"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]
+Reader = Callable[[BIP], Page]
 
 
-def _survival() -> BIP:
-    times = np.exp(-SCALED)
-    end = np.quantile(times, 0.8)
-    return BIPSurvival().fit(X, np.minimum(times, end), environments=SITE, event=times <= end)
+def values(read: Page, caption: str, title: str) -> dict[str, float]:
+    return {label: float(str(value)) for label, (_, value) in read.column(caption, title).items()}
 
 
-def _counts() -> BIP:
-    return BIP().fit(X, np.random.default_rng(0).poisson(np.exp(SCALED)), environments=SITE)
+def survival() -> BIP:
+    return BIPSurvival().fit(X, np.minimum(TIMES, END), environments=SITE, event=TIMES <= END)
 
 
-def _incompatible() -> BIP:
+def classes(model: BIP) -> BIP:
+    return model.fit(X, np.where(SCALED > 0.0, "high", "low"), environments=SITE)
+
+
+def incompatible() -> BIP:
     shifted = DATA.y + np.array([0.0, 30.0, -60.0, 100.0])[DATA.environment_index] * np.sin(np.arange(len(X)))
     return BIP().fit(X, shifted, environments=SITE)
 
 
-def _levels() -> BIP:
+def levels() -> BIP:
     wards = np.random.default_rng(0).choice(["a", "b", "c"], len(X))
     return BIP(columns=Columns(groups=[spline("age", knots=4)])).fit(X.assign(ward=wards), DATA.y, environments=SITE)
 
 
-# {what: (the fit, sentences of its page)}
-CASES: dict[str, tuple[Callable[[], BIP], list[str]]] = {
+# {what: (the fit, words of its page, words that are not on it)}
+CASES: dict[str, tuple[Callable[[], BIP], list[str], list[str]]] = {
     "same mean": (
         lambda: BIP("linear_gaussian_mean").fit(X, DATA.y, environments=SITE),
-        ["given z, the intercept and the coefficients are the same", "a variance of its own", "Around 0 in every"],
+        ["the intercept and the coefficients are the same", "a variance of its own"],
+        [],
     ),
-    "curves": (
-        lambda: BIP("additive").fit(X, DATA.y, environments=SITE),
-        ["enter by smooth curves", "The columns of a curve have no meaning one by one"],
+    "strict": (
+        lambda: BIP(tolerance=Tolerance.strict(0.01)).fit(X, DATA.y, environments=SITE),
+        [],
+        ["coefficients that differ may explain"],
     ),
+    "curves": (lambda: BIP("additive").fit(X, DATA.y, environments=SITE), ["enter by smooth curves"], []),
     "bayesian": (
         lambda: BIP("bayesian_linear_gaussian").fit(X, DATA.y, environments=SITE),
         ["Λ(z) is the Bayes factor", "This model gives no intervals"],
+        ["T = −2 log Λ by environment"],
     ),
     "classes": (
-        lambda: BIPClassifier().fit(X, np.where(SCALED > 0.0, "high", "low"), environments=SITE),
-        ["'high' counts 0 and 'low' counts 1", "log odds", "minus the probability that the fit"],
+        lambda: classes(BIPClassifier()),
+        [
+            *("'high' counts 0 and 'low' counts 1", "log odds", "pseudo-data that weigh 1 row"),
+            "may add 0.01 for each row to −2 log Λ(z)",
+        ],
+        ["residual variance"],
     ),
-    "counts": (_counts, ["ratios of rates", "the dispersion are the same", "the count minus what"]),
-    "survival": (_survival, ["480 of 600 ended with", "hazard ratios", "the baseline hazard are the same"]),
+    "no pseudo-data": (lambda: classes(BIPClassifier(Logistic(pseudo_rows=0.0))), [], ["pseudo-data"]),
+    "counts": (lambda: BIP().fit(X, COUNTS, environments=SITE), ["ratios of rates", "the dispersion are the same"], []),
+    "survival": (survival, ["480 of 600 ended with", "hazard ratios", "at the pooled rate"], []),
     "moments": (
         lambda: BIP().fit(Moments.from_data(DATA)),
-        ["Second moments alone were fitted. The rows would add", "residuals need the rows", "fit(moments)"],
+        ["Second moments alone were fitted", "residuals need the rows", "fit(moments)"],
+        [],
     ),
-    "levels and splines": (_levels, ["2 of them of several columns", "spline('age', knots=4)", "3 columns"]),
-    "never challenged": (lambda: BIP().fit(made()), ["{b}: never challenged: no environment shifts this"]),
-    "nothing compatible": (
-        _incompatible,
-        [
-            "spread unequally between environments",
-            "Not compatible with invariance",
-            "No subset is compatible",
-            "As no subset was compatible, the selection is",
-        ],
-    ),
+    "levels and splines": (levels, ["2 of them of several columns", "spline('age', knots=4)", "3 columns"], []),
+    "never challenged": (lambda: BIP().fit(made()), ["{b}: never challenged"], []),
+    "nothing compatible": (incompatible, ["Not compatible with invariance", "No subset is compatible"], []),
 }
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", CASES)
-def test_a_page_of_every_kind(kind: str, tmp_path: Path, without_pictures: None) -> None:
-    fit, sentences = CASES[kind]
+def test_a_page_of_every_kind(kind: str, tmp_path: Path) -> None:
+    fit, said, unsaid = CASES[kind]
     model = fit()
     source = model.report(tmp_path / "report.html").read_text(encoding="utf-8")
     assert f'<div class="callout {"good" if model.decision_.is_compatible else "bad"}">' in source
     read = Page(source)
     assert " ".join(model.decision_.verdict.split()) in read.text
-    assert [sentence for sentence in sentences if sentence not in read.text] == []
+    assert [words for words in said if words not in read.text] == []
+    assert [words for words in unsaid if words in read.text] == []
     assert {row[0][0] for row in read.tables["Environments"][1:]} == {str(label) for label in model.environments_}
 
 
-def test_one_environment_shows_no_p_value(tmp_path: Path, without_pictures: None) -> None:
-    with pytest.warns(UserWarning, match="one environment"):
-        model = BIP().fit(X, DATA.y)
-    read = Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))
+def test_one_environment_claims_nothing(page: Reader) -> None:
+    read = page(BIP().fit(X, DATA.y))
     assert "Cannot be told: one environment cannot show invariance" in read.text
-    assert "There is one environment" in read.text
-    assert "Only the environments at hand were compared" not in read.text
     assert not [cell for rows in read.tables.values() for cell, _ in rows[0] if "p_inv" in cell]
+    assert read.column("Residuals by environment", "Mean residual")["all"][0] == "0"
+    assert "Subsets, the best predictor first" in read.tables
+    assert "ompatible subsets" not in read.text
+    assert "model = BIP().fit(X, y)" in read.text
 
 
-def test_nothing_selected(tmp_path: Path) -> None:
-    y = np.random.default_rng(1).normal(size=len(X))
-    model = BIP().fit(X[["salt", "sleep"]], y, environments=SITE)
+def test_nothing_selected(page: Reader) -> None:
+    model = BIP().fit(X[["age"]], np.random.default_rng(1).normal(size=len(X)), environments=SITE)
     assert model.selected_features_ == ()
-    read = Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))
-    assert "No feature is selected, so that there are no coefficients." in read.text
-    assert "no feature is selected" in read.text
+    assert "No feature is selected" in page(model).text
 
 
-def test_forty_environments(tmp_path: Path, without_pictures: None) -> None:
+def test_forty_environments(page: Reader) -> None:
     labels = np.array([f"site {i % 40}" for i in range(len(X))])
-    model = BIP().fit(X[["age", "exercise"]], DATA.y, environments=labels)
-    read = Page(model.report(tmp_path / "report.html").read_text(encoding="utf-8"))
+    read = page(BIP().fit(X[["age", "exercise"]], DATA.y, environments=labels))
     for caption in ("Environments", "Residuals by environment", "T = −2 log Λ by environment"):
         assert len(read.tables[caption]) == 41
 
 
-def test_expected_events_balance_those_that_occurred(tmp_path: Path, without_pictures: None) -> None:
-    read = Page(_survival().report(tmp_path / "report.html").read_text(encoding="utf-8"))
-    observed, expected = (
-        np.array([float(str(value)) for _, value in read.column("Residuals by environment", title).values()])
-        for title in ("Mean events", "Mean predicted")
-    )
-    assert observed.mean() == pytest.approx(0.8)
-    assert expected.mean() == pytest.approx(0.8, abs=0.005)
-
-
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
-def test_rows_that_were_left_out_are_told(tmp_path: Path, without_pictures: None) -> None:
+def test_rows_that_were_left_out_are_told(page: Reader) -> None:
     holed = X.assign(y=DATA.y, site=SITE, constant=1.0)
     holed.loc[[0, 1, 200], "age"] = np.nan
-    data = MultiEnvironmentData.from_table(holed, "y", "site", missing="drop")
-    read = Page(BIP().fit(data).report(tmp_path / "report.html").read_text(encoding="utf-8"))
+    read = page(BIP().fit(MultiEnvironmentData.from_table(holed, "y", "site", missing="drop")))
     assert "Left out 3 rows with missing values and 1 constant column" in read.text
-    assert {label: text for label, (text, _) in read.column("Environments", "Left out").items()} == {
-        "north": "2",
-        "south": "1",
-        "east": "0",
-        "west": "0",
+    assert values(read, "Environments", "Left out") == {"north": 2, "south": 1, "east": 0, "west": 0}
+
+
+def test_figures_are_those_that_anyone_computes(page: Reader) -> None:
+    data = made()
+    read = page(BIP().fit(data))
+    design = np.column_stack([np.ones(data.n_rows), data.X[:, :2]])
+    coefficients, (left,), *_ = np.linalg.lstsq(design, data.y, rcond=None)
+    rows = pd.DataFrame({"y": data.y, "residual": data.y - design @ coefficients})
+    each = rows.groupby([data.environments[e] for e in data.environment_index])
+    assert values(read, "Environments", "SD") == pytest.approx(each["y"].std().to_dict(), rel=1e-5)
+    residuals = {
+        "Mean residual": each["residual"].mean(),
+        "Standard error": each["residual"].sem(),
+        "SD of residuals": each["residual"].std(),
+        "5%": each["residual"].quantile(0.05),
     }
+    for title, expected in residuals.items():
+        assert values(read, "Residuals by environment", title) == pytest.approx(expected.to_dict(), rel=1e-4), title
+    r2 = 1.0 - left / ((data.y - data.y.mean()) ** 2).sum()
+    assert values(read, SUBSETS, "R²")["{a, b}"] == pytest.approx(r2, rel=1e-5)
+    found = values(read, "Coefficients with 95% intervals by environment", "a")
+    assert found["all together"] == pytest.approx(coefficients[1], rel=1e-5)
+    assert f"{{a, b}}: p-value 0.763, R² {r2:.3f}" in read.text
+
+
+def test_figures_of_moments_events_and_rates(page: Reader) -> None:
+    by_site = {label: label == SITE for label in DATA.environments}
+    read = page(BIP().fit(Moments.from_data(DATA)))
+    for title, figure in (("Mean", np.mean), ("SD", partial(np.std, ddof=1))):
+        told = values(read, "Environments", title)
+        assert told == pytest.approx({label: figure(DATA.y[rows]) for label, rows in by_site.items()}, rel=1e-5)
+    read = page(survival())
+    events = {label: (TIMES[rows] <= END).sum() for label, rows in by_site.items()}
+    assert values(read, "Environments", "Events") == events
+    expected = values(read, "Residuals by environment", "Mean predicted")
+    assert np.mean(list(expected.values())) == pytest.approx(0.8, abs=0.005)
+    read = page(BIP().fit(X, COUNTS, environments=SITE, exposure=HOURS))
+    rates = {label: COUNTS[rows].sum() / HOURS[rows].sum() for label, rows in by_site.items()}
+    assert values(read, "Environments", "Rate") == pytest.approx(rates, rel=1e-5)
+
+
+def test_what_cannot_be_judged_has_no_p_value(page: Reader) -> None:
+    data = made(n_environments=3)
+    kept = np.flatnonzero((data.environment_index < 2) | (np.arange(data.n_rows) >= data.n_rows - 3))
+    model = BIP().fit(replace(data, X=data.X[kept], y=data.y[kept], environment_index=data.environment_index[kept]))
+    read = page(model)
+    roles, p_values = (read.column("Every feature", title) for title in ("Role", "p_inv then"))
+    unjudged = [name for name, (text, _) in roles.items() if text.startswith("cannot be judged")]
+    assert unjudged
+    assert [p_values[name] for name in unjudged] == [("–", None)] * len(unjudged)
+    assert np.isnan(role_of(model.decision_, unjudged[0]).p_invariant)
+
+
+def test_what_no_subset_has_is_no_column(page: Reader) -> None:
+    data = made()
+    sorted_out = BIPClassifier().fit(data.X, data.y > 0.0, environments=data.environment_index)
+    for model, has_new in ((sorted_out, False), (BIP().fit(data), True)):
+        head = [text for text, _ in page(model).tables[SUBSETS][0]]
+        assert ("R² elsewhere" in head, "p_inv" in head) == (has_new, True)
+
+
+def test_notes_stand_in_the_cells_of_coefficients(page: Reader) -> None:
+    """b is 2a at site 1, noise0 is constant at site 2, and site 3 has three rows."""
+    data = made()
+    columns, where = data.X.copy(), data.environment_index
+    columns[where == 1, 1] = 2.0 * columns[where == 1, 0]
+    columns[where == 2, 3] = 7.0
+    kept = np.flatnonzero((where < 3) | (np.arange(data.n_rows) >= data.n_rows - 3))
+    data = replace(data, X=columns[kept], y=data.y[kept], environment_index=where[kept])
+    model = BIP(select=Fixed((True, True, False, True))).fit(data)
+    read = page(model)
+    notes = model.decision_.coefficients().set_index(["environment", "column"])["note"]
+    assert notes["site 1", "b"] == "not identified"
+    for (site, column), note in notes.items():
+        row = "all together" if site == "pooled" else site
+        text, value = read.column("Coefficients with 95% intervals by environment", column)[row]
+        assert text.endswith(note) if note else text.endswith(")")
+        assert (value is None) == (text == note)

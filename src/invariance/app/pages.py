@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -27,16 +24,16 @@ from ..exceptions import DataError, InvarianceError
 from ..inference.registry import ENGINES
 from ..models.registry import FAMILIES
 from ..priors.priors import PRIORS
-from .choices import REPORT, SCRIPT, place_in, read_choices
+from .choices import place_in, read_choices
 from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
 from .session import Run, Session, Table, discard
-from .tasks import MOST_GROUPS, with_beside
+from .tasks import MOST_GROUPS, REPORT, SCRIPT, with_outcome_columns
 from .worker import CANCELLED, DONE, RUNNING, BusyError
 
 HERE = Path(__file__).parent
 BUSY = "A fit is running: wait for it, or cancel it first."
 STALE = "Another table has come in between: choose again, for this one."
-NO_RUN = "There is no such fit any more: the page keeps the latest ones only."
+NO_RUN = "There is no such fit."
 # So many columns get a line each; one tick stands for all others.
 MOST_LINES = 300
 # How a file is written, where it does not show: {field: what it is}
@@ -49,7 +46,6 @@ WRITTEN = {
     "na": "Words for missing values",
 }
 _FOLDED = {"prior": "uniform", "max_size": "", "engine": "auto", "select": "predictive", "seed": "0", "strict": ""}
-_LARGEST_FORM = 20_000_000
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
 _templates.globals |= {
@@ -93,8 +89,11 @@ def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
 
 
 def go(place: str) -> Response:
-    """Places are relative: all pages stand side by side."""
     return RedirectResponse(place, 303)
+
+
+async def sent_fields(request: Request) -> list[tuple[str, str]]:
+    return [(name, str(value)) for name, value in (await request.form()).multi_items()]
 
 
 class Pages:
@@ -104,8 +103,8 @@ class Pages:
     async def start(self, request: Request) -> Response:
         return self._starting(self.session.take_notice())
 
-    def _starting(self, notice: str, status: int = 200, written: Mapping[str, str] = MappingProxyType({})) -> Response:
-        values = {"notice": notice, "written": written, "about_writing": bool(written) or _is_about_writing(notice)}
+    def _starting(self, notice: str, status: int = 200, written: Mapping[str, str] | None = None) -> Response:
+        values = {"notice": notice, "written": written or {}, "about_writing": written or _is_about_writing(notice)}
         return page("start.html", status, running=self.session.running, last=self.session.result, **values)
 
     async def bring(self, request: Request) -> Response:
@@ -125,7 +124,7 @@ class Pages:
 
     async def read_again(self, request: Request) -> Response:
         """The table that is here already, written in another way."""
-        form, table = dict(await _read_form(request)), self.session.table
+        form, table = dict(await sent_fields(request)), self.session.table
         if table is None:
             return go("./")
         if form.get("table") != table.id:
@@ -136,7 +135,7 @@ class Pages:
     async def _read(self, name: str, file: Path, written: dict[str, str]) -> tuple[str, int] | None:
         """Keep a table, or say why not, and with which status."""
         try:
-            job = self.session.look(file, written)
+            job = self.session.worker.submit("look", file=file, written=written)
         except BusyError:
             return BUSY, 409
         await run_in_threadpool(job.ended.wait)
@@ -181,7 +180,9 @@ class Pages:
         outcome, event, exposure = map(column, ("outcome", "event", "exposure"))
         model = outcome["as_outcome"] if outcome else []
         if outcome and model and (event or exposure):
-            model = with_beside(outcome["name"], *(found["name"] if found else None for found in (event, exposure)))
+            model = with_outcome_columns(
+                outcome["name"], *(found["name"] if found else None for found in (event, exposure))
+            )
         family = form.value("family", "auto")
         if model and family != "auto":
             model = [family, "chosen below"]
@@ -189,14 +190,16 @@ class Pages:
 
     async def fit(self, request: Request) -> Response:
         session = self.session
-        form = await _read_form(request)
+        form = await sent_fields(request)
         if session.table is None:
             return go("./")
         if dict(form).get("table") != session.table.id:
             return self._choosing(session.table, STALE, 409)
         session.form = form
         try:
-            run = session.start(session.table, read_choices(form, session.table.names, _rest(session.table)))
+            names = [column["name"] for column in session.table.found["columns"]]
+            choices = read_choices(form, names, _rest(session.table), session.table.written)
+            run = session.start(session.table, choices)
         except BusyError:
             session.notice = BUSY
             return go("run")
@@ -207,7 +210,7 @@ class Pages:
     def _asked(self, request: Request) -> Run | None:
         """The fit whose id is in the address; the latest where there is none."""
         wanted = request.query_params.get("id")
-        return self.session.latest if wanted is None else self.session.runs.get(wanted)
+        return self.session.latest() if wanted is None else self.session.runs.get(wanted)
 
     async def run(self, request: Request) -> Response:
         run = self._asked(request)
@@ -234,7 +237,7 @@ class Pages:
         return "table"
 
     async def cancel(self, request: Request) -> Response:
-        wanted, run = dict(await _read_form(request)).get("id"), self.session.running
+        wanted, run = dict(await sent_fields(request)).get("id"), self.session.running
         if run is not None and wanted in (None, run.id):
             await run_in_threadpool(self.session.worker.cancel)
         return go("run" if wanted is None else f"run?{urlencode({'id': wanted})}")
@@ -255,7 +258,7 @@ class Pages:
         if isinstance(found, Response):
             return found
         text = found.read_text(encoding="utf-8")
-        return HTMLResponse(text, headers={"Content-Security-Policy": report_policy(script_hashes(text))})
+        return HTMLResponse(text, headers={"Content-Security-Policy": report_policy(text)})
 
     async def download(self, request: Request) -> Response:
         name = request.url.path.rpartition("/")[2]
@@ -302,16 +305,3 @@ def _how_written(fields: Mapping[str, str]) -> dict[str, str]:
 def _is_about_writing(notice: str) -> bool:
     """Whether it names an option that is among the fields of how a file is written."""
     return any(re.search(rf"--{name}\b", notice) for name in WRITTEN)
-
-
-async def _read_form(request: Request) -> list[tuple[str, str]]:
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk[: _LARGEST_FORM - len(body)]
-    return parse_qsl(body.decode("ascii", "replace"), keep_blank_values=True)
-
-
-def script_hashes(html: str) -> list[str]:
-    """Of the script at the end of a report, its only one: whatever else looks like one came with the table."""
-    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)[-1:]
-    return [f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}" for text in scripts]

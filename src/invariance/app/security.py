@@ -5,16 +5,17 @@ There is no cookie: cookies of 127.0.0.1 reach every port of it. The secret stan
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
 
-from python_multipart.exceptions import FormParserError
-from python_multipart.multipart import create_form_parser
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders, UploadFile
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -38,15 +39,14 @@ HEADERS = {
 }
 
 
-def report_policy(script_hashes: Iterable[str]) -> str:
-    """For the report, whose styles are inline: a sandbox with an origin of its own, out of which nothing is sent.
-
-    script_hashes: 'sha256-…' of the scripts that may run in it
-    """
-    scripts = " ".join(f"'{value}'" for value in script_hashes) or "'none'"
+def report_policy(html: str) -> str:
+    """For a report, whose styles are inline: a sandbox with an origin of its own, out of which nothing is sent. The
+    script at its end alone may run: whatever else looks like one came with the table."""
+    scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    own = base64.b64encode(hashlib.sha256(scripts[-1].encode()).digest()).decode()
     return (
-        f"sandbox allow-scripts; default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; "
-        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        f"sandbox allow-scripts; default-src 'none'; script-src 'sha256-{own}'; "
+        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
     )
 
 
@@ -92,73 +92,31 @@ class TooLargeError(DataError):
     """More than is taken."""
 
 
-class Upload(NamedTuple):
-    """name: as it was sent; file: where it is; fields: the others of the form that are not empty"""
+async def receive_table(request: Request, folder: Path) -> tuple[str, Path, dict[str, str]]:
+    """Name as it was sent, file in a new folder inside the given one, and the other fields of the form.
 
-    name: str
-    file: Path
-    fields: dict[str, str]
-
-
-async def receive_table(request: Request, folder: Path, largest: int = LARGEST) -> Upload:
-    """A file, in a new folder inside the given one, of which nothing is left where it does not arrive.
-
-    What is too large is read to its end all the same, and thrown away: a browser that is cut off shows no answer.
+    What is too large is read to its end all the same: a browser that is cut off shows no answer.
     """
-    place = Path(tempfile.mkdtemp(dir=folder))
-    try:
-        return await _receive(request, place, largest)
-    except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
-        raise
-
-
-async def _receive(request: Request, place: Path, largest: int) -> Upload:
-    files: list[Any] = []
-    fields: list[Any] = []
-    settings = {"UPLOAD_DIR": str(place), "UPLOAD_DELETE_TMP": False, "MAX_MEMORY_FILE_SIZE": 0}
-    try:
-        content_type = request.headers.get("content-type", "").encode("latin-1")
-        parser = create_form_parser({"Content-Type": content_type}, fields.append, files.append, settings)
-        size = 0
-        async for chunk in request.stream():
-            size += len(chunk)
-            if size <= largest:
-                parser.write(chunk)
-        if size <= largest:
-            parser.finalize()
-        for file in files:
-            if file.in_memory:  # it is empty
-                file.flush_to_disk()
-    except OSError as error:
-        raise DataError(f"The table cannot be kept on this machine: {error.strerror or error}.") from error
-    except (FormParserError, ValueError):
-        raise DataError(NO_FILE) from None
-    finally:
-        for file in files:
-            file.close()
-    if size > largest:
+    if int(request.headers.get("content-length", 0)) > LARGEST:
+        async for _ in request.stream():
+            pass
         raise TooLargeError(
-            f"The file has more than {largest // 1_000_000} MB, which is too large for this page. The command line "
+            f"The file has more than {LARGEST // 1_000_000} MB, which is too large for this page. The command line "
             "takes files of any size."
         )
-    if not files or not files[0].file_name:
+    try:
+        form = await request.form()
+    except HTTPException:
+        raise DataError(NO_FILE) from None
+    sent = form.get("file")
+    if not isinstance(sent, UploadFile) or not sent.filename:
         raise DataError(NO_FILE)
-    name = sent_name(files[0].file_name)
-    file = Path(files[0].actual_file_name.decode()).rename(place / plain_name(name))
-    return Upload(name, file, {_text(field.field_name): _text(field.value) for field in fields if field.value})
-
-
-def _text(sent: bytes) -> str:
-    return sent.decode("utf-8", "replace")
-
-
-def sent_name(sent: bytes) -> str:
-    """The name that a file has where it comes from. Browsers write three signs of it otherwise."""
-    name = _text(sent)
-    for written, sign in (("%22", '"'), ("%0A", "\n"), ("%0D", "\r")):
-        name = name.replace(written, sign)
-    return name.rpartition("/")[2]
+    name = sent.filename.replace("%22", '"').rpartition("/")[2]  # browsers write quotes as %22
+    file = Path(tempfile.mkdtemp(dir=folder)) / plain_name(name)
+    with file.open("wb") as kept:
+        await run_in_threadpool(shutil.copyfileobj, sent.file, kept)
+    await form.close()
+    return name, file, {field: value for field, value in form.items() if isinstance(value, str)}
 
 
 def plain_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""What one run of the page knows: its folder, its worker, the table, the choices and the fit."""
+"""What one run of the page knows: its folder, its worker, the table, the choices and the fits."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from .choices import Choices
-from .worker import DONE, RUNNING, BusyError, Job, Worker
-
-# Of the latest fits so many can still be read and downloaded.
-MOST_RUNS = 5
+from ..cli.options import FitOptions
+from .worker import DONE, RUNNING, Job, Worker
 
 
 @dataclass
 class Table:
-    """name: as it came; file: where it is kept, if need be under a plainer name; written: how, where it does not show,
-    as the fields of `FileOptions`; found: what `understand` tells of it; id: of this reading of it"""
+    """name : as it came; file : where it is kept, if need be under a plainer name; written : how, where it does not
+    show, as the fields of `FileOptions`; found : what `understand` tells of it; id : of this reading of it"""
 
     name: str
     file: Path
@@ -29,17 +26,13 @@ class Table:
     found: dict[str, Any]
     id: str = field(default_factory=lambda: secrets.token_hex(8))
 
-    @property
-    def names(self) -> list[str]:
-        return [column["name"] for column in self.found["columns"]]
-
 
 @dataclass
 class Run:
-    """A fit: of what, what was chosen, and how far it is; folder: where its report and its script are"""
+    """A fit; folder : of its report and its script"""
 
     table: Table
-    choices: Choices
+    choices: FitOptions
     job: Job
     folder: Path
 
@@ -49,8 +42,8 @@ class Run:
 
 
 class Session:
-    """One table and one fit at a time. runs: the latest fits by their ids, the newest last; form: the fields as they
-    were last sent; notice: said once, on the next page."""
+    """One table and one fit at a time. runs : all fits by their ids, the newest last; form : the fields as they were
+    last sent; notice : said once, on the next page"""
 
     def __init__(self, folder: Path, worker: Worker) -> None:
         self.folder = folder
@@ -60,18 +53,17 @@ class Session:
         self.form: list[tuple[str, str]] = []
         self.notice = ""
 
-    @property
-    def running(self) -> Run | None:
-        return next((run for run in self.runs.values() if run.job.state == RUNNING), None)
+    def latest(self, *states: str) -> Run | None:
+        """The latest fit, in one of these states if there are any."""
+        return next((run for run in reversed(self.runs.values()) if not states or run.job.state in states), None)
 
     @property
-    def latest(self) -> Run | None:
-        return next(reversed(self.runs.values()), None)
+    def running(self) -> Run | None:
+        return self.latest(RUNNING)
 
     @property
     def result(self) -> Run | None:
-        """The latest that has ended well."""
-        return next((run for run in reversed(self.runs.values()) if run.job.state == DONE), None)
+        return self.latest(DONE)
 
     def keep(self, table: Table) -> None:
         """In the place of the one before, of which nothing but reports is left."""
@@ -79,30 +71,12 @@ class Session:
             discard(self.table.file)
         self.table, self.form = table, []
 
-    def look(self, file: Path, written: dict[str, str]) -> Job:
-        """Read a table; raises BusyError while a fit is running."""
-        self._make_way()
-        return self.worker.submit("look", file=str(file), written=written)
-
-    def start(self, table: Table, choices: Choices) -> Run:
-        """Fit; raises BusyError while another fit is running."""
-        if self.running is not None:
-            raise BusyError
-        self._make_way()
+    def start(self, table: Table, choices: FitOptions) -> Run:
+        """Raises BusyError while another fit is running."""
         folder = Path(mkdtemp(dir=self.folder))
-        choices = replace(choices, written=table.written)
-        arguments = {"file": str(table.file), "name": table.name, "choices": vars(choices), "folder": str(folder)}
-        run = Run(table, choices, self.worker.submit("fit", **arguments), folder)
-        self.runs[run.id] = run
-        for old in list(self.runs.values())[:-MOST_RUNS]:
-            shutil.rmtree(self.runs.pop(old.id).folder, ignore_errors=True)
+        job = self.worker.submit("fit", file=table.file, name=table.name, choices=choices, folder=folder)
+        run = self.runs[folder.name] = Run(table, choices, job, folder)
         return run
-
-    def _make_way(self) -> None:
-        """A table that is still being read is given up; a fit is not."""
-        job = self.worker.job
-        if job is not None and job.task == "look" and job.state == RUNNING:
-            self.worker.cancel()
 
     def take_notice(self) -> str:
         notice, self.notice = self.notice, ""

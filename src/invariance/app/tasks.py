@@ -1,24 +1,22 @@
-"""What the worker process does: tasks come as lines of JSON on standard input, answers go to standard output."""
+"""What the worker process does: read a table and tell what is in it, or fit."""
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import shutil
-import sys
-import threading
-import time
+import signal
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..cli.inputs import notes, read_file, too_large
+from ..cli.options import FileOptions, FitOptions
+from ..cli.outputs import source_of_file
 from ..cli.remedies import for_shell, said_by
 from ..data.columns import Choices, RawTable, as_frame, doubtful
 from ..data.outcomes import OutcomeKind, outcome_kind
@@ -31,124 +29,70 @@ if TYPE_CHECKING:
 
     from .._tools.arrays import Floats
 
-_BETWEEN_REPORTS = 0.1
-_ATTEMPTS, _BETWEEN_ATTEMPTS = 50, 0.1
-
+REPORT, SCRIPT = "report.html", "reproduce.py"
 Tell = Callable[[float, str], None]
 
 
-def look(tell: Tell, file: str, written: dict[str, str]) -> dict[str, Any]:
-    from ..cli.inputs import too_large
-    from ..cli.options import FileOptions
-
+def look(tell: Tell, file: Path, written: dict[str, str]) -> dict[str, Any]:
+    """written : how the file is written, as `FileOptions` has it"""
     tell(0.0, "reading the table")
     options = FileOptions(**written)
-    crowded = too_large(Path(file), options)
+    crowded = too_large(file, options)
     if crowded is not None:
         raise DataError(f"{crowded} The command line reads it in pieces.")
-    return understand(options.open(Path(file)))
+    return understand(options.open(file))
 
 
-def fit(tell: Tell, file: str, name: str, choices: dict[str, Any], folder: str) -> dict[str, Any]:
+def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> dict[str, Any]:
     """Fit, and leave the report and the script, which calls the file by this name, in the folder."""
-    from ..cli.inputs import notes, read_file
-    from .choices import REPORT, SCRIPT, Choices, script
+    from ..report.methods import python_lines
+    from ..report.subject import Subject
 
-    chosen = Choices(**choices)
-    model = chosen.model().set_params(progress=tell)
     tell(0.0, "reading the table")
-    data = read_file(Path(file), chosen.outcome, chosen.environment, chosen.table())
+    model, data = choices.bip().set_params(progress=tell), read_file(file, choices)
     model.fit(data)
     tell(1.0, "writing the report")
-    model.report(Path(folder, REPORT))
-    Path(folder, SCRIPT).write_text(script(name, chosen), encoding="utf-8")
-    return {"verdict": model.decision_.verdict, "notes": notes(model, chosen.settings(), data)}
+    source = source_of_file(name, choices)
+    model.report(folder / REPORT, source=source)
+    script = f"{python_lines(Subject.of(model, '', source=source))}model.report({REPORT!r})\n"
+    (folder / SCRIPT).write_text(script, encoding="utf-8")
+    return {"notes": notes(model, choices, data)}
 
 
-TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit}
+_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit}
 
 
-def main(folder: Path) -> None:
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # what libraries print must not be taken for answers
-    tasks: SimpleQueue[dict[str, Any]] = SimpleQueue()
-    end = _End(folder)
-    threading.Thread(target=_receive, args=(tasks, end), daemon=True).start()
-
-    one_at_a_time = threading.Lock()
-
-    def answer(**event: Any) -> None:
-        with one_at_a_time:
-            try:
-                answers.write(json.dumps(event) + "\n")
-                answers.flush()
-            except OSError:  # nobody listens; an error would end this process before its files are gone
-                end()
-
-    while True:
-        task = tasks.get()
-        try:
-            with _warnings_kept() as said:
-                result = TASKS[task.pop("task")](_telling(answer), **task)
-            answer(result=result | {"warnings": said})
-        except InvarianceError as error:
-            answer(error=said_by(error))
-        except MemoryError:
-            answer(error="There is not enough memory for this on this machine: use fewer features or rows.")
-        except Exception as error:
-            with suppress(OSError):
-                traceback.print_exc()
-            name = type(error).__name__
-            answer(error=f"This is a fault of invariance, not of your table: {name}: {error}. The terminal shows more.")
-
-
-def _receive(tasks: SimpleQueue[dict[str, Any]], end: Callable[[], None]) -> None:
-    """Until the page is gone, however it ended."""
-    for line in sys.stdin:
-        tasks.put(json.loads(line))
-    end()
-
-
-class _End:
-    """Of this process, whatever it does, and of the files of a page that is gone."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._once = threading.Lock()
-
-    def __call__(self) -> None:
-        self._once.acquire()  # for good: whoever comes second waits for the end
-        for _ in range(_ATTEMPTS):
-            shutil.rmtree(self._folder, ignore_errors=True)
-            if not self._folder.exists():
-                break
-            time.sleep(_BETWEEN_ATTEMPTS)  # a fit has just written there
-        os._exit(0)
-
-
-def _telling(answer: Callable[..., None]) -> Tell:
-    """Tells of every new stage, and of progress a few times a second."""
-    last: list[Any] = [0.0, None]
+def work(connection: Any, folder: Path) -> None:
+    """Answer tasks with (fraction, message) on the way, then a result or, where it failed, a sentence."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the page, which ends this process
 
     def tell(fraction: float, message: str) -> None:
-        now = time.monotonic()
-        if message != last[1] or now - last[0] > _BETWEEN_REPORTS:
-            last[:] = now, message
-            answer(fraction=fraction, message=message)
+        connection.send((fraction, message))
 
-    return tell
+    with suppress(EOFError, OSError):  # the page is gone
+        while True:
+            task, arguments = connection.recv()
+            connection.send(_answer(task, arguments, tell))
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _warnings_kept() -> Iterator[list[str]]:
-    """The sentences of the warnings inside the block, each once, when it is left."""
-    said: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        for category in (UserWarning, RuntimeWarning):
-            warnings.simplefilter("always", category)
-        yield said
-    said += dict.fromkeys(said_by(w.message) if isinstance(w.message, Warning) else w.message for w in caught)
+def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] | str:
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("ignore")
+            for category in (UserWarning, RuntimeWarning):
+                warnings.simplefilter("always", category)
+            result = _TASKS[task](tell, **arguments)
+        said = dict.fromkeys(said_by(w.message) if isinstance(w.message, Warning) else w.message for w in caught)
+        return result | {"warnings": list(said)}
+    except InvarianceError as error:
+        return said_by(error)
+    except MemoryError:
+        return "There is not enough memory for this on this machine: use fewer features or rows."
+    except Exception as error:
+        traceback.print_exc()
+        name = type(error).__name__
+        return f"This is a fault of invariance, not of your table: {name}: {error}. The terminal shows more."
 
 
 # A column with more different values is not shown as environments.
@@ -169,7 +113,7 @@ _FEWEST_IDS = 10
 
 
 def understand(file: TableFile) -> dict[str, Any]:
-    """{"rows": N, "columns": [...]}, all of it as JSON has it; see `_column`."""
+    """{"rows": N, "columns": [...]}, see `_column`."""
     names = column_names(file)
     if not names:
         raise DataError(f"{file.name} has no columns with a name. It needs an outcome, an environment and features.")
@@ -268,14 +212,10 @@ def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:
     return _model(outcome_kind(present, name, classes=None if classes is None else (classes[0], classes[1])))
 
 
-def with_beside(outcome: str, event: str | None, exposure: str | None) -> list[str]:
+def with_outcome_columns(outcome: str, event: str | None, exposure: str | None) -> list[str]:
     """As `as_outcome` of a column, where another one comes with it."""
     return _model(outcome_kind(np.empty(0), outcome, event, exposure))
 
 
 def _model(kind: OutcomeKind) -> list[str]:
     return [FAMILY_OF_KIND[kind.kind].replace("_", " ").replace("gaussian", "Gaussian"), kind.reason]
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from ..exceptions import InvarianceError
@@ -25,13 +24,8 @@ _ONE_LINE = 1_000_000
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 
 
-class Loudness(Enum):
-    quiet = "quiet"
-    usual = "usual"
-    verbose = "verbose"
-
-
-_LOUDNESS = ContextVar("loudness", default=Loudness.usual)
+# "quiet", "usual" or "verbose"
+_LOUDNESS = ContextVar("loudness", default="usual")
 
 
 @contextmanager
@@ -41,7 +35,7 @@ def loudness(quiet: bool, verbose: bool) -> Iterator[None]:
 
     if quiet and verbose:
         raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
-    before = _LOUDNESS.set(Loudness.quiet if quiet else Loudness.verbose if verbose else Loudness.usual)
+    before = _LOUDNESS.set("quiet" if quiet else "verbose" if verbose else "usual")
     start = time.perf_counter()
     try:
         yield
@@ -52,12 +46,12 @@ def loudness(quiet: bool, verbose: bool) -> Iterator[None]:
 
 def detail(message: str) -> None:
     """A note for those who asked for more of them."""
-    if _LOUDNESS.get() is Loudness.verbose:
+    if _LOUDNESS.get() == "verbose":
         say("note", message)
 
 
 def shown_progress() -> ProgressMode:
-    return False if _LOUDNESS.get() is Loudness.quiet else "auto"
+    return False if _LOUDNESS.get() == "quiet" else "auto"
 
 
 def _console(stderr: bool = False) -> Console:
@@ -70,7 +64,7 @@ def _console(stderr: bool = False) -> Console:
 
 def say(kind: str, message: str) -> None:
     """One line `kind: message` on standard error; a terminal gets it broken between words."""
-    if kind == "note" and _LOUDNESS.get() is Loudness.quiet:
+    if kind == "note" and _LOUDNESS.get() == "quiet":
         return
     from rich.text import Text
 
@@ -116,7 +110,7 @@ def plain_speech() -> Iterator[None]:
     import typer
 
     try:
-        with _warnings_as_lines(), _compilation_announced():
+        with _warnings_as_lines():
             yield
     except KeyboardInterrupt:
         # A terminal has just echoed ^C.
@@ -144,24 +138,4 @@ def _warnings_as_lines() -> Iterator[None]:
         for category in (UserWarning, RuntimeWarning):
             warnings.simplefilter("always", category)
         warnings.showwarning = say_once
-        yield
-
-
-@contextmanager
-def _compilation_announced() -> Iterator[None]:
-    """Tell someone at a terminal why the first run is slow."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from .._tools.progress import compilation_watched
-
-    said = False
-
-    def tell(begun: bool) -> None:
-        nonlocal said
-        if begun and not said:
-            said = True
-            say("note", "compiling for the first run, up to a minute; later runs start at once")
-
-    with compilation_watched(tell):
         yield

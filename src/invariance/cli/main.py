@@ -18,20 +18,15 @@ from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError, SettingError
 from .console import plain_speech, say, show, shown_progress
-from .inputs import ALL_METHODS, Named, fitted, notes, read, read_rows
+from .inputs import ALL_METHODS, Named, notes, read, read_rows
 from .options import (
     TYPED,
     Command,
-    EnvironmentOption,
     FilesArgument,
-    JobsOption,
-    ModelOptions,
-    OutcomeOption,
+    FitOptions,
     PlotKindOption,
-    SeedOption,
     SpeechOptions,
     StreamOption,
-    TableOptions,
     json_option,
     option,
     plot_option,
@@ -119,13 +114,10 @@ def start(
 
 def fit(
     files: FilesArgument,
-    outcome: OutcomeOption,
-    environment: EnvironmentOption,
     *,
     context: typer.Context,
-    table: TableOptions,
+    given: FitOptions,
     stream: StreamOption = None,
-    settings: ModelOptions,
     json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
@@ -137,62 +129,58 @@ def fit(
         str | None, option("A,B,C", "Other methods to list in the report.", False, "--compare", rare=True)
     ] = None,
     top: Annotated[int, option("N", "Number of subsets to list.", True, rare=True, min=1)] = 10,
-    jobs: JobsOption = None,
-    seed: SeedOption = 0,
-    speech: SpeechOptions,
 ) -> None:
     """Find the features of a table that predict alike in every environment.
 
     Prints the decision with its reasons, and the posterior over invariant subsets. The outcome model follows from the
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
-    with speech.speaking():
-        named = Named.of(files)
+    with given.speaking():
+        named = Named(files)
         check_plot_kind(plot_kind, plot)
         outputs = checked_outputs({"json": json, "plot": plot, "model": save_to, "report": report}, named.file)
         check_compared(compared, report)
-        model = settings.bip(jobs, seed)
-        rows = read(named, outcome, environment, table, model, stream, None if compared is None else ALL_METHODS)
-        for note in notes(model, settings, rows.data):
-            say("note", note)
-        deliver_fit(fitted(model, rows, environment), top, outputs, plot_kind)
+        model, data = _fitted(named, given, stream, compared is not None)
+        deliver_fit(model, top, outputs, plot_kind)
         if "model" in outputs:
             save(outputs["model"], model.save)
             show(f"\n{model.new_environments()}")
             show(f"\nSaved the model to {outputs['model']}")
         if "report" in outputs:
-            typed = context.meta.get(TYPED, ())
-            source = source_of_report(named, outcome, environment, table, rows.data, typed)
-            write_report(outputs["report"], model, rows.data, compared, source)
+            source = source_of_report(named, given, data, context.meta.get(TYPED, ()))
+            write_report(outputs["report"], model, data, compared, source)
+
+
+def _fitted(named: Named, given: FitOptions, stream: bool | None, compares: bool = False) -> tuple[Any, Any]:
+    """The model, and the rows or moments it was fitted to; compares : whether other methods need the rows"""
+    model = given.bip(given.jobs)
+    data, source = read(named, given, model, stream, ALL_METHODS if compares else None)
+    for note in notes(model, given, data):
+        say("note", note)
+    return (model.fit(data) if source is None else model.fit(data, None, given.environment, rows=source)), data
 
 
 def compare(
     files: FilesArgument,
-    outcome: OutcomeOption,
-    environment: EnvironmentOption,
     *,
     methods: Annotated[
         str | None,
         option("A,B,C", 'Methods, from those below. With settings: "ICP(max_size=3),Lasso".', "all but Oracle"),
     ] = None,
-    table: TableOptions,
-    settings: ModelOptions,
+    given: FitOptions,
     json: Annotated[Path | None, json_option("the comparison")] = None,
     plot: Annotated[Path | None, plot_option("a picture of methods and features")] = None,
-    jobs: JobsOption = None,
-    seed: SeedOption = 0,
-    speech: SpeechOptions,
 ) -> None:
     """Run several methods on one table and list their selections.
 
     Options of the model apply to BIP, as in `invariance fit`.
     """
-    with speech.speaking():
-        named = Named.of(files)
+    with given.speaking():
+        named = Named(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
-        bip = settings.bip(jobs, seed)
-        data = read_rows(named, outcome, environment, table, ALL_METHODS if named.file is None else None)
-        for note in notes(bip, settings, data):
+        bip = given.bip(given.jobs)
+        data = read_rows(named, given, ALL_METHODS if named.file is None else None)
+        for note in notes(bip, given, data):
             say("note", note)
 
         from ..baselines.comparison import compare as run_methods
@@ -208,40 +196,31 @@ def compare(
 
 def explain(
     files: FilesArgument,
-    outcome: OutcomeOption,
-    environment: EnvironmentOption,
     *,
     subset: Annotated[str | None, option("A,B,C", 'Features to examine; "" is none.', "those selected")] = None,
     leave_out: Annotated[
         bool | None, option(None, "Fit again without each environment.", "where all subsets are scored")
     ] = None,
-    table: TableOptions,
+    given: FitOptions,
     stream: StreamOption = None,
-    settings: ModelOptions,
     json: Annotated[Path | None, json_option("the diagnosis")] = None,
     plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
-    jobs: JobsOption = None,
-    seed: SeedOption = 0,
-    speech: SpeechOptions,
 ) -> None:
     """Find which environment breaks invariance: in intercept, slopes or noise.
 
     Fits as `invariance fit` does and compares each environment with all others. Also: the result without each of them,
     which experiment would separate the leading subsets, and the cost of small environments.
     """
-    with speech.speaking():
+    with given.speaking():
         from .._tools.sections import as_text
         from ..decisions.plots import save_environments
 
-        named = Named.of(files)
+        named = Named(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
-        model = settings.bip(jobs, seed)
-        rows = read(named, outcome, environment, table, model, stream)
-        for note in notes(model, settings, rows.data)[:1]:
-            say("note", note)
-        chosen = None if subset is None else _mask(subset, rows.data)
-        diagnosis = fitted(model, rows, environment).diagnose(chosen, "auto" if leave_out is None else leave_out)
-        lines = [line for note in rows.data.losses for line in wrap(for_shell(note), "  ", "    ")]
+        model, data = _fitted(named, given, stream)
+        chosen = None if subset is None else _mask(subset, data)
+        diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
+        lines = [line for note in data.losses for line in wrap(for_shell(note), "  ", "    ")]
         text = "\n\n".join([as_text(diagnosis.sections, for_shell), *(["\n".join(["Notes", *lines])] if lines else [])])
         saved: Files = {
             "json": ("the diagnosis", diagnosis.to_json),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 import inspect
-import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -21,22 +22,21 @@ from .console import loudness, plain_speech, shown_progress
 
 if TYPE_CHECKING:
     from ..data.reading import TableFile
-    from ..data.settings import Columns, Environments
+    from ..data.settings import Columns, Environments, FileFormat
     from ..estimators.bip import BIP
     from ..inference.base import Engine
     from ..models.invariance_test import Tolerance
 
 STANDARD_INPUT = Path("-")
 TYPED = "typed"  # in the context of a command: its name and arguments
-_FURTHER = "Further options"
+_RARE = "Further options"
 
 
 def option(
     metavar: str | None, text: str, default: str | bool = False, *names: str, rare: bool = False, **more: Any
 ) -> Any:
     """default : what --help says of it, True for the value itself; rare : listed by --help-all only"""
-    panel = _FURTHER if rare else None
-    return typer.Option(*names, metavar=metavar, help=text, show_default=default, rich_help_panel=panel, **more)
+    return typer.Option(*names, metavar=metavar, help=text, show_default=default, hidden=rare, **more)
 
 
 class Missing(StrEnum):
@@ -56,18 +56,12 @@ _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)]
 _FILES = f"Table: {_FORMATS}. Or several files, a folder or a quoted pattern."
 FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help=_FILES, show_default=False)]
-OutcomeOption = Annotated[str, option("COL", "Column to predict.")]
-EnvironmentOption = Annotated[str, option("COL", "Column of environments.")]
 StreamOption = Annotated[
     bool | None, option(None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True)
 ]
 PlotKindOption = Annotated[
     PlotKind | None, option("KIND", f"Picture of {', '.join(PlotKind)}.", PlotKind.inclusion.value, rare=True)
 ]
-JobsOption = Annotated[int | None, option("N", "Threads.", "all cores", rare=True, min=1)]
-ProcessesOption = Annotated[int | None, option("N", "Processes.", "all cores", min=1)]
-DaskOption = Annotated[str | None, option("ADDRESS", "Send the work to this Dask scheduler instead.")]
-SeedOption = Annotated[int, option("N", "Seed of random numbers.", True, rare=True, min=0)]
 
 
 def json_option(what: str) -> Any:
@@ -83,7 +77,7 @@ def setting(default: Any, *described: Any, **more: Any) -> Any:
     return field(default=default, metadata={"option": option(*described, **more)})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SpeechOptions:
     quiet: bool = setting(False, None, "Print the result, warnings and errors only.", False, "--quiet", "-q")
     verbose: bool = setting(False, None, "Print notes on reading and time.", False, "--verbose", "-v", rare=True)
@@ -94,7 +88,7 @@ class SpeechOptions:
             yield
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileOptions:
     """The format of a file."""
 
@@ -105,16 +99,18 @@ class FileOptions:
     na: str | None = setting(None, "A,B,C", "Further words for missing values.", rare=True)
     thousands: str | None = setting(None, "SIGN", "Between thousands: . , ' or a space.", "nothing", rare=True)
 
-    def format(self) -> dict[str, Any]:
-        """As `source_of` takes it."""
-        return {field.name: getattr(self, field.name) for field in fields(FileOptions)} | {"na": read_names(self.na)}
+    @property
+    def form(self) -> FileFormat:
+        from ..data.settings import FileFormat
+
+        stated = {field.name: getattr(self, field.name) for field in fields(FileOptions)}
+        return FileFormat(**stated | {"na": read_names(self.na)})
 
     def open(self, file: Path) -> TableFile:
         from ..data.reading import TableFile
-        from ..data.settings import FileFormat
 
         content = _standard_input() if file == STANDARD_INPUT else None
-        return TableFile.of(file, FileFormat(**self.format()), content)
+        return TableFile.of(file, self.form, content)
 
 
 def _standard_input() -> bytes:
@@ -123,7 +119,7 @@ def _standard_input() -> bytes:
     return sys.stdin.buffer.read()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableOptions(FileOptions):
     """Columns, rows and environments of a table."""
 
@@ -134,12 +130,11 @@ class TableOptions(FileOptions):
     missing: Missing = setting(  # noqa: RUF009
         Missing.error, "error|drop", "Rows with missing values: stop, or leave out.", "error"
     )
-    event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
-    exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
     min_rows: int = setting(0, "N", "Leave out environments with fewer rows.", rare=True, min=0)
     drop_environment: str | None = setting(None, "A,B", "Environments to leave out.", rare=True)
     merge: str | None = setting(None, "A+B=C", "Environments to merge, with the new label.", rare=True)
 
+    @property
     def columns(self) -> Columns:
         from ..data.settings import Columns
 
@@ -150,6 +145,7 @@ class TableOptions(FileOptions):
             numeric=read_names(self.numeric),
         )
 
+    @property
     def environments(self) -> Environments:
         from ..data.settings import Environments
 
@@ -158,18 +154,7 @@ class TableOptions(FileOptions):
 
     def reading(self) -> dict[str, Any]:
         """As `MultiEnvironmentData.from_table` takes it."""
-        return {
-            "features": None if self.features is None else read_names(self.features),
-            "missing": self.missing.value,
-            "exclude": read_names(self.exclude),
-            "categorical": read_names(self.categorical) or "auto",
-            "numeric": read_names(self.numeric),
-            "drop_environments": read_names(self.drop_environment),
-            "merge_environments": read_merges(self.merge),
-            "min_rows": self.min_rows,
-            "event": self.event,
-            "exposure": self.exposure,
-        }
+        return {"columns": self.columns, "select": self.environments, "missing": self.missing.value}
 
 
 # Written out, so that --help loads none of them.
@@ -188,7 +173,7 @@ _LEVEL = "Smallest p-value of an invariant subset, if some subset reaches it."
 _WEAK = "Smallest p-value if no subset reaches --level."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelOptions:
     """Outcome model, prior, engine and rule of selection."""
 
@@ -207,8 +192,10 @@ class ModelOptions:
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
     weak_level: float | None = setting(None, "P", _WEAK, "0.02, or --level with --strict", rare=True)
     strict: bool = setting(False, None, "Test exact invariance: no --delta, no --tau.", False, "--strict")
+    seed: int = setting(0, "N", "Seed of random numbers.", True, rare=True, min=0)
 
-    def bip(self, jobs: int | None, seed: int) -> BIP:
+    def bip(self, jobs: int | None = None) -> BIP:
+        """jobs : threads; None: all cores"""
         from ..decisions.rules import Threshold
         from ..estimators.bip import BIP
         from ..models.registry import parse_family
@@ -223,7 +210,7 @@ class ModelOptions:
             tolerance=self._tolerance(),
             select=self.select if self.threshold is None else Threshold(self.threshold),
             n_jobs=jobs or -1,
-            random_state=seed,
+            random_state=self.seed,
             progress=shown_progress(),
         )
 
@@ -238,9 +225,6 @@ class ModelOptions:
         if engine != "tempering" and not isinstance(engine, Tempering):
             first = next(iter(asked))
             raise SettingError(f"--{first} is for --engine tempering: add that, or leave --{first} out.")
-        twice = [name for name in asked if re.search(rf"\b{name}\s*=", self.engine)]
-        if twice:
-            raise SettingError(f"--engine {self.engine!r} states {twice[0]} already: leave --{twice[0]} out.")
         return replace(engine, **asked) if isinstance(engine, Tempering) else Tempering(**asked)
 
     def _tolerance(self) -> Tolerance:
@@ -253,15 +237,24 @@ class ModelOptions:
         return replace(default, **{name: value for name, value in asked.items() if value is not None})
 
 
-def refuse_both(jobs: int | None, dask: str | None) -> None:
-    if dask is not None and jobs is not None:
-        raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
+@dataclass(frozen=True, kw_only=True)
+class FitOptions(SpeechOptions, ModelOptions, TableOptions):
+    """One fit: what `fit`, `compare`, `explain` and the page ask for."""
+
+    outcome: str = setting(MISSING, "COL", "Column to predict.")
+    environment: str = setting(MISSING, "COL", "Column of environments.")
+    event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
+    exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
+    jobs: int | None = setting(None, "N", "Threads.", "all cores", rare=True, min=1)
+
+    def reading(self) -> dict[str, Any]:
+        return super().reading() | {"event": self.event, "exposure": self.exposure}
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each option group among its parameters replaced by its options."""
+    """The command with each option group among its parameters replaced by its options, the required ones first."""
     groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
-    options = list(_options(command))
+    options = sorted(_options(command), key=lambda option: option.default is not inspect.Parameter.empty)
 
     @wraps(command)
     def grouping(**values: Any) -> None:
@@ -291,105 +284,64 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if "--help-all" in args:
-            ctx.meta[_FURTHER] = True
+            ctx.meta[_RARE] = True
             typer.echo(self.get_help(ctx))
             ctx.exit()
         ctx.meta[TYPED] = (ctx.info_name, *args)
         given = self.make_parser(ctx).parse_args(list(args))[2]
         for one in given:
-            single = not getattr(one, "is_flag", True) and not one.multiple
-            if single and sum(other is one for other in given) > 1:
-                several = _LISTS.get(one.metavar or "")
-                once = "give it once" if several is None else f"write one list, {one.opts[0]} {several}"
-                raise typer.BadParameter(f"{one.opts[0]} is given more than once: {once}.", ctx=ctx)
+            if not getattr(one, "is_flag", True) and not one.multiple and sum(other is one for other in given) > 1:
+                raise typer.BadParameter(
+                    f"{one.opts[0]} is given more than once: give it once, a list as {one.metavar}.", ctx=ctx
+                )
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        shown = [one for one in self.get_params(ctx) if not getattr(one, "hidden", False)]
-        arguments: list[Any] = [one for one in shown if one.param_type_name == "argument"]
-        options = [one for one in shown if one not in arguments]
-        rare = [one for one in options if getattr(one, "rich_help_panel", None) == _FURTHER]
-        rows = {
-            "Arguments": [(one.metavar or one.name.upper(), one.help or "") for one in arguments],
-            "Options": [_row(one) for one in options if one not in rare],
-        }
-        if rare and ctx.meta.get(_FURTHER):
-            rows[_FURTHER] = [_row(one) for one in rare]
-        elif rare:
-            rows["Options"].append(("--help-all", "List all options and exit."))
-        for title, lines in rows.items():
-            if lines:
+        groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": [], _RARE: []}
+        params: list[Any] = self.get_params(ctx)
+        for one in params:
+            if one.param_type_name == "argument":
+                groups["Arguments"].append((one.metavar or one.name.upper(), one.help or ""))
+                continue
+            rare, one.hidden = one.hidden, False
+            groups[_RARE if rare else "Options"].append(one.get_help_record(ctx))
+            one.hidden = rare
+        if groups[_RARE] and not ctx.meta.get(_RARE):
+            groups["Options"].append(("--help-all", "List all options and exit."))
+            del groups[_RARE]
+        for title, rows in groups.items():
+            if rows:
                 with formatter.section(title):
-                    formatter.write_dl(lines)
-
-
-_LISTS = {"A,B": "a,b", "A,B,C": "a,b,c", "A+B=C": "a+b=c,d+e=f"}
-
-
-def _row(one: Any) -> tuple[str, str]:
-    names = " / ".join(", ".join(sorted(part, key=len)) for part in (one.opts, one.secondary_opts) if part)
-    typed = f"{names} {one.metavar}" if one.metavar else names
-    told = one.default if one.show_default is True and not one.is_flag else one.show_default or None
-    more = "  [required]" if one.required else "" if told is None or told is True else f"  [default: {told}]"
-    return typed, f"{one.help or ''}{more}"
-
-
-_NAME = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^,]*?))\s*(?:,|$)')
-_LABEL = re.compile(r'\s*(?:"(?P<quoted>(?:[^"]|"")*)"|(?P<plain>[^,+="]*?))\s*(?P<next>[,+=]|$)')
-
-
-def _unquoted(match: re.Match[str]) -> str:
-    quoted: str | None = match["quoted"]
-    return str(match["plain"]) if quoted is None else quoted.replace('""', '"')
+                    formatter.write_dl(rows)
 
 
 def read_names(text: str | None) -> list[str]:
     """The names in an argument a,"b,c": those that hold a comma are quoted."""
-    names, position = [], 0
-    while text and position < len(text) and (match := _NAME.match(text, position)) is not None:
-        names.append(_unquoted(match))
-        position = match.end()
-    return [name for name in names if name]
+    rows = csv.reader(StringIO(text or ""), skipinitialspace=True)
+    return [name.strip() for row in rows for name in row if name.strip()]
 
 
 def write_names(names: Iterable[str]) -> str:
     """The argument that `read_names` splits into these names."""
-    return ",".join(map(_quoted, names))
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"' if "," in name or name.startswith('"') or name != name.strip() else name
+    written = StringIO()
+    csv.writer(written).writerow(names)
+    return written.getvalue().removesuffix("\r\n")
 
 
 def read_merges(text: str | None) -> dict[Hashable, list[str]]:
     """{new label: labels} of an argument a+b=c,d+e=f"""
-    labels, signs, position = [], "", 0
-    while text and position < len(text) and (match := _LABEL.match(text, position)) is not None:
-        labels.append(_unquoted(match))
-        signs, position = signs + match["next"], match.end()
-    if not text:
-        return {}
-    well_formed = re.fullmatch(r"\++=(,\++=)*", signs) and len(labels) == len(signs) + 1
-    if position < len(text) or not all(labels) or not well_formed:
-        raise SettingError(
-            f"cannot read --merge {text!r}: write a+b=c, or a+b=c,d+e=f; quote a label that holds a comma, + or =."
-        )
     merges: dict[Hashable, list[str]] = {}
-    rest = iter(labels)
-    for group in signs.split(","):
-        members = [next(rest) for _ in group]
-        name = next(rest)
-        if name in merges:
-            raise SettingError(f"--merge {text!r} makes {name!r} twice: write all its labels before one = sign.")
-        merges[name] = members
+    for part in read_names(text):
+        old, _, new = (piece.strip() for piece in part.partition("="))
+        labels = [label.strip() for label in old.split("+")]
+        if len(labels) < 2 or not all((*labels, new)) or "=" in new or new in merges:
+            raise SettingError(
+                f"cannot read --merge {text!r}: write a+b=c or a+b=c,d+e=f, each new label once. Labels with + or = "
+                "can be merged in Python alone."
+            )
+        merges[new] = labels
     return merges
 
 
 def write_merges(merges: Mapping[Hashable, Iterable[Hashable]]) -> str:
-    def label(value: Hashable) -> str:
-        text = str(value)
-        doubled = text.replace('"', '""')
-        return f'"{doubled}"' if re.search(r'[,+="]', text) or text != text.strip() else text
-
-    return ",".join(f"{'+'.join(map(label, old))}={label(new)}" for new, old in merges.items())
+    return write_names(f"{'+'.join(map(str, old))}={new}" for new, old in merges.items())

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,16 @@ from .._tools.files import check_writable, replacing
 from ..exceptions import FileError
 from .console import show
 from .inputs import Named
-from .options import PlotKind, TableOptions
+from .options import FitOptions, PlotKind
 from .remedies import comparison_for_shell, for_shell, posterior_for_shell
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
     from ..estimators.bip import BIP
-    from ..moments.moments import Moments
     from ..report.subject import Source
 
 _PICTURES = (".png", ".pdf", ".svg")
-_SAVED = Path("table.csv")
-_PIPED = f"The table came by standard input: save it as {_SAVED} first."
-_SEVERAL = f"The table came in several files: save all rows as {_SAVED} first."
+_SAVED = "table.csv"
 
 Outputs = dict[str, Path]
 # {kind: (what it holds, function that writes it)}
@@ -150,25 +148,32 @@ def write_report(path: Path, model: BIP, data: Any, methods: str | None, source:
     show(f"\nSaved the report to {path}")
 
 
-def source_of_report(
-    named: Named,
-    outcome: str,
-    environment: str,
-    table: TableOptions,
-    data: MultiEnvironmentData | Moments,
-    typed: Sequence[str],
-) -> Source:
-    """How to read the rows again; typed : the command"""
+def source_of_report(named: Named, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:
+    """How to read the rows again; data : rows or moments; typed : the command"""
+    from ..data.settings import FileFormat
     from ..moments.moments import Moments
     from ..report.subject import Source
 
-    columns = {"outcome": outcome, "environment": environment}
     command = shlex.join(["invariance", *typed]) if typed else ""
-    form = {name: value for name, value in table.format().items() if value}
     if isinstance(data, Moments):
-        reading = {name: value for name, value in table.reading().items() if value is not None}
-        return Source({"rows": named.rows, **columns, **reading, **form}, command, for_shell)
-    file = None if named.is_piped else named.file
-    remark = "" if file is not None else _PIPED if named.is_piped else _SEVERAL
-    opened = _SAVED if file is None else table.open(file) if form else file
-    return Source({"table": opened, **columns, **table.reading()}, command, for_shell, remark)
+        rows = {"rows": named.rows, **_stated(given)} | ({} if given.form == FileFormat() else {"form": given.form})
+        return Source(rows, command, for_shell)
+    if named.file is not None and not named.is_piped:
+        return replace(source_of_file(str(named.file), given), command=command, worded=for_shell)
+    came = "by standard input" if named.is_piped else "in several files"
+    remark = f"The table came {came}: save all rows as {_SAVED} first."
+    return Source({"table": _SAVED, **_stated(given)}, command, for_shell, remark)
+
+
+def source_of_file(file: str, given: FitOptions) -> Source:
+    from ..data.settings import FileFormat
+    from ..report.subject import Source
+
+    return Source({"table": file if given.form == FileFormat() else given.open(Path(file)), **_stated(given)})
+
+
+def _stated(given: FitOptions) -> dict[str, Any]:
+    """Arguments of what reads the rows, but those that are as by default."""
+    columns: dict[str, Any] = {"outcome": given.outcome, "environment": given.environment}
+    usual = FitOptions(**columns).reading()
+    return columns | {name: value for name, value in given.reading().items() if value != usual[name]}

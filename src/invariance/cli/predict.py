@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -19,7 +20,7 @@ from .outputs import checked_outputs, save
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .._tools.arrays import Floats, Integers
+    from .._tools.arrays import Floats, Integers, Mask
     from ..data.reading import TableFile
     from ..estimators.saved import SavedModel
 
@@ -73,6 +74,7 @@ def predict(
 
         import numpy as np
 
+        from ..data.checks import listing, rows_text
         from ..data.settings import Columns
         from ..estimators.saved import load
 
@@ -81,105 +83,75 @@ def predict(
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
         columns = replace(saved.columns or Columns(), handle_unknown=unknown.value)
         saved.set_params(columns=columns, predict_with="average" if average else saved.predict_with)
-        if Named.of([file]).file is None:
-            what = "folder" if file.expanduser().is_dir() else "pattern"
-            raise DataError(f"predict takes one file, and {str(file)!r} is a {what}: name its files one by one.")
+        if Named([file]).file is None:
+            raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
         table = form.open(file)
-        X, rows, lacking = _read(table, saved, missing)
-        complete = np.setdiff1d(np.arange(len(rows)), lacking)
-        exposure = _exposure(table, saved)
-        predicted = Predicted.by(saved, X, coverage, None if exposure is None else exposure[complete])
-        far = int(saved.extrapolates(X).sum())
-        save(target, lambda path: _with_columns(rows, predicted.columns, complete).to_csv(path, index=False))
-        known = _known(table, saved)
-        by = "an average of compatible subsets" if _averages(saved) else format_subset(saved.selected_features_)
+        read, rows = _read(table, saved)
+        gaps = read[list(saved.columns_to_predict)].isna().to_numpy()
+        lacking = np.flatnonzero(gaps.any(axis=1))
+        below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
+        if len(lacking) and (missing is Gaps.error or len(lacking) == len(rows)):
+            _refuse_gaps(f"{table.name} has missing values", below, saved.columns_to_predict, gaps)
+        complete = np.flatnonzero(~gaps.any(axis=1))
+        known = read.iloc[complete]
+        predicted = Predicted.by(saved, known, coverage)
+        new = _with_columns(rows, predicted.columns, complete)
+        save(target, lambda path: new.to_csv(path, index=False))
+        averages = saved.predict_with == "average" and saved.predictive_ is not None
+        by = "an average of compatible subsets" if averages else format_subset(saved.selected_features_)
         sentences = [
-            f"Predicted {saved.outcome_name_} for {_rows(len(complete))} of {table.name} by {by}{predicted.how}",
-            f"No prediction for rows with missing values: {_numbered(lacking)}." if lacking else "",
+            f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{predicted.how}",
+            f"No prediction for missing values {below}." if len(lacking) else "",
             "No subset is compatible with invariance: there was nothing to average."
-            if average and not _averages(saved)
+            if average and not averages
             else "",
-            f"{_rows(far) if far else 'No row'} far outside the range of the training rows.",
-            predicted.missed([known[row] for row in complete] if known else [], table.name),
+            f"{rows_text(predicted.far) if predicted.far else 'No row'} far outside the range of the training rows.",
+            predicted.missed(known, table.name),
         ]
         for sentence in filter(None, sentences):
             show("\n".join(wrap(sentence)))
         show(f"Saved the predictions to {target}")
 
 
-def _rows(n: int) -> str:
-    return "1 row" if n == 1 else f"{n:,} rows"
+def _refuse_gaps(what: str, where: str, names: Sequence[str], gaps: Mask) -> NoReturn:
+    from ..data.checks import most_first
+
+    told = f"{what} in {most_first(names, gaps.sum(axis=0))}"
+    if gaps.any(axis=1).all():
+        raise DataError(f"{told}: no row can be predicted. Replace them.")
+    raise DataError(f"{told}, {where}", use(missing="empty"))
 
 
-def _averages(saved: SavedModel) -> bool:
-    return saved.predict_with == "average" and saved.predictive_ is not None
-
-
-def _numbered(rows: list[int]) -> str:
-    from ..data.checks import listing
-
-    return f"row{'s' if len(rows) > 1 else ''} {listing(str(row + 1) for row in rows)} below the header"
-
-
-def _read(file: TableFile, saved: SavedModel, missing: Gaps) -> tuple[Any, pd.DataFrame, list[int]]:
-    """Features of the complete rows; all columns as text, with decimal points; positions of the other rows."""
-    import numpy as np
-
-    from ..data.checks import most_first, quoted
-    from ..data.columns import as_frame, frame_values
+def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What the model reads, with exposure and outcome where the table has them; all columns as text, with decimal
+    points."""
+    from ..data.checks import quoted, rows_text
+    from ..data.columns import as_frame, frame_values, series_values
     from ..data.reading import column_names, in_points, read_columns
 
-    names, needed = column_names(file), saved.columns_to_predict
+    names, needed = column_names(file), list(saved.columns_to_predict)
     absent = [name for name in needed if name not in names]
     if absent:
         raise DataError(f"{file.name} lacks columns that the model needs: {quoted(absent)}; it has {quoted(names)}.")
+    outcome = saved.outcome_
+    wanted = [name for name in (*needed, outcome.exposure, saved.outcome_name_) if name in names]
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
-    read = read_columns(file, needed, as_text=[name for name in of_levels if name in needed]).reset_index(drop=True)
-    rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
-    if not len(rows):
+    read = read_columns(file, list(dict.fromkeys(wanted)), as_text=[name for name in of_levels if name in needed])
+    if not len(read):
         raise DataError(f"{file.name} has no rows to predict.")
     if saved.encoding is None:
-        read[list(needed)] = frame_values(as_frame(read), needed)
-    gaps = read.isna().to_numpy()
-    lacking = np.flatnonzero(gaps.any(axis=1)).tolist()
-    where = f"{file.name} has missing values in {most_first(needed, gaps.sum(axis=0))}" if lacking else ""
-    if len(lacking) == len(rows):
-        raise DataError(f"{where}: no row can be predicted. Replace them.")
-    if lacking and missing is Gaps.error:
-        raise DataError(f"{where}, {_numbered(lacking)}: replace them, or", use(missing="empty"))
-    X = saved.completed(read.drop(index=lacking))
-    of_numbers = saved.encoding is None and not hasattr(saved, "feature_names_in_")
-    return X.to_numpy() if of_numbers else X, rows, lacking
-
-
-def _exposure(file: TableFile, saved: SavedModel) -> Floats | None:
-    """(n,) NaN where it is missing; None where the model or the table has none"""
-    import numpy as np
-
-    from ..data.checks import rows_text
-    from ..data.columns import as_frame, series_values
-    from ..data.reading import column_names, read_columns
-
-    name = saved.outcome_.exposure
-    if name is None or name not in column_names(file):
-        return None
-    exposure = series_values(as_frame(read_columns(file, [name]))[name], name)
-    wrong = int(((exposure <= 0.0) | np.isinf(exposure)).sum())
-    if wrong:
-        raise DataError(
-            f"exposure {name!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}: leave those rows "
-            "out, or that column to predict rates."
-        )
-    return exposure
-
-
-def _known(file: TableFile, saved: SavedModel) -> list[Any]:
-    """Outcomes of the rows; empty where the table lacks them."""
-    from ..data.columns import as_frame
-    from ..data.reading import column_names, read_columns
-
-    name = saved.outcome_name_
-    return as_frame(read_columns(file, [name]))[name].to_list() if name in column_names(file) else []
+        read[needed] = frame_values(as_frame(read), needed)
+    if outcome.exposure is not None and outcome.exposure in read:
+        exposure = series_values(as_frame(read)[outcome.exposure], outcome.exposure)
+        wrong = int(((exposure <= 0.0) | (exposure == float("inf"))).sum())
+        if wrong:
+            raise DataError(
+                f"exposure {outcome.exposure!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}: "
+                "leave those rows out, or that column to predict rates."
+            )
+        read[outcome.exposure] = exposure
+    rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
+    return read.reset_index(drop=True), rows.reset_index(drop=True)
 
 
 def _with_columns(rows: pd.DataFrame, new: dict[str, Any], at: Integers) -> pd.DataFrame:
@@ -189,33 +161,37 @@ def _with_columns(rows: pd.DataFrame, new: dict[str, Any], at: Integers) -> pd.D
     from ..data.columns import free_name
 
     columns = {free_name(name, list(rows.columns)): pd.Series(values, at, object) for name, values in new.items()}
-    return rows.reset_index(drop=True).assign(**columns)
+    return rows.assign(**columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
     """columns : {name: (n,)} to write; how : end of the sentence that says what was predicted; mean (n,) : outcome,
-    probability or rate; ends (n, 2) : of intervals, or None; exposure (n,) or None"""
+    probability or rate; ends (n, 2) : of intervals, or None; far : rows far from the training rows"""
 
     saved: SavedModel
     columns: dict[str, Any]
     how: str
     mean: Floats
     ends: Floats | None
-    exposure: Floats | None
+    far: int
 
     @classmethod
-    def by(cls, saved: SavedModel, X: Any, coverage: float | None, exposure: Floats | None) -> Predicted:
+    def by(cls, saved: SavedModel, known: pd.DataFrame, coverage: float | None) -> Predicted:
+        """known : complete rows, as `_read` gives them"""
         from sklearn.base import is_classifier
 
         from ..estimators.fitted import TimesToEvent
         from ..models.base import Predicts
 
         outcome = saved.outcome_
-        mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X)
-        ends, columns = None, {"prediction": mean}
         if outcome.predicts is not Predicts.number and coverage is not None:
             raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")
+        X: Any = saved.completed(known[list(saved.columns_to_predict)])
+        if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
+            X = X.to_numpy()
+        mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X)
+        ends, columns = None, {"prediction": mean}
         if outcome.predicts is Predicts.number:
             wanted = _COVERAGE if coverage is None else coverage
             ends, how = saved.predict_interval(X, wanted), f", with {wanted:.3g} intervals."
@@ -230,28 +206,31 @@ class Predicted:
             how = f": the {'median' if isinstance(saved, TimesToEvent) else 'expected'} time."
         elif outcome.exposure is None:
             how = "."
+        elif outcome.exposure in known:
+            columns = {"rate": mean, "prediction": mean * known[outcome.exposure].to_numpy()}
+            how = f": the rate per unit of {outcome.exposure}, and the count in each row."
         else:
-            columns = {"rate": mean} | ({} if exposure is None else {"prediction": mean * exposure})
-            other = ", which the table lacks" if exposure is None else ", and the count in each row"
-            how = f": the rate per unit of {outcome.exposure}{other}."
-        return cls(saved, columns, how, mean, ends, exposure)
+            columns, how = {"rate": mean}, f": the rate per unit of {outcome.exposure}, which the table lacks."
+        return cls(saved, columns, how, mean, ends, int(saved.extrapolates(X).sum()))
 
-    def missed(self, values: list[Any], file: str) -> str:
-        """A sentence on the errors of rows whose outcome is known; values : of all rows, or none"""
+    def missed(self, rows: pd.DataFrame, file: str) -> str:
+        """A sentence on the errors of rows whose outcome is known; rows : as of `by`"""
         import numpy as np
-        import pandas as pd
 
         from ..data.checks import quoted, rows_text, warn
         from ..models.base import Predicts
         from ..prediction.new_environments import figures_of
 
         outcome = self.saved.outcome_
-        if not values or outcome.predicts is Predicts.time:
+        by_exposure = outcome.exposure is not None
+        if (
+            outcome.name not in rows
+            or outcome.predicts is Predicts.time
+            or (by_exposure and outcome.exposure not in rows)
+        ):
             return ""
-        given = pd.Series(values, dtype=object)
-        stated = given.notna().to_numpy()
-        if outcome.exposure is not None:
-            stated = stated & (False if self.exposure is None else ~np.isnan(self.exposure))
+        given = rows[outcome.name].astype(object)
+        stated = (given.notna() & rows[outcome.exposure].notna() if by_exposure else given.notna()).to_numpy()
         observed = given.where(stated).map(self._as_number).to_numpy(dtype=float)
         known = stated & ~np.isnan(observed)
         strange = given[stated & ~known]
@@ -261,7 +240,7 @@ class Predicted:
             warn(f"{where}, not {wanted}: their errors are left out.")
         if not known.any():
             return ""
-        exposure = None if self.exposure is None else self.exposure[known]
+        exposure = rows[outcome.exposure].to_numpy()[known] if by_exposure else None
         figures = figures_of(outcome.predicts, observed[known], self.mean[known], exposure)
         if self.ends is not None:
             inside = (observed[known] >= self.ends[known, 0]) & (observed[known] <= self.ends[known, 1])
@@ -279,16 +258,8 @@ class Predicted:
         classes = self.saved.outcome_.classes
         if classes is None:
             return float(value) if reads_as_number(value) else float("nan")
-        same = [value == label or _written(value) == _written(label) for label in classes]
+        same = [value == label or _plain(value) == _plain(label) for label in classes]
         return float(same[1]) if any(same) else float("nan")
-
-
-def _written(value: Any) -> str:
-    """The same for 1, 1.0 and the text '1'."""
-    from ..data.columns import reads_as_number
-
-    number = reads_as_number(value) and not isinstance(value, bool)
-    return repr(float(value)) if number else str(value)
 
 
 def _plain(label: Any) -> str:

@@ -25,6 +25,7 @@ _OPTIONS = {
     "drop_environments": "drop-environment",
     "merge_environments": "merge",
     "handle_unknown": "unknown",
+    "kind": "plot-kind",
 }
 # Settings that are no options: of a family, or of Python alone.
 _NO_OPTIONS = ("pseudo_rows", "knots", "intervals", "groups", "regressor", "second_moments", "trusted")

@@ -2,90 +2,67 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from .._tools.files import check_writable
 from ..exceptions import DataError
 from .console import say, show, shown_progress
 from .inputs import Named, where
-from .options import (
-    PRIOR,
-    DaskOption,
-    EnvironmentOption,
-    FilesArgument,
-    ModelOptions,
-    ProcessesOption,
-    SeedOption,
-    SpeechOptions,
-    TableOptions,
-    option,
-    read_names,
-    refuse_both,
-    setting,
-)
+from .options import PRIOR, FilesArgument, ModelOptions, SpeechOptions, TableOptions, option, read_names, setting
 
 if TYPE_CHECKING:
     from ..sweeps.source import Reading
 
 
-@dataclass(frozen=True)
-class SweepOptions(ModelOptions):
+@dataclass(frozen=True, kw_only=True)
+class SweepOptions(SpeechOptions, ModelOptions, TableOptions):
     """With defaults for many features."""
 
+    environment: str = setting(MISSING, "COL", "Column of environments.")
     max_size: int | None = setting(None, "K", "Most features in a subset.", "20, or what the data allow", min=0)
     family: str = setting("auto", "NAME", "Outcome model: auto (gaussian), mean or bayesian_linear_gaussian.", True)
     prior: str = setting("beta-binomial", "PRIOR", PRIOR, True)
-
-
-@dataclass(frozen=True)
-class SweepTableOptions(TableOptions):
-    """Columns that belong to one outcome are refused, with the reason."""
-
-    event: str | None = setting(None, None, "", hidden=True)
-    exposure: str | None = setting(None, None, "", hidden=True)
+    jobs: int | None = setting(None, "N", "Processes.", "all cores", min=1)
 
 
 def sweep(
     files: FilesArgument,
-    environment: EnvironmentOption,
     out: Annotated[Path, option("DIR", "Folder for the results.")],
     *,
     outcomes: Annotated[str, option("A,B|FILE", "Columns to predict, or a file with one name a line.", True)] = "all",
     perturbed: Annotated[
         str | None, option("COL", "Column that names the perturbed column of a row, left out for that outcome.")
     ] = None,
-    table: SweepTableOptions,
-    settings: SweepOptions,
+    given: SweepOptions,
     top: Annotated[int, option("N", "Features to keep of each outcome; 0 is all.", True, rare=True, min=0)] = 20,
-    jobs: ProcessesOption = None,
     device: Annotated[str | None, option("cuda", "Send the work to a GPU instead.")] = None,
-    dask: DaskOption = None,
-    seed: SeedOption = 0,
-    speech: SpeechOptions,
+    dask: Annotated[str | None, option("ADDRESS", "Send the work to this Dask scheduler instead.")] = None,
 ) -> None:
     """Fit every column as the outcome of all others.
 
     Writes a Parquet data set: outcome, feature, inclusion probability, whether it is selected, and the verdict.
     """
-    with speech.speaking():
-        refuse_both(jobs, dask)
+    with given.speaking():
+        if dask is not None and given.jobs is not None:
+            raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
         folder = out.expanduser()
         check_writable(folder / "manifest.json")
-        model = settings.bip(None, seed)
+        model = given.bip()
         chosen = _outcomes(outcomes)
 
         from ..priors.priors import parse_prior
-        from ..sweeps.sweep import checked_model, largest_subset, run_sweep
-        from ..sweeps.sweep import refuse_both as refuse_device_and_dask
+        from ..sweeps.sweep import checked_model, largest_subset, refuse_both, run_sweep
         from ..sweeps.text import sweep_lines
 
-        refuse_device_and_dask(device, dask)
+        refuse_both(device, dask)
         checked_model(model)
-        reading = _read(Named.of(files), table, environment, perturbed, jobs)
-        if settings.max_size is None:
-            model.set_params(prior=parse_prior(settings.prior, largest_subset(reading.source)))
+        reading = _read(Named(files), given, perturbed)
+        if given.max_size is None:
+            model.set_params(prior=parse_prior(given.prior, largest_subset(reading.source)))
         try:
             run = run_sweep(
                 reading,
@@ -93,9 +70,9 @@ def sweep(
                 chosen,
                 folder,
                 top or None,
-                jobs or -1,
+                given.jobs or -1,
                 dask,
-                seed,
+                given.seed,
                 shown_progress(),
                 lambda s: say("note", s),
                 device,
@@ -106,24 +83,25 @@ def sweep(
         show("\n".join([*sweep_lines(run), "", f"Saved to {folder}"]))
 
 
-def _read(named: Named, table: SweepTableOptions, environment: str, perturbed: str | None, jobs: int | None) -> Reading:
+def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Reading:
     """Of several files moments are kept, not rows."""
-    from ..sweeps.source import read_source
+    from ..sweeps.source import moments_of_columns, read_source
 
+    columns, environments, missing = given.columns, given.environments, given.missing.value
     if named.file is not None:
-        return read_source(table.open(named.file), environment, None, perturbed, **table.reading())
+        options = {name: getattr(columns, name) for name in ("features", "exclude", "categorical", "numeric")}
+        options |= {"drop_environments": environments.drop, "merge_environments": environments.merge}
+        options |= {"min_rows": environments.min_rows, "missing": missing}
+        return read_source(given.open(named.file), given.environment, None, perturbed, **options)
     if perturbed is not None:
         raise DataError(
             "--perturbed leaves out other rows for each outcome, so they must be in one file: write them to one."
         )
-    from ..data.outcomes import refuse
     from ..data.sources import source_of
-    from ..sweeps.source import moments_of_columns
 
-    refuse("a sweep", event=table.event, exposure=table.exposure)
-    source = source_of(named.rows, **table.format())
-    asked = table.columns(), table.environments(), table.missing.value
-    moments = moments_of_columns(source, environment, *asked, jobs or -1, shown_progress())
+    source = source_of(named.rows, form=given.form)
+    asked = given.environment, columns, environments, missing, given.jobs or -1, shown_progress()
+    moments = moments_of_columns(source, *asked)
     say("note", f"read {moments.n_rows:,} rows of {where(source)} in pieces, and kept their moments")
     return read_source(moments)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -52,8 +51,8 @@ from ..prediction.predictor import (
 )
 from ..priors.base import Prior
 from ..priors.priors import as_prior
-from ..report.page import checked_path, write_report
-from ..report.sections import check_comparison, contents_of
+from ..report.page import checked_path
+from ..report.sections import check_comparison, write_report
 from ..report.subject import Source, Subject
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
 
@@ -313,19 +312,7 @@ class BIP(IntervalRegressor):
             diagnosis = self.diagnose()
         except SettingError as error:
             diagnosis = f"{error}"[0].upper() + f"{error}"[1:]
-        subject = Subject(
-            decision=self.decision_,
-            data=self._data,
-            family=self._family,
-            diagnosis=diagnosis,
-            estimator=type(self).__name__,
-            settings=self._settings,
-            defaults={name: given.default for name, given in inspect.signature(type(self)).parameters.items()},
-            by_name=self._by_name,
-            comparison=comparison,
-            source=source or Source(),
-        )
-        return write_report(contents_of(subject, self.progress), file)
+        return write_report(Subject.of(self, diagnosis, comparison, source), file, self.progress)
 
     def save(self, path: str | Path) -> None:
         """Write all that predicts to one file of strict JSON: `invariance.load(path)` reads it again, without the data.

@@ -8,7 +8,8 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any
 
@@ -31,43 +32,19 @@ NO_MATTER = ("progress",)
 # Whose state cannot be typed: a name stands for them.
 _GENERATORS = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
 _LONGEST = 88
-_FILE_OPTIONS = ("sep", "decimal", "encoding", "sheet", "na", "thousands")
-# {what is fitted: what it is called, and what reads it}
-_READERS: dict[type, tuple[str, Any]] = {
-    MultiEnvironmentData: ("data", MultiEnvironmentData.from_table),
-    Moments: ("moments", Moments.from_rows),
-}
-_ALIKE = {"()", "[]", "{}"}, {"None", "UniformPrior()"}, {"None", "Tolerance()"}
-
-
-class _Name(str):
-    """Of a variable"""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
+_MEANT_BY_NONE = {"prior": "UniformPrior()", "tolerance": "Tolerance()"}
 
 
 def typed(value: Any) -> str:
     """As it is typed: of a specification only what differs from its defaults."""
-    if isinstance(value, np.generic):
-        return typed(value.item())
-    if is_dataclass(value) and not isinstance(value, type) and _reads_as_call(value):
-        changed = (
-            field for field in fields(value) if field.init and typed(getattr(value, field.name)) != _default(field)
-        )
-        return f"{type(value).__name__}({', '.join(f'{f.name}={typed(getattr(value, f.name))}' for f in changed)})"
-    if isinstance(value, BaseEstimator):
-        defaults = inspect.signature(type(value)).parameters
-        settings = {
-            name: typed(given)
-            for name, given in value.get_params(deep=False).items()
-            if name not in defaults or typed(given) != typed(defaults[name].default)
-        }
-        return f"{type(value).__name__}({', '.join(f'{name}={given}' for name, given in settings.items())})"
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.generic | np.ndarray):
         return typed(value.tolist())
+    if isinstance(value, BaseEstimator):
+        return value.__repr__(N_CHAR_MAX=1_000_000)
+    # A spline is written as a call of spline().
+    if is_dataclass(value) and not isinstance(value, type) and repr(value).startswith(type(value).__name__):
+        given = {field.name: typed(getattr(value, field.name)) for field in fields(value) if _differs(value, field)}
+        return _call(type(value).__name__, given)
     if isinstance(value, list):
         return f"[{', '.join(map(typed, value))}]"
     if isinstance(value, tuple):
@@ -81,90 +58,66 @@ def typed(value: Any) -> str:
     return re.sub(r"<(.*?) at 0x[0-9a-f]+>", r"<\1>", repr(value))
 
 
-def _reads_as_call(value: Any) -> bool:
-    """Whether it is written by the name of its class; a spline is not."""
-    return repr(value).startswith(type(value).__name__)
+def _differs(specification: Any, field: Field[Any]) -> bool:
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return field.init and typed(getattr(specification, field.name)) != typed(default)
 
 
-def _default(field: Field[Any]) -> str | None:
-    if field.default is not MISSING:
-        return typed(field.default)
-    return None if field.default_factory is MISSING else typed(field.default_factory())
-
-
-def changed_settings(settings: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+def changed_settings(subject: Subject) -> dict[str, Any]:
     """Those that are not as by default, and that matter."""
+    usual = {name: given.default for name, given in inspect.signature(subject.estimator).parameters.items()}
     return {
         name: value
-        for name, value in settings.items()
-        if name not in NO_MATTER and not _same_lines(value, defaults.get(name))
+        for name, value in subject.settings.items()
+        if name not in NO_MATTER and typed(value) not in (typed(usual.get(name)), _MEANT_BY_NONE.get(name))
     }
-
-
-def _same_lines(value: Any, default: Any) -> bool:
-    """An empty list is no tuple, and None may stand for a specification without settings, but they mean the same."""
-    written = typed(value), typed(default)
-    return written[0] == written[1] or any(set(written) <= alike for alike in _ALIKE)
 
 
 def python_lines(subject: Subject) -> str:
     """A script, where the source of the rows is known; else the line that fits them."""
-    settings = changed_settings(subject.settings, subject.defaults)
-    fitted = [f"model = {_call(subject.estimator, settings)}{_fitting(subject)}"]
-    used = {subject.estimator: "invariance"} | dict(_imports(settings.values()))
+    settings, table = changed_settings(subject), subject.source.table
+    used = {subject.estimator.__name__: "invariance"} | dict(_imports([*settings.values(), *table.values()]))
     read = []
-    if subject.source.table:
-        name, reader = _READERS[type(subject.data)]
-        used |= {reader.__self__.__name__: "invariance"} | dict(_imports(subject.source.table.values()))
-        remark = [f"# {subject.source.remark}"] if subject.source.remark else []
-        rows, given = _rows_and_settings(subject.source.table)
-        used |= {"source_of": "invariance.data.sources"} if "source_of(" in "".join(rows) else {}
-        read = [*remark, *rows, f"{name} = {_call(reader.__qualname__, _reading(given, reader))}"]
-    return "\n".join([*_import_lines(used), "", *read, *fitted, "print(model.summary())", ""])
+    if table:
+        moments = isinstance(subject.data, Moments)
+        name, reader = ("moments", Moments.from_rows) if moments else ("data", MultiEnvironmentData.from_table)
+        used |= {type(subject.data).__name__: "invariance"}
+        read = [f"# {subject.source.remark}"] if subject.source.remark else []
+        read.append(f"{name} = {_call(reader.__qualname__, _typed_all(table), _LONGEST)}")
+    estimator = _call(subject.estimator.__name__, _typed_all(settings), _LONGEST)
+    fitted = f"model = {estimator}.fit({', '.join(_fitted_to(subject))})"
+    return "\n".join([*_import_lines(used), "", *read, fitted, "print(model.summary())", ""])
 
 
-def _rows_and_settings(given: Mapping[str, Any]) -> tuple[list[str], dict[str, Any]]:
-    """A line that names rows which stay where they are, and how they are written; the arguments of what reads them."""
-    settings = dict(given)
-    if "rows" not in settings:
-        return [], settings
-    place = typed(settings.pop("rows"))
-    form = {name: typed(settings.pop(name)) for name in _FILE_OPTIONS if name in settings}
-    if form and not isinstance(settings.get("categorical", "auto"), str):
-        form["words"] = typed(settings["categorical"])
-    written = "".join(f", {name}={value}" for name, value in form.items())
-    line = f"rows = source_of({place}{written})" if form else f"rows = {place}"
-    return [line], {"rows": _Name("rows"), **settings}
-
-
-def _reading(given: Mapping[str, Any], reader: Any) -> dict[str, Any]:
-    parameters = inspect.signature(reader).parameters
-    return {
-        name: value
-        for name, value in given.items()
-        if name not in parameters or not _same_lines(value, parameters[name].default)
-    }
-
-
-def _fitting(subject: Subject) -> str:
+def _fitted_to(subject: Subject) -> list[str]:
+    """Arguments of fit"""
     if isinstance(subject.data, Moments):
-        return ".fit(moments)" if subject.data.second is None else ".fit(moments, rows=rows)"
+        if subject.data.second is None:
+            return ["moments"]
+        table = subject.source.table
+        again = {"rows": "rows", "environments": "environments"} | {
+            argument: typed(table[name])
+            for argument, name in (("rows", "rows"), ("environments", "environment"), ("format", "form"))
+            if name in table
+        }
+        return ["moments", *(f"{name}={text}" for name, text in again.items())]
     if subject.by_name:
-        return ".fit(data)"
-    outcome_columns = [f"{role}={role}" for role in subject.data.outcome_columns]
+        return ["data"]
     columns = subject.settings.get("columns")
     by_column = columns is not None and columns.environment is not None
     labels = [] if by_column or subject.data.n_environments == 1 else ["environments=environments"]
-    return f".fit({', '.join(['X', 'y', *labels, *outcome_columns])})"
+    return ["X", "y", *labels, *(f"{role}={role}" for role in subject.data.outcome_columns)]
 
 
-def _call(name: str, arguments: Mapping[str, Any]) -> str:
+def _typed_all(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: typed(value) for name, value in values.items()}
+
+
+def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -> str:
     """On one line or, where that is long, an argument on each."""
-    written = [f"{key}={typed(value)}" for key, value in arguments.items()]
+    written = [f"{key}={text}" for key, text in arguments.items()]
     line = f"{name}({', '.join(written)})"
-    if len(line) <= _LONGEST:
-        return line
-    return f"{name}(\n" + "".join(f"    {argument},\n" for argument in written) + ")"
+    return line if len(line) <= longest else f"{name}(\n" + "".join(f"    {each},\n" for each in written) + ")"
 
 
 def _imports(values: Any) -> Iterator[tuple[str, str]]:
@@ -176,14 +129,13 @@ def _imports(values: Any) -> Iterator[tuple[str, str]]:
             yield from _imports(value)
         elif isinstance(value, PurePath):
             yield "Path", "pathlib"
-        elif isinstance(value, BaseEstimator):
-            yield type(value).__name__, _home(type(value).__module__, type(value).__name__)
-            yield from _imports(value.get_params(deep=False).values())
         elif type(value).__module__ != "builtins" and not isinstance(value, np.generic | np.ndarray | _GENERATORS):
             written = repr(value).partition("(")[0]
             if written.isidentifier():
                 yield written, _home(type(value).__module__, written)
-            if is_dataclass(value):
+            if isinstance(value, BaseEstimator):
+                yield from _imports(value.get_params(deep=False).values())
+            elif is_dataclass(value):
                 yield from _imports(getattr(value, field.name) for field in fields(value))
 
 
@@ -201,8 +153,7 @@ def _import_lines(used: Mapping[str, str]) -> list[str]:
 
 AUTHORS = "Luhuan Wu, Mingzhang Yin, Yixin Wang, John P. Cunningham and David M. Blei"
 PAPER = "Bayesian Invariance Modeling of Multi-Environment Data"
-CITATION = f"{AUTHORS}: {PAPER}."
-_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
+_PACKAGES = ("numpy", "scipy", "sklearn", "numba", "matplotlib")
 _PARTS = {
     INTERCEPT: "the intercept",
     SLOPES: "the coefficients",
@@ -216,19 +167,25 @@ def method_parts(subject: Subject) -> Iterator[Part]:
     yield Heading("Methods, in a paragraph")
     yield from prose([" ".join(_paragraph(subject))])
     yield Heading("To cite")
-    yield from prose([CITATION, f"Software: invariance {__version__}."])
+    yield from prose([f"{AUTHORS}: {PAPER}.", f"Software: invariance {__version__}."])
     yield Heading("Settings")
-    columns = [Column("Setting", number=False), Column("Value", number=False), Column("As by default", number=False)]
+    changed = changed_settings(subject)
     yield table(
         "Settings",
-        columns,
-        (_setting(subject, *item) for item in subject.settings.items() if item[0] not in NO_MATTER),
+        [Column(title, number=False) for title in ("Setting", "Value", "As by default")],
+        (
+            (name(key), Cell(printable(typed(value))), Cell("no" if key in changed else "yes"))
+            for key, value in subject.settings.items()
+            if key not in NO_MATTER
+        ),
         titled=True,
     )
     yield Heading("Engine, seed and versions")
     yield Facts(tuple(_facts(subject)))
     yield Heading("To make it again")
-    yield from _again(subject)
+    if subject.source.command:
+        yield Code("In a shell", subject.source.command)
+    yield Code("In Python", python_lines(subject))
 
 
 def _paragraph(subject: Subject) -> Iterator[str]:
@@ -301,30 +258,14 @@ def _tolerated(subject: Subject) -> str:
     return f"; {', and '.join(told)}" if told else ""
 
 
-def _setting(subject: Subject, key: str, value: Any) -> tuple[Cell, Cell, Cell]:
-    changed = changed_settings({key: value}, subject.defaults)
-    return name(key), Cell(printable(typed(value))), Cell("no" if changed else "yes")
-
-
 def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
-    findings = subject.decision.findings
+    seed = typed(subject.settings.get("random_state"))
+    told = {"None": "none was given", "rng": "a generator of numpy"}.get(seed, seed)
+    exact = isinstance(subject.decision.findings.engine, Enumeration)
     yield "Engine", subject.posterior.engine
-    yield "Seed", _seed(subject.settings.get("random_state"), isinstance(findings.engine, Enumeration))
+    yield "Seed", f"{told}; the engine draws nothing" if exact else told
     yield "invariance", __version__
     yield "Python", platform.python_version()
     for package in _PACKAGES:
-        try:
-            yield package, version(package)
-        except PackageNotFoundError:
-            continue
-
-
-def _seed(given: Any, exact: bool) -> str:
-    told = "none was given" if given is None else typed(given) if typed(given) != "rng" else "a generator of numpy"
-    return f"{told}; the engine draws nothing" if exact else told
-
-
-def _again(subject: Subject) -> Iterator[Part]:
-    if subject.source.command:
-        yield Code("In a shell", subject.source.command)
-    yield Code("In Python", python_lines(subject))
+        if find_spec(package) is not None:
+            yield package, version({"sklearn": "scikit-learn"}.get(package, package))

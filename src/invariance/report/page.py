@@ -83,7 +83,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """svg : an inline element; alt : for those who cannot see it; caption : for all"""
+    """svg : in base64; alt : for those who cannot see it"""
 
     kind: ClassVar[str] = "picture"
     svg: str
@@ -102,7 +102,7 @@ class Prose:
 
 @dataclass(frozen=True)
 class Callout:
-    """The sentence that comes before all others. tone: "good", "open" or "bad"; label: the same in words"""
+    """tone : "good", "open" or "bad"; label : the same in words"""
 
     kind: ClassVar[str] = "callout"
     tone: str
@@ -112,8 +112,6 @@ class Callout:
 
 @dataclass(frozen=True)
 class Facts:
-    """Pairs of a label and what is said of it."""
-
     kind: ClassVar[str] = "facts"
     pairs: tuple[tuple[str, str], ...]
 
@@ -127,8 +125,6 @@ class Code:
 
 @dataclass(frozen=True)
 class Heading:
-    """Of a part of a section."""
-
     kind: ClassVar[str] = "heading"
     text: str
 
@@ -145,13 +141,6 @@ class Section:
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True)
-class Contents:
-    title: str
-    lead: str
-    sections: tuple[Section, ...]
-
-
 def prose(sentences: Iterable[str], points: bool = False) -> tuple[Prose, ...]:
     """Nothing where there is nothing to say."""
     said = tuple(filter(None, sentences))
@@ -164,12 +153,9 @@ def table(
     return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), more, titled)
 
 
-_ENDINGS = (".html", ".htm")
-
-
-def render(contents: Contents) -> str:
-    """The page as text; the same contents give the same text."""
-    check_extra()
+def write_page(title: str, lead: str, sections: Sequence[Section], path: str | os.PathLike[str]) -> Path:
+    """Write the page in one step; the same contents give the same text. Returns the path that was written."""
+    file = checked_path(path)
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -179,14 +165,9 @@ def render(contents: Contents) -> str:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    return environment.get_template("page.html.j2").render(page=contents)
-
-
-def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
-    """Write the page in one step; returns the path that was written."""
-    file = checked_path(path)
+    text = environment.get_template("page.html.j2").render(title=title, lead=lead, sections=sections)
     try:
-        write_text(file, render(contents))
+        write_text(file, text)
     except OSError as error:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
     return file
@@ -194,38 +175,50 @@ def write_report(contents: Contents, path: str | os.PathLike[str]) -> Path:
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """The path of a page; raises where it cannot be written, or nothing is there to write it with."""
-    check_extra()
+    if find_spec("jinja2") is None:
+        raise FileError("a report needs jinja2: pip install 'invariance[report]'.")
     file = Path(path).expanduser()
-    if file.suffix.lower() not in _ENDINGS:
+    if file.suffix.lower() not in (".html", ".htm"):
         raise FileError(f"cannot write a report as {file.name!r}: use a name that ends in .html")
     check_writable(file)
     return file
 
 
-def check_extra() -> None:
-    if find_spec("jinja2") is None:
-        raise FileError("a report needs jinja2: pip install 'invariance[report]'.")
-
-
-def number(value: float) -> Cell:
-    """Four digits; "–" where it is not known."""
-    return numbers([value])[0]
+def count(n: int) -> Cell:
+    return Cell(f"{n:,}", n)
 
 
 def numbers(values: Iterable[float]) -> list[Cell]:
-    """A column whose largest number has four digits, and all others as many decimals, but four digits too where these
-    would show one at most; "–" where one is not known."""
-    return [cells[0] for cells in rows_of_numbers([value] for value in values)]
+    """Four digits each; "–" where one is not known."""
+    return [row_of_numbers([value])[0] for value in values]
 
 
-def rows_of_numbers(values: Iterable[Iterable[float]]) -> list[list[Cell]]:
-    """The same for numbers that are read together, such as an estimate and its interval: all those of a row have as
-    many decimals."""
-    rows = [[float(value) for value in row] for row in values]
-    largest = [max((abs(value) for value in row if math.isfinite(value)), default=0.0) for row in rows]
-    column = _decimals(max(largest, default=0.0))
-    each = (column if column is None or _shows(value, column) else _decimals(value) for value in largest)
-    return [[_cell(value, _written(decimals)) for value in row] for row, decimals in zip(rows, each, strict=True)]
+def row_of_numbers(values: Iterable[float]) -> list[Cell]:
+    """Numbers that are read together, such as an estimate and its interval: the largest has four digits, and all have
+    as many decimals."""
+    given = [float(value) for value in values]
+    largest = max((abs(value) for value in given if math.isfinite(value)), default=0.0)
+    plain = largest == 0.0 or 1e-4 <= largest < 1e7
+    decimals = max(0, 3 - math.floor(math.log10(largest))) if plain and largest else 0
+    return [formatted(value, lambda known: f"{known:z,.{decimals}f}" if plain else f"{known:.4g}") for value in given]
+
+
+def formatted(value: float, written: Callable[[float], str]) -> Cell:
+    """A number as a function writes it; "–" where it is not known."""
+    value = float(value)
+    return Cell(written(value), value) if math.isfinite(value) else Cell("–")
+
+
+def probability(value: float) -> Cell:
+    return formatted(value, format_probability)
+
+
+def p_value(value: float) -> Cell:
+    return formatted(value, format_p_value)
+
+
+def share(value: float) -> Cell:
+    return formatted(value, format_share)
 
 
 def sample_sd(squares: Floats, counts: Integers) -> Floats:
@@ -236,38 +229,3 @@ def sample_sd(squares: Floats, counts: Integers) -> Floats:
 def without_rounding(value: float, scale: float) -> float:
     """0 where a value, computed from numbers as large as `scale`, is their rounding only."""
     return 0.0 if abs(value) < 1e-12 * scale else value
-
-
-def _shows(value: float, decimals: int) -> bool:
-    """Whether two digits of it are seen."""
-    return value == 0.0 or value >= 10.0 ** (1 - decimals)
-
-
-def _decimals(value: float) -> int | None:
-    """With which a number has four digits; None where it is too large or too small to be written so."""
-    return max(0, 3 - math.floor(math.log10(value))) if 1e-4 <= value < 1e7 else None
-
-
-def _written(decimals: int | None) -> Callable[[float], str]:
-    return (lambda known: f"{known:.4g}") if decimals is None else (lambda known: f"{known:z,.{decimals}f}")
-
-
-def probability(value: float) -> Cell:
-    return _cell(value, format_probability)
-
-
-def p_value(value: float) -> Cell:
-    return _cell(value, format_p_value)
-
-
-def share(value: float) -> Cell:
-    return _cell(value, format_share)
-
-
-def change(value: float) -> Cell:
-    return _cell(value, lambda known: f"{known:+z.3f}")
-
-
-def _cell(value: float, written: Callable[[float], str]) -> Cell:
-    value = float(value)
-    return Cell(written(value), value) if np.isfinite(value) else Cell("–")

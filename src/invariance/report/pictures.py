@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import re
+from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from html import escape
 from io import BytesIO
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._tools.arrays import Floats, Integers
-from .._tools.plotting import (
-    GUIDE,
-    INK,
-    PLAIN,
-    Size,
-    missing_glyphs_allowed,
-    new_figure,
-    plain_ticks,
-    tidy,
-)
-from .._tools.text import format_subset, name_labels, printable
+from .._tools.plotting import GUIDE, INK, PLAIN, Size, missing_glyphs_allowed, new_figure, plain_ticks, tidy
+from .._tools.text import name_labels, printable
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision
 from ..decisions.diagnosis import Diagnosis
@@ -31,134 +21,36 @@ from ..models.base import VARIANCE, Fit, Predicts, predicts_of
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
-from ..posterior.summary import format_p_value, format_probability, format_share
+from ..posterior.summary import format_p_value
 from ..prediction.predictor import as_observed, columns_of
-from .page import Cell, Column, Heading, Part, Picture, Table, name, numbers, prose, sample_sd, table, without_rounding
+from .page import Column, Heading, Part, Picture, Table, count, name, numbers, prose, sample_sd, table, without_rounding
 from .subject import Subject
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-# One font that every picture is measured with; the page names it once for all of them.
-_FONT = "DejaVu Sans"
-_NAMED_FONT = f"font-family:'{_FONT}', sans-serif;"
+_STYLE: Any = {"font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "invariance"}
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
-_SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)pt" height="([\d.]+)pt"')
-_LEFT_OUT = re.compile(r'<style type="text/css">.*?</style>|<!--.*?-->', re.DOTALL)
-_TAG = re.compile(r"<[^>]*>")
-_ID = re.compile(r'(\bid="|url\(#|href="#)([^")]*)')
 
 
-def inline_svg(figure: Figure, prefix: str, alt: str) -> str:
-    """An <svg> element without a background; its ids are the prefix and a number."""
-    numbers: dict[str, int] = {}
-
-    def renamed(match: re.Match[str]) -> str:
-        return f"{match[1]}{prefix}-{numbers.setdefault(match[2], len(numbers))}"
-
-    text = _drawn(figure)
-    text = text[text.index("<svg") :]
-    size = _SIZE.match(text)
-    assert size is not None
-    width, height = (round(float(points) * 96 / 72) for points in size.groups())
-    body = _LEFT_OUT.sub("", text[text.index(">") + 1 : text.rindex("</svg>")])
-    body = re.sub(r">\s+<", "><", _TAG.sub(lambda tag: _shorter(_ID.sub(renamed, tag[0])), body))
-    head = f'<svg role="img" aria-label="{escape(alt)}" viewBox="0 0 {size[1]} {size[2]}"'
-    return f'{head} width="{width}" height="{height}">{body}</svg>'
-
-
-def _drawn(figure: Figure) -> str:
+def picture(draw: Callable[[Axes], object], size: Size, alt: str, caption: str) -> Picture:
+    """What `draw` puts on axes, in matplotlib's own style; the same drawing gives the same text."""
     import matplotlib as mpl
-
-    written = BytesIO()
-    with mpl.rc_context({"svg.fonttype": "none", "font.sans-serif": [_FONT]}), missing_glyphs_allowed():
-        figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
-    return written.getvalue().decode("utf-8")
-
-
-def _shorter(tag: str) -> str:
-    """A tag with coordinates to a hundredth of a point, and without what says nothing."""
-    tag = re.sub(r"\s+", " ", tag).replace("xlink:href", "href").replace(": ", ":").replace("; ", ";")
-    tag = re.sub(r' transform="rotate\(-?0 [^"]*\)"', "", tag).replace(_NAMED_FONT, "")
-    if "base64" in tag:
-        return tag
-    return re.sub(r"\d+\.\d{3,}", lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), tag)
-
-
-_MOST_NAMED = 5
-
-
-def picture(draw: Callable[[Axes], object], size: Size, prefix: str, alt: str, caption: str) -> Picture:
-    """What `draw` puts on axes, in matplotlib's own style, whatever a user set; prefix: as of `inline_svg`."""
     from matplotlib import style
 
-    alt = printable(alt)
-    with style.context("default"):
+    written = BytesIO()
+    with style.context("default"), mpl.rc_context(_STYLE):
         figure = new_figure(*size)
         draw(figure.add_subplot())
-        return Picture(inline_svg(figure, prefix, alt), alt, caption)
+        with missing_glyphs_allowed():
+            figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
+    return Picture(b64encode(written.getvalue()).decode("ascii"), printable(alt), caption)
 
 
-def _of_decision(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
+def decision_picture(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
     from ..decisions.plots import picture_size, plot
 
-    return picture(partial(plot, decision, kind), picture_size(decision, kind), kind[0], alt, caption)
-
-
-def inclusion_picture(decision: Decision) -> Picture:
-    posterior = decision.findings.posterior
-    order = np.argsort(-posterior.inclusion, kind="stable")[:_MOST_NAMED]
-    leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
-    source = "as in the paper" if posterior.n_environments > 1 else "by the prior, as one environment cannot tell"
-    return _of_decision(
-        decision,
-        "inclusion",
-        f"Bars of inclusion probabilities, the largest first: {leading}.",
-        f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half.",
-    )
-
-
-def subsets_picture(decision: Decision) -> Picture:
-    first = decision.findings.posterior.names_of(decision.compatible.masks[0])
-    several = decision.findings.posterior.n_environments > 1
-    which = "Subsets that are compatible with invariance" if several else "Subsets by how well they predict"
-    return _of_decision(
-        decision,
-        "subsets",
-        f"{'Compatible subsets' if several else 'Subsets'}, the best predictor first, which is {format_subset(first)}; "
-        "the table below has the same.",
-        f"{which}: a dot for each feature in them. The selected one stands out.",
-    )
-
-
-def frontier_picture(decision: Decision) -> Picture:
-    chosen = decision.evidence
-    return _of_decision(
-        decision,
-        "frontier",
-        f"R² against the p-value of invariance of the subsets; the selected one is at R² {format_share(chosen.r2)} and "
-        f"p-value {format_p_value(chosen.p_invariant)}.",
-        "What invariance costs: how well subsets predict against how much the data speak against their invariance.",
-    )
-
-
-def coefficients_picture(decision: Decision, intervals: bool) -> Picture:
-    """intervals : whether the model gives any"""
-    if decision.findings.posterior.n_environments > 1:
-        against = "the line is that of all rows together"
-        if intervals:
-            against = "intervals far from the band speak against it"
-        caption = f"Invariance asks for the same coefficient everywhere: {against}."
-    else:
-        caption = "Invariance asks for the same coefficient everywhere; one environment has nothing to compare with."
-    return _of_decision(
-        decision,
-        "coefficients",
-        "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
-        "has the same numbers.",
-        caption,
-    )
+    return picture(partial(plot, decision, kind), picture_size(decision, kind), alt, caption)
 
 
 def environments_picture(diagnosis: Diagnosis) -> Picture:
@@ -167,7 +59,6 @@ def environments_picture(diagnosis: Diagnosis) -> Picture:
     return picture(
         partial(plot_environments, diagnosis),
         environments_size(diagnosis),
-        "e",
         "Bars of −log₁₀ p of each environment against all others, by what may differ; a table below has the p-values.",
         "How much each environment differs from all others, given the selected features; diamonds, all parts together, "
         "beyond the dashed line raise an alarm.",
@@ -223,19 +114,18 @@ class Residuals:
         return self.spread / np.sqrt(self.counts)
 
     @property
-    def largest_sample(self) -> int | None:
-        """Rows of the largest sample; None where all rows are at hand."""
-        sampled = [len(left) for left, n in zip(self.each, self.counts, strict=True) if len(left) < n]
-        return max(sampled, default=None)
+    def sampled(self) -> str:
+        """For a sentence on quantiles: of how many rows, where a sample alone is at hand."""
+        sizes = [len(left) for left, n in zip(self.each, self.counts, strict=True) if len(left) < n]
+        return f", of {max(sizes):,} rows drawn by chance where an environment has more" if sizes else ""
 
 
 def residuals_of(subject: Subject) -> Residuals | None:
     """Of the fit of the selected features to all rows; None without rows, or a sample of them."""
-    data, decision = subject.rows, subject.decision
+    data, decision = subject.data, subject.decision
     fit = decision.findings.target.model.fit(decision.mask, local=False)
-    if isinstance(subject.data, Moments):
-        return residuals_of_sample(subject.data, fit)
-    assert data is not None
+    if isinstance(data, Moments):
+        return residuals_of_sample(data, fit)
     columns = columns_of(data, fit.columns)
     if isinstance(fit, PiecewiseExponentialFit):
         assert data.event is not None
@@ -269,60 +159,48 @@ def residual_parts(subject: Subject) -> Iterator[Part]:
     if found is None:
         yield from prose([_WITHOUT_ROWS])
         return
-    what = predicts_of(subject.family)
+    what, noise = predicts_of(subject.family), subject.decision.noise
     yield from prose([f"A residual is {_WHAT[what][1]}."])
-    yield _picture(found, what, VARIANCE in subject.decision.findings.target.model.compares)
+    yield _picture(found, what is Predicts.number, VARIANCE in subject.decision.findings.target.model.compares)
     yield _table(found, what)
-    noise = subject.decision.noise
     if noise is not None and noise.shape is not None:
-        yield from prose([_shape(noise.shape.excess_kurtosis, noise.shape.p_even, bool(subject.decision.selected))])
+        excess = f"an excess kurtosis of {noise.shape.excess_kurtosis:.2f} (normal noise: 0)"
+        even = ""
+        if subject.decision.selected:
+            even = f"; their spread depends on the selected features: p-value {format_p_value(noise.shape.p_even)}"
+        yield from prose([f"The residuals of each environment's own fit have {excess}{even}."])
 
 
 def _table(found: Residuals, what: Predicts) -> Table:
-    columns: list[tuple[Column, Iterable[float]]] = [
-        (Column(_WHAT[what][0]), found.observed),
-        (Column("Mean predicted"), found.expected),
-        (Column("Mean residual"), [without_rounding(mean, found.scale) for mean in found.means.tolist()]),
-        (Column("Standard error"), found.standard_errors),
-        (Column("SD of residuals"), found.spread),
+    columns: list[tuple[str, Iterable[float]]] = [
+        (_WHAT[what][0], found.observed),
+        ("Mean predicted", found.expected),
+        ("Mean residual", [without_rounding(mean, found.scale) for mean in found.means.tolist()]),
+        ("Standard error", found.standard_errors),
+        ("SD of residuals", found.spread),
     ]
     note = ""
     if what is Predicts.number:
-        columns += [(Column(f"{100 * q:g}%"), [np.quantile(left, q) for left in found.each]) for q in _QUANTILES]
-        note = f"Percentages are quantiles of the residuals{_sampled(found)}."
-    counts = [Cell(f"{n:,}", n) for n in found.counts.tolist()]
-    return table(
-        "Residuals by environment",
-        [Column("Environment", number=False), Column("Rows"), *(column for column, _ in columns)],
-        zip(map(name, found.environments), counts, *(numbers(values) for _, values in columns), strict=True),
-        note,
-    )
+        columns += [(f"{100 * q:g}%", [np.quantile(left, q) for left in found.each]) for q in _QUANTILES]
+        note = f"Percentages are quantiles of the residuals{found.sampled}."
+    cells = map(name, found.environments), map(count, found.counts.tolist()), *(numbers(each) for _, each in columns)
+    titles = [Column("Environment", number=False), Column("Rows"), *(Column(title) for title, _ in columns)]
+    return table("Residuals by environment", titles, zip(*cells, strict=True), note)
 
 
-def _sampled(found: Residuals) -> str:
-    largest = found.largest_sample
-    return "" if largest is None else f", of {largest:,} rows drawn by chance where an environment has more"
-
-
-def _shape(excess: float, p_even: float, selected: bool) -> str:
-    even = f"; that their spread does not depend on the selected features has p-value {format_p_value(p_even)}"
-    kurtosis = f"The residuals of each environment's own fit have an excess kurtosis of {excess:.2f} (normal noise: 0)"
-    return f"{kurtosis}{even if selected else ''}."
-
-
-def _picture(found: Residuals, what: Predicts, spread: bool) -> Picture:
-    """spread: whether the noise's scale must be the same, too"""
+def _picture(found: Residuals, numeric: bool, spread: bool) -> Picture:
+    """spread : whether the noise's scale must be the same, too"""
     shown = min(len(found.each), _MOST_ENVIRONMENTS)
     cut = "" if shown == len(found.each) else f" The first {shown} environments are shown."
-    if what is Predicts.number:
+    if numeric:
         same = "Alike" if spread else "Around 0"
-        caption = f"Quantiles of the residuals: the median, the middle half, and 5% to 95%{_sampled(found)}. "
+        caption = f"Quantiles of the residuals: the median, the middle half, and 5% to 95%{found.sampled}. "
         caption += f"{same} in every environment is what invariance asks for."
     else:
         caption = "Mean residual with a 95% interval: 0 is what invariance asks for."
     alt = f"Residuals of {shown} environment{'' if shown == 1 else 's'}; the table below has the numbers."
-    draw = partial(_draw, found, what is Predicts.number, shown)
-    return picture(draw, (7.0, 1.1 + 0.26 * max(shown, 3)), "r", alt, caption + cut)
+    draw = partial(_draw, found, numeric, shown)
+    return picture(draw, (7.0, 1.1 + 0.26 * max(shown, 3)), alt, caption + cut)
 
 
 def _draw(found: Residuals, numeric: bool, shown: int, ax: Axes) -> None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
-from functools import partial
-from itertools import compress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Mask
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.sections import Section as Told
 from .._tools.text import format_subset, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
@@ -25,39 +21,40 @@ from ..models.base import VARIANCE, Predicts, predicts_of
 from ..models.bayesian import BayesianLinearGaussian
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
-from ..posterior.summary import CAUSES, format_count, format_probability, model_in_words, reading
+from ..posterior.summary import (
+    CAUSES,
+    format_count,
+    format_p_value,
+    format_probability,
+    format_share,
+    model_in_words,
+    reading,
+)
 from .methods import method_parts
 from .page import (
     Callout,
     Cell,
     Column,
-    Contents,
     Facts,
     Heading,
     Part,
     Section,
     Table,
-    change,
+    count,
+    formatted,
     name,
-    number,
     numbers,
     p_value,
     probability,
     prose,
-    rows_of_numbers,
+    row_of_numbers,
     sample_sd,
     share,
     table,
     without_rounding,
+    write_page,
 )
-from .pictures import (
-    coefficients_picture,
-    environments_picture,
-    frontier_picture,
-    inclusion_picture,
-    residual_parts,
-    subsets_picture,
-)
+from .pictures import decision_picture, environments_picture, residual_parts
 from .subject import Subject
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
@@ -160,140 +157,118 @@ def glance_parts(subject: Subject) -> Iterator[Part]:
 
 def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
     posterior, data = subject.posterior, subject.data
+    column = getattr(data, "environment_name", None)
     yield "Outcome", _outcome(subject)
     yield "Rows", f"{int(posterior.counts.sum()):,}"
     yield "Left out", _left_out(data)
     yield "Features", _features(data)
-    yield "Environments", _environment_names(subject)
+    yield "Environments", f"{posterior.n_environments:,}{'' if column is None else f', by {printable(column)}'}"
     yield "Model of the outcome", subject.source.worded(model_in_words(posterior))
     yield "Subsets", f"{format_count(posterior.n_subsets)}, by the prior and the number of rows"
 
 
 def _outcome(subject: Subject) -> str:
     data, told = subject.data, printable(subject.posterior.outcome_name)
-    if isinstance(data, MultiEnvironmentData):
-        if data.event_name is not None and data.event is not None:
-            told += f", a time; {int(data.event.sum()):,} of {data.n_rows:,} ended with {printable(data.event_name)}"
-        if data.exposure_name is not None:
-            told += f", per unit of {printable(data.exposure_name)}"
-        if data.classes is not None:
-            told += f": {_class(data, 0)} counts 0 and {_class(data, 1)} counts 1"
+    if isinstance(data, Moments):
+        return told
+    if data.event_name is not None and data.event is not None:
+        told += f", a time; {int(data.event.sum()):,} of {data.n_rows:,} ended with {printable(data.event_name)}"
+    if data.exposure_name is not None:
+        told += f", per unit of {printable(data.exposure_name)}"
+    if data.classes is not None:
+        zero, one = (printable(in_words(label)) for label in data.classes)
+        told += f": {zero} counts 0 and {one} counts 1"
     return told
 
 
-def _class(data: MultiEnvironmentData, which: int) -> str:
-    assert data.classes is not None
-    return printable(in_words(data.classes[which]))
-
-
 def _left_out(data: MultiEnvironmentData | Moments) -> str:
-    rows = sum(data.dropped_rows.values())
-    columns = len(data.constants)
-    told = [f"{rows:,} row{'' if rows == 1 else 's'} with missing values" if rows else "no row"]
-    if columns:
-        told.append(f"{columns:,} constant column{'' if columns == 1 else 's'}")
-    return " and ".join(told)
+    rows, columns = sum(data.dropped_rows.values()), len(data.constants)
+    told = f"{rows:,} row{'' if rows == 1 else 's'} with missing values" if rows else "no row"
+    return f"{told} and {columns:,} constant column{'' if columns == 1 else 's'}" if columns else told
 
 
 def _features(data: MultiEnvironmentData | Moments) -> str:
     features = data.features
-    several = [group for group, held in zip(features.names, features.widths, strict=True) if held > 1]
-    told = f"{len(features.names):,}"
-    if several:
-        told += f", {len(several):,} of them of several columns ({features.n_columns:,} in all): "
-        told += ", ".join(map(printable, several[:6])) + (f", … +{len(several) - 6:,}" if len(several) > 6 else "")
-    return told
-
-
-def _environment_names(subject: Subject) -> str:
-    n = subject.posterior.n_environments
-    column = getattr(subject.data, "environment_name", None)
-    return f"{n:,}" if column is None else f"{n:,}, by {printable(column)}"
+    several = [printable(group) for group, held in zip(features.names, features.widths, strict=True) if held > 1]
+    if not several:
+        return f"{len(features.names):,}"
+    more = f", … +{len(several) - 6:,}" if len(several) > 6 else ""
+    columns = f"{len(several):,} of them of several columns ({features.n_columns:,} in all)"
+    return f"{len(features.names):,}, {columns}: {', '.join(several[:6])}{more}"
 
 
 def _environments(subject: Subject) -> Table:
-    posterior, data = subject.posterior, subject.data
-    dropped = [data.dropped_rows.get(label, 0) for label in posterior.environments]
-    columns = [Column("Environment", number=False), Column("Rows")]
-    each = [[name(label), Cell(f"{n:,}", n)] for label, n in zip(posterior.environments, posterior.counts, strict=True)]
-    if any(dropped):
-        columns.append(Column("Left out"))
-        for row, n in zip(each, dropped, strict=True):
-            row.append(Cell(f"{n:,}", n))
-    for column, cells in _outcome_columns(subject):
-        columns.append(column)
-        for row, cell in zip(each, cells, strict=True):
-            row.append(cell)
-    return table("Environments", columns, each)
+    posterior, dropped = subject.posterior, subject.data.dropped_rows
+    columns: dict[Column, Iterable[Cell]] = {
+        Column("Environment", number=False): map(name, posterior.environments),
+        Column("Rows"): map(count, posterior.counts.tolist()),
+    }
+    if any(dropped.get(label) for label in posterior.environments):
+        columns[Column("Left out")] = [count(dropped.get(label, 0)) for label in posterior.environments]
+    columns |= dict(_outcome_columns(subject))
+    return table("Environments", columns, zip(*columns.values(), strict=True))
 
 
 def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, list[Cell]]]:
     """What the outcome is like in each environment."""
     data, outcome = subject.data, printable(subject.posterior.outcome_name)
     if isinstance(data, Moments):
-        means = data.means[:, data.outcome]
-        yield Column("Mean", hint=f"of {outcome}"), numbers(means)
+        yield Column("Mean", hint=f"of {outcome}"), numbers(data.means[:, data.outcome])
         if data.scatter.size:
             yield _SD, numbers(sample_sd(data.scatter[:-1, data.outcome, data.outcome], data.counts))
         return
     groups = [data.rows(e) for e in range(data.n_environments)]
     scale = float(np.abs(data.y).max())
-    means = np.array([without_rounding(float(data.y[rows].mean()), scale) for rows in groups])
+    means = numbers([without_rounding(float(data.y[rows].mean()), scale) for rows in groups])
     if predicts_of(subject.family) is Predicts.probability:
-        yield Column("Share of 1", hint=f"of rows in which {outcome} counts 1"), numbers(means)
+        yield Column("Share of 1", hint=f"of rows in which {outcome} counts 1"), means
     elif data.event is not None:
-        events = [int(data.event[rows].sum()) for rows in groups]
-        yield Column("Events"), [Cell(f"{n:,}", n) for n in events]
-        yield Column("Mean time", hint="until the event, or until it was censored"), numbers(means)
+        yield Column("Events"), [count(int(data.event[rows].sum())) for rows in groups]
+        yield Column("Mean time", hint="until the event, or until it was censored"), means
     elif data.exposure is not None and data.exposure_name is not None:
         rates = [data.y[rows].sum() / data.exposure[rows].sum() for rows in groups]
         yield Column("Rate", hint=f"of {outcome} per unit of {printable(data.exposure_name)}"), numbers(rates)
     else:
-        yield Column("Mean", hint=f"of {outcome}"), numbers(means)
+        yield Column("Mean", hint=f"of {outcome}"), means
         yield _SD, numbers(sample_sd(np.array([data.y[rows].var() for rows in groups]) * data.counts, data.counts))
-
-
-_P_INVARIANT = Column("p_inv then", hint="the p-value of invariance of the selection after that change")
-_PREDICTIVE = Column("Predictive inclusion", hint="probability among compatible subsets, by how well these predict")
-_PREDICTIVE_OF_ONE = Column("Predictive inclusion", hint="probability by how well subsets predict")
-_COLUMNS = (
-    Column("Feature", number=False),
-    Column("Selected", number=False),
-    Column("Role", number=False),
-    _PREDICTIVE,
-    Column("Inclusion", hint="posterior probability of being in the invariant subset, as in the paper"),
-    Column("Change of R²", hint="of the selection when this feature alone is left out of it, or added to it"),
-    _P_INVARIANT,
-    Column(
-        "Coefficient", hint="of the selected features in the fit to all rows; a feature of several columns has several"
-    ),
-)
 
 
 def feature_parts(subject: Subject) -> Iterator[Part]:
     decision, posterior, predictive = subject.decision, subject.posterior, subject.predictive
-    place = {feature: j for j, feature in enumerate(posterior.feature_names)}
-    unknown = np.full(posterior.n_features, np.nan)
-    compatible = unknown if predictive is None else predictive.inclusion
-    coefficients = _coefficients(subject)
-    rows = (
-        (
-            name(feature.name),
-            Cell("● yes", 0, "strong") if feature.selected else Cell("no", 1),
-            Cell(subject.source.worded(described(decision, feature))),
-            probability(compatible[place[feature.name]]),
-            probability(posterior.inclusion[place[feature.name]]),
-            change(feature.r2_change),
-            p_value(feature.p_invariant),
-            coefficients.get(feature.name, Cell("–")),
-        )
-        for feature in decision.features
-    )
-    yield inclusion_picture(decision)
     several = posterior.n_environments > 1
-    kept = [several or column is not _P_INVARIANT for column in _COLUMNS]
-    columns = (_PREDICTIVE_OF_ONE if column is _PREDICTIVE and not several else column for column in _COLUMNS)
-    yield table("Every feature", compress(columns, kept), (tuple(compress(row, kept)) for row in rows))
+    order = np.argsort(-posterior.inclusion, kind="stable")[:_MOST_NAMED]
+    leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
+    source = "as in the paper" if several else "by the prior, as one environment cannot tell"
+    yield decision_picture(
+        decision,
+        "inclusion",
+        f"Bars of inclusion probabilities, the largest first: {leading}.",
+        f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half.",
+    )
+    features = decision.features
+    places = [posterior.feature_names.index(feature.name) for feature in features]
+    compatible = np.full(posterior.n_features, np.nan) if predictive is None else predictive.inclusion
+    weighed = "among compatible subsets, by how well these predict" if several else "by how well subsets predict"
+    coefficients = _coefficients(subject)
+    yes, no = Cell("● yes", 0, "strong"), Cell("no", 1)
+    columns: dict[Column, Iterable[Cell]] = {
+        Column("Feature", number=False): (name(feature.name) for feature in features),
+        Column("Selected", number=False): (yes if feature.selected else no for feature in features),
+        Column("Role", number=False): (Cell(subject.source.worded(described(decision, each))) for each in features),
+        Column("Predictive inclusion", hint=f"probability {weighed}"): map(probability, compatible[places]),
+        Column("Inclusion", hint="posterior probability of being in the invariant subset, as in the paper"): map(
+            probability, posterior.inclusion[places]
+        ),
+        Column("Change of R²", hint="of the selection when this feature alone is left out of it, or added to it"): (
+            formatted(feature.r2_change, lambda known: f"{known:+z.3f}") for feature in features
+        ),
+    }
+    if several:
+        hint = "the p-value of invariance of the selection after that change"
+        columns[Column("p_inv then", hint=hint)] = (p_value(feature.p_invariant) for feature in features)
+    hint = "of the selected features in the fit to all rows; a feature of several columns has several"
+    columns[Column("Coefficient", hint=hint)] = (coefficients.get(feature.name, Cell("–")) for feature in features)
+    yield table("Every feature", columns, zip(*columns.values(), strict=True))
     if predictive is None and several:
         none = f"No subset{decision.findings.allowed} is compatible with invariance"
         yield from prose([f"{none}, so that there is no predictive inclusion."])
@@ -305,13 +280,14 @@ def _coefficients(subject: Subject) -> dict[str, Cell]:
     features = subject.data.features.chosen(decision.mask)
     values = decision.findings.target.model.fit(decision.mask, local=False).coefficients
     return {
-        feature: number(values[start]) if width == 1 else Cell(f"{width} columns")
+        feature: numbers([values[start]])[0] if width == 1 else Cell(f"{width} columns")
         for feature, start, width in zip(features.names, features.starts, features.widths, strict=False)
     }
 
 
 _COVERAGE = 0.95
 _LONGEST_NOTE = 60
+_MOST_NAMED = 5
 _SCALES = {
     Predicts.number: "Coefficients are in units of the outcome per unit of a column.",
     Predicts.probability: "Coefficients are log odds per unit of a column.",
@@ -328,37 +304,41 @@ def coefficient_parts(subject: Subject) -> Iterator[Part]:
         return
     found = decision.coefficients(_COVERAGE)
     columns = list(dict.fromkeys(found["column"]))
-    estimates, lower, upper = (
-        found[which].to_numpy(dtype=float).reshape(-1, len(columns)) for which in ("estimate", "lower", "upper")
-    )
-    notes = found["note"].to_numpy(dtype=object).reshape(-1, len(columns))
-    intervals, noted = bool(np.isfinite(lower).any()), bool((notes != "").any())
+    intervals, noted = bool(np.isfinite(found["lower"].astype(float)).any()), bool((found["note"] != "").any())
     yield from prose([_SCALES[predicts_of(subject.family)], *_coefficient_remarks(subject, intervals, noted)])
-    yield coefficients_picture(decision, intervals)
+    against = "the line is that of all rows together"
+    if subject.posterior.n_environments == 1:
+        against = "one environment has nothing to compare with"
+    elif intervals:
+        against = "intervals far from the band speak against it"
+    yield decision_picture(
+        decision,
+        "coefficients",
+        "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
+        "has the same numbers.",
+        f"Invariance asks for the same coefficient everywhere: {against}.",
+    )
+    told = zip(found["estimate"], found["lower"], found["upper"], found["note"], strict=True)
+    cells = [_coefficient_cell(row_of_numbers(row), shorten(note, _LONGEST_NOTE)) for *row, note in told]
+    width = len(columns)
     labels = ["all together", *subject.posterior.environments]
-    cells = [_cells(*column) for column in zip(estimates.T, lower.T, upper.T, notes.T, strict=True)]
     yield table(
         f"Coefficients{f' with {100 * _COVERAGE:g}% intervals' if intervals else ''} by environment",
         [Column("Environment", number=False), *(Column(printable(column)) for column in columns)],
-        ([name(label), *row] for label, *row in zip(labels, *cells, strict=True)),
+        ([name(label), *cells[e * width : (e + 1) * width]] for e, label in enumerate(labels)),
     )
 
 
 def _coefficient_remarks(subject: Subject, intervals: bool, noted: bool) -> Iterator[str]:
-    if subject.decision.findings.target.model.makes_curves:
+    model = subject.decision.findings.target.model
+    if model.makes_curves:
         yield "The columns of a curve have no meaning one by one: it is their sum that acts."
-    if intervals and isinstance(subject.decision.findings.target.model, AdditiveModel):
+    if intervals and isinstance(model, AdditiveModel):
         yield "Intervals in environments take the shapes of the curves, which are fitted to all rows, as given."
     if not intervals:
         yield "This model gives no intervals for them."
     if noted:
         yield _NOTED
-
-
-def _cells(estimates: Floats, lower: Floats, upper: Floats, notes: NDArray[np.object_]) -> list[Cell]:
-    """A column of estimates (E + 1,), with intervals where they are known, and with what is to be noted."""
-    rows = rows_of_numbers(zip(estimates, lower, upper, strict=True))
-    return [_coefficient_cell(row, shorten(note, _LONGEST_NOTE)) for row, note in zip(rows, notes, strict=True)]
 
 
 def _coefficient_cell(numbers: list[Cell], note: str) -> Cell:
@@ -380,15 +360,27 @@ _EVIDENCE = (
 
 def subset_parts(subject: Subject) -> Iterator[Part]:
     decision, predictive, several = subject.decision, subject.predictive, subject.posterior.n_environments > 1
+    which = "Compatible subsets" if several else "Subsets"
     yield Heading("Compatible with invariance, by prediction" if several else "By prediction")
     if predictive is None:
         yield from prose([f"No subset{decision.findings.allowed} is compatible with invariance."])
     else:
-        yield subsets_picture(decision)
-        which = "Compatible subsets" if several else "Subsets"
+        first = format_subset(subject.posterior.names_of(decision.compatible.masks[0]))
+        yield decision_picture(
+            decision,
+            "subsets",
+            f"{which}, the best predictor first, which is {first}; the table below has the same.",
+            f"{which}, the best predictor first: a dot for each feature in them. The selected one stands out.",
+        )
         yield _subset_table(f"{which}, the best predictor first", predictive, subject, counted(decision))
     if several:
-        yield frontier_picture(decision)
+        at = f"R² {format_share(decision.evidence.r2)} and p-value {format_p_value(decision.evidence.p_invariant)}"
+        yield decision_picture(
+            decision,
+            "frontier",
+            f"R² against the p-value of invariance of the subsets; the selected one is at {at}.",
+            "What invariance costs: how well subsets predict against how much the data speak against their invariance.",
+        )
     yield Heading("By invariance alone")
     if not several:
         yield from prose(["One environment says nothing about invariance: the paper's posterior is the prior."])
@@ -403,7 +395,7 @@ def _subset_table(caption: str, posterior: Posterior, subject: Subject, counted:
     evidence, sizes = posterior.leading_evidence(len(masks)), masks.sum(axis=1)
     columns = {
         Column("Subset", number=False): [_members(subject, posterior, mask) for mask in masks],
-        Column("Features"): [Cell(f"{n:,}", n) for n in sizes.tolist()],
+        Column("Features"): map(count, sizes.tolist()),
         Column("Probability"): map(probability, np.exp(posterior.log_probabilities)),
         Column("R²", hint="share of the outcome's variance that the fit to all rows explains, by its likelihood"): map(
             share, evidence.r2
@@ -443,37 +435,28 @@ def environment_parts(subject: Subject) -> Iterator[Part]:
 
 
 def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
-    told, worded = list(map(partial(_as_weighed, subject), diagnosis.sections)), subject.source.worded
-    yield from prose(map(worded, told[0].sentences))
+    worded = subject.source.worded
+    opening, *others = diagnosis.sections
+    yield from prose(map(worded, opening.sentences))
     yield environments_picture(diagnosis)
-    for section in told[1:]:
-        yield Heading(section.title)
-        yield from prose(_sentence(worded(said)) for said in section.sentences)
+    for section in others:
+        sentences, title = section.sentences, section.title
+        # Where Λ is a Bayes factor by the methods of the page, T is none of it.
+        if title == T_BY_ENVIRONMENT and isinstance(subject.settled, BayesianLinearGaussian):
+            sentences, title = (_T_OF_LIKELIHOODS, *sentences), "T by environment"
+        yield Heading(title)
+        yield from prose(_sentence(worded(said)) for said in sentences)
         if section.table:
-            yield _environment_table(section)
+            head, *rows = section.table
+            columns = [Column(text, j not in section.text_columns) for j, text in enumerate(head)]
+            cells = ([_written(*each) for each in zip(row, columns, strict=True)] for row in rows)
+            yield table(title, columns, cells, titled=True)
 
 
-def _as_weighed(subject: Subject, section: Told) -> Told:
-    """Where Λ is a Bayes factor by the methods of the page, T is none of it."""
-    if section.title != T_BY_ENVIRONMENT or not isinstance(subject.settled, BayesianLinearGaussian):
-        return section
-    return replace(section, title="T by environment", sentences=(_T_OF_LIKELIHOODS, *section.sentences))
-
-
-def _environment_table(section: Told) -> Table:
-    head, *rows = section.table
-    columns = [Column(title, j not in section.text_columns) for j, title in enumerate(head)]
-    cells = (
-        [_environment_cell(text, column.number) for text, column in zip(row, columns, strict=True)] for row in rows
-    )
-    return table(section.title, columns, cells, titled=True)
-
-
-def _environment_cell(text: str, numeric: bool) -> Cell:
-    """Figures are sorted as such, though here they are text already."""
-    if not numeric or text == "–":
-        return Cell(text)
-    return Cell(text, float(text.removeprefix("<").replace(",", "")))
+def _written(text: str, column: Column) -> Cell:
+    """Figures are sorted as such, though they are text already."""
+    known = column.number and text != "–"
+    return Cell(text, float(text.removeprefix("<").replace(",", "")) if known else None)
 
 
 _MARKS = {"selected": "● selected", "not selected": "·", "screened out": "– screened out", "rejected": "× rejected"}
@@ -486,15 +469,11 @@ def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -
         raise SettingError(
             f"comparison={comparison!r} is no comparison: pass what compare(data, 'BIP,ICP') returns, or None."
         )
-    if comparison.outcome_name != outcome:
+    other = {comparison.outcome_name, *comparison.feature_names} ^ {outcome, *features}
+    if other or comparison.outcome_name != outcome:
+        named = min(other, default=comparison.outcome_name)
         raise SettingError(
-            f"the comparison is of the outcome {comparison.outcome_name!r} and the model of {outcome!r}: compare "
-            "methods on the data that were fitted."
-        )
-    if set(comparison.feature_names) != set(features):
-        only = sorted(set(comparison.feature_names) ^ set(features))
-        raise SettingError(
-            f"the comparison and the model have other features, {only[0]!r} for example: compare methods on the data "
+            f"the comparison and the model are of other columns, {named!r} for example: compare methods on the data "
             "that were fitted."
         )
 
@@ -503,70 +482,45 @@ def comparison_parts(subject: Subject) -> Iterator[Part]:
     if subject.comparison is None:
         return
     methods, selected = subject.comparison.methods, subject.decision.selected
-    outcome = subject.comparison.outcome_name
     yield from prose(
         [
             "Each method answers in its own way: one that asks what predicts on all rows together does not ask what is "
             "invariant."
         ]
     )
-    words = ("Method", "Answer", "Asks for", "Remarks")
-    yield table(
-        "What each method selected",
-        [*(Column(title, number=False) for title in words), Column("Features")],
-        (
-            [
-                name(m.name),
-                Cell(_OUTCOMES.get(m.outcome, "selected")),
-                Cell("prediction on all rows together" if m.pooled else "invariance"),
-                Cell(_comparison_remarks(m, outcome)),
-                _count(m),
-            ]
-            for m in methods
+    columns: dict[Column, Iterable[Cell]] = {
+        Column("Method", number=False): (name(m.name) for m in methods),
+        Column("Answer", number=False): (Cell(_OUTCOMES.get(m.outcome, "selected")) for m in methods),
+        Column("Asks for", number=False): (
+            Cell("prediction on all rows together" if m.pooled else "invariance") for m in methods
         ),
-    )
-    fitted = [m for m in methods if m.outcome != "failed"]
-    if not fitted:
-        return
-    columns = [
-        Column(printable(m.name), number=False, hint="" if m.evidence is None else f"with its {m.evidence[0]}")
-        for m in fitted
-    ]
-    yield table(
-        "Features by method",
-        [Column("Feature", number=False), Column("This fit", number=False), *columns],
-        (
-            [
-                name(feature),
-                _mark("selected" if feature in selected else "not selected"),
-                *(_comparison_cell(m, j) for m in fitted),
-            ]
-            for j, feature in enumerate(subject.comparison.feature_names)
+        Column("Remarks", number=False): (Cell(_remarks(m, subject.comparison.outcome_name)) for m in methods),
+        Column("Features"): (
+            Cell("–") if m.outcome in ("failed", "rejected") else count(int(np.sum(m.selected))) for m in methods
         ),
-    )
+    }
+    yield table("What each method selected", columns, zip(*columns.values(), strict=True))
+    features = subject.comparison.feature_names
+    columns = {
+        Column("Feature", number=False): map(name, features),
+        Column("This fit", number=False): (_mark("selected" if f in selected else "not selected") for f in features),
+    }
+    for m in methods:
+        if m.outcome != "failed":
+            hint, values = ("", [np.nan] * len(features)) if m.evidence is None else m.evidence
+            column = Column(printable(m.name), number=False, hint=hint and f"with its {hint}")
+            columns[column] = (_mark(*each) for each in zip(m.status, values, strict=True))
+    if len(columns) > 2:
+        yield table("Features by method", columns, zip(*columns.values(), strict=True))
 
 
-def _count(method: Any) -> Cell:
-    if method.outcome in ("failed", "rejected"):
-        return Cell("–")
-    n = int(np.sum(method.selected))
-    return Cell(f"{n:,}", n)
+def _remarks(method: Any, outcome: str) -> str:
+    as_number = f"Fits {outcome} as a number, by least squares." if method.as_number else ""
+    return " ".join(printable(text) for text in (method.verdict, as_number, *method.notes) if text)
 
 
-def _comparison_remarks(method: Any, outcome: str) -> str:
-    verdict = () if method.verdict is None else (method.verdict,)
-    as_number = (f"Fits {outcome} as a number, by least squares.",) if method.as_number else ()
-    return " ".join(printable(text) for text in (*verdict, *as_number, *method.notes))
-
-
-def _comparison_cell(method: Any, j: int) -> Cell:
-    status = str(method.status[j])
-    value = np.nan if method.evidence is None else float(method.evidence[1][j])
-    number = "" if np.isnan(value) else f" ({format_probability(value)})"
-    return _mark(status, number)
-
-
-def _mark(status: str, number: str = "") -> Cell:
+def _mark(status: str, evidence: float = np.nan) -> Cell:
+    number = "" if np.isnan(evidence) else f" ({format_probability(evidence)})"
     return Cell(_MARKS[status] + number, list(_MARKS).index(status), "strong" if status == "selected" else "")
 
 
@@ -584,14 +538,13 @@ SECTIONS: tuple[tuple[str, str, Parts], ...] = (
 )
 
 
-def contents_of(subject: Subject, progress: ProgressMode = False) -> Contents:
-    """All that a page says. Sections that have nothing to say are left out."""
-    outcome = printable(subject.posterior.outcome_name)
-    title = f"What predicts {outcome} alike in every environment?"
+def write_report(subject: Subject, path: Path, progress: ProgressMode = False) -> Path:
+    """Sections that have nothing to say are left out."""
+    title = f"What predicts {printable(subject.posterior.outcome_name)} alike in every environment?"
     lead = f"{format_subset(subject.decision.selected, 100)}: {state(subject.decision)[1]}"
-    sections = []
+    written = []
     with ProgressBar("report", len(SECTIONS), progress, meanwhile="drawing pictures") as bar:
         for anchor, heading, parts in SECTIONS:
-            sections.append(Section(anchor, heading, tuple(parts(subject))))
+            written.append(Section(anchor, heading, tuple(parts(subject))))
             bar.advance()
-    return Contents(title, lead, tuple(section for section in sections if section.parts))
+    return write_page(title, lead, [section for section in written if section.parts], path)

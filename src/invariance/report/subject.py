@@ -28,19 +28,26 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """diagnosis : of the selected subset, a sentence where there is none; estimator : name of its class; settings,
-    defaults : {parameter: value}; by_name : whether a ready data set was given; comparison : of `invariance.compare`"""
+    """diagnosis : of the selected subset, a sentence where there is none; estimator : its class; settings : {parameter:
+    value}; by_name : whether a ready data set was given; comparison : of `invariance.compare`"""
 
     decision: Decision
     data: MultiEnvironmentData | Moments
     family: Family
     diagnosis: Diagnosis | str
-    estimator: str
+    estimator: type
     settings: Mapping[str, Any]
-    defaults: Mapping[str, Any]
     by_name: bool
     comparison: Any = None
     source: Source = Source()
+
+    @classmethod
+    def of(
+        cls, model: Any, diagnosis: Diagnosis | str, comparison: Any = None, source: Source | None = None
+    ) -> Subject:
+        """model : a fitted BIP"""
+        fitted = model.decision_, model._data, model._family, diagnosis, type(model), model._settings, model._by_name
+        return cls(*fitted, comparison, source or Source())
 
     @property
     def settled(self) -> Any:
@@ -54,8 +61,3 @@ class Subject:
     @property
     def predictive(self) -> Posterior | None:
         return self.decision.findings.predictive
-
-    @property
-    def rows(self) -> MultiEnvironmentData | None:
-        """None where second moments alone are known."""
-        return None if isinstance(self.data, Moments) else self.data
