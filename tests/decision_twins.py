@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
-from scipy.special import chndtr, logsumexp, ncfdtr, polygamma, psi
+from scipy.special import chndtr, ncfdtr, polygamma, psi
 
 from invariance.data import MultiEnvironmentData
 
@@ -106,16 +106,6 @@ class Evidence:
             both = np.log(self.p_mean(delta)) + np.log(self.p_variance(tau))
         return stats.chi2.sf(-2 * both, 4)
 
-    def cost(self, floor: float = 0.008) -> np.ndarray:
-        p = self.masks.shape[1]
-        each = max(np.log(self.n) + 2 * np.log(p), floor * self.n)
-        return self.n * np.log(self.pooled / self.n) + self.masks.sum(axis=1) * each
-
-    def log_predictive(self, compatible: np.ndarray, floor: float = 0.008) -> np.ndarray:
-        """log p₂ under the uniform prior; all −inf where no subset is compatible"""
-        weights = np.where(compatible, -0.5 * self.cost(floor), -np.inf)
-        return weights - logsumexp(weights) if compatible.any() else weights
-
 
 def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evidence:
     masks = all_masks(data.n_features) if masks is None else masks
@@ -158,20 +148,3 @@ def risk_in_a_new_environment(data: MultiEnvironmentData, mask: np.ndarray) -> f
     root = np.linalg.cholesky(design.T @ design / data.n_rows)
     between = np.maximum(np.linalg.eigvalsh(root.T @ scatter @ root), 0.0).sum()
     return pooled @ pooled / (data.n_rows - d) + (1 + 1 / data.n_environments) * between
-
-
-def choice(
-    data: MultiEnvironmentData,
-    delta: float = 0.02,
-    tau: float = 0.1,
-    levels: tuple[float, ...] = (0.2, 0.02),
-    floor: float = 0.008,
-) -> tuple[np.ndarray, bool]:
-    """The chosen subset and whether any was compatible, at the first level or the second."""
-    found = evidence(data)
-    for level in levels:
-        compatible = found.p_invariant(delta, tau) >= level
-        if compatible.any():
-            return found.masks[np.argmax(found.log_predictive(compatible, floor))], True
-    risks = [risk_in_a_new_environment(data, mask) for mask in found.masks]
-    return found.masks[np.argmin(risks)], False

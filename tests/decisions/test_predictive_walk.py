@@ -10,19 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from scipy.stats import chi2, kurtosis, ncf
+from scipy.stats import chi2, ncf
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.decisions import predictive as compatible_walk
 from invariance.decisions.predictive import PredictiveModel, predictive_posterior
 from invariance.inference.base import RunOptions, Target
-from invariance.kernels.cholesky import subset_fits, subset_slopes
-from invariance.kernels.row_residuals import residual_powers
 from invariance.models.invariance_test import Tolerance
 from invariance.models.walks import mean_limits, within_limits
 from invariance.moments import Moments
 from invariance.posterior.posterior import Posterior
-from predictive_twin import DATA, collinear, constant_inside, fitted, grouped, plain, twin_value, twin_values
+from predictive_twin import DATA, collinear, constant_inside, grouped, plain, twin_value, twin_values
 from twins import all_masks
 
 TOLERANT, STRICT = Tolerance(), Tolerance.strict()
@@ -102,13 +100,6 @@ def test_lists_of_small_subsets_of_many_features() -> None:
     model = LinearGaussian().bind(data)
     assert (1 << 14) > model.dense_advantage * small.sum() > 0
     assert_is(found(data, prior), values, prior)
-
-
-def test_nothing_is_compatible() -> None:
-    rng = np.random.default_rng(0)
-    environment = np.repeat([0, 1], 200)
-    y = rng.normal(size=400) * (1.0 + 9.0 * environment)
-    assert found(MultiEnvironmentData.from_arrays(rng.normal(size=(400, 5)), y, environment)) is None
 
 
 def test_decisions_are_those_of_the_evidence() -> None:
@@ -277,60 +268,3 @@ def test_limits_are_the_statistics_at_which_one_p_value_alone_rejects() -> None:
     assert ncf.sf(limits[k, 0], d, v, n * TOLERANT.delta) == pytest.approx(smallest, rel=1e-4)
     assert limits.shape == (7, 2)
     assert (limits[:, 1] == np.inf).all()
-
-
-@on_data
-def test_fits_of_subsets_are_those_to_the_rows(make) -> None:
-    data = make()
-    model = LinearGaussian().bind(data)
-    masks = all_masks(data.n_features)
-    residuals = model.residuals(masks)
-    groups = [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]
-    chosen = data.features.expand(masks)
-    expected = np.array([[fitted(data.X[np.ix_(rows, mask)], data.y[rows]) for rows in groups] for mask in chosen])
-    np.testing.assert_array_equal(residuals.ranks, expected[:, :, 1])
-    known = ~np.isnan(residuals.rss)
-    assert known.mean() > 0.5
-    np.testing.assert_allclose(residuals.rss[known], expected[:, :, 0][known], rtol=1e-8)
-
-
-@on_data
-def test_tails_are_those_of_residuals_with_own_intercepts(make) -> None:
-    data = make()
-    masks = all_masks(data.n_features)
-    own = np.column_stack([data.environment_index == e for e in range(data.n_environments)]).astype(float)
-    expected = []
-    for columns in data.features.expand(masks):
-        design = np.column_stack([own, data.X[:, columns]])
-        expected.append(kurtosis(data.y - design @ np.linalg.lstsq(design, data.y, rcond=1e-10)[0]))
-    for n_jobs in (1, 2):
-        model = LinearGaussian().bind(data, n_jobs=n_jobs)
-        np.testing.assert_allclose(model.excess_kurtosis(masks), expected, rtol=1e-7, atol=1e-7)
-
-
-def test_slopes_and_powers_of_residuals() -> None:
-    rng = np.random.default_rng(1)
-    columns = rng.normal(size=(5, 2500))
-    columns /= np.linalg.norm(columns, axis=1)[:, None]
-    gram = columns @ columns.T
-    starts, members = np.array([0, 0, 2, 5]), np.array([1, 3, 0, 1, 2])
-    slopes, squares, fourths = np.zeros((3, 4)), np.empty(3), np.empty(3)
-    subset_slopes(gram, 1e-9, starts, members, slopes)
-    residual_powers(columns, slopes, starts, members, squares, fourths)
-    for s, subset in enumerate(([], [1, 3], [0, 1, 2])):
-        solved = np.linalg.lstsq(columns[subset].T, columns[-1], rcond=None)[0]
-        np.testing.assert_allclose(slopes[s, subset], solved, rtol=1e-9)
-        residual = columns[-1] - solved @ columns[subset]
-        np.testing.assert_allclose([squares[s], fourths[s]], [np.sum(residual**2), np.sum(residual**4)], rtol=1e-10)
-    subset_slopes(np.ones((5, 5)), 1e-9, starts, members, slopes)
-    assert np.isnan(slopes[1, [1, 3]]).all()
-
-
-def test_shares_without_rows_are_unknown_where_columns_depend() -> None:
-    data = collinear()
-    model = LinearGaussian().bind(Moments.from_data(data))
-    shares, ranks = np.empty((2, 4)), np.empty((2, 4), np.int64)
-    subset_fits(model.scoring(), np.array([0, 2, 5]), np.array([0, 1, 0, 2, 5]), shares, ranks)
-    assert np.isnan(shares[1]).all()
-    assert np.isfinite(shares[0]).all()
-    assert (ranks[0] == 2).all()

@@ -95,13 +95,6 @@ def test_save_writes_the_format_of_the_ending(tmp_path: Path, name: str, magic: 
     assert path.read_bytes().startswith(magic)
 
 
-def test_save_survives_odd_names(tmp_path: Path) -> None:
-    names = ("$\\frac{$", "a_b^c", "tab\tname", "")
-    path = save_inclusion(make_posterior([0.9, 0.4, 0.2, 0.1], names, outcome_name="$y"), str(tmp_path / "odd"))
-    assert path == tmp_path / "odd.png"
-    assert path.stat().st_size > 1000
-
-
 def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     posterior = make_posterior([0.9])
     with pytest.raises(ValueError, match="docx"):

@@ -29,7 +29,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_json_round_trip_is_exact(data: st.DataObject) -> None:
     p = data.draw(st.integers(1, 4))

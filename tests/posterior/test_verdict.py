@@ -23,13 +23,13 @@ from invariance import (
     Variational,
 )
 from invariance.exceptions import DataWarning, NotInvariantWarning
-from invariance.inference.base import RunOptions, Target, judged
+from invariance.inference.base import RunOptions, Target
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.invariance_test import deviance_moments
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.summary import Verdict, verdict_of
-from posteriors import assert_same, from_probabilities, random_posterior
-from twins import log_ratio, simulated
+from posteriors import from_probabilities, random_posterior
+from twins import log_ratio
 
 ENGINES = (Enumeration(), Tempering(steps=50), Variational())
 FAILING = Verdict(-2174.2, -52.3, 0.0, n_judged=8, all_judged=True, n_exceptions=0, exception=None)
@@ -76,19 +76,6 @@ def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
     assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.2)
     for level in (0.05, 0.5):
         assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 200))
-
-
-def test_tails_are_those_of_a_gamma_law() -> None:
-    rng = np.random.default_rng(3)
-    data = invariant(rng.random((3, 4)) < 0.3, 20, rng)
-    model = LinearGaussian().bind(data)
-    masks = rng.random((30, 4)) < 0.5
-    log_ratios = np.array([log_ratio(data, mask) for mask in masks])
-    tails = model.invariance_tails(masks, log_ratios)
-    mean, variance = deviance_moments(model.moments.group_counts, model.ranks(masks))
-    np.testing.assert_allclose(tails.expected, -mean / 2)
-    expected = gamma.sf(-2 * log_ratios, mean**2 / variance, scale=variance / mean)
-    np.testing.assert_allclose(tails.probability, expected, rtol=1e-9)
 
 
 def test_features_constant_inside_small_environments_are_not_counted_there() -> None:
@@ -209,15 +196,6 @@ def test_fit_warns() -> None:
     assert not model.invariant_
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
-def test_no_verdict_on_an_invariant_subset(engine: Any) -> None:
-    data = invariant(np.zeros((3, 2), dtype=bool), 60, np.random.default_rng(0))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", NotInvariantWarning)
-        posterior = BIP(engine=engine, random_state=0).fit(data).posterior_
-    assert posterior.verdict is None
-
-
 def test_subsets_that_may_be_invariant_are_excepted() -> None:
     """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is invariant."""
     data = invariant(np.zeros((3, 2), dtype=bool), 200, np.random.default_rng(0))
@@ -228,23 +206,6 @@ def test_subsets_that_may_be_invariant_are_excepted() -> None:
     assert verdict is not None
     assert (verdict.n_judged, verdict.n_exceptions, verdict.exception) == (4, 1, ("x0", "x1"))
     assert "{} (>0.999)" in posterior.reading()
-
-
-def test_many_listed_subsets_are_judged() -> None:
-    """Beyond the few whose ranks are fitted, too: all but the invariant one fail, wherever it stands."""
-    data = invariant(np.zeros((3, 6), dtype=bool), 200, np.random.default_rng(1))
-    with pytest.warns(NotInvariantWarning):
-        verdict = BIP(prior=InclusionPrior(1e-250), select="mode").fit(data).posterior_.verdict
-    assert verdict is not None
-    assert (verdict.n_judged, verdict.n_exceptions) == (64, 1)
-    assert verdict.exception == tuple(f"x{j}" for j in range(6))
-
-
-def test_only_a_judged_posterior_is_changed() -> None:
-    posterior = random_posterior(0)
-    model = LinearGaussian().bind(simulated(posterior.n_features, (40, 50)))
-    assert posterior.log_ratios[0] > -40
-    assert_same(judged(Target(model, UniformPrior().bind(posterior.n_features)), posterior), posterior)
 
 
 # ---------------------------------------------------------------- faces

@@ -27,7 +27,10 @@ def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
     not_finite : what stands for NaN and infinities, by default "nan", "inf" and "-inf"
     """
     if isinstance(value, np.ndarray | np.generic):
+        finite = value.dtype.kind in "biu" or (value.dtype.kind == "f" and bool(np.isfinite(value).all()))
         value = value.tolist()
+        if finite:
+            return value
     match value:
         case Enum():
             return to_json(value.value, not_finite)
