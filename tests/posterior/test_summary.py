@@ -96,7 +96,7 @@ def test_summary_text() -> None:
         "  0.040  >0.999      -3.22  {x0}",
         "",
         "Reading",
-        "  The invariant subset is almost certainly (probability 0.960) {x0, x1}: it",
+        "  The invariant subset is almost certainly {x0, x1} (probability 0.960): it",
         "  predicts y in the same way in all 3 environments.",
         "",
         "Notes",

@@ -172,13 +172,13 @@ def _sentences(posterior: Posterior) -> Iterator[str]:
     yield from _undecided(posterior)
 
 
-def _sure(probability: float) -> str:
+def _sure(probability: float) -> tuple[str, str]:
     sure = "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
-    return f"{sure} (probability {format_probability(probability)})"
+    return sure, f"(probability {format_probability(probability)})"
 
 
 def _best_predictor(posterior: Posterior) -> str:
-    sure, outcome = _sure(posterior.mode_probability), printable(posterior.outcome_name)
+    sure, outcome = " ".join(_sure(posterior.mode_probability)), printable(posterior.outcome_name)
     among = f"among the subsets that are compatible with invariance in {everywhere(posterior)}"
     if not posterior.mode:
         return f"No feature is worth its price for predicting {outcome}, {sure}, {among}."
@@ -186,14 +186,15 @@ def _best_predictor(posterior: Posterior) -> str:
 
 
 def _one_subset(posterior: Posterior) -> str:
-    sure, name = _sure(posterior.mode_probability), format_subset(posterior.mode) if posterior.mode else "empty"
+    sure, probability = _sure(posterior.mode_probability)
+    name = f"{sure} {format_subset(posterior.mode) if posterior.mode else 'empty'} {probability}"
     outcome, p_value = printable(posterior.outcome_name), float(posterior.leading_evidence(1).p_invariant[0])
     alike = f"in the same way in {everywhere(posterior)}"
     if posterior.lowest_level is not None and p_value < posterior.lowest_level:
         needed = f"(p-value {format_p_value(p_value)}, and {posterior.lowest_level:g} is needed)"
-        return f"If a subset is invariant, it is {sure} {name}; but {outcome} does not behave {alike} {needed}."
+        return f"If a subset is invariant, it is {name}; but {outcome} does not behave {alike} {needed}."
     how = f"it predicts {outcome}" if posterior.mode else f"{outcome} itself, without any feature, behaves"
-    return f"The invariant subset is {sure} {name}: {how} {alike}."
+    return f"The invariant subset is {name}: {how} {alike}."
 
 
 def _leading(posterior: Posterior) -> str:
