@@ -13,8 +13,7 @@ from gene_samples import GENES, QUICK_METHODS, regulated, small_samples
 
 from invariance.baselines import EILLS, ICP, HiddenICP
 from invariance.exceptions import DataError, EngineError
-from invariance.screening import LassoFit, LassoScreen, cross_validated_lasso, screening_of
-from invariance.simulation import flat
+from invariance.screening import LassoScreen
 from replication import genes_methods as genes_source
 from replication import make_study
 from replication.genes import (
@@ -22,8 +21,6 @@ from replication.genes import (
     agreed,
     by_seed,
     cost_table,
-    counts_of,
-    dot_sizes,
     held_out_means,
     precision_table,
     profile_of,
@@ -147,14 +144,6 @@ def test_only_held_out_deletions_check() -> None:
 # ---------------------------------------------------------------- metrics
 
 
-def test_counts_by_hand() -> None:
-    selected = np.array([1, 1, 1, 0, 0, 0], dtype=bool)
-    candidates = np.array([1, 1, 0, 1, 1, 0], dtype=bool)
-    effects = np.array([1, 0, 0, 1, 0, 0], dtype=bool)
-    counts = {"predicted": 3, "checkable": 2, "correct": 1, "candidates": 4, "effects": 2}
-    assert counts_of(selected, candidates, effects) == counts
-
-
 def rows_of(*counts: tuple[int, ...]) -> pd.DataFrame:
     names = ("replicate", "predicted", "checkable", "correct", "candidates", "effects")
     return pd.DataFrame(counts, columns=list(names))
@@ -264,25 +253,6 @@ def test_levels_at_which_icp_accepts_nothing_select_nothing(training: Training) 
         np.testing.assert_array_equal(found[i], screened(shifted, model))
         outcomes.append(model.outcome_)
     assert outcomes == ["selected", "selected", "selected", "rejected", "rejected"]
-
-
-def test_levels_of_hidden_icp() -> None:
-    rng = np.random.default_rng(2)
-    data = flat(2, rng).sample(60, rng)
-    training = Training(data, 0, 10)
-    training.__dict__["lasso"] = Timed(LassoFit(np.ones(10), 0.0), 0.0)  # everything passes the screen
-    found = GENE_METHODS["Hidden-ICP-screen"].answer(training).value.selected
-    expected = [HiddenICP(alpha=alpha).fit(data).support_ for alpha in LEVELS]
-    np.testing.assert_array_equal(found, expected)
-    assert found.sum(axis=1).tolist() == [0, 0, 0, 1, 1]
-
-
-def test_the_screen_is_that_of_the_shared_lasso(training: Training) -> None:
-    data = training.data
-    shared = screening_of(data, cross_validated_lasso(data, 5, random_state=3), 4)
-    alone = LassoScreen(k=4, cv=5, random_state=3).screen(data)
-    np.testing.assert_array_equal(shared.kept, alone.kept)
-    assert shared.kept.sum() == 4
 
 
 def test_published_limit_in_proportion(training: Training) -> None:
@@ -431,12 +401,6 @@ def test_means_of_held_out_scores(on) -> None:
     assert table.frame["inclusion probability"].tolist() == pytest.approx([0.75, 0.2])
 
 
-def test_dots_grow_with_caution() -> None:
-    sizes = dot_sizes(pd.Series([100.0, 50.0, 0.0]))
-    assert (np.diff(sizes) > 0).all()
-    assert len(dot_sizes(pd.Series([7.0]))) == 1
-
-
 def test_a_study_end_to_end(on, tmp_path: Path) -> None:
     study = on(regulated(n_genes=8), targets=1, replicates=1, methods=("BIP-VI", *QUICK_METHODS), iterations=50)
     run = run_study(study, tmp_path, jobs=1, progress=False)
@@ -463,16 +427,6 @@ def test_a_study_end_to_end(on, tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- sources
-
-
-def test_a_source_is_needed_and_only_one() -> None:
-    for source in ({}, {"data": "a", "simulated": 3}):
-        with pytest.raises(
-            ValueError, match=r"needs the yeast deletions .* 1,479 deletions of 6,170 genes, from https"
-        ):
-            make_study("genes", **source)
-    with pytest.raises(ValueError, match="no method is named 'BPI': use some of BIP-VI"):
-        make_study("genes", simulated=60, methods=("BPI",))
 
 
 def test_simulated_samples_have_the_published_proportions() -> None:

@@ -55,12 +55,6 @@ def test_the_law_of_chance_is_that_of_all_choices() -> None:
     assert chance_law(fits_of((0, 5, 2))).tolist() == [1.0]
 
 
-def test_fits_without_a_choice_are_certain() -> None:
-    law = chance_law(fits_of((4, 4, 3), (2, 7, 0)))
-    assert law[3] == pytest.approx(1.0)
-    assert central_range(law) == (3, 3)
-
-
 def test_the_range_is_the_central_one() -> None:
     law = chance_law(fits_of(*FITS * 10))
     low, high = central_range(law)
@@ -155,7 +149,3 @@ def test_a_small_p_value_of_one_of_several_methods_is_not_enough(study: Genes) -
     line = study.table(results).iloc[0]
     assert line["p_value"] < 0.05 < line["method_p_value"]
     assert "A null result" in " ".join(study.reading(results))
-
-
-def test_only_more_than_chance_counts(study: Genes) -> None:
-    assert "A null result" in " ".join(study.reading(results_of(0, 0)))

@@ -85,16 +85,6 @@ def test_scores_are_kept_of_the_targets_that_can_be_profiled(on, predicting_all)
         assert bool(row["ranking"]) == shown
 
 
-def test_a_gene_that_does_not_vary_in_a_fit_is_averaged_over_the_others(on) -> None:
-    samples = regulated(n_genes=12)
-    never = replace(samples, deleted=tuple("other" if gene == "g5" else gene for gene in samples.deleted))
-    study = on(never, methods=("BIP-VI",))
-    rows = pd.DataFrame(
-        [{"panel": 0, "replicate": 0, "fold": fold, "ranking": "" if fold else "g5=0.8"} for fold in range(5)]
-    )
-    assert held_out_means(study, rows) == {"g5": 0.8}
-
-
 # ---------------------------------------------------------------- warnings
 
 
@@ -141,22 +131,6 @@ def _fitted():
     samples = regulated(n_genes=14, wild_types=80)
     split = Split.of(samples, 5, np.random.default_rng(0))
     return training_data(samples, "g2", split.training("g2", 0))
-
-
-@pytest.mark.parametrize(("wild_types", "n_genes", "said"), [(300, 12, True), (10, 60, True), (262, 330, False)])
-def test_a_smaller_limit_is_said_whichever_environment_is_smaller(
-    on, predicting_all, wild_types: int, n_genes: int, said: bool
-) -> None:
-    study = on(regulated(n_genes=n_genes, wild_types=wild_types), methods=("BIP-VI",))
-    results = rows_of(study, study.profiled[0][1])
-    limit = published_max_size(study.fitted(study.cells()[0], 0))
-    assert any(f"at most about {limit} genes" in line for line in study.reading(results)) == said
-
-
-def test_seeds_have_other_blocks(on) -> None:
-    study = on(regulated(n_genes=MANY))
-    assert not np.array_equal(study.split(0, 0).block, study.split(0, 1).block)
-    np.testing.assert_array_equal(study.split(0, 1).block, study.split(0, 1).block)
 
 
 def test_the_reward_is_a_tenth() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import sys
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 from yeast_files import GENES, expression, r_integers, r_list, r_matrix, r_strings, save_r
 
 from invariance.exceptions import DataError, DataWarning, FileError
-from replication import yeast
 from replication.yeast import load_yeast
 
 MUTANTS = ("YBR020W", "YIL014W-A", "YML100W")
@@ -49,16 +47,7 @@ class TestR:
     def test_published_form(self, tmp_path: Path) -> None:
         found = load_yeast(save_r(tmp_path / "Kemmeren.RData", data=members()))
         check(found)
-        text = found.describe()
-        assert text.startswith("4 wild types and 3 deletions of 3 genes; 6 genes are measured.")
-        assert "in 100% of the deletions" in text
-        assert "262 wild types, 1,479 deletions and 6,170 genes: this is another one, or a part of it." in text
-        assert "none is published to compare it with" in text
-
-    def test_published_shape(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        for name, count in (("WILD_TYPES", 4), ("DELETIONS", 3), ("GENES", 6)):
-            monkeypatch.setattr(yeast, name, count)
-        assert ": so has this one." in load_yeast(save_r(tmp_path / "k.RData", data=members())).describe()
+        assert found.silenced == 1.0
 
     @pytest.mark.parametrize(
         "left_out",
@@ -78,13 +67,6 @@ class TestR:
         found = load_yeast(save_r(tmp_path / "k.RData", data=members(**swapped)))
         check(found, [f"wild type {i}" for i in range(1, 5)])
         assert "rows and columns swapped" in found.describe()
-
-    def test_gene_that_is_not_measured(self, tmp_path: Path) -> None:
-        names = ("YBR020W", "YOR999W", "YML100W")
-        changed = {"intpos": None, "mutantnames": r_strings(names)}
-        found = load_yeast(save_r(tmp_path / "k.RData", data=members(**changed)))
-        assert found.deleted[4:] == names
-        assert "Deleted and not measured: YOR999W." in found.describe()
 
     def test_no_gene_that_is_measured(self, tmp_path: Path) -> None:
         changed = {"intpos": None, "mutantnames": r_strings(["gal1", "abf1", "arg5"])}
@@ -143,22 +125,8 @@ class TestR:
         whole = file.read_bytes()
         for share in (0.2, 0.5, 0.97):
             file.write_bytes(whole[: int(share * len(whole))])
-            with pytest.raises(
-                DataError, match=r"k.RData cannot be read as R data: .* Is the file whole\?.*https://deleteome"
-            ):
+            with pytest.raises(DataError, match=r"k.RData .*https://deleteome"):
                 load_yeast(file)
-
-    def test_cut_off_before_it_was_packed(self, tmp_path: Path) -> None:
-        file = save_r(tmp_path / "k.RData", data=members())
-        file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-200]))
-        with pytest.raises(DataError, match=r"Is the file whole\?"):
-            load_yeast(file)
-
-    def test_packed_text(self, tmp_path: Path) -> None:
-        file = tmp_path / "deleteome.txt.gz"
-        file.write_bytes(gzip.compress(b"reporterId\tsystematicName\n"))
-        with pytest.raises(DataError, match=r"not a file that R saved .* unpack it first"):
-            load_yeast(file)
 
     def test_reader_is_not_installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "rdata", None)
@@ -226,7 +194,7 @@ class TestHDF5:
     def test_cut_off(self, tmp_path: Path, h5py) -> None:
         file = self.write(h5py, tmp_path / "k.h5")
         file.write_bytes(file.read_bytes()[:-500])
-        with pytest.raises(DataError, match=r"k.h5 cannot be read as HDF5: .* Is the file whole\?.*https://deleteome"):
+        with pytest.raises(DataError, match=r"k.h5 .*https://deleteome"):
             load_yeast(file)
 
     def test_reader_is_not_installed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,19 +205,15 @@ class TestHDF5:
             load_yeast(file)
 
 
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"nowhere\.RData.*https://deleteome\.holstegelab\.nl"):
-        load_yeast(tmp_path / "nowhere.RData")
-    with pytest.raises(DataError, match="needs the path of a file"):
-        load_yeast()
-    with pytest.raises(DataError, match=r"has no .txt files"):
-        load_yeast(tmp_path)
-
-
-def test_other_files(tmp_path: Path) -> None:
+def test_what_is_no_file_of_yeast(tmp_path: Path) -> None:
     np.savez(tmp_path / "panels.npz", X=np.zeros(3))
-    with pytest.raises(DataError, match=r"zip archive.*load_yeast_panels\(\)"):
-        load_yeast(tmp_path / "panels.npz")
-    save_r(tmp_path / "k.RData", data=members())
-    with pytest.raises(DataError, match=r"k\.RData, k\.RData: one file, unless all are text files"):
-        load_yeast(tmp_path / "k.RData", tmp_path / "k.RData")
+    file = save_r(tmp_path / "k.RData", data=members())
+    for paths, error, named in (
+        ((tmp_path / "nowhere.RData",), FileError, r"nowhere\.RData"),
+        ((), DataError, "path"),
+        ((tmp_path,), DataError, r"\.txt"),
+        ((tmp_path / "panels.npz",), DataError, "load_yeast_panels"),
+        ((file, file), DataError, r"k\.RData"),
+    ):
+        with pytest.raises(error, match=named):
+            load_yeast(*paths)

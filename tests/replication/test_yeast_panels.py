@@ -73,6 +73,7 @@ def test_complaints(tmp_path: Path) -> None:
         load_yeast_panels(file)
 
 
+@pytest.mark.integration
 def test_importing_the_room_is_light() -> None:
     heavy = "pandas", "scipy", "numba", "h5py", "rdata"
     code = f"import sys, invariance.datasets; print([name for name in {heavy} if name in sys.modules])"

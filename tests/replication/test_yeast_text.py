@@ -45,39 +45,12 @@ def test_deletions_and_wild_types_together(tmp_path: Path) -> None:
     assert found.deleted == (*DELETIONS.values(), None, None, None)
     np.testing.assert_array_equal(found.values, np.vstack([table.values[:6], WILD.values]))
     text = found.describe()
-    assert text.startswith("3 wild types and 6 deletions of 5 genes; 6 genes are measured.")
-    assert "Deleted and not measured: YOR999W." in text
-    assert "Deleted in several samples, all of them kept: YML100W (2)." in text
-    assert (
-        "Left out, wild types under another condition: 'wt-matA vs. wt', 'wt-by4743 vs. wt', 'wt-ypd vs. wt'." in text
-    )
+    assert all(f"'{condition}'" in text for condition in CONTROLS)
     for file in tmp_path.iterdir():
-        assert f"SHA-256 of {file.name}: {hashlib.sha256(file.read_bytes()).hexdigest()}; none is published" in text
-
-
-def test_a_folder(tmp_path: Path) -> None:
-    found = load(tmp_path, mutants())
+        assert f"{file.name}: {hashlib.sha256(file.read_bytes()).hexdigest()}" in text
     again = load_yeast(tmp_path)
-    assert again.samples == found.samples
+    assert again.samples == (*DELETIONS, *WILD_TYPES)
     np.testing.assert_array_equal(again.values, found.values)
-
-
-def test_line_ends_of_windows_and_quotes_in_the_header(tmp_path: Path) -> None:
-    plain = load(tmp_path, mutants())
-    file = mutants().write(tmp_path / "windows.txt", end="\r\n")
-    first, rest = file.read_bytes().decode().split("\r\n", 1)
-    quoted = "\t".join(f'"{cell}"' for cell in first.split("\t"))
-    file.write_bytes(f"{quoted}\r\n{rest}".encode())
-    found = load_yeast(file, tmp_path / "limma_MARG_wt_pool.txt")
-    assert found.samples == plain.samples
-    np.testing.assert_array_equal(found.values, plain.values)
-
-
-def test_every_digit_is_kept(tmp_path: Path) -> None:
-    values = np.random.default_rng(3).normal(size=(9, 6)) * 10.0 ** np.random.default_rng(4).integers(-9, 3, (9, 6))
-    with pytest.warns(DataWarning, match="do not seem to belong"):
-        found = load(tmp_path, mutants(values=values))
-    np.testing.assert_array_equal(found.values[:6], values[:6])
 
 
 def test_reporters_of_one_gene_are_averaged(tmp_path: Path) -> None:
@@ -86,7 +59,6 @@ def test_reporters_of_one_gene_are_averaged(tmp_path: Path) -> None:
     found = load(tmp_path, mutants(genes=genes, symbols=symbols, values=values))
     assert found.genes == GENES
     np.testing.assert_allclose(found.values[:6, 0], (values[:6, 0] + 1.2) / 3, rtol=1e-14)
-    assert "1 genes are measured by several reporters, which were averaged: YAL001C." in found.describe()
 
 
 def test_genes_that_not_all_files_have(tmp_path: Path) -> None:
@@ -109,12 +81,6 @@ def test_missing_values(tmp_path: Path) -> None:
     assert "miss values" in found.describe()
 
 
-def test_missing_values_of_what_is_left_out(tmp_path: Path) -> None:
-    table = mutants()
-    table.values[-1] = np.nan
-    assert load(tmp_path, table).genes == GENES
-
-
 def test_names_the_files_do_not_tell(tmp_path: Path) -> None:
     table = mutants(extra=("hsn1-del vs. wt",))
     with pytest.warns(DataWarning, match=r"deleted genes 'hsn1'.*names=\{'hsn1': '\.\.\.'\}"):
@@ -125,26 +91,12 @@ def test_names_the_files_do_not_tell(tmp_path: Path) -> None:
     assert load(tmp_path, table, names={"HSN1": "YAL001C"}).deleted[6] == "YAL001C"
 
 
-def test_names_of_most_genes_are_not_told(tmp_path: Path) -> None:
-    table = TextTable(["gal1-del vs. wt", "abf1-del vs. wt", "yal001c-del vs. wt"], expression(3, ()), symbols=None)
-    with pytest.raises(DataError, match=r"genes 'gal1', 'abf1'\. Take .* names=\{'gal1': '\.\.\.'\}"):
-        load(tmp_path, table)
-    names = {"gal1": "YBR020W", "abf1": "YKL112W"}
-    with pytest.warns(DataWarning, match="do not seem to belong"):
-        assert load(tmp_path, table, names=names).deleted[:3] == ("YBR020W", "YKL112W", "YAL001C")
-
-
 def test_what_is_no_single_deletion(tmp_path: Path) -> None:
     extra = ("gal1-del abf1-del vs. wt", "abf1-oe vs. wt", "gal1-del vs. abf1-del")
     with pytest.warns(DataWarning) as caught:
         found = load(tmp_path, mutants(extra=extra))
-    messages = [str(warning.message) for warning in caught]
-    assert messages == [
-        "Left out, with two genes deleted: 'gal1-del abf1-del vs. wt'.",
-        "Left out, neither a wild type nor a deletion against a wild type: 'abf1-oe vs. wt', 'gal1-del vs. abf1-del'.",
-    ]
+    assert all(any(condition in str(warning.message) for warning in caught) for condition in extra)
     assert found.samples == (*DELETIONS, *WILD_TYPES)
-    assert all(message in found.describe() for message in messages)
 
 
 @pytest.mark.parametrize(
@@ -197,30 +149,12 @@ def test_names() -> None:
     assert {name: called.systematic(name) for name in expected} == expected
 
 
-def test_only_one_kind_of_sample(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no wild types.*Pass limma_MARG_wt_pool\.txt and"):
-        load_yeast(mutants().write(tmp_path / "deleteome_all_mutants.txt"))
-    with pytest.raises(DataError, match=r"no deletions\. Pass deleteome_all_mutants_controls\.txt along"):
-        load_yeast(WILD.write(tmp_path / "limma_MARG_wt_pool.txt"))
-
-
-def test_two_editions_of_the_deletions(tmp_path: Path) -> None:
-    mutants().write(tmp_path / "deleteome_a.txt")
-    mutants().write(tmp_path / "deleteome_b.txt")
-    WILD.write(tmp_path / "limma_MARG_wt_pool.txt")
-    with pytest.raises(DataError, match=r"'gal1-del vs\. wt' is both in deleteome_a\.txt and in deleteome_b\.txt"):
-        load_yeast(tmp_path)
-
-
 def test_a_wild_type_in_two_files_is_kept(tmp_path: Path) -> None:
     WILD.write(tmp_path / "limma_MARG_wt_pool_platereader.txt")
     found = load(tmp_path, mutants())
     again = load_yeast(tmp_path)
     assert again.samples == (*found.samples, *(f"{name} (2)" for name in WILD_TYPES))
-    assert (
-        "Samples with the same values as another, all of them kept: wt-tl035 vs. wt (2) as wt-tl035 vs. wt"
-        in again.describe()
-    )
+    assert "wt-tl035 vs. wt (2) as wt-tl035 vs. wt" in again.describe()
 
 
 def _edit(file: Path, change) -> None:
@@ -276,10 +210,8 @@ def test_what_is_known_of_published_files(tmp_path: Path, monkeypatch: pytest.Mo
     wild = WILD.write(tmp_path / "limma_MARG_wt_pool.txt")
     with pytest.warns(DataWarning) as caught:
         load_yeast(file, wild)
-    messages = [str(warning.message) for warning in caught]
-    assert "another edition, or a damaged file" in messages[0]
-    assert "noted 7f93af3567f943c8e428bb18e09633cd996aafd756bfdddd24b04312fdc61580" in messages[0]
-    assert "has 8 lines where 6,125 are published: it may be cut off" in messages[1]
+    assert "7f93af3567f943c8e428bb18e09633cd996aafd756bfdddd24b04312fdc61580" in str(caught[0].message)
+    assert "8 lines where 6,125" in str(caught[1].message)
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     monkeypatch.setitem(yeast._PUBLISHED, file.name, yeast._Published(8, digest))
     assert f"{digest}, as noted in github.com/Mjvolk3/torchcell." in load_yeast(file, wild).describe()
