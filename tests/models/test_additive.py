@@ -51,21 +51,6 @@ def test_straight_lines_are_the_linear_model() -> None:
         np.testing.assert_allclose(mine, theirs, rtol=1e-7)
 
 
-def test_between_the_linear_model_and_all_coefficients() -> None:
-    """Fewer parameters than all coefficients of the curves, with the same pooled fit: log Λ is higher."""
-    rng = np.random.default_rng(1)
-    X, environment = rows(rng)
-    data = MultiEnvironmentData.from_arrays(X, curved(X, rng), environment)
-    shape, full = Additive(knots=4).bind(data), Additive(knots=4, comparison="all").bind(data)
-    masks = all_masks(3)
-    assert (shape.log_ratio_many(masks) <= 0.0).all()
-    assert (shape.log_ratio_many(masks)[1:] > full.log_ratio_many(masks)[1:]).all()
-    np.testing.assert_array_equal(shape.prediction_many(masks).gain, full.prediction_many(masks).gain)
-    degrees = shape.null_many(masks).degrees
-    assert (degrees <= (masks.sum(axis=1) + 2) * 2 + 1e-9).all()
-    assert (degrees[1:] < full.null_many(masks).degrees[1:]).all()
-
-
 def test_local_fits_are_slopes_on_the_pooled_curves() -> None:
     rng = np.random.default_rng(3)
     X, environment = rows(rng)
@@ -162,15 +147,6 @@ def test_a_feature_that_an_environment_holds_constant_is_no_regressor_there(kind
     assert linear.ranks(there[None])[0, 0] == 1
 
 
-def test_second_moments_decide_skewed_columns() -> None:
-    rng = np.random.default_rng(5)
-    X, environment = rows(rng, n=80)
-    model = bound(np.exp(1.5 * X), X[:, 0] + rng.normal(size=len(X)), environment, knots=8)
-    masks = all_masks(3)
-    assert model._fits(masks).by_moments.all()
-    np.testing.assert_allclose(model.rescore(masks), model.log_ratio_many(masks), atol=1e-7)
-
-
 def test_levels_and_groups() -> None:
     rng = np.random.default_rng(6)
     X, environment = rows(rng, n=50)
@@ -227,10 +203,9 @@ def test_columns_are_made_once() -> None:
 # ---------------------------------------------------------------- calibration
 
 
-@pytest.mark.parametrize(("n", "n_environments"), [(25, 3), (60, 5)])
-def test_the_truth_is_rejected_about_as_often_as_it_should(n: int, n_environments: int) -> None:
+def test_the_truth_is_rejected_about_as_often_as_it_should() -> None:
     """Of 200 data sets whose curves are in the model, at 5%: between 1% and 9%."""
-    rejected = 0
+    rejected, n, n_environments = 0, 25, 3
     for seed in range(200):
         rng = np.random.default_rng([seed, n])
         X, environment = rows(rng, n, 2, n_environments)

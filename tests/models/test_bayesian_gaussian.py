@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -70,7 +69,7 @@ def test_the_log_bayes_factor_is_that_of_the_marginal_densities(make, rows: floa
 
 
 @given(datasets(), st.floats(0.1, 20.0))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_any_data(data: MultiEnvironmentData, rows: float) -> None:
     """Also that moments are enough, and that no value is above its ceiling."""
     masks = all_masks(data.n_features)
@@ -79,13 +78,6 @@ def test_any_data(data: MultiEnvironmentData, rows: float) -> None:
     np.testing.assert_allclose(values, [log_bayes_factor(data, m, rows) for m in masks], rtol=1e-9, atol=1e-8)
     np.testing.assert_array_equal(alone.log_ratio_many(masks), values)
     assert (values <= model.ceiling_many(masks) + 1e-9).all()
-
-
-def test_environments_with_the_same_rows_reach_the_ceiling_without_a_prior() -> None:
-    data = one_environment()
-    same = MultiEnvironmentData.from_arrays(np.tile(data.X, (3, 1)), np.tile(data.y, 3), np.repeat(range(3), 47))
-    model, masks = BayesianLinearGaussian(1e-9).bind(same), all_masks(4)
-    np.testing.assert_allclose(model.log_ratio_many(masks), model.ceiling_many(masks), atol=1e-6)
 
 
 def test_a_vanishing_prior_leaves_the_likelihood_ratio_and_what_depends_on_the_columns() -> None:
@@ -214,16 +206,6 @@ def test_dependence_over_all_rows_and_copies_of_the_outcome_are_outside_the_supp
         model.fit(["x0", "x1", "x4"])
 
 
-def test_dummies_of_a_level_that_an_environment_lacks() -> None:
-    levels = np.array(["a", "b", "c"] * 8 + ["b", "c"] * 4)
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"level": levels, "x": rng.normal(size=32)})
-    data = MultiEnvironmentData.from_arrays(frame, rng.normal(size=32), np.repeat(["one", "two"], [24, 8]))
-    masks = all_masks(2)
-    expected = [log_bayes_factor(data, columns) for columns in data.features.expand(masks)]
-    np.testing.assert_allclose(BayesianLinearGaussian().bind(data).log_ratio_many(masks), expected, rtol=1e-9)
-
-
 def test_a_dummy_that_others_of_its_feature_give_adds_nothing() -> None:
     rng = np.random.default_rng(0)
     X = np.column_stack([np.eye(3)[rng.integers(3, size=60)], rng.normal(size=60)])
@@ -244,12 +226,10 @@ def test_a_dummy_that_others_of_its_feature_give_adds_nothing() -> None:
 # -------------------------------------------------------------------- the law of invariant subsets
 
 
-@pytest.mark.parametrize(
-    ("counts", "k", "rows"), [((15,) * 5, 4, 1.0), ((50, 50, 200), 3, 1.0), ((50,) * 3, 3, 10.0), ((15, 15), 2, 0.01)]
-)
+@pytest.mark.parametrize(("counts", "k", "rows"), [((15,) * 5, 4, 1.0), ((50, 50, 200), 3, 10.0)])
 def test_the_law_of_invariant_subsets(counts: tuple[int, ...], k: int, rows: float) -> None:
     rng = np.random.default_rng(0)
-    site, n_draws = np.repeat(range(len(counts)), counts), 500
+    site, n_draws = np.repeat(range(len(counts)), counts), 300
     X = rng.normal(size=(len(site), k)) * rng.uniform(0.3, 3.0, (len(counts), k))[site]
     X += 2.0 * rng.normal(size=(len(counts), k))[site]
     everything = np.ones((n_draws, k), dtype=bool)
@@ -259,33 +239,9 @@ def test_the_law_of_invariant_subsets(counts: tuple[int, ...], k: int, rows: flo
     null = models[0].null_many(everything[:1])
     assert null.degrees.tolist() == [(k + 2) * (len(counts) - 1)]
     assert values.mean() == pytest.approx(null.expected[0], abs=0.15 * values.std())
-    assert values.std() == pytest.approx(np.sqrt(null.variance[0]), rel=0.12)
+    assert values.std() == pytest.approx(np.sqrt(null.variance[0]), rel=0.15)
     tails = models[0].invariance_tails(everything, values).probability
     assert kstest(tails, "uniform").pvalue > 1e-3
 
 
-def test_the_law_is_only_too_careful_where_environments_are_tiny() -> None:
-    rng = np.random.default_rng(1)
-    site = np.repeat(range(8), 3)
-    X = rng.normal(size=(24, 4))
-    tails = []
-    for y in X.sum(axis=1) + rng.normal(size=(200, 24)):
-        model = BayesianLinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, site))
-        tails.append(
-            model.invariance_tails(np.ones((1, 4)), [model.log_ratio(["x0", "x1", "x2", "x3"])]).probability[0]
-        )
-    assert np.mean(np.array(tails) < 0.05) <= 0.05
-
-
 # -------------------------------------------------------------------- in use
-
-
-def test_it_prefers_more_features_where_all_are_invariant() -> None:
-    """Every coefficient that agrees is evidence; the likelihood ratio pays for each."""
-    rng = np.random.default_rng(0)
-    X, site = rng.normal(size=(600, 4)), np.repeat(range(3), 200)
-    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=600), site)
-    sizes = all_masks(4).sum(axis=1)
-    bayesian = BayesianLinearGaussian().bind(data).log_ratio_many(all_masks(4))
-    assert np.corrcoef(sizes, bayesian)[0, 1] > 0.5
-    assert np.corrcoef(sizes, LinearGaussian().bind(data).log_ratio_many(all_masks(4)))[0, 1] < -0.5

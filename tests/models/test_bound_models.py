@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -16,7 +14,7 @@ from invariance.exceptions import DataError
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.moments import Moments
-from twins import all_masks, half_n_log_variance, log_ratio, simulated
+from twins import all_masks, half_n_log_variance, simulated
 
 SITES = np.repeat([0, 1, 2], 60)
 
@@ -119,17 +117,6 @@ def test_moments_alone_know_the_ranks_of_categories_and_settings(make) -> None:
     np.testing.assert_array_equal(model.ranks(all_masks(data.n_features)), ranks_of(data))
 
 
-@on_data
-def test_what_is_said_of_a_subset_does_not_depend_on_the_others_asked(make) -> None:
-    data = make()
-    masks = all_masks(data.n_features)
-    for model in models(data):
-        together = [*model.prediction_many(masks), *model.null_many(masks)]
-        for row in range(0, len(masks), 3):
-            alone = [*model.prediction_many(masks[row]), *model.null_many(masks[row])]
-            np.testing.assert_allclose(np.ravel(alone), [values[row] for values in together], rtol=1e-12)
-
-
 def test_a_category_is_no_dependence_for_which_rows_are_needed() -> None:
     data = category()
     noise = np.random.default_rng(1).normal(size=180)
@@ -141,15 +128,6 @@ def test_a_category_is_no_dependence_for_which_rows_are_needed() -> None:
     np.testing.assert_array_equal(np.isnan(alone.residuals(masks).rss).any(axis=1), together)
     np.testing.assert_array_equal(model.ranks(masks), ranks_of(data))
     np.testing.assert_array_equal(alone.ranks(masks)[~together], model.ranks(masks)[~together])
-
-
-def test_rows_are_not_prepared_for_a_category(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = []
-    monkeypatch.setattr("invariance.models.gaussian.group_rows", lambda data, moments: prepared.append(data))
-    data = category()
-    expected = [log_ratio(data, columns) for columns in data.features.expand(all_masks(3))]
-    np.testing.assert_allclose(LinearGaussian().bind(data).log_ratio_many(all_masks(3)), expected, rtol=1e-9)
-    assert not prepared
 
 
 def test_nothing_is_said_where_log_ratios_cannot_scatter() -> None:
@@ -228,21 +206,6 @@ def test_any_column_of_a_feature_may_give_the_outcome_away(column: int) -> None:
         assert model.nearly_outcome().tolist() == [False, True, False]
 
 
-def test_what_a_subset_costs_grows_with_the_squares_of_widths_and_a_walk_gains_less() -> None:
-    def model_of(widths: list[int]):
-        starts = np.cumsum([0, *widths])
-        groups = {f"g{j}": [f"x{c}" for c in range(starts[j], starts[j + 1])] for j in range(len(widths))}
-        X = np.random.default_rng(0).normal(size=(180, sum(widths) + 1))
-        return LinearGaussian().bind(data_of(X[:, :-1], X[:, -1], groups))
-
-    single, mixed, wide, widest = (model_of(widths) for widths in ([1, 1, 1], [3, 1, 1, 1], [4, 4], [12, 12]))
-    assert [model.steps_per_subset for model in (single, mixed, wide)] == [4, 4 * 3, 4 * 16]
-    advantages = [model.dense_advantage for model in (single, mixed, wide, widest)]
-    assert advantages == sorted(set(advantages), reverse=True)
-    assert advantages[0] == 4 * advantages[2]
-    assert advantages[-1] >= 2
-
-
 # -------------------------------------------------------------------- fits
 
 
@@ -256,15 +219,6 @@ def test_a_column_that_is_constant_in_an_environment_has_no_coefficient_there(wi
     design = np.column_stack([np.ones(60), data.X[data.rows(2), 3]])
     expected = np.linalg.lstsq(design, data.y[data.rows(2)], rcond=None)[0]
     np.testing.assert_allclose([fit.local_intercepts[2], fit.local_coefficients[2, 0]], expected, rtol=1e-9)
-
-
-def test_moments_alone_fit_a_category_as_the_rows_do() -> None:
-    """In environment 1 the last dummy says nothing beyond the others, and has coefficient 0."""
-    data = category()
-    rows, alone = LinearGaussian().bind(data).fit(["g"]), LinearGaussian().bind(Moments.from_data(data)).fit(["g"])
-    np.testing.assert_allclose(alone.local_coefficients, rows.local_coefficients, atol=1e-9)
-    np.testing.assert_allclose(alone.local_intercepts, rows.local_intercepts, atol=1e-9)
-    assert rows.local_coefficients[1, 2] == 0.0
 
 
 # -------------------------------------------------------------------- models by likelihood
@@ -308,24 +262,6 @@ def test_a_pooled_fit_that_beats_the_local_ones_is_an_optimisers_error() -> None
     assert (Stopping(-1.0).bind(same).log_ratio_many(masks) < -2.9).all()
 
 
-class Restarting(ByLikelihood):
-    """An optimiser that never ends at the same place."""
-
-    def __init__(self) -> None:
-        self.runs = count()
-
-    def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
-        best = UnitNoise().maximise(X, y)
-        return best._replace(log_likelihood=best.log_likelihood - 1.0 / (1 + next(self.runs)))
-
-
-def test_one_environment_is_as_invariant_as_it_can_be_whatever_an_optimiser_does() -> None:
-    data = table(False, False)
-    model = Restarting().bind(MultiEnvironmentData.from_arrays(data.X, data.y))
-    assert (model.log_ratio_many(np.eye(7)) == 0.0).all()
-    assert (model.null_many(np.eye(7)).degrees == 0.0).all()
-
-
 # -------------------------------------------------------------------- abilities that every model has
 
 
@@ -339,13 +275,3 @@ def test_flips_need_a_subset_with_a_value_to_start_from() -> None:
     expected = model.log_ratio_many(start ^ np.eye(7, dtype=bool)) - model.log_ratio_many(start)
     np.testing.assert_array_equal(model.flip_neighbours(start), expected)
     assert expected[6] == -np.inf
-
-
-def test_on_demand_counts_the_levels_that_occur() -> None:
-    """Without the level that they are compared with, dummies are one column fewer, which few rows can fit."""
-    levels = np.array(["a", "b", "c", "d"] * 2 + ["b", "c", "d", "b", "c"])
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"level": levels, "x": rng.normal(size=13)})
-    data = MultiEnvironmentData.from_arrays(frame, rng.normal(size=13), np.repeat(["one", "two"], [8, 5]))
-    every, on_demand = (LinearGaussian(second_moments=how).bind(data) for how in ("all", "on demand"))
-    assert on_demand.largest_size == every.largest_size == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson, Posterior, sweep
-from invariance.baselines import ICP
-from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance import BIP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson, Posterior
+from invariance.exceptions import SettingError
 from invariance.models.registry import (
     FAMILIES,
     MODELS,
@@ -83,18 +81,6 @@ def test_two_values_are_fitted_by_logistic_regression() -> None:
     assert overridden.posterior_.model == "linear Gaussian"
 
 
-@pytest.mark.parametrize("family", ["auto", "logistic"])
-@pytest.mark.parametrize("values", [("yes", "no"), (2, 1), (True, False), (3.5, -1.0)])
-def test_what_two_values_are_called_does_not_matter(values: tuple[Any, Any], family: str) -> None:
-    """What is predicted is the probability of the second one."""
-    reference = BIP("logistic").fit(FRAME, DIED.astype(float), environments=SITE)
-    model = BIP(family).fit(FRAME, np.where(DIED, *values), environments=SITE)
-    np.testing.assert_array_equal(model.posterior_.log_ratios, reference.posterior_.log_ratios)
-    np.testing.assert_array_equal(model.predict(FRAME), reference.predict(FRAME))
-    assert model.predict(FRAME).min() > 0.0
-    assert any("against" in note for note in model.posterior_.notes)
-
-
 def test_the_choice_of_all_rows_holds_for_parts_of_them() -> None:
     """In the two environments that are left, the counts look like two classes."""
     counts = np.where(SITE == "c", RNG.poisson(1.0, size=N), DIED)
@@ -123,17 +109,6 @@ def test_data_are_recoded_for_two_classes_only() -> None:
 # ---------------------------------------------------------------- what comes with an outcome
 
 
-def test_exposures_reach_the_model() -> None:
-    """As an offset: rows with twice the exposure have twice the count."""
-    data = data_of(VISITS, exposure=YEARS)
-    fitted = BIP(Poisson(pseudo_rows=0.0)).fit(data)
-    without = BIP(Poisson(pseudo_rows=0.0)).fit(data_of(VISITS))
-    assert not np.allclose(fitted.posterior_.log_ratios, without.posterior_.log_ratios)
-    halved = BIP(Poisson(pseudo_rows=0.0)).fit(data_of(VISITS, exposure=YEARS / 2.0))
-    np.testing.assert_allclose(halved.posterior_.log_ratios, fitted.posterior_.log_ratios, atol=1e-6)
-    np.testing.assert_allclose(halved.predict(FRAME), 2.0 * fitted.predict(FRAME), rtol=1e-6)
-
-
 @pytest.mark.parametrize(
     ("y", "outcome_columns", "name"),
     [(VISITS, {"exposure": YEARS}, "negative_binomial"), (YEARS, {"event": DIED}, "piecewise_exponential")],
@@ -143,45 +118,6 @@ def test_what_is_chosen_uses_it(y: Any, outcome_columns: dict[str, Any], name: s
     np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
     assert auto.posterior_.model.startswith(name.replace("_", " "))
     assert auto.posterior_.model_reason == data_of(y, **outcome_columns).outcome_kind.reason
-
-
-@pytest.mark.parametrize("named", [False, True])
-def test_fit_takes_values_or_names_of_columns(named: bool) -> None:
-    stated = BIP("poisson").fit(data_of(VISITS, exposure=YEARS))
-    if named:
-        model = BIP("poisson").fit(FRAME.assign(years=YEARS), VISITS, environments=SITE, exposure="years")
-        np.testing.assert_array_equal(model.predict(FRAME.assign(years=1.0)), model.predict(FRAME))
-    else:
-        model = BIP("poisson").fit(FRAME, VISITS, environments=SITE, exposure=YEARS)
-    np.testing.assert_array_equal(model.posterior_.log_ratios, stated.posterior_.log_ratios)
-    assert model.n_features_in_ == 3
-    again = model.fit(FRAME, VISITS, environments=SITE)
-    assert not np.allclose(again.posterior_.log_ratios, stated.posterior_.log_ratios)
-
-
-def test_names_that_are_no_columns() -> None:
-    with pytest.raises(DataError, match=r"exposure='yeers' names a column of X, which lacks it; did you mean"):
-        BIP().fit(FRAME.assign(years=YEARS), VISITS, environments=SITE, exposure="yeers")
-    with pytest.raises(DataError, match=r"event='died' names a column of X, which has no column names"):
-        BIP().fit(X, YEARS, environments=SITE, event="died")
-
-
-@pytest.mark.parametrize("named", [False, True])
-def test_gaps_beside_the_outcome_in_fit(named: bool) -> None:
-    """The way out works as typed."""
-    exposure: Any = np.where(np.arange(N) == 3, np.nan, YEARS)
-    table = FRAME
-    given: Any = exposure
-    if named:
-        table, given = FRAME.assign(years=exposure), "years"
-    with pytest.raises(DataError, match="missing values") as error:
-        BIP("poisson").fit(table, VISITS, environments=SITE, exposure=given)
-    assert ("'years'" if named else "'exposure'") in str(error.value)
-    assert "missing='drop'" in str(error.value)
-    with pytest.warns(DataWarning, match="dropped 1 of 240 rows"):
-        data = MultiEnvironmentData.from_arrays(FRAME, VISITS, SITE, exposure=exposure, missing="drop")
-    assert data.n_rows == N - 1
-    np.testing.assert_array_equal(data.exposure, np.delete(YEARS, 3))
 
 
 @dataclass(frozen=True)
@@ -197,8 +133,6 @@ def test_models_that_would_ignore_events_refuse_them(family: Any) -> None:
     data = data_of(YEARS, event=DIED)
     with pytest.raises(SettingError, match="does not know of the event 'event'"):
         BIP(family).fit(data)
-    with pytest.raises(DataError, match="ICP regresses the outcome itself and cannot use the event 'event'"):
-        ICP().fit(data)
 
 
 # ---------------------------------------------------------------- moments and sweeps
@@ -221,31 +155,6 @@ def test_moments_are_fitted_by_the_linear_gaussian_model() -> None:
     )
     model = BIP().fit(Moments.from_data(data_of(X[:, 0])))
     assert model.posterior_.model_reason == "died is known by second moments alone"
-
-
-def test_a_sweep_warns_once_of_two_values() -> None:
-    table = FRAME.assign(died=DIED.astype(int), sick=X[:, 0] > X[:, 1], site=SITE)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        sweep(table, environments="site")
-    said = [str(warning.message) for warning in caught if "two values" in str(warning.message)]
-    assert len(said) == 1
-    assert said[0].startswith("'died', 'sick' have two values each, and a sweep, which keeps second moments only, fits")
-    assert "BIP().fit(MultiEnvironmentData.from_table(table, 'died', environment))" in said[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        sweep(table, BIP("linear_gaussian"), outcomes=["died"], environments="site")
-        sweep(FRAME.assign(site=SITE), environments="site")
-
-
-def test_sweeps_refuse_what_needs_rows() -> None:
-    table = FRAME.assign(years=YEARS, died=DIED.astype(int), site=SITE)
-    with pytest.raises(SettingError, match="event= needs the rows, and a sweep keeps their second moments only"):
-        sweep(table, event="died", environments="site")
-    with pytest.raises(SettingError, match="event= needs the rows, and a sweep"):
-        sweep(data_of(YEARS, event=DIED))
-    with pytest.raises(SettingError, match="Logistic needs the rows, and a sweep keeps"):
-        sweep(table, BIP("logistic"), environments="site")
 
 
 # ---------------------------------------------------------------- names as they are typed

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from decision_twins import all_masks
-from invariance import BIP, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, UniformPrior
+from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.posterior.posterior import Judge
 
 
@@ -56,19 +56,3 @@ def test_a_p_value_that_is_not_known_does_not_count_as_invariant(monkeypatch: py
     monkeypatch.setattr(type(judge.model), "invariance_test", lambda *_: unknown)
     assert judge.rejected(all_masks(3)).all()
     assert not judge.compatible(all_masks(3)).any()
-
-
-@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
-@pytest.mark.parametrize("prior", [UniformPrior(max_size=0), InclusionPrior([1, 1, 0])], ids=["nothing", "decided"])
-def test_a_prior_that_leaves_nothing_open(engine: str, prior: UniformPrior | InclusionPrior) -> None:
-    rng = np.random.default_rng(1)
-    X, site = rng.normal(size=(120, 3)), np.repeat(np.arange(3), 40)
-    y = X[:, 0] + X[:, 1] + rng.normal(size=120)
-    model = BIP(engine=engine, prior=prior, random_state=0).fit(X, y, environments=site)
-    expected = [True, True, False] if isinstance(prior, InclusionPrior) else [False] * 3
-    assert model.support_.tolist() == expected
-
-
-def test_numbers_of_numpy_are_tolerances() -> None:
-    assert Tolerance(level=np.float32(0.25)).level == 0.25
-    assert Tolerance(delta=np.int64(0)).delta == 0

@@ -20,7 +20,7 @@ def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
     return bool(np.all(np.abs(a - b) <= tolerance * np.maximum(1.0, np.abs(b))))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(datasets())
 def test_every_way_agrees_with_least_squares(data) -> None:
     expected = brute_force(data)
@@ -205,3 +205,12 @@ def test_longley_certified_coefficients() -> None:
 def test_bad_masks(masks: list, phrase: str) -> None:
     with pytest.raises(DataError, match=phrase):
         LinearGaussian().bind(simulated(4)).log_ratio_many(masks)
+
+
+def test_threads_change_no_bit_of_the_kurtosis() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 8))
+    y = X[:, 0] + rng.standard_t(5, size=20_000)
+    data = MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 10_000))
+    one, two = (LinearGaussian().bind(data, n_jobs=n_jobs).excess_kurtosis(all_masks(8)) for n_jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.data.features import Features
 from invariance.exceptions import DataError
-from invariance.kernels.generalised_least_squares import fit_from_moments
 from invariance.models.gaussian_mean import MeanGaussian, mean_deviance_moments
 from twins import all_masks
 
@@ -102,10 +101,10 @@ def test_degrees_of_freedom() -> None:
 
 
 def test_law_of_few_rows() -> None:
-    """500 data sets of 2 environments with 25 rows and 4 columns: the mean of −2 log Λ, 12% above its degrees."""
+    """200 data sets of 2 environments with 25 rows and 4 columns: the mean of −2 log Λ, 12% above its degrees."""
     rng = np.random.default_rng(1)
     deviances, expected, rejected = [], [], 0
-    for _ in range(500):
+    for _ in range(200):
         X = rng.normal(size=(50, 4))
         y = X.sum(axis=1) + np.repeat([1.0, 3.0], 25) * rng.normal(size=50)
         model = bound(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 25)))
@@ -114,14 +113,9 @@ def test_law_of_few_rows() -> None:
         deviances.append(-2.0 * ratio[0])
         expected.append(-2.0 * model.null_many(mask).expected[0])
         rejected += int(model.invariance_tails(mask, ratio).probability[0] < 0.05)
-    error = np.std(deviances) / np.sqrt(500)
+    error = np.std(deviances) / np.sqrt(200)
     assert abs(np.mean(deviances) - np.mean(expected)) < 2.5 * error < np.mean(expected) - 5.0 + 2.5 * error
-    assert 0.02 <= rejected / 500 <= 0.08
-
-
-def test_law_where_nothing_is_left() -> None:
-    mean, variance = mean_deviance_moments(np.array([5.0, 50.0]), np.array([[4, 4], [2, 2]]), np.full((2, 2), 1.5))
-    assert mean[0] == variance[0] == 0.0 < mean[1] < variance[1]
+    assert 0.02 <= rejected / 200 <= 0.08
 
 
 def test_gain_and_reward() -> None:
@@ -206,13 +200,6 @@ def test_rows_decide_what_second_moments_cannot() -> None:
     assert "'x2', 'x3' are too collinear" in few.outside_support(both)[0]
 
 
-def test_nearly_perfect_fits_keep_their_digits() -> None:
-    X = DATA.X.copy()
-    X[:, 2] = DATA.y + 1e-6 * np.random.default_rng(4).normal(size=len(X))
-    data = replace(DATA, X=X)
-    assert_allclose(bound(data).log_ratio(MASKS[4]), twin(data, MASKS[4])[0], rtol=1e-4)
-
-
 def test_outside_the_support() -> None:
     X = DATA.X.copy()
     X[:, 2] = 2.0 * DATA.y + 1.0
@@ -242,19 +229,6 @@ def test_variances_many_orders_apart() -> None:
     assert "noise of some environments" in few.outside_support(both)[0]
     assert -20.0 < model.log_ratio(both) <= 0.0
     assert abs(model.fit(both).coefficients[1] - 0.1) < 0.5
-
-
-def test_kernel_stops_at_the_maximum() -> None:
-    """Where environments disagree, Newton's steps and those of weighted least squares take turns."""
-    data = simulated(7, 5, (30, 30, 30, 30), (0.2, 0.2, 0.2, 5.0))
-    model = bound(data)
-    for mask in MASKS:
-        columns = model.columns_of(np.flatnonzero(mask))
-        beta, left = fit_from_moments(model.local_moments, columns)
-        expected = twin(data, mask)[0]
-        own = model.residuals(mask[None]).rss[0, :-1] * model._scale[model.moments.outcome] ** 2
-        assert_allclose(0.5 * data.counts @ np.log(own / left), expected, rtol=1e-7, atol=1e-8)
-        assert len(beta) == mask.sum() + 1
 
 
 def disputed() -> MultiEnvironmentData:

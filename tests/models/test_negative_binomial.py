@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -85,19 +84,6 @@ def test_walk_is_within_its_error(alpha: float) -> None:
     assert not held.all()
 
 
-def test_more_dispersion_than_the_subset_before_had() -> None:
-    """A walk that comes from fits with dispersion 0 finds the maximum of what lacks a feature, far away."""
-    rng = np.random.default_rng(0)
-    site = np.repeat(range(3), 40)
-    X = rng.normal(size=(120, 3)) * 1.5
-    y = np.round(4.0 * np.exp(X[:, 0]))
-    model = NegativeBinomial(0.0).bind(MultiEnvironmentData.from_arrays(X, y, site))
-    found = model.subset_walk(np.arange(3), np.empty(0, np.int64)).dense(np.empty(0, np.int64), np.ones(4, dtype=bool))
-    assert model.fit(["x0", "x1"]).dispersion == 0.0
-    assert model.fit(["x1"]).dispersion > 1.0
-    np.testing.assert_allclose(found, model.log_ratio_many(all_masks(3)), atol=1e-3)
-
-
 def test_poisson_is_the_limit() -> None:
     """Where counts scatter less than a Poisson law has it."""
     data = counted(alpha=0.0)
@@ -109,14 +95,6 @@ def test_poisson_is_the_limit() -> None:
     np.testing.assert_array_equal(fit.local_dispersions, 0.0)
     np.testing.assert_allclose(fit.coefficients, expected.coefficients, atol=1e-6)
     assert model.log_ratio(subset) == pytest.approx(limit.log_ratio(subset), abs=1e-8)
-
-
-def test_degrees_of_freedom_count_every_dispersion() -> None:
-    """Also one that is 0."""
-    for alpha in (0.0, 1.0):
-        model = NegativeBinomial().bind(counted(alpha=alpha))
-        np.testing.assert_array_equal(model.null_many(MASKS).degrees, 2 * (MASKS.sum(axis=1) + 2))
-        np.testing.assert_array_equal(model.prediction_many(MASKS).parameters, MASKS.sum(axis=1) + 2)
 
 
 def test_law_of_invariant_subsets() -> None:
@@ -145,61 +123,18 @@ def test_an_environment_needs_a_row_more_than_parameters() -> None:
     assert model.log_ratio_many([[1, 1, 0, 0], [1, 1, 1, 0]])[1] == -np.inf
 
 
-def changed(data: MultiEnvironmentData, case: str) -> MultiEnvironmentData:
-    """Counts and features as they should not be"""
-    rng = np.random.default_rng(0)
-    X, y = data.X.copy(), data.y.copy()
-    own = data.rows(1)
-    if case == "no events":
-        y[own] = 0.0
-    elif case == "one event":
-        y[:] = 0.0
-        y[own[0]] = 1.0
-    elif case == "one huge count":
-        y[:] = 0.0
-        y[own[0]] = 1e6
-    elif case == "huge counts":
-        y = np.round(1e6 * np.exp(0.1 * X[:, 0]) * rng.gamma(2.0, 0.5, len(y)))
-    elif case == "equal counts":
-        y[:] = 7.0
-    elif case == "underdispersed":
-        y = np.round(5.0 * np.exp(0.3 * X[:, 0]))
-    elif case == "zero or one":
-        y = np.minimum(y, 1.0)
-    elif case == "constant in one":
-        X[own, :2] = 3.0
-    elif case == "collinear":
-        X = np.column_stack([X, X[:, :1] + 1e-9 * rng.normal(size=(len(X), 1)), X @ rng.normal(size=(X.shape[1], 3))])
-        X = np.column_stack([X, X[:, :2]])
-    elif case == "huge scales":
-        X = X * np.array([1e12, 1e-12, 1e6, 1.0]) + np.array([1e13, 0.0, 1e7, -5.0])
-    elif case == "separated":
-        X[:, 0] = np.where(y > np.median(y), 1.0, -1.0) + 0.1 * rng.random(len(y))
-    again = placed(X, y, data.environment_index)
-    if case == "exposures":
-        again = replace(again, exposure=10.0 ** rng.uniform(-3, 3, len(y)))
-    return again
+ODD = {
+    "one huge count": lambda data, rng: np.where(np.arange(data.n_rows) == data.rows(1)[0], 1e6, 0.0),
+    "huge counts": lambda data, rng: np.round(1e6 * np.exp(0.1 * data.X[:, 0]) * rng.gamma(2.0, 0.5, data.n_rows)),
+    "equal counts": lambda data, rng: np.full(data.n_rows, 7.0),
+    "underdispersed": lambda data, rng: np.round(5.0 * np.exp(0.3 * data.X[:, 0])),
+    "zero or one": lambda data, rng: np.minimum(data.y, 1.0),
+    "as they are": lambda data, rng: data.y,
+}
 
 
-CASES = [
-    "no events",
-    "one event",
-    "one huge count",
-    "huge counts",
-    "equal counts",
-    "underdispersed",
-    "zero or one",
-    "constant in one",
-    "collinear",
-    "huge scales",
-    "separated",
-    "exposures",
-    "as they are",
-]
-
-
-@pytest.mark.parametrize("case", CASES)
-@settings(max_examples=12, deadline=None)
+@pytest.mark.parametrize("case", ODD)
+@settings(max_examples=4, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     rows=st.integers(14, 40),
@@ -207,22 +142,15 @@ CASES = [
     mean=st.sampled_from([0.3, 2.0, 30.0]),
     pseudo_rows=st.sampled_from([0.0, 1.0]),
 )
-def test_never_above_zero_and_never_nan(
-    case: str, seed: int, rows: int, alpha: float, mean: float, pseudo_rows: float
-) -> None:
-    data = counted(seed, (rows, rows + 3, 2 * rows), 4, alpha, mean)
+def test_odd_counts(case: str, seed: int, rows: int, alpha: float, mean: float, pseudo_rows: float) -> None:
+    data, rng = counted(seed, (rows, rows + 3, 2 * rows), 4, alpha, mean), np.random.default_rng(seed)
     if not data.y.any():
         return
-    model = NegativeBinomial(pseudo_rows).bind(changed(data, case))
-    masks = all_masks(min(model.n_features, 5))
-    masks = np.pad(masks, ((0, 0), (0, model.n_features - masks.shape[1])))
-    found = model.log_ratio_many(masks)
+    model = NegativeBinomial(pseudo_rows).bind(placed(data.X, ODD[case](data, rng), data.environment_index))
+    found = model.log_ratio_many(MASKS)
     assert not np.isnan(found).any()
     assert found.max() <= 0.0
     # Without pseudo-data a fit may come to no end, and then has no value.
     assert found.min() > -np.inf or pseudo_rows == 0.0
-    if found[-1] == -np.inf:
-        return
-    fit = model.fit(masks[-1])
-    assert np.isfinite(fit.coefficients).all()
-    assert 0.0 <= fit.dispersion < np.inf
+    if found[-1] > -np.inf:
+        assert 0.0 <= model.fit(MASKS[-1]).dispersion < np.inf

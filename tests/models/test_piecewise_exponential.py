@@ -122,11 +122,10 @@ KINDS = [
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 @pytest.mark.parametrize("pseudo_rows", [0.0, 1.0])
-@pytest.mark.parametrize("intervals", ["auto", 4])
 @pytest.mark.parametrize("kind", KINDS)
-def test_finite_and_at_most_zero(kind: str, intervals: str | int, pseudo_rows: float) -> None:
+def test_finite_and_at_most_zero(kind: str, pseudo_rows: float) -> None:
     data = awkward(kind)
-    specification = PiecewiseExponential(intervals, pseudo_rows=pseudo_rows)
+    specification = PiecewiseExponential(4 if pseudo_rows else "auto", pseudo_rows=pseudo_rows)
     if pseudo_rows == 0.0 and not np.bincount(data.environment_index, data.event).all():
         with pytest.raises(DataError, match=r"no event occurs in environment .*: use pseudo_rows=1"):
             specification.bind(data)
@@ -191,19 +190,6 @@ def test_hazards() -> None:
     assert hazard.expected_time(np.array([0.0, np.inf])).tolist() == [np.inf, 0.0]
 
 
-def test_survival_of_a_fit() -> None:
-    model = PiecewiseExponential().bind(DATA)
-    fit = model.fit(["x0", "x2"])
-    X = DATA.X[:, [0, 2]]
-    curves = fit.survival(X, np.array([0.0, 0.5, 1.0, 2.0, 50.0]))
-    assert (curves[:, 0] == 1.0).all()
-    assert (np.diff(curves, axis=1) < 0.0).all()
-    risk = np.exp((X - DATA.X[:, [0, 2]].mean(axis=0)) @ fit.coefficients)
-    np.testing.assert_allclose(-np.log(curves[:, 2]), risk * fit.baseline.cumulative(np.array(1.0)), rtol=1e-9)
-    np.testing.assert_allclose(fit.predict(X), fit.baseline.expected_time(risk), rtol=1e-9)
-    assert fit.coefficients == pytest.approx([0.9 * 1.4 / 1.4, -0.7], abs=0.35)
-
-
 def test_standard_errors_beside_statsmodels() -> None:
     specification = PiecewiseExponential(3, pseudo_rows=0.0)
     parts, n_steps = split(DATA, specification), len(split(DATA, specification).group)
@@ -215,3 +201,18 @@ def test_standard_errors_beside_statsmodels() -> None:
     np.testing.assert_allclose(errors.values[-1], known, rtol=1e-5)
     assert np.isfinite(errors.values).all()
     assert (errors.values[:-1] > errors.values[-1]).all()
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+@pytest.mark.parametrize(("intervals", "steps"), [("auto", 16), (3, 1), (1, 6)])
+def test_the_own_baseline_is_the_pooled_one(intervals: str | int, steps: int) -> None:
+    several = survived()
+    data = MultiEnvironmentData.from_arrays(several.X, several.y, event=several.event)
+    model = PiecewiseExponential(intervals=intervals, steps=steps).bind(data)
+    fit = model.fit(np.array([True, False, True, False, False]))
+    (own,) = fit.local_baselines
+    np.testing.assert_array_equal(own.cuts, fit.baseline.cuts)
+    np.testing.assert_allclose(own.hazards, fit.baseline.hazards, rtol=1e-12)
+    np.testing.assert_allclose(fit.local_coefficients[0], fit.coefficients, rtol=1e-8)
+    np.testing.assert_allclose(fit.local_intercepts[0], fit.intercept, rtol=1e-8)
+    assert model.fit(np.zeros(5, dtype=bool), local=False).local_baselines == ()

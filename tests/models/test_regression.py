@@ -10,7 +10,7 @@ import pytest
 import statsmodels.api as sm
 from numpy.typing import NDArray
 
-from invariance import Logistic, MultiEnvironmentData, Poisson, UniformPrior
+from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, Poisson, UniformPrior
 from invariance.decisions.predictive import PredictiveModel
 from invariance.exceptions import DataError
 from invariance.inference.enumeration import all_log_ratios
@@ -18,9 +18,9 @@ from invariance.models.invariance_test import Tolerance, largest_deviance
 from invariance.models.regression import Figures, Regression, RegressionModel
 from regression_cases import (
     HARD,
-    constant_somewhere,
     duplicates,
     hardly_any_rows,
+    one_event,
     plain_table,
     regression_data,
     separated,
@@ -114,11 +114,12 @@ def test_logit_without_pseudo_rows_is_statsmodels_own() -> None:
 
 
 @pytest.mark.parametrize("case", HARD)
-@pytest.mark.parametrize("pseudo_rows", [0.0, 1.0])
-@BOTH
-def test_hard_data(counts: bool, pseudo_rows: float, case: object) -> None:
-    X, y, environment = case(*plain_table(counts))
-    model = family(counts, pseudo_rows).bind(regression_data(X, y, environment))
+@pytest.mark.parametrize(
+    "specification", [Logistic(0.0), Logistic(), Poisson(0.0), Poisson(), NegativeBinomial()], ids=repr
+)
+def test_hard_data(specification: Regression, case: object) -> None:
+    X, y, environment = case(*plain_table(not isinstance(specification, Logistic)))
+    model = specification.bind(regression_data(X, y, environment))
     masks = all_masks(model.n_features)
     masks = masks[masks.sum(axis=1) <= model.largest_size]
     values, prediction, null = model.log_ratio_many(masks), model.prediction_many(masks), model.null_many(masks)
@@ -128,7 +129,9 @@ def test_hard_data(counts: bool, pseudo_rows: float, case: object) -> None:
     assert (prediction.gain > -1e-6).all()
     assert (null.degrees >= 0.0).all()
     walked = all_log_ratios(model)[masks @ (1 << np.arange(model.n_features))]
-    np.testing.assert_allclose(walked, values, atol=1e-3)
+    # The dispersion of a single event is hardly told by the rows: there a walk of negative binomial fits ends earlier.
+    hardly_told = case is one_event and isinstance(specification, NegativeBinomial)
+    np.testing.assert_allclose(walked, values, atol=1e-2 if hardly_told else model.walk_error)
     for subset in (masks[0], masks[-1]):
         fit = model.fit(subset)
         assert np.isfinite(fit.predict(X[:, model.features.expand(subset)])).all()
@@ -142,13 +145,6 @@ def test_dependent_columns_add_nothing() -> None:
     np.testing.assert_allclose(one.log_ratio, three.log_ratio[0], atol=1e-8)
     np.testing.assert_array_equal(one.degrees, 6.0)
     np.testing.assert_array_equal(one.parameters, 3.0)
-
-
-def test_constant_columns_count_where_they_vary() -> None:
-    model = Logistic().bind(regression_data(*constant_somewhere(*plain_table(False))))
-    figures = model.figures([[0, 0, 1, 0, 0], [0, 0, 0, 1, 0]])
-    np.testing.assert_array_equal(figures.degrees, [2 + 1 + 2 - 2, 2 + 1 + 1 - 2])
-    assert np.isnan(model.fit(["x2"]).local_coefficients[1, 0])
 
 
 def test_supremum_of_separated_rows() -> None:
@@ -170,23 +166,6 @@ def test_too_few_rows() -> None:
 
 
 # ---------------------------------------------------------------- what searches and decisions ask
-
-
-@BOTH
-def test_nothing_is_fitted_twice(counts: bool) -> None:
-    model, asked = bound(counts), []
-    computed = model.scores
-
-    def counting(masks: NDArray, tolerance: float = 1e-10) -> object:
-        asked.extend(np.packbits(masks, axis=1).ravel().tolist())
-        return computed(masks, tolerance)
-
-    model.scores = counting
-    masks = all_masks(5)
-    for _ in range(2):
-        model.log_ratio_many(masks), model.null_many(masks), model.prediction_many(masks)
-        model.invariance_test(masks, Tolerance())
-    assert len(asked) == len(set(asked)) == 32
 
 
 @pytest.mark.parametrize("tolerance", [Tolerance(), Tolerance.strict()], ids=["usual", "strict"])

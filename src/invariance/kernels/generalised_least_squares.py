@@ -523,35 +523,3 @@ def fit_from_moments(moments, members):
         work.beta[:] = np.nan
     excess_at(moments.counts, fits, k, work.beta, work)
     return work.beta, work.squares
-
-
-@kernel
-def walk_extensions(moments, fixed, columns, starts, first, stop, most, sizes, members, ratios, gains):
-    """All subsets that join columns `fixed` with at most `most` of the features first:stop, each after its parent.
-
-    columns, starts: feature j is columns[starts[j]:starts[j+1]]. sizes (most + 1,): which numbers of these features
-    count; others are left NaN. members (n, most): which they are, -1 beyond the last; ratios, gains (n,).
-    """
-    room = fixed.size + starts[stop] - starts[first]
-    fits, work = local_fits(moments.counts.size, room), pooled_work(moments.counts.size, room)
-    path, chosen = np.empty(room, np.int64), np.empty(most + 1, np.int64)
-    start_with_constant(moments, fits)
-    k = _append_all(moments, fits, path, ZERO, fixed)
-    row, depth, j = 0, 0, first
-    members[:] = -1
-    while True:
-        ratios[row], gains[row] = score_subset(moments, fits, k, ENOUGH, work) if sizes[depth] else (np.nan, np.nan)
-        for i in range(depth):
-            members[row, i] = chosen[i]
-        row += 1
-        while depth == most or j == stop:
-            if depth == 0:
-                return
-            depth -= 1
-            j = chosen[depth]
-            k -= starts[j + 1] - starts[j]
-            j += 1
-        k = _append_all(moments, fits, path, k, columns[starts[j] : starts[j + 1]])
-        chosen[depth] = j
-        depth += 1
-        j += 1

@@ -65,17 +65,6 @@ class FourthMoments:
                 fourths[part] += np.einsum("sq,sq->s", form @ products, form)
         return squares, fourths
 
-    def largest_share(self, transform: Floats) -> float:
-        """What Σ r⁴ / (Σ r²)² is at most, r = Zb for any b, where Z = columns · transform (k, m) is orthonormal over
-        all rows: the largest eigenvalue of Σ h_i z_i z_i', h_i = ‖z_i‖²."""
-        m = transform.shape[1]
-        weighted = np.zeros((m, m))
-        for coordinates, products in zip(self.coordinates, self.products, strict=True):
-            axes = (coordinates @ transform).T
-            heights = products @ self._form(axes, axes).sum(axis=0)
-            weighted += self._form(axes[:, None], axes[None]) @ heights
-        return float(np.linalg.eigvalsh(weighted)[-1])
-
     def functions(self, e: int) -> Functions:
         """Polynomials of the columns in the environment at place e"""
         return Functions(self, e)
