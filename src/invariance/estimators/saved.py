@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -14,8 +14,9 @@ import sklearn
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
-from .._tools.json import read_object
+from .._tools.json import from_json, read_object, to_json
 from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
@@ -27,14 +28,10 @@ from ..prediction.new_environments import NewEnvironments
 from ..prediction.predictor import PREDICT_WITH, PredictedOutcome, Predictor, RefittedPredictor
 from ..prediction.saving import (
     as_floats,
-    as_number,
+    check_outcome,
     elsewhere_from_plain,
     elsewhere_to_plain,
     fingerprint,
-    number,
-    numbers,
-    outcome_from_plain,
-    outcome_to_plain,
     predictor_from_plain,
     predictor_to_plain,
 )
@@ -49,12 +46,29 @@ if TYPE_CHECKING:
     from .bip import BIP
 
 FORMAT = "invariance.model/1"
+# What a file keeps of a fitted model as it is: the attribute, and what it holds.
+_KEPT: dict[str, tuple[str, Any]] = {
+    "predict_with": ("predict_with", str),
+    "set_aside": ("_set_aside", tuple[str, ...]),
+    "outcome": ("_outcome", PredictedOutcome),
+    "by_name": ("_by_name", bool),
+    "n_features_in": ("n_features_in_", int),
+    "support": ("support_", Mask),
+    "selected_features": ("selected_features_", tuple[str, ...]),
+    "inclusion_probabilities": ("inclusion_probabilities_", Floats),
+    "coefficients": ("coef_", Floats),
+    "intercept": ("intercept_", float),
+    "invariant": ("invariant_", bool),
+}
 
 
 def save(model: BIP, path: str | Path) -> None:
     """As strict JSON, in one step."""
     check_is_fitted(model)
-    text = json.dumps(to_plain(model), allow_nan=False)
+    try:
+        text = json.dumps(to_plain(model), allow_nan=False)
+    except TypeError as error:  # classes that are dates, for example
+        raise SettingError(f"the model cannot be saved: {error}. Use pickle.") from error
     try:
         write_text(Path(path).expanduser(), text + "\n")
     except OSError as error:
@@ -75,28 +89,17 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "settings": {name: _setting(value) for name, value in model._settings.items()},
         "environment": model._columns.environment,
         "handle_unknown": model._columns.handle_unknown,
-        "set_aside": list(model._set_aside),
-        "predict_with": model.predict_with,
         "kind": _kind(model),
-        "outcome": outcome_to_plain(model._outcome),
-        "layout": _layout_json(model._layout),
-        "by_name": model._by_name,
-        "n_features_in": model.n_features_in_,
+        "layout": to_json(vars(model._layout) | {"encoding": encoding_to_plain(model._layout.encoding)}),
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
-        "support": model.support_.tolist(),
-        "selected_features": list(model.selected_features_),
-        "inclusion_probabilities": numbers(model.inclusion_probabilities_),
-        "coefficients": numbers(model.coef_),
-        "intercept": number(model.intercept_),
-        "invariant": model.invariant_,
-        "evidence": {name: number(value) for name, value in asdict(evidence).items()},
+        "evidence": to_json(evidence),
         "predictors": {kind: predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
         "new_environments": {
             kind: elsewhere_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
         },
         "posterior": json.loads(posterior.to_json()),
         "predictive": None if predictive is None else json.loads(predictive.to_json()),
-    }
+    } | {key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()}
 
 
 def _kind(model: BIP) -> str:
@@ -118,16 +121,6 @@ def _setting(value: Any) -> str:
     """For people to read; an object without words of its own is named by its type."""
     text = repr(value)
     return type(value).__name__ if " at 0x" in text else text
-
-
-def _layout_json(layout: Layout) -> dict[str, Any]:
-    return {
-        "table": list(layout.table),
-        "columns": list(layout.columns),
-        "feature_at": layout.feature_at.tolist(),
-        "column_at": layout.column_at.tolist(),
-        "encoding": encoding_to_plain(layout.encoding),
-    }
 
 
 class SavedModel(IntervalRegressor):
@@ -192,29 +185,24 @@ class SavedModel(IntervalRegressor):
     @classmethod
     def _from_plain(cls, content: dict[str, Any], trusted: Sequence[str]) -> SavedModel:
         environment = content["environment"]
-        columns = Columns(environment=environment, handle_unknown=content["handle_unknown"])
-        model = cls(columns, content["predict_with"])
-        model._set_aside = tuple(content.get("set_aside", [] if environment is None else [environment]))
+        # The first files did not say which columns are no features.
+        content = {"set_aside": [] if environment is None else [environment]} | content
+        model = cls(Columns(environment=environment, handle_unknown=content["handle_unknown"]))
+        for key, (attribute, kind) in _KEPT.items():
+            setattr(model, attribute, from_json(kind, content[key]))
+        check_outcome(model._outcome)
         model.posterior_ = _posterior(content["posterior"])
         model.predictive_ = None if content["predictive"] is None else _posterior(content["predictive"])
         model.environments_ = model.posterior_.environments
         model.n_environments_ = len(model.environments_)
-        model._layout = _layout_from_json(content["layout"])
+        encoding = encoding_from_plain(content["layout"]["encoding"])
+        model._layout = replace(from_json(Layout, content["layout"] | {"encoding": None}), encoding=encoding)
         model.columns_ = model._layout.columns
-        model._by_name = bool(content["by_name"])
-        model.n_features_in_ = int(content["n_features_in"])
         if content["feature_names_in"]:
             model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
-        model.support_ = as_floats(content["support"], (model.n_features_in_,)).astype(bool)
-        model.selected_features_ = tuple(content["selected_features"])
-        model.inclusion_probabilities_ = as_floats(content["inclusion_probabilities"], (model.n_features_in_,))
-        model.coef_ = as_floats(content["coefficients"], (len(model.columns_),))
-        model.intercept_ = as_number(content, "intercept")
-        model.invariant_ = bool(content["invariant"])
         model.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
         model.fingerprint_ = str(content["fingerprint"])
         model.versions_, model.settings_ = dict(content["versions"]), dict(content["settings"])
-        model._outcome = outcome_from_plain(content["outcome"])
         model.outcome_name_, predicts = model._outcome.name, model._outcome.predicts
         model._predictors = {
             kind: predictor_from_plain(plain, predicts, trusted) for kind, plain in content["predictors"].items()
@@ -225,7 +213,7 @@ class SavedModel(IntervalRegressor):
         }
         chosen = model._predictors[PREDICT_WITH[0]]
         model.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
-        model._check_predictors()
+        model._check()
         return model
 
     @property
@@ -233,8 +221,12 @@ class SavedModel(IntervalRegressor):
         """What is predicted, and in which units."""
         return self._outcome
 
-    def _check_predictors(self) -> None:
-        """Raise ValueError unless each kind of prediction is there, with columns that tables have."""
+    def _check(self) -> None:
+        """Raise ValueError unless each kind of prediction is there, and all has the size of the layout."""
+        as_floats(self.support_, (self.n_features_in_,))
+        as_floats(self.inclusion_probabilities_, (self.n_features_in_,))
+        as_floats(self.coef_, (len(self.columns_),))
+        as_floats([self.intercept_], (1,))
         kinds = set(PREDICT_WITH if self.settings_["regressor"] == "None" else PREDICT_WITH[:1])
         if set(self._predictors) != kinds or set(self._elsewhere) != kinds:
             raise ValueError(f"predictors and new_environments should be of {quoted(sorted(kinds))}")
@@ -304,13 +296,3 @@ def _other_format(content: dict[str, Any]) -> str:
     if found.startswith("invariance.posterior/"):
         return "is a posterior, which predicts nothing: read it with Posterior.from_json(path)"
     return f"is not a saved model: its format is not {FORMAT!r}, which BIP.save and invariance fit --save write"
-
-
-def _layout_from_json(content: dict[str, Any]) -> Layout:
-    return Layout(
-        tuple(content["table"]),
-        tuple(content["columns"]),
-        np.array(content["feature_at"], dtype=np.intp),
-        np.array(content["column_at"], dtype=np.intp),
-        encoding_from_plain(content["encoding"]),
-    )

@@ -36,7 +36,6 @@ from .predictor import (
 
 T = TypeVar("T")
 _NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
-number = numbers = to_json
 
 
 def as_floats(values: Any, shape: tuple[int, ...]) -> Floats:
@@ -91,19 +90,9 @@ def _member(content: dict[str, Any], whole: Design) -> Member:
     return replace(member, coefficients=as_floats(member.coefficients, (len(member.at),)), design=design)
 
 
-def outcome_to_plain(outcome: PredictedOutcome) -> dict[str, Any]:
-    classes = outcome.classes
-    if classes is not None and not all(isinstance(label, str | bool | int | float) for label in classes):
-        raise SettingError(f"the classes {classes!r} are no text or numbers, which JSON holds: use pickle.")
-    plain: dict[str, Any] = to_json(outcome)
-    return plain
-
-
-def outcome_from_plain(content: dict[str, Any]) -> PredictedOutcome:
-    outcome = from_json(PredictedOutcome, content)
+def check_outcome(outcome: PredictedOutcome) -> None:
     if outcome.classes is None and outcome.predicts is Predicts.probability:
         raise ValueError("classes are missing")
-    return outcome
 
 
 def predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
