@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from invariance import Additive, LinearGaussian, MultiEnvironmentData, Tolerance
+from invariance import BIP, Additive, LinearGaussian, MultiEnvironmentData, Tolerance
+from invariance.datasets import make_example
 from invariance.exceptions import DataError
 from invariance.models.additive import AdditiveModel
 from invariance.models.registry import prepared
@@ -214,3 +215,35 @@ def test_the_truth_is_rejected_about_as_often_as_it_should() -> None:
         truth = np.ones((1, 2), dtype=bool)
         rejected += model.invariance_tails(truth, model.log_ratio_many(truth)).probability[0] < 0.05
     assert 0.01 <= rejected / 200 <= 0.09
+
+
+# ---------------------------------------------------------------- standard errors
+
+EXAMPLE = make_example()
+
+
+def test_local_errors_are_those_of_the_slopes_on_the_curves() -> None:
+    model = BIP("additive").fit(EXAMPLE).decision_.findings.target.model
+    mask = np.isin(model.feature_names, ["age", "exercise"])
+    fit, errors = model.fit(mask), model.standard_errors(mask)
+    widths, curves = model.features.widths[mask], model._pooled(mask)[1]
+    for e in range(EXAMPLE.n_environments):
+        rows = model.data.rows(e)
+        design = np.column_stack([np.ones(len(rows)), curves[rows]])
+        slopes, (rss,), *_ = np.linalg.lstsq(design, model.data.y[rows])
+        freedom = len(rows) - design.shape[1]
+        known = np.sqrt(rss / freedom * np.diag(np.linalg.inv(design.T @ design)))
+        assert errors.freedom[e] == freedom
+        pooled = np.abs(fit.coefficients)
+        np.testing.assert_allclose(errors.values[e], np.repeat(known[1:], widths) * pooled, rtol=1e-6)
+        np.testing.assert_allclose(
+            fit.local_coefficients[e], np.repeat(slopes[1:], widths) * fit.coefficients, rtol=1e-6
+        )
+    columns = model.linear.standard_errors(mask)
+    np.testing.assert_allclose(errors.values[-1], columns.values[-1])
+    assert errors.freedom[-1] == columns.freedom[-1]
+
+
+def test_nothing_selected_has_no_errors() -> None:
+    model = BIP("additive").fit(EXAMPLE).decision_.findings.target.model
+    assert model.standard_errors([]).values.shape == (EXAMPLE.n_environments + 1, 0)
