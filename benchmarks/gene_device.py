@@ -30,16 +30,14 @@ from invariance.kernels.active_set import active_set, add_column, flip_scores, l
 from invariance.kernels.device.torch_kernels import Problem, listed
 from invariance.models.gaussian_device import OutcomeArrays, SharedScatter
 from invariance.simulation import knockouts
-from invariance.sweeps.source import Reading, read_source
+from invariance.sweeps.source import Source, read_source
 from invariance.sweeps.store import results_in
 from invariance.sweeps.sweep import run_sweep
 
 _BETWEEN_REPORTS = 10.0  # seconds
 
 
-def swept(
-    reading: Reading, targets: list[str], model: BIP, jobs: int, folder: Path, device: str | None = None
-) -> float:
+def swept(reading: Source, targets: list[str], model: BIP, jobs: int, folder: Path, device: str | None = None) -> float:
     """Seconds of a sweep over these targets, second moments given."""
     run = run_sweep(reading, model, targets, folder, 20, jobs, None, 0, False, lambda sentence: None, device)
     failed = run.results["feature"].isna().sum()
@@ -80,7 +78,7 @@ def say(done: int, seconds: float, iterations: int) -> None:
     )
 
 
-def variational(reading: Reading, targets: list[str], iterations: int, jobs: int) -> float:
+def variational(reading: Source, targets: list[str], iterations: int, jobs: int) -> float:
     """Seconds a target of one sweep over all of them."""
 
     def published(steps: int) -> BIP:
@@ -109,7 +107,7 @@ def one_at_a_time(moments: Moments, iterations: int) -> float:
     return total
 
 
-def tempering(reading: Reading, targets: list[str], jobs: int) -> None:
+def tempering(reading: Source, targets: list[str], jobs: int) -> None:
     model = BIP(prior=BetaBinomialPrior(max_size=20), engine="tempering", select="threshold")
     with TemporaryDirectory() as one, TemporaryDirectory() as other:
         first = swept(reading, targets[:jobs], model, jobs, Path(one))

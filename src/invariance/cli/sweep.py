@@ -15,7 +15,7 @@ from .inputs import Named, where
 from .options import PRIOR, FilesArgument, ModelOptions, SpeechOptions, TableOptions, option, read_names, setting
 
 if TYPE_CHECKING:
-    from ..sweeps.source import Reading
+    from ..sweeps.source import Source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +60,12 @@ def sweep(
 
         refuse_both(device, dask)
         checked_model(model)
-        reading = _read(Named(files), given, perturbed)
+        source = _read(Named(files), given, perturbed)
         if given.max_size is None:
-            model.set_params(prior=parse_prior(given.prior, largest_subset(reading.source)))
+            model.set_params(prior=parse_prior(given.prior, largest_subset(source)))
         try:
             run = run_sweep(
-                reading,
+                source,
                 model,
                 chosen,
                 folder,
@@ -83,7 +83,7 @@ def sweep(
         show("\n".join([*sweep_lines(run), "", f"Saved to {folder}"]))
 
 
-def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Reading:
+def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Source:
     """Of several files moments are kept, not rows."""
     from ..sweeps.source import moments_of_columns, read_source
 

@@ -31,7 +31,7 @@ from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.record_batches import RowSource, kind_of
 from ..data.settings import Columns, Environments, listed_names
-from ..exceptions import DataError, SettingError, WrongTypeError
+from ..exceptions import DataError, SettingError, WrongTypeError, use
 from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
 from ..moments.from_rows import Wanted, of_source
@@ -43,11 +43,13 @@ class Source:
     """moments : of all rows, whichever column is their outcome
     data : the same rows with the same outcome; None where no row is ever left out
     perturbing : {outcome: positions of the rows of `data` that perturb it, in which it is not its own}
+    identity : what it was made from, in values that JSON can hold
     """
 
     moments: Moments
     data: MultiEnvironmentData | None = None
     perturbing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    identity: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def possible(self) -> tuple[str, ...]:
@@ -162,46 +164,32 @@ def check_room(data: MultiEnvironmentData, needs_rows: bool) -> None:
         )
 
 
-def memory_words(source: Source, processes: int, device: str | None = None) -> str:
-    """What the fits take, in a sentence."""
-    scatter = source.moments.scatter.nbytes
-    held = scatter + (0 if source.data is None else source.data.X.nbytes)
-    words = f"Second moments of {len(source.moments.columns):,} columns take {_text(held)}"
-    if device is not None:
-        words += f", and the same moments {_text(scatter)} of device {device}"
-    if processes > 1:
-        words += f", and as much again for the {processes} processes that share them"
-    if source.perturbing:
-        who = "process" if device is None else "thread"
-        words += f"; a {who} takes {_text(scatter)} more for an outcome that does without some rows"
-    return words + "."
+def memory_words(source: Source) -> str:
+    return f"Second moments of {len(source.moments.columns):,} columns take {_text(_held(source))}."
 
 
 def check_processes(source: Source, processes: int) -> None:
-    """Raise where so many processes cannot have what they need beside the moments that are there already."""
+    """Raise where so many processes cannot have what they need besides the moments that are there already."""
     free, needed = free_bytes(), _needed(source, processes)
     if free is None or needed <= free:
         return
-    fewer = [n for n in range(1, processes) if _needed(source, n) <= free]
-    advice = f"Use n_jobs={fewer[-1]}" if fewer else "Leave columns out"
-    raise DataError(
-        f"{processes} process{'es' * (processes > 1)} would take {_text(needed)} more, and {_text(free)} are free. "
-        f"{advice}."
-    )
+    fewer = [use(n_jobs=n) for n in range(1, processes) if _needed(source, n) <= free]
+    what = f"processes (n_jobs={processes}) would take {_text(needed)} more, and {_text(free)} are free"
+    raise DataError(what if fewer else f"{what}: leave columns out.", *fewer[-1:])
+
+
+def _held(source: Source) -> int:
+    return source.moments.scatter.nbytes + (0 if source.data is None else source.data.X.nbytes)
 
 
 def _needed(source: Source, processes: int) -> int:
-    """Bytes beside the moments: what processes share, and what each takes for an outcome that does without rows."""
-    scatter = source.moments.scatter.nbytes
-    shared = scatter + (0 if source.data is None else source.data.X.nbytes)
-    return shared * (processes > 1) + scatter * processes * bool(source.perturbing)
+    """Bytes besides the moments: what processes share, and what each takes for an outcome that does without rows."""
+    return _held(source) * (processes > 1) + source.moments.scatter.nbytes * processes * bool(source.perturbing)
 
 
 def _text(size: float) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6)):
-        if size >= scale:
-            return f"{size / scale:.1f} {unit}"
-    return f"{size / 1e3:.0f} kB"
+    unit, scale = ("GB", 1e9) if size >= 1e9 else ("MB", 1e6) if size >= 1e6 else ("kB", 1e3)
+    return f"{size / scale:.3g} {unit}"
 
 
 OPTIONS = (
@@ -210,17 +198,9 @@ OPTIONS = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """source : what is fitted; identity : what it was made from, in values that JSON can hold"""
-
-    source: Source
-    identity: Mapping[str, Any]
-
-
 def read_source(
     table: Any, environment: str | None = None, environments: Any = None, perturbed: Any = None, **options: Any
-) -> Reading:
+) -> Source:
     """options : as `MultiEnvironmentData.from_table` takes them"""
     refuse_outcome_columns("a sweep", **{role: options.pop(role, None) for role in ROLES})
     unknown = [name for name in options if name not in OPTIONS]
@@ -229,16 +209,18 @@ def read_source(
             f"sweep() got an unexpected keyword argument {unknown[0]!r}{did_you_mean(unknown[0], OPTIONS)}"
         )
     if isinstance(table, Moments):
-        given = {"environments": _given(environment, environments), "perturbed": perturbed, **options}
-        _refuse(given, "moments are of rows that were read already: compute them with it")
-        return Reading(Source(table), _identity_of_moments(table))
+        given = environments if environment is None else environment
+        _refuse("moments are of rows that were read already", environments=given, perturbed=perturbed, **options)
+        arrays = table.counts, table.centre, table.rest, table.minimum, table.maximum, table.scatter
+        return Source(table, identity=_identity(table, table.columns, table.groups, arrays, {}))
     data, whom = _rows_of(table, environment, environments, perturbed, options)
     check_room(data, needs_rows=whom is not None)
     with one_thread():
         moments = Moments.from_data(data)
     perturbing = {} if whom is None else _perturbing(whom, moments.columns)
-    source = Source(moments, data if perturbing else None, perturbing)
-    return Reading(source, _identity_of_rows(data, perturbing))
+    arrays = data.X, data.y, data.environment_index.astype(np.int64)
+    identity = _identity(data, moments.columns, data.features.groups, arrays, perturbing)
+    return Source(moments, data if perturbing else None, perturbing, identity)
 
 
 def _rows_of(
@@ -246,7 +228,8 @@ def _rows_of(
 ) -> tuple[MultiEnvironmentData, list[str | None] | None]:
     """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
     if isinstance(table, MultiEnvironmentData):
-        _refuse({"environments": _given(environment, environments), **options}, "these data are read already")
+        given = environments if environment is None else environment
+        _refuse("these data are read already", environments=given, **options)
         refuse_outcome_columns("a sweep", event=table.event_name, exposure=table.exposure_name)
         if isinstance(perturbed, str):
             raise SettingError(
@@ -283,10 +266,7 @@ def _frame(table: Any, environment: str | None, categorical: Any) -> tuple[Any, 
 def _labelled(frame: Any, environment: str | None, environments: Any) -> tuple[Any, str]:
     """The frame with a column of labels, and its name."""
     if (environment is None) == (environments is None):
-        raise SettingError(
-            "a sweep needs environments, once: name their column, environment='site', or pass environments=labels, "
-            "one per row."
-        )
+        raise SettingError("a sweep needs environments: labels, or the name of their column", use(environments="site"))
     if environment is not None:
         return frame, environment
     labels = label_list(environments)
@@ -321,14 +301,13 @@ def _perturbing(whom: Sequence[str | None], columns: Sequence[str]) -> dict[str,
     for row, name in enumerate(whom):
         if name in known:
             rows.setdefault(str(name), []).append(row)
-    named = [name for name in dict.fromkeys(whom) if name]
-    if named and not rows:
-        raise DataError(f"perturbed names none of the columns, but {quoted(named)}; {nearest(named[0], columns)}")
-    folded = {name.strip().casefold(): name for name in columns}
-    alike = [name for name in named if name not in known and name.strip().casefold() in folded]
+    unknown = [name for name in dict.fromkeys(whom) if name and name not in known]
+    if unknown and not rows:
+        raise DataError(f"perturbed names none of the columns, but {quoted(unknown)}; {nearest(unknown[0], columns)}")
+    folded = {name.casefold() for name in columns}
+    alike = [name for name in unknown if name.strip().casefold() in folded]
     if alike:
-        meant = quoted(dict.fromkeys(folded[name.strip().casefold()] for name in alike))
-        warn(f"perturbed names {quoted(alike)}, which are no columns, so that their rows are used; is {meant} meant?")
+        warn(f"perturbed names {quoted(alike)}, no column, so that these rows are used; {nearest(alike[0], columns)}")
     return {name: tuple(found) for name, found in rows.items()}
 
 
@@ -353,41 +332,27 @@ def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentDat
     return replace(data.narrowed(others), y=y, outcome_name=name, encoding=encoding, constants=data.constants)
 
 
-def _given(environment: str | None, environments: Any) -> Any:
-    return environments if environment is None else environment
+def _refuse(why: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise SettingError(f"{name}= is for a table, and {why}. Leave {name}= out.")
 
 
-def _refuse(given: Mapping[str, Any], why: str) -> None:
-    said = [name for name, value in given.items() if value is not None]
-    if said:
-        raise SettingError(f"{said[0]}= is for a table, and {why}. Leave {said[0]}= out.")
-
-
-def _identity_of_rows(data: MultiEnvironmentData, perturbing: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
-    columns = (*data.features.columns, data.outcome_name)
-    arrays = data.X, data.y, data.environment_index.astype(np.int64)
+def _identity(
+    read: MultiEnvironmentData | Moments,
+    columns: Sequence[str],
+    groups: Mapping[str, Sequence[str]],
+    arrays: Sequence[Any],
+    perturbing: Mapping[str, tuple[int, ...]],
+) -> dict[str, Any]:
+    labels = columns, sorted(groups.items()), read.environments, sorted(read.constants.items())
     return {
-        **_shape(data.n_rows, columns, data.environments),
-        "data": _digest(columns, *_labels(data, data.features.groups), *arrays),
+        "rows": read.n_rows,
+        "columns": len(columns),
+        "environments": [str(label) for label in read.environments],
+        "data": _digest(*labels, *arrays),
         "perturbed": _digest(sorted(perturbing.items())) if perturbing else None,
     }
-
-
-def _identity_of_moments(moments: Moments) -> dict[str, Any]:
-    arrays = moments.counts, moments.centre, moments.rest, moments.minimum, moments.maximum, moments.scatter
-    return {
-        **_shape(moments.n_rows, moments.columns, moments.environments),
-        "data": _digest(moments.columns, *_labels(moments, moments.groups), *arrays),
-        "perturbed": None,
-    }
-
-
-def _shape(n_rows: int, columns: Sequence[str], environments: Sequence[Any]) -> dict[str, Any]:
-    return {"rows": n_rows, "columns": len(columns), "environments": [str(label) for label in environments]}
-
-
-def _labels(read: MultiEnvironmentData | Moments, groups: Mapping[str, Sequence[str]]) -> tuple[Any, ...]:
-    return sorted(groups.items()), read.environments, sorted(read.constants.items())
 
 
 def _digest(*parts: Any) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import hashlib
+import pickle
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import joblib
 from sklearn.base import clone
 
 from .._tools.parallel import finished, n_workers
@@ -27,23 +27,21 @@ from ..decisions.rules import as_rule
 from ..decisions.search import generator
 from ..estimators.bip import BIP
 from ..estimators.selector import stated
-from ..exceptions import DataError, EngineError, SettingError, WrongTypeError
-from ..inference.base import Engine, RunOptions, Target
+from ..exceptions import DataError, EngineError, Message, SettingError, WrongTypeError, use
+from ..inference.base import RunOptions, Target
 from ..inference.registry import as_engine
 from ..inference.variational.device import Job, each_posterior
 from ..inference.variational.engine import Variational
-from ..models.base import Family
 from ..models.gaussian import LinearGaussian
 from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments
-from ..priors.base import Prior
 from ..priors.priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .fitting import Entry, Sweep, fit_outcome, model_for
-from .source import Reading, Source, check_processes, memory_words, read_source
-from .store import InMemory, Store
+from .source import Source, check_processes, memory_words, read_source
+from .store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,35 +56,18 @@ def settings_of(model: BIP) -> dict[str, str]:
     return {name: _text(value, name) for name, value in values.items() if name not in _IRRELEVANT}
 
 
-def _text(value: Any, setting: str, inside: tuple[int, ...] = ()) -> str:
-    """Its repr, or its contents where that is a place in memory or leaves numbers or digits out.
-
-    inside : ids of the objects that hold the value
-    """
+def _text(value: Any, setting: str) -> str:
+    """Its repr, or a hash of its contents where that is a place in memory or leaves numbers or digits out."""
     shown = repr(value)
     if isinstance(value, str) or not any(sign in shown for sign in _VAGUE):
         return shown
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        digest = hashlib.sha256(np.ascontiguousarray(value).data).hexdigest()[:32]
-        return f"array of {value.dtype} {value.shape} {digest}"
-    parts = None if id(value) in inside else _parts(value)
-    if parts is None:
+    try:
+        return f"{type(value).__qualname__} {joblib.hash(value)}"
+    except (pickle.PicklingError, AttributeError, TypeError):
         raise SettingError(
-            f"a sweep cannot tell {shown}, which {setting}= holds, from another of its kind, and would mix their "
-            "results in one folder: write a __repr__ for its class that shows its settings."
-        )
-    texts = [f"{name}={_text(part, setting, (*inside, id(value)))}" for name, part in parts]
-    return f"{type(value).__qualname__}({', '.join(texts)})"
-
-
-def _parts(value: Any) -> Iterable[tuple[Any, Any]] | None:
-    """What an object consists of, by name; None where that cannot be seen."""
-    if isinstance(value, Mapping):
-        return value.items()
-    if isinstance(value, list | tuple):
-        return enumerate(value)
-    elsewhere = callable(value) or any(vars(kind).get("__slots__") for kind in type(value).__mro__)
-    return None if elsewhere or not hasattr(value, "__dict__") else vars(value).items()
+            f"a sweep cannot tell {shown}, which {setting}= holds, from another of its kind: write a __repr__ for its "
+            "class that shows its settings."
+        ) from None
 
 
 LARGEST_SUBSET = 20
@@ -181,10 +162,10 @@ def sweep(
     chosen = columns or (None if model is None else model.columns) or Columns()
     labels = chosen.environment if environments is None else environments
     column, labels = (labels, None) if isinstance(labels, str) else (None, labels)
-    reading = read_source(table, column, labels, perturbed, **(stated(chosen) | how_to_read))
-    announce = _on_standard_error if _watched(progress) else lambda sentence: None
+    source = read_source(table, column, labels, perturbed, **(stated(chosen) | how_to_read))
+    announce = partial(print, file=sys.stderr) if _watched(progress) else lambda sentence: None
     folder = None if out is None else Path(out).expanduser()
-    run = run_sweep(reading, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)
+    run = run_sweep(source, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)
     failed = run.results["outcome"][run.results["feature"].isna()]
     if len(failed):
         counted = f"{len(failed):,} of {run.results['outcome'].nunique():,} outcomes"
@@ -193,7 +174,7 @@ def sweep(
 
 
 def run_sweep(
-    reading: Reading,
+    source: Source,
     model: BIP | None,
     outcomes: Sequence[str] | None,
     folder: Path | None,
@@ -206,29 +187,33 @@ def run_sweep(
     device: str | None = None,
 ) -> SweepRun:
     """The sweep over a table that was read; `announce` is told, before it begins, what there is to know."""
-    source = reading.source
     wanted = _outcomes(source, outcomes)
-    task = Sweep(source, model or default_model(source), _checked_top(top), _checked_seed(seed))
+    top, seed = None if top is None else _checked("top", top, 1), _checked("random_state", seed, 0)
+    task = Sweep(source, model or default_model(source), top, seed)
     if isinstance(as_family(task.model.family), ByOutcome):
         _warn_of_classes(source, wanted)
     if device is not None:
-        check_device(task, device)
+        checked_engine(task, device)
+        as_device(device)
     workers_here = 1 if dask is not None else min(n_workers(jobs), len(wanted))
     check_processes(source, workers_here)
     processes = 1 if device is not None else workers_here
-    store = InMemory() if folder is None else Store(folder, _identity(reading, task, device))
+    store = Store(folder, {} if folder is None else _identity(task, device))
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
-        for sentence in _announcements(task, wanted, left, processes, device):
+        for sentence in _announcements(task, wanted, left):
             announce(sentence)
-        workers, entries = _workers(task, left, jobs, processes, dask, device)
+        if device is None:
+            how: dict[str, Any] = {"error": EngineError, "kept": "Finished outcomes are kept"}
+            workers, entries = finished(fit_outcome, left, shared=task, jobs=processes, dask=dask, **how)
+        else:
+            workers, entries = on_device(task, left, device, jobs)
         begun = time.perf_counter()
         with ProgressBar("sweep", len(left), progress, "the first outcomes are fitted") as bar, closing(entries):
             for n, entry in enumerate(entries, 1):
                 store.add(entry)
                 bar.advance(1, f"{60 * n / (time.perf_counter() - begun):.3g} a minute")
-        store.compact()
         results = store.results()
     results = results[results["outcome"].isin(wanted)].reset_index(drop=True)
     seconds = time.perf_counter() - started
@@ -237,17 +222,7 @@ def run_sweep(
 
 def refuse_both(device: str | None, dask: str | None) -> None:
     if device is not None and dask is not None:
-        raise SettingError("device= is for this machine and dask= for a cluster: use one of them.")
-
-
-def _workers(
-    task: Sweep, outcomes: Sequence[str], jobs: int | None, processes: int, dask: str | None, device: str | None
-) -> tuple[str, Generator[Entry, None, None]]:
-    """Who does the work, in words, and what is kept of each outcome."""
-    if device is not None:
-        return on_device(task, outcomes, device, jobs)
-    kept = "Finished outcomes are kept"
-    return finished(fit_outcome, outcomes, shared=task, jobs=processes, dask=dask, error=EngineError, kept=kept)
+        raise SettingError("device= is for this machine and dask= for a cluster", use(device=None), use(dask=None))
 
 
 def default_model(source: Source) -> BIP:
@@ -268,20 +243,19 @@ def checked_model(model: Any) -> BIP | None:
         raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
     refuse_moments(model.regressor)
     as_rule(model.select)
-    _refuse_rows(as_family(model.family))
-    _refuse_positions(as_prior(model.prior))
+    family, prior = as_family(model.family), as_prior(model.prior)
+    if isinstance(family, Regression | ByLikelihood):
+        needs = f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only"
+        raise SettingError(needs, use(family=GAUSSIAN))
+    if isinstance(prior, InclusionPrior) and prior.by_position:
+        raise SettingError(
+            "inclusion probabilities by position fit no sweep, in which every outcome has other features",
+            use(prior=InclusionPrior({"age": 0.9})),
+        )
     if not isinstance(model.engine, str) or model.engine != "auto":
         as_engine(model.engine)
     without: BIP = clone(model).set_params(columns=None)
     return without
-
-
-def _refuse_rows(family: Family) -> None:
-    if isinstance(family, Regression | ByLikelihood):
-        raise SettingError(
-            f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only: use "
-            f"family={GAUSSIAN!r}, or fit that outcome by itself."
-        )
 
 
 def _warn_of_classes(source: Source, outcomes: Sequence[str]) -> None:
@@ -289,34 +263,14 @@ def _warn_of_classes(source: Source, outcomes: Sequence[str]) -> None:
     column = {name: j for j, name in enumerate(source.moments.columns)}
     found = [name for name in outcomes if name in column and two_valued(source.moments, column[name])]
     if found:
-        have = "has two values" if len(found) == 1 else "have two values each"
-        warn(
-            f"{quoted(found)} {have}, and a sweep, which keeps second moments only, fits the linear Gaussian model. "
-            f"Fit such an outcome by itself, BIP().fit(MultiEnvironmentData.from_table(table, {found[0]!r}, "
-            f"environment)), or say that it is meant, BIP(family={GAUSSIAN!r})."
-        )
+        what = f"two values each: {quoted(found)}. A sweep fits the linear Gaussian model; to say that it is meant"
+        warn(Message(what, use(family=GAUSSIAN)))
 
 
-def _refuse_positions(prior: Prior) -> None:
-    if isinstance(prior, InclusionPrior) and prior.by_position:
-        raise SettingError(
-            "inclusion probabilities by position fit no sweep, in which every outcome has other features: use one "
-            "number, or name them, InclusionPrior({'age': 0.9})."
-        )
-
-
-def _checked_top(top: Any) -> int | None:
-    if top is None:
-        return None
-    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
-        raise SettingError(f"top={top!r} is no number of features: use a whole number from 1 on, or None for all.")
-    return int(top)
-
-
-def _checked_seed(seed: Any) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
-        raise SettingError(f"random_state={seed!r} is no seed of a sweep: use a whole number from 0 on.")
-    return int(seed)
+def _checked(setting: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise SettingError(f"{setting}={value!r} is not a whole number from {least} on", use(**{setting: least}))
+    return int(value)
 
 
 def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
@@ -326,7 +280,7 @@ def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
     constants = source.moments.constants
     names = list(dict.fromkeys(listed_names("outcomes", asked)))
     if not names:
-        raise SettingError("outcomes is an empty list: name at least one column, or pass outcomes=None for all.")
+        raise SettingError("outcomes is an empty list", use(" for all", outcomes=None))
     for name in names:
         if name in source.features_only:
             raise DataError(f"{name!r} is made of levels or of several columns: it is a feature, and no outcome.")
@@ -335,19 +289,17 @@ def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
     return names
 
 
-def _identity(reading: Reading, task: Sweep, device: str | None) -> dict[str, Any]:
+def _identity(task: Sweep, device: str | None) -> dict[str, Any]:
     """All that the contents of the results depend on; a device has random numbers of its own."""
     settings = settings_of(task.model) | ({} if device is None else {"device": True})
-    return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **reading.identity}
+    return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **task.source.identity}
 
 
-def _announcements(
-    task: Sweep, wanted: list[str], left: list[str], processes: int, device: str | None
-) -> Iterator[str]:
+def _announcements(task: Sweep, wanted: list[str], left: list[str]) -> Iterator[str]:
     source = task.source
     n_there = len(wanted) - len(left)
     before = f", {n_there:,} of them there already" if n_there else ""
-    yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source, processes, device)}"
+    yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source)}"
     n_rows = len(wanted) * source.moments.n_features
     if task.top is None and n_rows > _MANY_ROWS:
         size = f"{n_rows * _ROW_BYTES / 1e9:.1f} GB"
@@ -362,50 +314,32 @@ def _watched(progress: ProgressMode) -> bool:
     return progress is True or (progress == "auto" and sys.stderr.isatty())
 
 
-def _on_standard_error(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
-
-
-def check_device(sweep: Sweep, device: str) -> None:
-    """Raise where the device cannot do what the sweep asks for, or is not there."""
-    _engine(sweep, device)
-    as_device(device)
-
-
-def _engine(sweep: Sweep, device: str) -> Variational:
-    engine = sweep.model.engine
+def checked_engine(sweep: Sweep, device: str) -> Variational:
+    """The engine that the device runs; raise where it cannot do what the sweep asks for."""
+    engine, family = sweep.model.engine, as_family(sweep.model.family)
     engine = Variational() if engine == "vi" else engine
     if not isinstance(engine, Variational):
-        raise SettingError(
-            f"device={device!r} does variational inference, not {_device_text(engine)}: use engine='vi', or leave "
-            "device= out."
-        )
-    family = as_family(sweep.model.family)
+        raise SettingError(f"device={device!r} does variational inference", use(engine="vi"), use(device=None))
     plain = isinstance(family, LinearGaussian) and family.invariance == "distribution"
     if not plain and not isinstance(family, ByOutcome):
         raise SettingError(
-            f"device={device!r} knows the linear Gaussian conditional only, and with invariance='distribution', "
-            f"not {family!r}: choose that, or leave device= out."
+            f"device={device!r} knows the linear Gaussian model of the whole distribution, not {family!r}",
+            use(family=GAUSSIAN),
+            use(device=None),
         )
     if sweep.source.features_only:
-        names = ", ".join(sweep.source.features_only[:8])
+        names = list(sweep.source.features_only)
         raise SettingError(
-            f"device={device!r} knows features of one column only, and these have several: {names}. Exclude them, or "
-            "leave device= out."
+            f"device={device!r} knows features of one column, not {quoted(names)}", use(exclude=names), use(device=None)
         )
     return engine
-
-
-def _device_text(engine: str | Engine) -> str:
-    return f"engine={engine!r}" if isinstance(engine, str) else type(engine).__name__
 
 
 def on_device(
     sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None
 ) -> tuple[str, Generator[Entry, None, None]]:
     """Who does the work, in words, and what is kept of each outcome; n_jobs : threads that finish it."""
-    engine = _engine(sweep, device)
-    place = as_device(device)
+    engine, place = checked_engine(sweep, device), as_device(device)
     return f"device {place}", _entries(sweep, outcomes, engine, SharedScatter(sweep.source.moments, place), n_jobs)
 
 
