@@ -161,16 +161,16 @@ def test_other_tables_are_refused() -> None:
     table, frame = Moments.from_data(make_example()).to_arrow(), make_example().to_frame()
     renamed = table.set_column(0, "label", pa.array(list("1234")))
     for other, told in (
-        (pa.concat_tables([table, table]), "'north'"),
+        (pa.concat_tables([table, table]), "8 rows for 4"),
         (table.slice(1), "3 rows for 4"),
         (table.slice(4), "0 rows for 4"),
         (pa.concat_tables([table, renamed]), "8 rows for 4"),
         (frame, "DataFrame"),
-        (pa.table(frame), "'label'"),
+        (pa.table(frame), "metadata"),
         (table.replace_schema_metadata(None), "metadata"),
         (retold(table, format="invariance.moments/2", version="9.1"), "invariance 9.1"),
-        (table.replace_schema_metadata({"invariance": "[]"}), "format None"),
-        (table.replace_schema_metadata({"invariance": "NaN"}), "NaN"),
+        (table.replace_schema_metadata({"invariance": "[]"}), "damaged"),
+        (table.replace_schema_metadata({"invariance": "NaN"}), "damaged"),
     ):
         with pytest.raises(DataError, match=told):
             Moments.from_arrow(other)
@@ -193,7 +193,7 @@ def test_damage_is_found() -> None:
     d = len(table["centre"][0])
     for name, row, found in [
         ("centre", [0.0] * (d - 1), f"centre should have {d} numbers"),
-        ("rest", [float("nan")] * d, "not finite"),
+        ("rest", [float("nan")] * d, "no rows can have"),
         ("scatter", None, "scatter should have"),
         ("maximum", [-1e9] * d, "no rows can have"),
         ("scatter", [-1.0] * len(table["scatter"][0]), "no rows can have"),

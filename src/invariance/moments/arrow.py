@@ -6,9 +6,7 @@ The pool is added up again: where columns were left out after that was done, its
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,7 +26,7 @@ _KEY = b"invariance"
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
 _OF_ROWS = ("at_ends", "rounding")  # which moments that were not computed from rows lack
 _FIELDS = ("label", "count", *_OF_COLUMNS, *_OF_ROWS, "scatter")
-_WRITE_AGAIN = "Write moments.to_arrow() again, with pyarrow.parquet.write_table or as an Arrow IPC file."
+_WRITE_AGAIN = "Write moments.to_arrow() again."
 
 
 def to_arrow(moments: Moments) -> pa.Table:
@@ -76,52 +74,35 @@ def from_arrow(table: Any) -> Moments:
     pa = _pyarrow()
     if not isinstance(table, pa.Table):
         raise DataError(
-            f"moments cannot be read from a {type(table).__name__}: pass the pyarrow.Table that Moments.to_arrow gave, "
-            "for example as pyarrow.parquet.read_table(path) reads it."
+            f"moments cannot be read from a {type(table).__name__}: pass the pyarrow.Table that Moments.to_arrow gave."
         )
-    told = _told(table)
+    text = (table.schema.metadata or {}).get(_KEY)
+    if text is None:
+        raise DataError(f"the table has no metadata of moments, or has lost them. {_WRITE_AGAIN}")
     try:
-        return _read(table, told)
+        told = json.loads(text)
+        if told["format"] == FORMAT:
+            return _read(table, told)
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
         if isinstance(error, DataError):
             raise
         found = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"the table of moments is damaged: {found}. {_WRITE_AGAIN}") from error
-
-
-def _told(table: pa.Table) -> dict[str, Any]:
-    """The metadata; raise where these are no moments that this version reads."""
-    text = (table.schema.metadata or {}).get(_KEY)
-    if text is None:
-        lacking = [name for name in _FIELDS if name not in table.column_names]
-        if lacking:
-            raise DataError(
-                f"the table has no moments: it has no column {lacking[0]!r}. Moments of rows are computed with "
-                "Moments.from_rows."
-            )
-        raise DataError(f"the table of moments has lost its metadata, which name the columns. {_WRITE_AGAIN}")
-    try:
-        told = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
-        raise DataError(f"the metadata of the table of moments are damaged: {error}. {_WRITE_AGAIN}") from error
-    told = told if isinstance(told, dict) else {}
-    if told.get("format") != FORMAT:
-        raise DataError(
-            f"the table has the format {told.get('format')!r} of invariance {told.get('version')}, and invariance "
-            f"{__version__} reads {FORMAT!r}: install that one."
-        )
-    return told
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}, which strict JSON has no word for")
+    raise DataError(
+        f"the table has the format {told['format']!r} of invariance {told.get('version')}, and invariance "
+        f"{__version__} reads {FORMAT!r}: install that one."
+    )
 
 
 def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
     from .moments import Moments
 
     environments = tuple(label_from_plain(json.loads(text)) for text in table["label"].to_pylist())
-    _check_complete(environments, int(told["n_environments"]))
+    if not len(environments) == len(set(environments)) == int(told["n_environments"]):
+        raise DataError(
+            f"the table of moments has {len(environments)} rows for {told['n_environments']} environments. Read each "
+            "table as it was written; Moments.merge joins two, Moments.choosing leaves some environments."
+        )
     columns = tuple(map(str, told["columns"]))
     E, d = len(environments), len(columns)
     counts = table["count"].to_numpy().astype(np.int64)
@@ -146,19 +127,12 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         environment_notes=tuple(told["environment_notes"]),
         merged={label_from_plain(old): label_from_plain(new) for old, new in told["merged"]},
     )
-    _check_possible(moments)
+    arrays = moments.centre, moments.rest, moments.minimum, moments.maximum, moments.scatter
+    squares = np.diagonal(moments.scatter, axis1=1, axis2=2)
+    wrong = (counts < 1).any() or (minimum > maximum).any() or (squares < 0.0).any()
+    if wrong or not all(np.isfinite(values).all() for values in arrays):
+        raise ValueError("no rows can have such moments")
     return moments
-
-
-def _check_complete(environments: tuple[Hashable, ...], n: int) -> None:
-    if len(environments) == len(set(environments)) == n:
-        return
-    twice = [label for label, times in Counter(environments).items() if times > 1]
-    found = f"several rows of environment {twice[0]!r}" if twice else f"{len(environments)} rows for {n} environments"
-    raise DataError(
-        f"the table of moments has {found}. Read each table as it was written; Moments.merge joins two, "
-        "Moments.choosing leaves some environments."
-    )
 
 
 def _numbers(table: pa.Table, name: str, width: int) -> Any:
@@ -178,15 +152,6 @@ def _symmetric(table: pa.Table, d: int) -> Floats:
     full = np.empty((len(below), d, d))
     full[:, rows, columns] = full[:, columns, rows] = below
     return full
-
-
-def _check_possible(moments: Moments) -> None:
-    arrays = moments.centre, moments.rest, moments.minimum, moments.maximum, moments.scatter
-    if not all(np.isfinite(values).all() for values in arrays):
-        raise ValueError("a number is not finite")
-    squares = np.diagonal(moments.scatter, axis1=1, axis2=2)
-    if (moments.counts < 1).any() or (moments.minimum > moments.maximum).any() or (squares < 0.0).any():
-        raise ValueError("no rows can have such moments")
 
 
 def _pyarrow() -> Any:

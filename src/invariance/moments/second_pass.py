@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .moments import Moments
 
-_SAME_ROWS = "Pass the same rows, files with the same options, or compute the moments again."
+_SAME_ROWS = "Pass the same rows, or compute the moments again."
 _BLOCK_ROWS = 8192
 # Products over the same rows differ by rounding, which is less.
 _SAME = 1e-6
@@ -110,58 +110,31 @@ def rows_to_keep(n_environments: int, k: int) -> int:
     return min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // (n_environments * k)))
 
 
-class Collector(Protocol):
-    """What is made of rows. Those of several tasks are merged in the order of the tasks."""
-
-    def add(self, e: int, values: Floats, deviations: Floats) -> None:
-        """Rows (n, k) of the environment at place e, as they are and less their means there."""
-
-    def merge(self, other: Any) -> None:
-        """Take in what another one has of later rows."""
-
-
 class SampleSum:
     """Collects the `most` rows of each environment to which chance gives the smallest numbers: so any task can draw on
     its own, and what several drew is the sample of them all."""
 
     def __init__(self, task: int, n_environments: int, k: int, most: int) -> None:
         self._rng, self._most = np.random.default_rng([_SEED, task]), most
-        self._limits = np.ones(n_environments)
-        self._chances, self._places, self._values = np.empty(0), np.empty(0, np.intp), np.empty((0, k))
-        self._new: list[tuple[Floats, NDArray[np.intp], Floats]] = []
-        self._n_new = 0
+        self._kept = [(np.empty(0), np.empty((0, k)))] * n_environments  # chances and rows of each
 
     def add(self, e: int, values: Floats, deviations: Floats) -> None:
-        chances = self._rng.random(len(values))
-        drawn = chances < self._limits[e]
-        self._take(chances[drawn], np.full(int(drawn.sum()), e), values[drawn])
+        self._take(e, self._rng.random(len(values)), values)
 
     def merge(self, other: SampleSum) -> None:
-        other._shrink()
-        self._take(other._chances, other._places, other._values)
+        for e, (chances, values) in enumerate(other._kept):
+            self._take(e, chances, values)
 
     def sample(self, columns: tuple[str, ...]) -> SampledRows:
-        self._shrink()
-        return SampledRows(columns, self._places, self._values)
+        places = np.repeat(np.arange(len(self._kept)), [len(chances) for chances, _ in self._kept])
+        return SampledRows(columns, places, np.concatenate([values for _, values in self._kept]))
 
-    def _take(self, chances: Floats, places: NDArray[np.intp], values: Floats) -> None:
-        self._new.append((chances, places, values))
-        self._n_new += len(chances)
-        if self._n_new > self._most * len(self._limits):
-            self._shrink()
-
-    def _shrink(self) -> None:
-        parts = [(self._chances, self._places, self._values), *self._new]
-        chances, places, values = (np.concatenate(part) for part in zip(*parts, strict=True))
-        self._new, self._n_new = [], 0
-        kept = np.zeros(len(chances), dtype=bool)
-        for e in range(len(self._limits)):
-            own = np.flatnonzero(places == e)
-            if len(own) > self._most:
-                own = own[np.argsort(chances[own], kind="stable")[: self._most]]
-                self._limits[e] = chances[own[-1]]
-            kept[own] = True
-        self._chances, self._places, self._values = chances[kept], places[kept], values[kept]
+    def _take(self, e: int, chances: Floats, values: Floats) -> None:
+        known, rows = self._kept[e]
+        drawn = chances < (known.max() if len(known) == self._most else 1.0)
+        chances, values = np.append(known, chances[drawn]), np.concatenate([rows, values[drawn]])
+        smallest = np.sort(np.argsort(chances, kind="stable")[: self._most])
+        self._kept[e] = chances[smallest], values[smallest]
 
 
 class SecondPass:
@@ -194,8 +167,8 @@ class SecondPass:
         """The moments, with what decides subsets of nearly dependent columns."""
         if not self._source.rereadable:
             raise DataError(
-                f"columns nearly depend on each other, so that the rows are read twice, and {self._source.name} can be "
-                "read once: pass rows= a file, a folder or a table."
+                f"columns nearly depend on each other: {self._source.name} is read twice, which can be done once. Pass "
+                "a file, a folder or a table."
             )
         (found,) = self._reading(self._moments, self._moments.columns).collect(lambda _: [self._root_sum()])
         return replace(self._moments, second=SecondPassResult(found.roots, n_readings=1))
@@ -209,7 +182,7 @@ class SecondPass:
         n_environments, kept = moments.n_environments, rows_to_keep(moments.n_environments, len(names))
         factors = known.roots is None and names == moments.columns
 
-        def start(task: int) -> list[Collector]:
+        def start(task: int) -> list[Any]:
             sample = SampleSum(task, n_environments, len(names), kept)
             return [FourthSum(moments.counts, whitening), sample, *([self._root_sum()] if factors else [])]
 
@@ -239,10 +212,11 @@ class SecondPass:
             wrong = alone if alone.any() else np.any(off, axis=0)[1:]
             if wrong.any():
                 names = [name for name, flag in zip(fourths.columns, wrong, strict=True) if flag]
-                raise DataError(
-                    f"{self._source.name} is not what the moments were computed from: in environment "
-                    f"{quoted([label])} other values are in {quoted(names)}. {_SAME_ROWS}"
-                )
+                raise _other_rows(self._source, f"in environment {label!r} other values are in {quoted(names)}")
+
+
+def _other_rows(source: RowSource, found: str) -> DataError:
+    return DataError(f"{source.name} is not what the moments were computed from: {found}. {_SAME_ROWS}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,7 +229,7 @@ class _Reading:
     columns: tuple[str, ...]
     n_jobs: int | None
 
-    def collect(self, start: Callable[[int], Sequence[Collector]]) -> Sequence[Any]:
+    def collect(self, start: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
         """What the collectors make of all rows; start: makes those of the task of a number.
 
         Tasks are fixed, and merged in their order: the result does not depend on n_jobs.
@@ -263,7 +237,7 @@ class _Reading:
         tasks = list(enumerate(self.source.tasks(self.environment, self._read)))
         total, counts = start(len(tasks)), np.zeros(self.moments.n_environments, np.int64)
 
-        def read(numbered: tuple[int, RowTask]) -> tuple[Sequence[Collector], NDArray[np.int64]]:
+        def read(numbered: tuple[int, RowTask]) -> tuple[Sequence[Any], NDArray[np.int64]]:
             number, task = numbered
             return self._read_task(task, start(number))
 
@@ -274,12 +248,9 @@ class _Reading:
                     whole.merge(part)
         wrong = np.flatnonzero(counts != self.moments.counts)
         if len(wrong):
-            e = int(wrong[0])
-            raise DataError(
-                f"{self.source.name} is not what the moments were computed from: environment "
-                f"{quoted([self.moments.environments[e]])} has {counts[e]:,} complete rows there, and "
-                f"{self.moments.counts[e]:,} in the moments. {_SAME_ROWS}"
-            )
+            e, label = wrong[0], self.moments.environments[wrong[0]]
+            found = f"{counts[e]:,} complete rows, not {self.moments.counts[e]:,}"
+            raise _other_rows(self.source, f"environment {label!r} has {found}")
         return total
 
     def check_columns(self) -> None:
@@ -287,19 +258,14 @@ class _Reading:
         available = self.source.schema.names
         if self.environment not in available:
             raise DataError(
-                f"BIP(environment={self.environment!r}) names the column of the labels, which {self.source.name} "
-                f"lacks; {nearest(self.environment, available)}"
+                f"{self.source.name} lacks the column of environments {self.environment!r}; "
+                f"{nearest(self.environment, available)}"
             )
-        for name in self._read:
-            if name not in available:
-                raise DataError(
-                    f"{self.source.name} is not what the moments were computed from: it lacks the column {name!r}; "
-                    f"{nearest(name, available)}"
-                )
+        lacking = [name for name in self._read if name not in available]
+        if lacking:
+            raise _other_rows(self.source, f"it lacks the column {lacking[0]!r}")
 
-    def _read_task(
-        self, task: RowTask, collectors: Sequence[Collector]
-    ) -> tuple[Sequence[Collector], NDArray[np.int64]]:
+    def _read_task(self, task: RowTask, collectors: Sequence[Any]) -> tuple[Sequence[Any], NDArray[np.int64]]:
         at = [self.moments.columns.index(name) for name in self.columns]
         centre, rest = self.moments.centre[:, at], self.moments.rest[:, at]
         constant = ~self.moments.varies[:-1, at]
