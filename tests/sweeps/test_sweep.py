@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression
 from invariance import BIP, BetaBinomialPrior, Columns, Moments, MultiEnvironmentData, Tempering, spline, sweep
 from invariance.baselines import LassoSelection
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
+from invariance.sweeps.store import COLUMNS
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -63,20 +64,7 @@ def check_one(found: pd.DataFrame, outcome: str, model: BIP) -> None:
 def test_every_outcome_is_fitted_as_by_hand() -> None:
     found = sweep(table(), environments="site")
     assert found["outcome"].drop_duplicates().tolist() == NAMES
-    assert found.columns.tolist() == [
-        *(
-            "outcome",
-            "feature",
-            "inclusion",
-            "predictive",
-            "selected",
-            "verdict",
-            "p_invariant",
-            "r2",
-            "seconds",
-            "notes",
-        )
-    ]
+    assert found.columns.tolist() == list(COLUMNS)
     for outcome in NAMES:
         check_one(found, outcome, by_hand(table(), outcome))
     for _, one in found.groupby("outcome"):
@@ -96,21 +84,6 @@ def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
     other = sweep(table(), model, outcomes=["d", "b"], random_state=1, environments="site")
     assert (other["inclusion"] != part["inclusion"]).any()
     assert model.random_state is None
-
-
-@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
-def test_every_outcome_has_random_numbers_of_its_own() -> None:
-    class Drawing:
-        def run(self, target: Any, options: Any) -> Any:
-            raise ValueError(str(options.rng.integers(2**60)))
-
-    def drawn(**settings: Any) -> list[str]:
-        return sweep(table(), BIP(engine=Drawing()), environments="site", **settings)["verdict"].tolist()
-
-    numbers = drawn()
-    assert len(set(numbers)) == len(NAMES)
-    assert drawn(outcomes=["e", "b"]) == [numbers[1], numbers[4]]
-    assert not set(drawn(random_state=1)) & set(numbers)
 
 
 def test_processes_give_the_same_as_one() -> None:
@@ -205,11 +178,7 @@ def test_too_few_rows_left_is_the_verdict_of_that_outcome_alone() -> None:
     found = sweep(rows, perturbed=whom, environments="site")
     failed = found[found["feature"].isna()]
     assert failed["outcome"].tolist() == ["a"]
-    assert (
-        failed["verdict"]
-        .iloc[0]
-        .startswith("without 3 rows that perturb 'a', fewer than 3 rows are left of environment 'north'")
-    )
+    assert "'north'" in failed["verdict"].iloc[0]
 
 
 # ---------------------------------------------------------------- outcomes that fail or cannot be
@@ -219,39 +188,29 @@ def test_an_outcome_that_fails_does_not_stop_the_others() -> None:
     rows = table()
     rows.loc[:59, "d"] = 1.0
     rows["flat"] = 3.0
-    with (
-        pytest.warns(DataWarning, match="constant over all rows: 'flat'"),
-        pytest.warns(
-            DataWarning, match="^2 of 3 outcomes could not be fitted, and their verdict says why: 'd', 'flat'$"
-        ),
-    ):
+    with pytest.warns(DataWarning, match="'flat'"), pytest.warns(DataWarning, match="'d', 'flat'$"):
         found = sweep(rows, outcomes=["a", "d", "flat"], environments="site")
     failed = found[found["feature"].isna()].set_index("outcome")
     assert failed.index.tolist() == ["d", "flat"]
-    assert failed["verdict"]["d"].startswith("outcome 'd' is constant inside environment 'north' (60 rows)")
-    assert failed["verdict"]["flat"] == "outcome 'flat' is constant: every row is 3."
+    assert "'north'" in failed["verdict"]["d"]
     assert not failed["selected"].any()
     assert failed["inclusion"].isna().all()
     assert (found["outcome"] == "a").sum() == 4
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
-def test_an_engine_that_fails_does_not_stop_the_sweep() -> None:
+def test_an_engine_that_fails_is_a_verdict_but_want_of_memory_is_none() -> None:
     class Broken:
-        def run(self, target: Any, options: Any) -> Any:
-            raise ZeroDivisionError("by\nzero")
+        def __init__(self, error: Exception) -> None:
+            self.error = error
 
-    found = sweep(table(), BIP(engine=Broken()), outcomes=["a"], environments="site")
+        def run(self, target: Any, options: Any) -> Any:
+            raise self.error
+
+    found = sweep(table(), BIP(engine=Broken(ZeroDivisionError("by\nzero"))), outcomes=["a"], environments="site")
     assert found["verdict"].tolist() == ["by zero"]
-
-
-def test_want_of_memory_is_no_verdict() -> None:
-    class Hungry:
-        def run(self, target: Any, options: Any) -> Any:
-            raise MemoryError
-
     with pytest.raises(MemoryError):
-        sweep(table(), BIP(engine=Hungry()), outcomes=["a"], environments="site")
+        sweep(table(), BIP(engine=Broken(MemoryError())), outcomes=["a"], environments="site")
 
 
 def test_levels_and_groups_are_features_and_no_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,16 +222,12 @@ def test_levels_and_groups_are_features_and_no_outcomes(capsys: pytest.CaptureFi
     assert set(found["feature"][found["outcome"] == "a"]) == {"b", "c", "ward", "both"}
     assert "Features only, and no outcomes, because they are levels or several columns:" in capsys.readouterr().err
     direct = BIP(prior=BetaBinomialPrior(max_size=20), columns=Columns(groups={"both": ["d", "e"]}))
+    one = sweep(rows, direct, outcomes=["a"], environments="site")
     direct.fit(rows[["b", "c", "d", "e", "ward"]], rows["a"], environments=rows["site"])
-    again = sweep(
-        rows,
-        BIP(prior=BetaBinomialPrior(max_size=20), columns=Columns(groups={"both": ["d", "e"]})),
-        environments="site",
-    )
-    one = again[again["outcome"] == "a"].set_index("feature")["inclusion"]
+    one = one[one["outcome"] == "a"].set_index("feature")["inclusion"]
     np.testing.assert_allclose(one[["b", "ward", "both"]], direct.inclusion_probabilities_[[0, 4, 2]], atol=1e-9)
     for name in ("ward", "both"):
-        with pytest.raises(DataError, match=f"'{name}' is made of levels or of several columns"):
+        with pytest.raises(DataError, match=f"'{name}'"):
             sweep(rows, model, outcomes=[name], environments="site")
     with pytest.raises(DataError, match="no column can be the outcome: 'ward'"):
         sweep(rows[["ward", "site"]], environments="site")
@@ -297,13 +252,8 @@ def test_top_features_and_all_that_are_selected() -> None:
 def test_verdicts_follow_the_p_value() -> None:
     found = sweep(table(), environments="site").drop_duplicates("outcome")
     for row in found.itertuples():
-        expected = (
-            "invariant"
-            if row.p_invariant >= 0.2
-            else "weakly invariant"
-            if row.p_invariant >= 0.02
-            else "not invariant"
-        )
+        levels = {0.2: "invariant", 0.02: "weakly invariant", 0.0: "not invariant"}
+        expected = next(word for level, word in levels.items() if row.p_invariant >= level)
         assert row.verdict == expected
     assert len(set(found["verdict"])) > 1
 
@@ -314,45 +264,32 @@ def test_verdicts_follow_the_p_value() -> None:
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        ({"environments": None}, SettingError, "a sweep needs environments"),
-        ({"environments": "sites"}, DataError, "environment column 'sites' is not in the table; did you mean 'site'"),
-        ({"perturbed": "whom"}, DataError, "perturbed column 'whom' is not in the table"),
-        ({"perturbed": ["b"]}, DataError, "the table has 120 rows, perturbed has 1 row"),
-        ({"perturbed": ["B"] * 120}, DataError, "perturbed names none of the columns, but 'B'; did you mean 'b'"),
-        ({"outcomes": ["A"]}, DataError, "outcome column 'A' is not among those of the sweep; did you mean 'a'"),
-        (
-            {"outcomes": "a,b"},
-            SettingError,
-            "outcomes='a,b'",
-        ),
-        ({"outcomes": []}, SettingError, "outcomes is an empty list"),
-        ({"top": 0}, SettingError, "top=0 is no number of features"),
-        ({"random_state": None}, SettingError, "random_state=None is no seed of a sweep"),
-        ({"device": "cuda"}, SettingError, "device='cuda' does variational inference"),
-        (
-            {"exlude": ["b"]},
-            WrongTypeError,
-            r"sweep\(\) got an unexpected keyword argument 'exlude'; did you mean 'exclude'",
-        ),
-        ({"model": BIP(engine="exat")}, SettingError, "engine='exat' is not known"),
-        ({"model": BIP(engine=Tempering)}, SettingError, "is not an engine"),
-        ({"model": BIP(select="best")}, SettingError, "select='best' is not a rule"),
-        ({"model": BIP(prior="flat")}, SettingError, "cannot read the prior 'flat'"),
-        ({"model": BIP(family="line")}, SettingError, "family='line' is not known"),
-        ({"model": BIP(regressor=LinearRegression())}, SettingError, "use regressor=None"),
-        ({"model": LassoSelection()}, WrongTypeError, "a sweep fits a BIP, not LassoSelection"),
+        ({"environments": None}, SettingError, "environments"),
+        ({"environments": "sites"}, DataError, "'sites'.*'site'"),
+        ({"perturbed": "whom"}, DataError, "'whom'"),
+        ({"perturbed": ["b"]}, DataError, "perturbed has 1 row"),
+        ({"perturbed": ["B"] * 120}, DataError, "'B'.*'b'"),
+        ({"outcomes": ["A"]}, DataError, "'A'.*'a'"),
+        ({"outcomes": "a,b"}, SettingError, "outcomes='a,b'"),
+        ({"outcomes": []}, SettingError, "outcomes"),
+        ({"top": 0}, SettingError, "top=0"),
+        ({"random_state": None}, SettingError, "random_state=None"),
+        ({"device": "cuda"}, SettingError, "device='cuda'"),
+        ({"device": "cuda", "dask": "tcp://127.0.0.1:1"}, SettingError, "dask"),
+        ({"exlude": ["b"]}, WrongTypeError, "'exlude'.*'exclude'"),
+        ({"model": BIP(engine="exat")}, SettingError, "engine='exat'"),
+        ({"model": BIP(engine=Tempering)}, SettingError, "engine"),
+        ({"model": BIP(select="best")}, SettingError, "select='best'"),
+        ({"model": BIP(prior="flat")}, SettingError, "'flat'"),
+        ({"model": BIP(family="line")}, SettingError, "family='line'"),
+        ({"model": BIP(family="logistic")}, SettingError, "family="),
+        ({"model": BIP(regressor=LinearRegression())}, SettingError, "regressor=None"),
+        ({"model": LassoSelection()}, WrongTypeError, "LassoSelection"),
     ],
 )
 def test_complaints(settings: dict[str, Any], kind: type[Exception], message: str) -> None:
     with pytest.raises(kind, match=message):
         sweep(table(), **{"environments": "site", **settings})
-
-
-def test_missing_values_are_named() -> None:
-    rows = table()
-    rows.loc[2, "d"] = np.nan
-    with pytest.raises(DataError, match=r"missing values \(NaN\) in 'd' \(1 row\).*missing='drop'"):
-        sweep(rows, environments="site")
 
 
 @pytest.mark.parametrize("named", [{"environments": "site"}, {"perturbed": ["a"] * 120}, {"missing": "drop"}])
@@ -365,29 +302,20 @@ def test_moments_are_of_rows_that_were_read(named: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- memory
 
 
-def test_memory_is_stated(capsys: pytest.CaptureFixture[str]) -> None:
-    sweep(table(), perturbed=["a"] + [None] * 119, outcomes=["a"], progress=True, environments="site")
-    said = capsys.readouterr().err
-    assert said == (
-        "1 outcome. Second moments of 5 columns take 4 kB; a process takes 1 kB more for an outcome that does without "
-        "some rows.\n"
-    )
-
-
-def test_a_large_table_is_announced(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_announced(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.sweeps.sweep._MANY_ROWS", 19)
-    sweep(table(), top=None, progress=True, environments="site")
-    assert "All features are kept: a table of 20 rows, which takes about 0.0 GB." in capsys.readouterr().err
-    sweep(table(), progress=True, environments="site")
-    assert "All features" not in capsys.readouterr().err
+    sweep(table(), perturbed=["a"] + [None] * 119, top=None, progress=True, environments="site")
+    said = capsys.readouterr().err
+    assert "5 columns take 4.44 kB" in said
+    assert "20 rows" in said
 
 
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 700)
-    with pytest.raises(DataError, match="second moments of 5 columns in 2 environments take 1 kB"):
+    with pytest.raises(DataError, match="5 columns in 2 environments"):
         sweep(table(), environments="site")
     moments = Moments.from_data(MultiEnvironmentData.from_table(table(), "a", "site"))
     assert len(sweep(moments, outcomes=["a"]))
     monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 500)
-    with pytest.raises(DataError, match=r"2 processes would take 1 kB more, and 0 kB are free\. Use n_jobs=1\."):
+    with pytest.raises(DataError, match="use n_jobs=1"):
         sweep(moments, n_jobs=2)

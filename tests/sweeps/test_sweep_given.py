@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, read_sweep, sweep
+from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, sweep
 from invariance._tools import files
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
 from invariance.sweeps.source import read_source
@@ -37,24 +37,12 @@ def outcomes_of(rows: pd.DataFrame, **settings: Any) -> list[str]:
     return list(sweep(rows, SMALL, environments="site", **settings)["outcome"].unique())
 
 
-# ---------------------------------------------------------------- names
-
-
-def test_names_that_are_numbers() -> None:
-    assert outcomes_of(numbered(), outcomes=[0, 2]) == ["0", "2"]
-    with pytest.raises(DataError, match="outcome column 'None' is not among those of the sweep"):
-        outcomes_of(table(), outcomes=[None])
-
-
-def test_names_that_can_be_read_once() -> None:
-    assert outcomes_of(table(), outcomes=(name for name in "ba")) == ["a", "b"]
-
-
-@pytest.mark.parametrize("exclude", ["d", None])
-def test_what_to_exclude_is_a_list(exclude: Any) -> None:
-    with pytest.raises(SettingError, match="exclude="):
-        outcomes_of(table(), exclude=exclude)
+def test_names_and_numbers_of_any_kind(tmp_path: Path) -> None:
+    assert outcomes_of(numbered(), outcomes=(name for name in (2, 0))) == ["0", "2"]
     assert outcomes_of(table(), exclude=["d"]) == ["a", "b", "c"]
+    first = sweep(table(), SMALL, top=1, random_state=3, out=tmp_path, environments="site")
+    second = sweep(table(), SMALL, top=np.int64(1), random_state=np.int32(3), out=tmp_path, environments="site")
+    pd.testing.assert_frame_equal(first, second)
 
 
 @pytest.mark.parametrize("labels", [[1, 1, None], [1.0, 1.0, np.nan], ["1", "1", ""]])
@@ -65,44 +53,32 @@ def test_perturbed_columns_that_are_numbers(labels: list[Any]) -> None:
     assert found["notes"][0].startswith("2 rows that perturb '1' left out.")
 
 
-def test_a_setting_is_called_by_its_name() -> None:
-    with pytest.raises(DataError, match="perturbed of type int is not a sequence"):
-        outcomes_of(table(), perturbed=7)
-
-
 def test_other_capitals_and_blanks_are_mentioned() -> None:
     perturbed = ["a", "A", "b ", "elsewhere", *[None] * 56]
-    with pytest.warns(DataWarning, match=r"perturbed names 'A', 'b ', which are no columns.*is 'a', 'b' meant\?"):
+    with pytest.warns(DataWarning, match="'A', 'b '.*did you mean 'a'"):
         outcomes_of(table(), perturbed=perturbed)
 
 
-def test_one_column_has_nothing_to_follow_from() -> None:
-    with pytest.raises(DataError, match="'a' is the only column: a sweep needs another one"):
-        outcomes_of(table()[["a", "site"]])
-
-
-# ---------------------------------------------------------------- numbers
-
-
-def test_whole_numbers_of_any_kind(tmp_path: Path) -> None:
-    first = sweep(table(), SMALL, top=1, random_state=3, out=tmp_path, environments="site")
-    second = sweep(table(), SMALL, top=np.int64(1), random_state=np.int32(3), out=tmp_path, environments="site")
-    pd.testing.assert_frame_equal(first, second)
-
-
-@pytest.mark.parametrize("jobs", [0, "2", 1.5, True])
-def test_no_number_of_workers(jobs: Any) -> None:
-    with pytest.raises(SettingError, match=r"n_jobs=.* is no number of workers: use one from 1 on, -1 for all cores"):
-        outcomes_of(table(), n_jobs=jobs)
+@pytest.mark.parametrize(
+    ("changes", "kind", "named"),
+    [
+        ({"outcomes": [None]}, DataError, "'None'"),
+        ({"exclude": "d"}, SettingError, "exclude"),
+        ({"exclude": None}, SettingError, "exclude"),
+        ({"perturbed": 7}, DataError, "perturbed"),
+        ({"features": ["a"]}, DataError, "'a'"),
+        *(({"n_jobs": jobs}, SettingError, "n_jobs") for jobs in (0, "2", 1.5, True)),
+    ],
+)
+def test_refusals(changes: dict[str, Any], kind: type[Exception], named: str) -> None:
+    with pytest.raises(kind, match=named):
+        outcomes_of(table(), **changes)
 
 
 def test_what_is_there_already_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for _ in range(2):
         sweep(table(), SMALL, outcomes=["a"], out=tmp_path, progress=True, environments="site")
     assert "1 outcome, 1 of them there already. Second moments" in capsys.readouterr().err
-
-
-# ---------------------------------------------------------------- folders
 
 
 def test_a_stray_file_is_nobodys_part(tmp_path: Path) -> None:
@@ -128,22 +104,12 @@ def test_a_manifest_of_no_results_is_replaced(tmp_path: Path, content: str) -> N
     assert json.loads((tmp_path / MANIFEST).read_text())["seed"] == 0
 
 
-def test_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("USERPROFILE", str(tmp_path))
-    sweep(table(), SMALL, outcomes=["a"], out="~/swept", environments="site")
-    assert set(read_sweep("~/swept")["outcome"]) == {"a"}
-
-
 def test_results_are_forced_to_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     forced = list[str]()
     original = files._force_to_disk
     monkeypatch.setattr(files, "_force_to_disk", lambda path: (forced.append(path.suffix), original(path)))
     sweep(table(), SMALL, outcomes=["a"], out=tmp_path, environments="site")
     assert ".parquet" in forced
-
-
-# ---------------------------------------------------------------- what results depend on
 
 
 class Leading:
@@ -158,23 +124,13 @@ class Leading:
         return chosen
 
 
-class Sparing:
-    __slots__ = ("most",)
-
-    def select(self, findings: Any) -> Any: ...
-
-
-class HalfSparing(Sparing):
-    """With attributes of both kinds."""
-
-
 def test_rules_without_a_text_are_told_apart(tmp_path: Path) -> None:
     def swept(most: int) -> pd.DataFrame:
         model = BIP(prior=SMALL.prior, engine="exact", select=Leading(most))
         return sweep(table(), model, outcomes=["a"], out=tmp_path, environments="site")
 
     assert swept(1)["selected"].sum() == 1
-    with pytest.raises(EngineError, match=r"select: Leading\(most=1\) there, Leading\(most=3\) now"):
+    with pytest.raises(EngineError, match="select: Leading"):
         swept(3)
     assert len(swept(1))
 
@@ -195,15 +151,9 @@ def test_contents_tell_objects_apart(one: Any, other: Any) -> None:
     assert " at 0x" not in texts[0]
 
 
-def in_a_circle() -> Leading:
-    rule = Leading(1)
-    rule.most = [rule, object]
-    return rule
-
-
-@pytest.mark.parametrize("held", [lambda: 1, partial(lambda: 1), Sparing(), HalfSparing(), in_a_circle()])
+@pytest.mark.parametrize("held", [lambda: 1, partial(lambda: 1)])
 def test_what_cannot_be_told_apart_is_refused(held: Any) -> None:
-    with pytest.raises(SettingError, match=r"a sweep cannot tell .*<.*which select= holds.*write a __repr__"):
+    with pytest.raises(SettingError, match="select="):
         settings_of(BIP(select=Leading(held)))
 
 
@@ -224,7 +174,7 @@ def test_processes_need_room_for_outcomes_that_do_without_rows(monkeypatch: pyte
     assert moments.scatter.nbytes == 384
     monkeypatch.setattr("invariance.sweeps.source.check_room", lambda data, needs_rows: None)
     monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 383)
-    with pytest.raises(DataError, match=r"1 process would take 0 kB more, and 0 kB are free\. Leave columns out\."):
+    with pytest.raises(DataError, match="n_jobs=1"):
         outcomes_of(rows, perturbed=perturbed)
     monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 384)
     assert outcomes_of(rows, perturbed=perturbed, outcomes=["a"]) == ["a"]

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from invariance import sweep
+from invariance._tools import progress
 from invariance.datasets import make_example
 from invariance.exceptions import DataWarning
 from invariance.sweeps.store import COLUMNS
@@ -30,6 +31,7 @@ def test_the_table_is_that_of_a_folder(tmp_path: Path, outcomes: list[str]) -> N
     assert found["outcome"].is_monotonic_increasing
 
 
+@pytest.mark.integration
 def test_pyarrow_is_not_needed() -> None:
     """In a process of its own: pandas takes pyarrow for its strings wherever it has been imported."""
     code = (
@@ -41,3 +43,12 @@ def test_pyarrow_is_not_needed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout == "['age', 'exercise', 'smoking']\n", done.stderr
+
+
+@pytest.mark.parametrize("mode", ["auto", False])
+def test_notebooks_show_nothing_on_standard_error(
+    mode: progress.ProgressMode, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    sweep(make_example(), outcomes=["salt"], progress=mode)
+    assert capfd.readouterr().err == ""

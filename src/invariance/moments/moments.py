@@ -365,15 +365,12 @@ class Moments:
         Right to ten digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
         the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
         """
-        if environment not in self.environments:
-            raise DataError(f"there is no environment {environment!r}; the environments are {list(self.environments)}.")
-        e = self.environments.index(environment)
+        e = int(places_of([environment], self.environments)[0])
         left = without(self.part(e), self._checked_row(e, row))
         if left.unresolved.any():
             raise DataError(
-                f"without this row the scatter of {quoted(self._names_of(left.unresolved))} in environment "
-                f"{environment!r} is not known to ten digits: the row is far from the others. Compute the moments of "
-                "the remaining rows."
+                f"the row is far from the others of environment {environment!r}, whose scatter of "
+                f"{quoted(self._names_of(left.unresolved))} loses its digits: compute moments of the remaining rows."
             )
         arrays = {}
         for name in ("centre", "rest", "minimum", "maximum", "at_ends", "rounding"):
@@ -388,42 +385,32 @@ class Moments:
 
     def _checked_row(self, e: int, row: ArrayLike) -> Floats:
         """The row (d,); raise where it cannot be one of environment e."""
-        columns, environment = self.columns, self.environments[e]
+        columns, label = self.columns, self.environments[e]
         try:
             values = np.asarray(row, dtype=float)
         except (TypeError, ValueError):
-            raise DataError(f"a row has {len(columns)} numbers ({columns[0]!r}, …), not {row!r}.") from None
-        if values.shape != (len(columns),):
-            raise DataError(f"a row has {len(columns)} values ({columns[0]!r}, …), not {values.shape}.")
-        missing = np.isnan(values)
-        if missing.any():
-            raise DataError(
-                f"this row has missing values (NaN) in {quoted(self._names_of(missing))}, as no row of these moments "
-                "has: pass its values as they were when the moments were computed."
-            )
+            values = np.empty(0)
+        if values.shape != (len(columns),) or np.isnan(values).any():
+            raise DataError(f"a row has {len(columns)} numbers ({columns[0]!r}, …), not {row!r}.")
         if self.rounding is None:
             raise DataError("these moments were not computed from rows, so that none can be removed.")
         part = self.part(e)
         if part.n_rows < 2:
-            raise DataError(f"environment {environment!r} has {part.n_rows} row; the last row cannot be removed.")
+            raise DataError(f"environment {label!r} has {part.n_rows} row; the last row cannot be removed.")
         beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
         outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
         if outside.any():
             name = columns[int(np.argmax(outside))]
-            raise DataError(f"this row is not in environment {environment!r}: its {name!r} is outside the range there.")
+            raise DataError(f"this row is not in environment {label!r}: its {name!r} is outside the range there.")
         return values
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
-        owners = {column: feature for feature, members in self.groups.items() for column in members}
-        if name not in self.columns or name in {**owners, **self.groups}:
-            wrong = f"column {name!r} is not in the data"
-            if name in self.groups:
-                wrong = f"the feature {name!r} is made of several columns and cannot be the outcome"
-            elif name in owners:
-                wrong = f"column {name!r} is part of the feature {owners[name]!r} and cannot be the outcome"
-            possible = [column for column in self.columns if column not in owners]
-            raise DataError(f"{wrong}; {nearest(name, possible)}")
+        grouped = {column for members in self.groups.values() for column in members}
+        possible = [column for column in self.columns if column not in grouped]
+        if name not in possible:
+            why = "made of, or part of, several columns" if name in {*grouped, *self.groups} else "not in the data"
+            raise DataError(f"column {name!r} is {why} and cannot be the outcome; {nearest(name, possible)}")
         encoding = self.encoding
         if encoding is not None and name != self.outcome_name:
             encoding = encoding.with_outcome(name, self.outcome_name)
