@@ -75,7 +75,7 @@ def in_tasks(table: pa.Table, tasks: list[int], cuts: list[int], **settings: Any
 
 
 @given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS, gaps=st.booleans())
-@settings(max_examples=24, deadline=None)
+@settings(max_examples=15, deadline=None)
 @pytest.mark.filterwarnings("ignore:dropped")
 def test_any_partition(
     whole: Moments, whole_with_gaps: Moments, cuts: list[int], tasks: list[int], block_rows: int, gaps: bool
@@ -85,18 +85,6 @@ def test_any_partition(
         patch.setattr(accumulator, "_BLOCK_BYTES", 1)
         patch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
         assert_alike(in_tasks(table, tasks, cuts, missing="drop" if gaps else "error").moments("y"), expected)
-
-
-@given(cuts=CUTS)
-@settings(max_examples=10, deadline=None)
-def test_any_partition_is_complained_about_alike(cuts: list[int]) -> None:
-    table = with_gaps(rows())
-    said = []
-    for pieces in ([table], cut(table, cuts)):
-        with pytest.raises(DataError) as caught:
-            added(pieces, COLUMNS).moments("y")
-        said.append(str(caught.value))
-    assert said[0] == said[1]
 
 
 def test_merging_changes_neither() -> None:
@@ -111,16 +99,6 @@ def test_merging_changes_neither() -> None:
     assert again.scatter.tobytes() == expected.scatter.tobytes()
     twice = first.merge(first).moments("y")
     np.testing.assert_array_equal(twice.counts, 2 * first.moments("y").counts)
-
-
-def test_rows_can_be_added_after_moments_were_asked_for(whole: Moments) -> None:
-    early, late = cut(rows(), [60])
-    some = added([early], COLUMNS)
-    some.moments("y")
-    assert repr(some) == "MomentsAccumulator(60 rows, 5 columns, 3 environments)"
-    for batch in late.to_batches():
-        some.add(batch)
-    assert_alike(some.moments("y"), whole)
 
 
 def test_what_comes_late(small_blocks: None) -> None:
@@ -251,18 +229,6 @@ def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
     assert len(added([names_of(1002)], ["id", "x", "y"], categorical=["id"]).wide_columns) == 1004
 
 
-def test_many_numbers_in_text_are_called_that() -> None:
-    table = names_of(1200).set_column(0, "id", pa.array([f"{k}.5" for k in range(1200)]))
-    with pytest.raises(DataError, match="column 'id' holds numbers stored as text"):
-        added([table], ["id", "x", "y"])
-    assert added([table], ["id", "x", "y"], numeric=["id"]).wide_columns[0].level is None
-
-
-def test_data_frames_are_added_too() -> None:
-    frame = rows().to_pandas()
-    assert_alike(MomentsAccumulator(COLUMNS, "site").add(frame).moments("y"), added([rows()], COLUMNS).moments("y"))
-
-
 # ---------------------------------------------------------------- digits, against exact rational arithmetic
 
 THREE = ["x0", "x1", "x2"]
@@ -306,16 +272,8 @@ def error(moments: Moments, X: np.ndarray, sites: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("make_hard", HARD)
-@pytest.mark.parametrize("block_rows", [1, 1 << 16])
 @pytest.mark.parametrize("batch_rows", [7, 210])
-def test_twelve_digits(
-    make_hard: Callable[[np.ndarray, np.ndarray], None],
-    block_rows: int,
-    batch_rows: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
-    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 1)
+def test_twelve_digits(make_hard: Callable[[np.ndarray, np.ndarray], None], batch_rows: int) -> None:
     X, sites = hard_rows(make_hard)
     table = pa.table({**dict(zip(THREE, X.T, strict=True)), "site": sites})
     pieces = [table.slice(start, batch_rows) for start in range(0, 210, batch_rows)]
@@ -329,14 +287,5 @@ def test_twelve_digits(
         rows = X[sites == label]
         off = (moments.centre[e] - rows.astype(np.longdouble)).mean(axis=0) + moments.rest[e]
         assert (np.abs(off) <= 1e-15 * rows.std(axis=0)).all()
-
-
-@pytest.mark.parametrize("make_hard", HARD)
-def test_the_error_that_is_stated_is_not_exceeded(make_hard: Callable[[np.ndarray, np.ndarray], None]) -> None:
-    X, sites = hard_rows(make_hard)
-    table = pa.table({**dict(zip(THREE, X.T, strict=True)), "site": sites})
-    moments = added([table.slice(start, 7) for start in range(0, 210, 7)], THREE).moments("x2")
-    assert moments.rounding is not None
-    for e, label in enumerate(moments.environments):
-        off = np.abs(np.diagonal(moments.scatter[e] - exact_scatter(X[sites == label])))
-        assert (off <= moments.rounding[e]).all()
+        stated: Any = moments.rounding
+        assert (np.abs(np.diagonal(moments.scatter[e] - exact_scatter(rows))) <= stated[e]).all()

@@ -55,7 +55,7 @@ def test_other_outcomes_and_threads_do_not_matter() -> None:
 def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> None:
     frame = table()
     frame.loc[frame.site == "one", "e"] = 1.0
-    with pytest.warns(DataWarning, match="1 of 2 outcomes could not be fitted, and their verdict says why: 'e'"):
+    with pytest.warns(DataWarning, match="'e'"):
         found = swept(frame=frame, outcomes=["e", "a"])
     assert "constant" in found[found.outcome == "e"].verdict.iloc[0]
     assert found[found.outcome == "a"].inclusion.notna().all()
@@ -64,24 +64,19 @@ def test_an_outcome_that_cannot_be_fitted_says_why_and_the_others_go_on() -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"model": BIP(engine=Tempering())}, "does variational inference, not Tempering: use engine='vi'"),
-        ({"model": BIP(engine="tempering")}, "does variational inference, not engine='tempering'"),
-        ({"model": BIP("bayesian_linear_gaussian", engine="vi")}, "knows the linear Gaussian conditional only"),
-        ({"model": BIP("linear_gaussian_mean", engine="vi")}, "and with invariance='distribution'"),
-        ({"device": "gpu7"}, "device='gpu7' is not known: use 'cuda'"),
-        ({"device": "cuda:99"}, "device='cuda:99' is not there: torch .* sees"),
-        ({"dask": "tcp://127.0.0.1:1"}, "device= is for this machine and dask= for a cluster"),
+        ({"model": BIP(engine=Tempering())}, "engine='vi'"),
+        ({"model": BIP(engine="tempering")}, "engine='vi'"),
+        ({"model": BIP("bayesian_linear_gaussian", engine="vi")}, "linear Gaussian model"),
+        ({"model": BIP("linear_gaussian_mean", engine="vi")}, "linear Gaussian model"),
+        ({"device": "gpu7"}, "device='gpu7'"),
+        ({"device": "cuda:99"}, "device='cuda:99'"),
+        ({"dask": "tcp://127.0.0.1:1"}, "dask=None"),
+        ({"frame": table().assign(kind=np.tile(["u", "v", "w"], 60))}, "kind"),
     ],
 )
 def test_settings_that_a_device_cannot_follow(settings, message: str) -> None:
     with pytest.raises(SettingError, match=message):
         swept(**settings)
-
-
-def test_features_of_several_columns() -> None:
-    frame = table().assign(kind=np.tile(["u", "v", "w"], 60))
-    with pytest.raises(SettingError, match=r"knows features of one column only, and these have several: kind"):
-        sweep(frame, MODEL, exclude=["hit"], device=WHERE, progress=False, environments="site")
 
 
 def test_results_of_a_device_are_not_mixed_with_others(tmp_path) -> None:

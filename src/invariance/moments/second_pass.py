@@ -249,8 +249,8 @@ class _Reading:
         wrong = np.flatnonzero(counts != self.moments.counts)
         if len(wrong):
             e, label = wrong[0], self.moments.environments[wrong[0]]
-            found = f"{counts[e]:,} complete rows, not {self.moments.counts[e]:,}"
-            raise _other_rows(self.source, f"environment {label!r} has {found}")
+            told = f"environment {label!r} has {counts[e]:,} complete rows, not {self.moments.counts[e]:,}"
+            raise _other_rows(self.source, told)
         return total
 
     def check_columns(self) -> None:

@@ -211,8 +211,8 @@ def read_source(
     if isinstance(table, Moments):
         given = environments if environment is None else environment
         _refuse("moments are of rows that were read already", environments=given, perturbed=perturbed, **options)
-        arrays = table.counts, table.centre, table.rest, table.minimum, table.maximum, table.scatter
-        return Source(table, identity=_identity(table, table.columns, table.groups, arrays, {}))
+        numbers = table.counts, table.centre, table.rest, table.minimum, table.maximum, table.scatter
+        return Source(table, identity=_identity(table, table.columns, table.groups, numbers, {}))
     data, whom = _rows_of(table, environment, environments, perturbed, options)
     check_room(data, needs_rows=whom is not None)
     with one_thread():
