@@ -178,14 +178,6 @@ def test_eills_leaves_collinear_subsets_out_by_name(solver: str) -> None:
     np.testing.assert_allclose(np.nanmin(doubled.losses_), EILLS().fit(X, y, env).losses_.min())
 
 
-def test_eills_more_features_than_rows() -> None:
-    X, y, env = simulated(n=4, E=2, p=10)
-    with pytest.warns(DataWarning, match="'x"):
-        model = EILLS().fit(X, y, env)
-    assert model.n_unscored_ > 0
-    assert np.isfinite(model.losses_[int(model.support_ @ (1 << np.arange(10)))])
-
-
 @pytest.mark.parametrize("shift", [1e3, 1e6, 1e8])
 def test_hidden_icp_with_an_intercept_is_safe_against_shifts_of_single_environments(shift: float) -> None:
     """Effects by exact arithmetic: the equations of two environments in fractions."""

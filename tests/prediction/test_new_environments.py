@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from invariance import BIP, InclusionPrior, Moments, MultiEnvironmentData, Variational
+from invariance import BIP, Moments, MultiEnvironmentData, Variational
 from invariance.decisions.rules import Findings
 from invariance.exceptions import PredictionWarning, SettingError
 from invariance.prediction.new_environments import LeftOut, NewEnvironments
@@ -55,6 +55,8 @@ def test_half_width_is_the_larger_of_t_and_what_was_missed_elsewhere(coverage: f
     assert ends.shape == (7, 2)
     np.testing.assert_allclose(ends.mean(axis=1), model.predict(NEW), rtol=1e-12)
     np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, expected, rtol=1e-9)
+    mean, std = model.predict(NEW, return_std=True)
+    np.testing.assert_allclose(model.predict_interval(NEW, ONE_SIGMA), np.column_stack([mean - std, mean + std]))
 
 
 def test_the_rank_among_environments() -> None:
@@ -66,14 +68,6 @@ def test_the_rank_among_environments() -> None:
     assert width(0.8, 4) == 4.0  # 0.8 · 5 = 4, whatever rounding says
     assert width(0.28, 24) == 7.0  # 0.28 · 25 is 7 and a little more
     assert NewEnvironments(()).half_width(0.9) == 0.0
-
-
-def test_standard_deviations_are_intervals_of_one() -> None:
-    model = fitted()
-    mean, std = model.predict(NEW, return_std=True)
-    np.testing.assert_array_equal(mean, model.predict(NEW))
-    ends = model.predict_interval(NEW, ONE_SIGMA)
-    np.testing.assert_allclose(ends, np.column_stack([mean - std, mean + std]), rtol=1e-12)
 
 
 def test_many_rows_are_kept_as_quantiles() -> None:
@@ -213,12 +207,6 @@ def test_a_regressor_predicts_with_the_selected_features() -> None:
     q = left_out_quantiles(DATA, 0.9, regressor=pipeline)[-1]
     ends = model.predict_interval(NEW)
     np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q), rtol=1e-9)
-
-
-def test_a_regressor_without_features_is_not_fitted() -> None:
-    model = fitted(regressor=Ridge(), prior=InclusionPrior(0.0))
-    assert model.regressor_ is None
-    np.testing.assert_allclose(model.predict(NEW), DATA.y.mean(), rtol=1e-12)
 
 
 def test_what_a_regressor_cannot_do() -> None:

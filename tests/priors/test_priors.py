@@ -157,7 +157,7 @@ def test_beta_binomial_with_huge_parameters_tends_to_independent_inclusion() -> 
 
 def test_extreme_probabilities_stay_finite() -> None:
     q = [5e-324, 1e-300, 1.0 - 1e-16, 0.5]
-    for limit in (None, 1):
+    for limit in (None, 1, 0):
         bound = InclusionPrior(q, limit).bind(4)
         masks = all_masks(4)
         masks = masks[masks.sum(axis=1) <= bound.max_size]
@@ -165,13 +165,6 @@ def test_extreme_probabilities_stay_finite() -> None:
         assert np.isfinite(values).all()
         assert np.exp(values).sum() == pytest.approx(1.0, abs=1e-12)
         assert np.all(bound.inclusion_probabilities() <= 1.0)
-
-
-def test_rounding_never_makes_a_probability_exceed_one() -> None:
-    for seed in range(20):
-        q = np.random.default_rng(seed).uniform(0.05, 0.95, 300)
-        only_empty = InclusionPrior(q, 0).bind(300).log_prob(np.zeros((1, 300), dtype=bool))
-        assert -1e-10 < only_empty[0] <= 0.0
 
 
 LARGE_P = 10_000
@@ -253,14 +246,6 @@ def test_size_limit_comes_from_prior_then_data_then_p() -> None:
     assert UniformPrior(9).bind(5).max_size == 5
     assert UniformPrior(np.int64(2)).bind(np.int64(5)).max_size == 2  # type: ignore[arg-type]
     assert UniformPrior(9).bind(5).support_size() == UniformPrior().bind(5).support_size() == 32
-
-
-def test_names_and_description() -> None:
-    assert UniformPrior().bind(3).feature_names == ("x0", "x1", "x2")
-    assert UniformPrior(2).bind(["a", "b", "c"]).name == "uniform over subsets of at most 2 of 3 features"
-    assert BetaBinomialPrior(1, 3).bind(3).name == "beta-binomial(1, 3) over subsets of 3 features"
-    assert InclusionPrior(0.1).bind(3).name == "independent inclusion (probability 0.1) of 3 features"
-    assert "(probability 0 to 0.7)" in InclusionPrior([0.0, 0.2, 0.7]).bind(3).name
 
 
 def test_equality_and_pickle() -> None:

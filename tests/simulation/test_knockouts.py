@@ -106,18 +106,6 @@ def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None
         assert set(np.flatnonzero(downstream)) <= reached_from(simulated, int(gene))
 
 
-def test_a_deleted_gene_no_longer_follows_its_parents() -> None:
-    simulated = knockouts(**SMALL, seed=2)
-    data = simulated.data
-    for k, name in enumerate(name for name in data.deleted if name is not None):
-        (row,) = data.deleting(name)
-        assert row == 40 + k
-        assert data.values[row, data.place[name]] == simulated.levels[k]
-        assert -6.0 <= simulated.levels[k] <= -1.0
-    assert len(set(data.deleted)) == 51
-    assert data.wild_type.sum() == 40
-
-
 def test_regulators_of_many_genes_are_deleted_more_often() -> None:
     simulated = knockouts(1000, 5, 250, pairs=0)
     n_children = np.bincount(simulated.network.weights.indices, minlength=1000)

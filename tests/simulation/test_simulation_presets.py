@@ -22,7 +22,6 @@ from invariance.simulation import (
     example_2,
     example_3,
     p10,
-    p450,
     random_model,
     theory,
 )
@@ -129,15 +128,6 @@ def test_default_strength_of_p10_is_uniform_from_a_half() -> None:
     assert chisquare(np.bincount(counts, minlength=11)[5:], 2000 * np.array([1, 2, 2, 2, 2, 1]) / 10).pvalue > 1e-3
 
 
-def test_p450_is_not_tamed() -> None:
-    largest = []
-    for seed in range(3):
-        rng = np.random.default_rng(seed)
-        largest.append(np.abs(p450(2, rng).sample(20, rng).X).max())
-    assert max(largest) > 1e20
-    assert np.isfinite(largest).all()
-
-
 def test_bip_finds_the_truth_of_p10() -> None:
     found = 0
     for seed in range(12):
@@ -226,8 +216,3 @@ def test_examples_have_the_published_numbers(
     assert model.feature_names == ("x1", "x2")
     two = example(2)  # type: ignore[operator]
     np.testing.assert_array_equal(two.coefficients, coefficients[:2])
-
-
-def test_an_unknown_parameter_is_named() -> None:
-    with pytest.raises(TypeError, match="p_chance"):
-        p10(2, np.random.default_rng(0), p_chance=(0.1, 0.1))
