@@ -59,7 +59,7 @@ def lazy(folder: Path, cuts: Cuts, group: int) -> Any:
     return pl.scan_parquet(f"{parquet_files(folder, cuts, group)}/*")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, N), max_size=5),
     group=st.integers(1, N),

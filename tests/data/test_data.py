@@ -16,17 +16,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from bad_tables import GOOD, table
-from invariance.data import (
-    MultiEnvironmentData,
-    check_max_size,
-    check_spread,
-    check_whole,
-    largest_size,
-    read_table,
-)
+from bad_tables import table
+from invariance.data import MultiEnvironmentData, check_max_size, check_spread, largest_size, read_table
 from invariance.exceptions import DataError, DataWarning
-from invariance.moments import Moments
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(12, 3))
@@ -96,45 +88,12 @@ def test_polars_and_pyarrow_equal_pandas() -> None:
 
 
 @pytest.mark.parametrize(
-    "dtype",
-    [
-        "int8",
-        "uint16",
-        "int64",
-        "float16",
-        "float32",
-        "Int32",
-        "UInt8",
-        "Float64",
-        "bool",
-        "boolean",
-        "int8[pyarrow]",
-    ],
+    "dtype", ["int8", "uint16", "int64", "float16", "float32", "Int32", "UInt8", "Float64", "boolean", "int8[pyarrow]"]
 )
 def test_numeric_dtypes(dtype: str) -> None:
     column = pd.Series([0, 1, 1] * 4).astype(dtype)
     data = from_table(FRAME.assign(u=column), "y", "site")
     np.testing.assert_array_equal(data.X[:, 0], [0, 1, 1] * 4)
-
-
-def test_booleans_with_gaps_in_an_object_column() -> None:
-    frame = FRAME.assign(u=pd.Series([None] + [True, False] * 5 + [True], dtype=object))
-    with pytest.warns(DataWarning, match="dropped 1 of 12 rows"):
-        data = from_table(frame, "y", "site", missing="drop")
-    np.testing.assert_array_equal(data.X[:, 0], [1, 0] * 5 + [1])
-
-
-def test_integer_column_names() -> None:
-    frame = pd.DataFrame(np.column_stack([X, Y])).assign(site=LABELS)
-    data = from_table(frame, outcome=3, environment="site")  # type: ignore[arg-type]
-    assert data.feature_names == ("0", "1", "2")
-    assert data.outcome_name == "3"
-
-
-def test_feature_constant_inside_one_environment_stays() -> None:
-    data = from_table(FRAME.assign(u=[1.0] * 4 + [0, 1] * 4), "y", "site")
-    assert data.feature_names == ("u", "v", "w")
-    assert data.dropped_features == ()
 
 
 def test_constant_feature_is_dropped_by_name() -> None:
@@ -172,14 +131,6 @@ def test_labels_of_any_hashable_type(values: Any, environments: tuple[object, ..
     assert not any(isinstance(label, np.generic) for label in data.environments)
 
 
-def test_labels_in_text_files(tmp_path: Path) -> None:
-    path = tmp_path / "table.csv"
-    labels = ["01"] * 3 + ["1"] * 3 + ["2.5"] * 3 + ["k"] * 3
-    FRAME.assign(site=labels).to_csv(path, index=False)
-    assert from_table(path, "y", "site").environments == ("01", 1, 2.5, "k")
-    assert Moments.from_rows(path, "y", "site").environments == ("01", 1, 2.5, "k")
-
-
 # ---------------------------------------------------------------- arrays
 
 
@@ -192,12 +143,6 @@ def test_arrays() -> None:
     assert data.truth is None
     assert from_arrays(X, Y, LABELS, feature_names=list("pqr"), outcome_name="z").outcome_name == "z"
     assert from_arrays(np.asfortranarray(X), Y, LABELS).X.flags.c_contiguous
-
-
-def test_arrays_without_environments_are_one() -> None:
-    data = from_arrays(X, Y)
-    assert data.environments == ("all",)
-    assert data.counts.tolist() == [12]
 
 
 @pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas])
@@ -239,12 +184,6 @@ def test_drop_reports_rows_per_environment() -> None:
     np.testing.assert_array_equal(data.y, Y[kept])
 
 
-def test_drop_ignores_columns_that_are_not_used() -> None:
-    data = from_table(FRAME.assign(u=np.nan), "y", "site", features=["v", "w"], missing="drop")
-    assert data.n_rows == 12
-    assert data.dropped_rows == {}
-
-
 def test_drop_names_an_environment_that_vanishes_and_keeps_first_appearance() -> None:
     frame = FRAME.assign(site=["p", "q", "p", "q", "r", "r"] * 2)
     frame.loc[[0, 4, 5, 10, 11], "u"] = np.nan
@@ -254,12 +193,6 @@ def test_drop_names_an_environment_that_vanishes_and_keeps_first_appearance() ->
     assert data.environments == ("q", "p")
     assert data.environment_index.tolist() == [0, 1, 0, 1, 0, 1, 0]
     assert data.dropped_rows == {"p": 1, "r": 4}
-
-
-def test_spaces_after_separators(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text(GOOD)
-    (tmp_path / "b.csv").write_text("\ufeff" + GOOD.replace(",", ", "))
-    same(from_table(tmp_path / "b.csv", "y", "site"), from_table(tmp_path / "a.csv", "y", "site"))
 
 
 def test_decimals_are_read_exactly(tmp_path: Path) -> None:
@@ -306,17 +239,6 @@ def test_wide_features_take_more_rows() -> None:
     assert largest_size([9, 7], widths) == 4
     with failing("max_size=3 needs 9 rows in environment 'a', which has 8: use max_size=2"):
         check_max_size(3, [8, 100], widths, ("a", "b"))
-
-
-def test_check_whole_on_summaries() -> None:
-    check_whole(("a", "b"), [3, 4], [0, 0], [1, 2])
-    check_whole(("all",), [3], [0], [1], single_allowed=True)
-    with failing("all 3 rows have the same label 'all'"):
-        check_whole(("all",), [3], [0], [1])
-    with failing("outcome 'z' is constant inside environment 'b' (4 rows)"):
-        check_whole(("a", "b"), [3, 4], [0, 2], [1, 2], outcome_name="z")
-    with failing("the table has no rows"):
-        check_whole((), [], [], [])
 
 
 def test_check_spread_allows_constants() -> None:

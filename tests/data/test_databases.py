@@ -17,8 +17,7 @@ import postgres_server
 from arrow_rows import assert_alike
 from invariance import Moments
 from invariance.data import record_batches as base
-from invariance.data.sources import source_of
-from invariance.exceptions import DataError, DataWarning
+from invariance.exceptions import DataError
 
 pytestmark = pytest.mark.integration
 N = 500
@@ -101,16 +100,6 @@ def test_types_of_duckdb(duck: Any, patients: pa.Table) -> None:
         of(duck.sql('SELECT visits + 9007199254740993 AS visits, "blood pressure", site FROM patients'))
 
 
-def test_nulls_of_duckdb(duck: Any, patients: pa.Table) -> None:
-    duck.register("patients", patients)
-    relation = duck.sql('SELECT nullif(visits, 3) AS visits, age, "blood pressure", site FROM patients')
-    gone = patients["visits"].to_pylist().count(3)
-    with pytest.raises(DataError, match=rf"missing values \(NaN\) in 'visits' \({gone} rows\); in environment"):
-        of(relation)
-    with pytest.warns(DataWarning, match=f"dropped {gone} of {N} rows"):
-        assert of(relation, missing="drop").n_rows == N - gone
-
-
 # ---------------------------------------------------------------- PostgreSQL
 
 
@@ -138,20 +127,6 @@ def test_a_query_of_postgresql(cursor: Any, expected: Moments) -> None:
     assert_alike(of(cursor.fetch_record_batch()), expected)
 
 
-def test_an_answer_of_postgresql_is_read_once(cursor: Any) -> None:
-    cursor.execute("SELECT * FROM patients")
-    source = source_of(cursor.fetch_record_batch())
-    assert not source.rereadable
-    assert source.schema.names == ["age", "pulse", "visits", "smoker", "ward", "blood pressure", "site"]
-
-
-def test_rows_are_chosen_by_the_database(cursor: Any, patients: pa.Table) -> None:
-    cursor.execute('SELECT age, "blood pressure", site FROM patients WHERE smoker AND site <> $1', ("east",))
-    found = of(cursor.fetch_record_batch())
-    chosen = pa.compute.and_(patients["smoker"], pa.compute.not_equal(patients["site"], "east"))
-    assert_alike(found, of(patients.filter(chosen), features=["age"]))
-
-
 def test_types_of_postgresql(cursor: Any, patients: pa.Table) -> None:
     """A numeric comes as text, of any number of digits: the message says what to do, and that works."""
     query = 'SELECT round(age::numeric, 3) AS age, pulse, "blood pressure", site FROM patients'
@@ -164,19 +139,6 @@ def test_types_of_postgresql(cursor: Any, patients: pa.Table) -> None:
     assert found.maximum[:, 0].max() == pytest.approx(rounded.max())
     cursor.execute("SELECT date '2020-01-01' + visits::int AS seen, age, \"blood pressure\", site FROM patients")
     with pytest.raises(DataError, match=r"column 'seen' is not numeric"):
-        of(cursor.fetch_record_batch())
-
-
-def test_nulls_of_postgresql(cursor: Any, patients: pa.Table) -> None:
-    cursor.execute('SELECT nullif(visits, 3) AS visits, age, "blood pressure", site FROM patients')
-    gone = patients["visits"].to_pylist().count(3)
-    with pytest.warns(DataWarning, match=f"dropped {gone} of {N} rows"):
-        assert of(cursor.fetch_record_batch(), missing="drop").n_rows == N - gone
-
-
-def test_no_rows_of_postgresql(cursor: Any) -> None:
-    cursor.execute("SELECT * FROM patients WHERE age < 0")
-    with pytest.raises(DataError, match="no rows"):
         of(cursor.fetch_record_batch())
 
 

@@ -38,33 +38,12 @@ def test_choosing_keeps_rows_together(deletions: Deletions) -> None:
     assert by_mask.samples == ("s", "v")
 
 
-def test_frame(deletions: Deletions) -> None:
-    frame = deletions.to_frame()
-    assert list(frame.columns) == ["a", "b", "c", "environment", "deleted"]
-    assert frame.loc["v", "c"] == -4.0
-    assert frame.loc["v", "deleted"] == "c"
-    assert frame.loc["s", "environment"] == "wild type"
-
-
 def test_share_silenced(deletions: Deletions) -> None:
     # a is down in u and w, c in v; z is not measured
     assert deletions.silenced == 1.0
     shifted = Deletions(VALUES, ("a", "b", "c"), SAMPLES, (None, None, "a", "b", "c", "a"))
     assert shifted.silenced == pytest.approx(1 / 4)
     assert np.isnan(Deletions(VALUES[:3], ("a", "b", "c"), SAMPLES[:3], (None, None, "z")).silenced)
-
-
-def test_description(deletions: Deletions) -> None:
-    lines = deletions.describe().splitlines()
-    assert lines == [
-        "2 wild types and 4 deletions of 3 genes; 3 genes are measured.",
-        "The deleted gene, where measured, is below all wild types in 100% of the deletions.",
-        "Deleted and not measured: z.",
-        "Deleted in several samples, all of them kept: a (2).",
-    ]
-    noted = Deletions(VALUES, ("a", "b", "c"), SAMPLES, DELETED, ("From a file.",))
-    assert noted.describe().splitlines() == [*lines, "From a file."]
-    assert noted.choosing(np.arange(6)).describe().splitlines() == lines
 
 
 @pytest.mark.parametrize(

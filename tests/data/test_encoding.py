@@ -13,7 +13,6 @@ import pytest
 
 from invariance import MultiEnvironmentData, spline
 from invariance.exceptions import DataError, DataWarning, SettingError
-from invariance.moments import Moments
 from patients import LEVELS, patients
 
 from_table = MultiEnvironmentData.from_table
@@ -76,20 +75,6 @@ def test_types_of_text_in_pandas(kind: str) -> None:
     np.testing.assert_array_equal(data.X, expected.X)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_polars_categories_do_not_depend_on_what_was_seen_before(seed: int) -> None:
-    pl.Series(LEVELS["region"][:: 1 - 2 * seed], dtype=pl.Categorical)
-    frame = pl.from_pandas(TABLE).with_columns(pl.col("region").cast(pl.Categorical))
-    assert from_table(frame, **ASKED).encoding == from_table(TABLE, **ASKED).encoding
-
-
-def test_booleans_are_numbers() -> None:
-    data = from_table(TABLE.assign(flag=TABLE["age"] > 50)[["flag", "age", "pressure", "hospital"]], **ASKED)
-    assert data.encoding is None
-    assert data.grouping is None
-    assert data.feature_names == ("flag", "age")
-
-
 @FRAMES
 def test_numbers_that_are_codes(convert: Callable[[pd.DataFrame], Any]) -> None:
     table = TABLE.assign(postcode=np.resize([90210, 10, 9], N))[["postcode", "age", "pressure", "hospital"]]
@@ -132,37 +117,12 @@ def test_levels_only_where_rows_are_left() -> None:
     np.testing.assert_array_equal(data.X, from_table(TABLE[2:], **ASKED).X)
 
 
-@FRAMES
-def test_missing_levels_are_missing_values_of_one_column(convert: Callable[[pd.DataFrame], Any]) -> None:
-    table = TABLE.copy()
-    table.loc[[0, 1, 20], "region"] = None
-    where = "missing values (NaN) in 'region' (3 rows); in environment 'aa' (2 rows), 'bb' (1 row)"
-    with failing(where):
-        from_table(convert(table), **ASKED)
-    with pytest.warns(DataWarning, match="dropped 3 of 48 rows"):
-        assert from_table(convert(table), **ASKED, missing="drop").n_rows == N - 3
-
-
-def test_a_level_absent_from_an_environment() -> None:
-    table = TABLE.copy()
-    table.loc[table["hospital"] == "bb", "smoking"] = "never"
-    data = from_table(table, **ASKED)
-    assert data.features.widths.tolist() == [1, 1, 2, 4, 1]
-    assert Moments.from_data(data).varying_widths[[1, 4], 2].tolist() == [0, 2]
-
-
 def test_a_single_level_is_a_constant_feature() -> None:
     with pytest.warns(DataWarning, match="dropped features that are constant over all rows: 'country'"):
         data = from_table(TABLE.assign(country="x"), **ASKED)
     assert data.dropped_features == ("country",)
     assert data.dropped_positions == (5,)
     assert "country" not in " ".join(data.notes)
-
-
-@pytest.mark.parametrize(("first", "second"), [("m", "m "), ("a  b", "a b")])
-def test_levels_that_look_alike(first: str, second: str) -> None:
-    with failing(f"column 'sex': the labels {first!a} and {second!a} look alike"):
-        from_table(TABLE.assign(sex=np.resize([first, second], N)), **ASKED)
 
 
 def test_the_number_one_and_its_text_are_one_level() -> None:
@@ -183,12 +143,6 @@ def test_a_group_takes_the_place_of_its_first_column() -> None:
     arrays = MultiEnvironmentData.from_arrays(values, TABLE["pressure"], TABLE["hospital"], groups={"g": ["x3", "x1"]})
     np.testing.assert_array_equal(arrays.X, data.X)
     assert arrays.feature_names == ("x0", "g", "x2")
-
-
-def test_a_group_of_levels_and_numbers() -> None:
-    data = from_table(TABLE, **ASKED, groups={"place": ["region", "age"], "smoking": ["smoking", "sex"]})
-    assert data.feature_names == ("smoking", "place", "drugs")
-    assert data.features.widths.tolist() == [3, 5, 1]
 
 
 def test_a_constant_column_leaves_its_group() -> None:
@@ -223,19 +177,6 @@ def test_splines(knots: int, groups: Callable[[Any], Any]) -> None:
     expected = natural_spline(TABLE["age"].to_numpy(), places)
     np.testing.assert_allclose(data.X[:, :-1], expected, rtol=1e-10, atol=1e-10)
     assert data.notes[0].startswith("age: natural cubic spline with knots at ")
-
-
-def test_splines_are_smooth_and_linear_beyond_their_knots() -> None:
-    data = from_table(TABLE, **ASKED, features=["age"], groups=[spline("age", knots=5)])
-    assert data.encoding is not None
-    (basis,) = data.encoding.terms
-    low, high = basis.knots[0], basis.knots[-1]  # type: ignore[union-attr]
-    for outside in (np.linspace(low - 1e4, low, 7), np.linspace(high, high + 1e6, 7)):
-        steps = np.diff(basis.encode(outside), axis=0)
-        np.testing.assert_allclose(steps, np.broadcast_to(steps[0], steps.shape), rtol=1e-12, atol=1e-9)
-    for knot in basis.knots:  # type: ignore[union-attr]
-        second = np.diff(basis.encode(knot + np.linspace(-1e-3, 1e-3, 9)), 2, axis=0)
-        assert np.abs(np.diff(second, axis=0)).max() < 1e-8
 
 
 def test_splines_need_values_that_differ() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,21 +28,6 @@ def test_back_to_a_table() -> None:
     np.testing.assert_array_equal(again.X, data.X)
     narrow = data.narrowed(np.array([True, False, True, False, False])).to_frame()
     assert narrow.columns.tolist() == ["sex=m", "smoking=former", "smoking=never", "pressure", "hospital"]
-
-
-def test_an_encoding_is_kept_by_pickle() -> None:
-    data = from_table(TABLE, **ASKED, groups=[spline("age")])
-    back = pickle.loads(pickle.dumps(data))
-    assert back.encoding == data.encoding
-    assert back.encoding.features.columns == data.features.columns
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_rows_in_any_order(seed: int) -> None:
-    order = np.random.default_rng(seed).permutation(N)
-    data, moved = from_table(TABLE, **ASKED), from_table(TABLE.iloc[order], **ASKED)
-    assert moved.encoding == data.encoding
-    np.testing.assert_array_equal(moved.X, data.X[order])
 
 
 def gaps(table: pd.DataFrame) -> pd.DataFrame:

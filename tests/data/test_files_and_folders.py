@@ -1,12 +1,9 @@
 from __future__ import annotations
 
-import gzip
-import os
 import pickle
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet as pq
@@ -72,25 +69,10 @@ def test_a_file_with_its_form_may_be_a_folder(tmp_path: Path) -> None:
     assert rows_of(TableFile.of(tmp_path, sep=";", na=["?"]), ["x"]) == [(None, "a")] * 2
 
 
-def test_addresses_are_read_by_others(tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet")
-    with pytest.raises(DataError, match="no path on this machine") as told:
-        source_of(f"file://{tmp_path}")
-    remedy = str(told.value).split("such as ")[1].rstrip(".")
-    assert rows_of(eval(remedy, {"pyarrow": pa}), ["x"]) == ROWS
-
-
 def test_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(DataError, match=r"pip install 'invariance\[parquet\]'"):
         source_of(tmp_path)
-
-
-def test_labels_alone_and_patterns_that_are_names(tmp_path: Path) -> None:
-    for ending in (".csv", ".parquet"):
-        write(tmp_path / ending[1:] / "site=a" / f"a{ending}", TABLE.drop("site"))
-        assert rows_of(tmp_path / ending[1:], []) == [("a",)] * 3
-    assert rows_of(write(tmp_path / "a[1].csv"), ["x"]) == ROWS
 
 
 def test_what_hides_is_not_read(tmp_path: Path) -> None:
@@ -128,19 +110,6 @@ def test_labels_in_paths(tmp_path: Path, labels: list[str], values: list[object]
     assert schema.names == ["x", "site", "year"]
     assert schema.field("site").type == (kind or pa.dictionary(pa.int32(), pa.string()))
     assert {row[0] for row in rows_of(tmp_path / "data", ["year", "x"])} == {2020}
-
-
-def test_words_for_missing_values_are_labels_of_nothing(tmp_path: Path) -> None:
-    for label in ("unknown", "b"):
-        write(tmp_path / f"site={label}" / "a.parquet", pa.table({"x": [1.0]}))
-    assert rows_of(tmp_path, ["x"], na=["unknown"]) == [(1.0, "b"), (1.0, None)]
-
-
-def test_labels_above_what_is_named_are_none(tmp_path: Path) -> None:
-    write(tmp_path / "run=3" / "data" / "a.csv")
-    write(tmp_path / "run=3" / "data" / "b.csv")
-    for rows in ("data", "data/*.csv", "data/a.csv"):
-        assert source_of(tmp_path / "run=3" / rows).schema.names == ["x", "site"]
 
 
 def test_a_label_that_is_a_column_too(tmp_path: Path) -> None:
@@ -194,22 +163,6 @@ def test_kinds_are_not_mixed(tmp_path: Path) -> None:
     assert rows_of(str(told.value).split("such as '")[1].split("'")[0], ["x"]) == ROWS
 
 
-def test_what_is_no_table_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "a.parquet")
-    (tmp_path / "notes.txt").write_text("x\n")
-    with pytest.raises(DataError, match=r"'notes\.txt'") as told:
-        source_of(tmp_path)
-    assert rows_of(str(told.value).split("such as '")[1].split("'")[0], ["x"]) == ROWS
-    with pytest.raises(DataError, match=r"'notes\.txt'"):
-        source_of(tmp_path / "notes.txt")
-
-
-def test_other_endings_with_a_stated_separator(tmp_path: Path) -> None:
-    (tmp_path / "a.dat").write_text("x;site\n1.5;a\n")
-    (tmp_path / "b.dat").write_text("x;site\n2.5;b\n")
-    assert rows_of(tmp_path, ["x"], sep=";") == ROWS[:2]
-
-
 @pytest.mark.parametrize("rows", ["", "*.csv", "a.csv", "none/*/*.parquet"])
 def test_nothing_to_read(tmp_path: Path, rows: str) -> None:
     with pytest.raises(DataError, match="Check the path and the working directory"):
@@ -225,29 +178,6 @@ def test_no_file_counts_twice(tmp_path: Path) -> None:
     assert len(rows_of([path, write(tmp_path / "c.csv")], ["x"])) == 6
 
 
-def test_folders_that_cannot_be_listed_are_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path / "a.csv")
-    write(tmp_path / "closed" / "b.csv")
-    scan = os.scandir
-
-    def refuse(place: str) -> object:
-        if str(place).endswith("closed"):
-            raise PermissionError(13, "Permission denied", str(place))
-        return scan(place)
-
-    monkeypatch.setattr(os, "scandir", refuse)
-    with pytest.raises(DataError, match=r"closed' cannot be read: Permission denied"):
-        source_of(tmp_path)
-
-
-@pytest.mark.parametrize("ending", [".parquet", ".csv.gz", ".xlsx"])
-def test_a_broken_file_names_itself(tmp_path: Path, ending: str) -> None:
-    write(tmp_path / f"1{ending}")
-    (tmp_path / f"2{ending}").write_bytes(b"PAR1 and nothing else" if ending == ".parquet" else gzip.compress(b"")[:-4])
-    with pytest.raises(DataError, match=rf"^2{ending}"):
-        rows_of(tmp_path, ["x"])
-
-
 def test_broken_pages_name_the_file(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", pa.table({"x": [float(n) for n in range(10_000)], "site": ["a"] * 10_000}))
     content = bytearray(path.read_bytes())
@@ -258,17 +188,6 @@ def test_broken_pages_name_the_file(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- parquet
-
-
-def test_the_row_index_of_pandas_is_no_column(tmp_path: Path) -> None:
-    TABLE.to_pandas().set_index(pd.Index([9, 7, 8], name="patient")).to_parquet(tmp_path / "a.parquet")
-    assert source_of(tmp_path / "a.parquet").schema.names == ["x", "site"]
-
-
-def test_a_name_that_occurs_twice(tmp_path: Path) -> None:
-    twice = pa.Table.from_arrays([pa.array([1.0])] * 2, names=["x", "x"])
-    with pytest.raises(DataError, match=r"duplicate column names in a\.parquet: 'x'"):
-        rows_of(write(tmp_path / "a.parquet", twice), ["x"])
 
 
 def test_environments_come_as_codes(tmp_path: Path) -> None:
@@ -303,13 +222,6 @@ def test_small_files_share_tasks_and_large_groups_come_in_batches(
     assert [len(task.pieces[0].groups) for task in groups] == [3, 3, 3, 1]
 
 
-def test_names_with_points_are_names(tmp_path: Path) -> None:
-    table = pa.table({"x": [1.0], "x.y": [2.0], "site": ["a"]})
-    path = write(tmp_path / "a.parquet", table)
-    assert rows_of(path, ["x"]) == [(1.0, "a")]
-    assert rows_of(path, ["x.y", "x"]) == [(2.0, 1.0, "a")]
-
-
 def test_stated_words_for_missing_values(tmp_path: Path) -> None:
     table = pa.table(
         {"x": [-999, 2**60 + 1, None], "t": ["?", "b", "-999"], "f": [True, False, True], "site": ["a", "?", "b"]}
@@ -317,9 +229,3 @@ def test_stated_words_for_missing_values(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", table)
     wanted = [(None, None, True, "a"), (2**60 + 1, "b", False, None), (None, None, True, "b")]
     assert rows_of(path, ["x", "t", "f"], na=["?", "-999"]) == wanted
-
-
-def test_numbers_that_parquet_has_as_text(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet", pa.table({"x": ["1.234,5", "2,5"], "site": ["01", "1"]}))
-    assert rows_of(path, ["x"], thousands=".") == [(1234.5, "01"), (2.5, "1")]
-    assert rows_of(path, ["x"]) == [("1.234,5", "01"), ("2,5", "1")]

@@ -69,11 +69,6 @@ def test_arrays_are_not_written_to() -> None:
     assert np.isnan(X[:, 1]).sum() == 70
 
 
-def test_infinite_values_are_still_told_of() -> None:
-    with pytest.raises(DataError, match=r"infinite values \(inf\) in 'far' \(10 rows\)"):
-        MultiEnvironmentData.from_table(table(far=np.where(TEN_HAVE_IT, np.inf, np.nan)), "y", "site")
-
-
 def costly() -> pd.DataFrame:
     """50 rows lack c and d, 5 of these b too; 5 more lack b alone."""
     gone = ROWS < 50
@@ -113,17 +108,6 @@ def test_pieces_cannot_bring_rows_back(comment: Any) -> None:
             Moments.from_rows(table(comment=comment), "y", "site", missing=missing)
     with pytest.warns(DataWarning, match="dropped 70 of 80 rows"):
         Moments.from_rows(table(comment=comment), "y", "site", missing="drop", partial=True)
-
-
-@pytest.mark.parametrize("other", ["early", 8.5])
-def test_a_value_in_a_row_that_goes_counts(other: Any) -> None:
-    """The one row with another value lacks something else."""
-    first = "late" if other == "early" else 7.5
-    rows = table(comment=np.where(ROWS == 1, np.full(N, other, object), where(TEN_HAVE_IT, first)))
-    rows = rows.assign(b=rows["b"].mask(ROWS == 1))
-    rows["comment"] = rows["comment"] if other == "early" else rows["comment"].astype(float)
-    with pytest.raises(DataError, match="missing"):
-        Moments.from_rows(rows, "y", "site")
 
 
 def test_one_count_everywhere(tmp_path: Path) -> None:

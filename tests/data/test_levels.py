@@ -13,7 +13,6 @@ import pytest
 
 from invariance import BIP, Columns, Moments, MultiEnvironmentData
 from invariance.data.columns import as_frame, as_text
-from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning, SettingError
 from patients import patients
 
@@ -105,14 +104,6 @@ def test_a_level_that_two_environments_share_is_enough(shared: bool) -> None:
         )
 
 
-def test_a_level_whose_rows_elsewhere_are_dropped_is_of_one_environment() -> None:
-    table = TABLE.assign(ward=WARDS)
-    table.loc[table["hospital"] == "bb", "ward"] = ["aa1", *["bb1"] * 11]
-    table.loc[table["ward"].eq("aa1") & table["hospital"].eq("bb"), "age"] = np.nan
-    with pytest.warns(DataWarning, match="each level of 'ward'"), pytest.warns(DataWarning, match="dropped 1 of"):
-        from_table(table, **ASKED, missing="drop")
-
-
 # ---------------------------------------------------------------- levels that the user lists
 
 DOSES = TABLE.assign(dose=np.resize(["low", "high", "mid", "high"], N))
@@ -126,17 +117,6 @@ def test_listed_levels_come_in_their_order() -> None:
     assert data.notes == ("dose: 3 levels, compared with 'mid'.",)
     np.testing.assert_array_equal(data.X[:, -2:], np.column_stack([DOSES["dose"] == "low", DOSES["dose"] == "high"]))
     assert data.to_frame()["dose"].astype(str).tolist() == DOSES["dose"].tolist()
-
-
-def test_listed_numbers_are_levels() -> None:
-    codes = np.resize([3.0, 1.0, 2.0], N)
-    for values, listed in ((codes, [2, 1, 3]), (codes.astype(int), [2.0, 1.0, 3.0]), (codes, ["2.0", "1", "3"])):
-        data = from_table(TABLE.assign(code=values), **ASKED, categorical={"code": listed})
-        assert data.features.columns[-2:] == ("code=1", "code=3")
-    arrays = MultiEnvironmentData.from_arrays(
-        np.column_stack([codes, TABLE["age"]]), TABLE["pressure"], TABLE["hospital"], categorical={"x0": [2, 1, 3]}
-    )
-    np.testing.assert_array_equal(arrays.X[:, :2], data.X[:, -2:])
 
 
 def test_levels_that_are_not_listed(tmp_path: Path) -> None:
@@ -168,15 +148,6 @@ def test_a_reference_that_no_row_has_is_told() -> None:
     np.testing.assert_allclose(model.posterior_.inclusion, usual.posterior_.inclusion, rtol=1e-9)
 
 
-def test_a_listed_feature_of_one_level_is_constant() -> None:
-    with pytest.warns(DataWarning) as caught:
-        data = from_table(TABLE.assign(dose="high"), **ASKED, categorical=STATED)
-    assert any("dropped features that are constant over all rows: 'dose'" in str(w.message) for w in caught)
-    assert data.notes == ()
-    assert data.constants == {"dose=none": 0.0, "dose=low": 0.0, "dose=high": 1.0}
-    assert np.isfinite(BIP().fit(data).predict(TABLE.assign(dose="low"))).all()
-
-
 @pytest.mark.parametrize(
     ("listed", "phrase"),
     [
@@ -202,22 +173,3 @@ def test_the_order_of_categories_does_not_change_what_they_mean() -> None:
     for order in (["high", "low", "mid"], ["mid", "low", "high"], ["low", "new", "mid", "high"]):
         moved = as_frame(DOSES.astype({"dose": pd.CategoricalDtype(order)}))
         np.testing.assert_array_equal(data.encoding.encode(data.encoding.read(moved)), data.X)
-
-
-def test_half_numbers_were_meant_as_numbers() -> None:
-    with failing("column 'code' is not numeric: most of its different values are numbers, but not 'a', 'b'"):
-        from_table(TABLE.assign(code=np.resize(["1", "2", "a", "b"], N)), **ASKED)
-    assert from_table(TABLE.assign(code=np.resize(["1", "2", "a", "b", "c"], N)), **ASKED).features.widths[-1] == 4
-
-
-def test_a_column_named_like_the_group_before_it_is_not_part_of_it() -> None:
-    with failing("duplicate column names in the features: 'b'."):
-        Features.of(["x", "b"], {"b": ["x"]})
-
-
-def test_a_group_cannot_be_named_like_the_labels(tmp_path: Path) -> None:
-    groups = {"hospital": ["age", "drugs"]}
-    phrase = "groups: 'hospital' is the name of another column: choose another name for the group."
-    for read in (from_table, Moments.from_rows):
-        with failing(phrase):
-            read(save(TABLE, tmp_path), **ASKED, groups=groups)

@@ -38,14 +38,6 @@ def test_a_table_keeps_every_column(features: list[str], outcome: str, columns: 
     np.testing.assert_array_equal(again.X, X)
 
 
-def test_a_name_that_was_given_twice_is_an_error() -> None:
-    from dataclasses import replace
-
-    data = replace(MultiEnvironmentData.from_arrays(X, Y, SITES), environment_name="x1")
-    with pytest.raises(DataError, match="duplicate column names in the table: 'x1'"):
-        data.to_frame()
-
-
 ALIKE = [
     ("a", "a "),
     ("a", "a\N{NO-BREAK SPACE}"),
@@ -82,17 +74,20 @@ def write(path: Path, labels: list[str]) -> Path:
     return path
 
 
+def test_labels_in_text_files(tmp_path: Path) -> None:
+    labels = ["01"] * 3 + ["1"] * 3 + ["2.5"] * 3 + ["k"] * 3
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"x": np.sin(np.arange(12)), "y": np.cos(np.arange(12)), "site": labels}).to_csv(path, index=False)
+    for read in (MultiEnvironmentData.from_table, Moments.from_rows):
+        assert read(path, "y", "site").environments == ("01", 1, 2.5, "k")
+
+
 def test_labels_of_a_file(workdir: Path) -> None:
     path = write(workdir / "t.csv", ["a", "a", "a", "a ", "a ", "a "])
     phrase = "environment column 'site': the labels 'a' and 'a ' look alike"
-    with pytest.raises(DataError, match=phrase):
-        MultiEnvironmentData.from_table(path, "y", "site")
+    for read in (MultiEnvironmentData.from_table, Moments.from_rows):
+        with pytest.raises(DataError, match=phrase):
+            read(path, "y", "site")
     done = run("fit", "t.csv", "--outcome", "y", "--environment", "site")
     assert done.exit_code != 0
     assert phrase in " ".join(done.output.split())
-
-
-def test_labels_of_a_stream(tmp_path: Path) -> None:
-    path = write(tmp_path / "t.csv", ["a", "a", "a", "a ", "a ", "a "])
-    with pytest.raises(DataError, match="the labels 'a' and 'a ' look alike"):
-        Moments.from_rows(path, "y", "site")

@@ -13,7 +13,7 @@ import pytest
 
 from invariance.data import MultiEnvironmentData
 from invariance.data.outcomes import outcome_kind
-from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.exceptions import DataError, DataWarning
 
 from_table = MultiEnvironmentData.from_table
 from_arrays = MultiEnvironmentData.from_arrays
@@ -84,17 +84,6 @@ def test_numbers_stay_what_they_are() -> None:
     assert recoded.notes == ("outcome y: 2 against 1.",)
     binary = from_table(TABLE.assign(y=YES.astype(int)), "y", "site")
     assert binary.with_classes() is binary
-
-
-def test_missing_classes_are_dropped_and_counted() -> None:
-    words = pd.Series(np.where(YES, "yes", "no"), dtype=object)
-    words[:2] = None
-    table = TABLE.assign(died=words)
-    with failing("missing values (NaN) in 'died' (2 rows); in environment 'north' (2 rows)"):
-        from_table(table, "died", "site")
-    with pytest.warns(DataWarning, match="dropped 2 of 60 rows"):
-        data = from_table(table, "died", "site", missing="drop")
-    np.testing.assert_array_equal(data.y, YES[2:])
 
 
 def test_more_classes_are_refused_with_the_way() -> None:
@@ -190,12 +179,6 @@ def test_it_stays_with_its_rows(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read.exposure, few.exposure)
 
 
-def test_small_environments_take_it_along() -> None:
-    site = np.where(np.arange(N) < 5, "tiny", SITE)
-    data = from_table(COUNTS.assign(site=site), "visits", "site", exposure="years", min_rows=10)
-    np.testing.assert_array_equal(data.exposure, YEARS[5:])
-
-
 def test_classes_come_back_in_a_table() -> None:
     table = TABLE.assign(died=np.where(YES, "yes", "no"))
     data = from_table(table, "died", "site")
@@ -236,13 +219,6 @@ def test_wrong_columns_are_named(table: pd.DataFrame, asked: dict[str, Any], phr
         from_table(table, "time", "site", **asked)
 
 
-@pytest.mark.parametrize("low", [0.0, -1.0, np.inf])
-def test_exposures_are_positive_and_finite(low: float) -> None:
-    wrong = COUNTS.assign(years=np.where(SITE == "east", low, YEARS))
-    with failing("'years'" if low == np.inf else "exposure 'years' must be above 0, and is not in 20 rows"):
-        from_table(wrong, "visits", "site", exposure="years")
-
-
 @pytest.mark.parametrize("values", [np.where(YES, 2, 1), np.where(YES, "dead", "alive")])
 def test_events_are_said_and_not_guessed(values: Any) -> None:
     table = SURVIVAL.assign(died=values)
@@ -262,11 +238,6 @@ def test_arrays_beside_the_outcome_are_checked() -> None:
         from_arrays(X, TIMES, SITE, event="died")
     with failing("exposure has shape (60, 2), but one exposure per row is needed"):
         from_arrays(X, COUNTS["visits"], SITE, exposure=np.ones((N, 2)))
-
-
-def test_event_and_exposure_exclude_each_other() -> None:
-    with failing("event is for times", SettingError):
-        from_table(SURVIVAL.assign(years=YEARS), "time", "site", event="died", exposure="years")
 
 
 # ---------------------------------------------------------------- what an outcome is
@@ -289,12 +260,7 @@ def values(*counts: tuple[float, int]) -> np.ndarray:
         pytest.param(np.repeat(np.arange(18.0, 90.0), 3), "number", "without a 0, from 18 to 89", id="ages"),
         pytest.param(np.repeat(np.arange(1.0, 11.0), 9), "number", "without a 0, from 1 to 10", id="marks"),
         pytest.param(values((0, 1), (5, 3), (8, 9), (10, 9)), "number", "mean, 8.05, is not low", id="a score"),
-        pytest.param(
-            values((0, 4), (1, 4), (2, 4)),
-            "number",
-            "to 2, whose mean, 1, is not low",
-            id="as many of each",
-        ),
+        pytest.param(values((0, 4), (1, 4), (2, 4)), "number", "mean, 1, is not low", id="as many of each"),
         pytest.param(np.arange(200.0), "number", "few are equal", id="row numbers"),
     ],
 )
@@ -311,3 +277,63 @@ def test_what_comes_with_it_decides_first() -> None:
     assert outcome_kind(y, "y", exposure="years") == ("count", "y is a count, and years its exposure")
     assert outcome_kind(y, "y", event="died").kind == "time"
     assert outcome_kind(y, "y", classes=("no", "yes")).reason == "y has two values: 'no' and 'yes'"
+
+
+@pytest.mark.parametrize(
+    ("y", "codes"),
+    [
+        (values((0, 300), (1, 299), (9, 1)), "9"),
+        (values((1, 300), (2, 280), (8, 10), (99, 10)), "8 and 99"),
+        (values((0, 300), (1, 299), (-9, 1)), "-9"),
+        (values((0, 900), (1, 90), (2, 9), (3, 1)), None),
+        (values((0, 300), (1, 200), (9, 100)), None),
+        (values((0, 500), (5, 480), (9, 5)), None),
+        (np.concatenate([np.zeros(600), np.ones(600), np.arange(2.0, 50.0)]), None),
+        (np.concatenate([np.zeros(900), np.ones(900), np.arange(10.0, 60.0, 10.0)]), None),
+    ],
+)
+def test_codes_beside_two_values_are_pointed_at(y: np.ndarray, codes: str | None) -> None:
+    reason = outcome_kind(np.random.default_rng(0).permutation(y), "died").reason
+    assert (f"look whether {codes} stand" in reason) == (codes is not None)
+    assert ("missing" in reason) == (codes is not None)
+
+
+# ---------------------------------------------------------------- rows that are left
+
+
+@pytest.mark.parametrize("place", [0, 5])
+@pytest.mark.parametrize("given", [np.where(YES, "yes", "no"), YES], ids=["words", "truths"])
+@pytest.mark.parametrize("nothing", [None, np.nan, pd.NA])
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+def test_a_missing_class_may_be_the_first(place: int, given: Any, nothing: Any) -> None:
+    y = given.astype(object)
+    y[place] = nothing
+    data = from_arrays(TABLE[["a", "b"]], y, SITE, missing="drop")
+    assert data.n_rows == N - 1
+    np.testing.assert_array_equal(data.y, np.delete(YES, place))
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+def test_classes_are_those_of_the_rows_that_are_left() -> None:
+    table = pd.DataFrame({"a": TABLE["a"], "b": TABLE["b"], "site": SITE, "y": np.where(YES, "yes", "no")})
+    table.loc[:3, "y"] = "maybe"
+    with pytest.raises(DataError, match="has 3 classes, 'maybe', 'no', 'yes'"):
+        from_table(table, "y", "site")
+    missing = table.assign(a=table["a"].where(table.index > 3))
+    small = table.assign(site=table["site"].where(table.index > 3, "tiny"))
+    for data in (
+        from_table(missing, "y", "site", missing="drop"),
+        from_table(small, "y", "site", min_rows=10),
+        from_arrays(missing[["a", "b"]], table["y"], SITE, missing="drop"),
+    ):
+        assert data.classes == ("no", "yes")
+        np.testing.assert_array_equal(data.y, YES[4:])
+
+
+def test_kinds_are_no_toss_of_a_coin() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(40):
+        score = outcome_kind(rng.integers(0, 101, 600).astype(float), "y")
+        assert score.kind == "number"
+        visits = rng.poisson(2.0, 600).astype(float)
+        assert outcome_kind(visits, "y").kind == "count"

@@ -5,19 +5,16 @@ from __future__ import annotations
 import gzip
 import pickle
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 from cli_runner import run
 from invariance import Moments
-from invariance.data import DataWarning, FileFormat, MultiEnvironmentData, read_table
-from invariance.data import reading as files
+from invariance.data import DataWarning, MultiEnvironmentData, read_table
 from invariance.data.reading import MISSING, NumberForm, TableFile, iter_columns, number_formats
 from invariance.exceptions import DataError, Message, SettingError
 
@@ -69,18 +66,6 @@ def test_two_separators_that_fit_are_refused(tmp_path: Path) -> None:
     assert read_table(written(path, 'a;"b;c"\n1;"x;\ny"\n2;z\n')).columns.tolist() == ["a", "b;c"]
 
 
-def test_a_header_cut_at_another_sign(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="'x;y'") as refused:
-        read_table(written(tmp_path / "t.csv", "x;y\n1;2\n3;4;5\n"), sep=",")
-    assert remedies(refused) == [{"sep": ";"}]
-
-
-@pytest.mark.parametrize("sep", ["tab", r"\t", "\t"])
-def test_tabs_have_names(tmp_path: Path, sep: str) -> None:
-    TABLE.to_csv(tmp_path / "t.txt", sep="\t", index=False)
-    pd.testing.assert_frame_equal(read_table(tmp_path / "t.txt", sep=sep), TABLE)
-
-
 @pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "SEP=;\n"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
 def test_a_first_line_that_names_the_separator(tmp_path: Path, line: str, encoding: str) -> None:
@@ -96,19 +81,9 @@ def test_encodings(tmp_path: Path) -> None:
     assert read_table(path, encoding="latin-1").columns.tolist() == ["größe", "y"]
     with pytest.raises(DataError, match="'ascii'"):
         read_table(path, encoding="ascii")
-    late = written(tmp_path / "late.csv", "a,b\n" + "1,x\n" * 100_000 + "1,é\n", "latin-1")
+    late = written(tmp_path / "late.csv", "a,b\n" + "1,x\n" * 70_000 + "1,é\n", "latin-1")
     with pytest.raises(DataError, match="not UTF-8"):
         read_table(late)
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_text_without_a_mark(tmp_path: Path, encoding: str) -> None:
-    path = written(tmp_path / "t.csv", "a,b\n1.5,2\n", encoding)
-    with pytest.raises(DataError, match="NUL"):
-        read_table(path)
-    with pytest.raises(DataError, match="'utf-16'"):
-        read_table(path, encoding="utf-16")
-    assert read_table(path, encoding=encoding)["a"].tolist() == [1.5]
 
 
 def test_marked_packed_and_wide_text(tmp_path: Path) -> None:
@@ -121,22 +96,14 @@ def test_marked_packed_and_wide_text(tmp_path: Path) -> None:
     assert read_table(wide).columns.tolist() == names
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"sep": ";;"},
-        {"decimal": "'"},
-        {"sep": ",", "decimal": ","},
-        {"sheet": "a"},
-        {"thousands": "x"},
-        {"thousands": ".", "decimal": "."},
-        {"sep": ",", "thousands": "."},
-        {"encoding": "hex"},
-        {"encoding": "klingon"},
-        {"na": "NA"},
-    ],
-)
-def test_bad_options(tmp_path: Path, options: dict[str, str]) -> None:
+BAD_OPTIONS: list[dict[str, Any]] = [
+    *({"sep": ";;"}, {"decimal": "'"}, {"sep": ",", "decimal": ","}, {"sheet": "a"}, {"thousands": "x"}, {"na": "NA"}),
+    *({"thousands": ".", "decimal": "."}, {"sep": ",", "thousands": "."}, {"encoding": "hex"}, {"encoding": "klingon"}),
+]
+
+
+@pytest.mark.parametrize("options", BAD_OPTIONS, ids=str)
+def test_bad_options(tmp_path: Path, options: dict[str, Any]) -> None:
     TABLE.to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(SettingError, match=next(iter(options))):
         read_table(tmp_path / "t.csv", **options)
@@ -281,28 +248,6 @@ def test_groups_of_other_lengths_are_no_thousands() -> None:
     assert number_formats(["1,234", "x"]) == number_formats(["1st", "2nd"]) == number_formats(["5%", "7%"]) == []
 
 
-def in_memory(path: Path, **form: Any) -> float:
-    return float(from_table(TableFile.of(path, **form), "y", "site", ["x"]).X.sum())
-
-
-def streamed(path: Path, **form: Any) -> float:
-    moments = Moments.from_rows(path, "y", "site", ["x"], **form)
-    return float(moments.counts @ moments.means[:, moments.columns.index("x")])
-
-
-WAYS = pytest.mark.parametrize("total", [in_memory, streamed])
-
-
-@WAYS
-def test_a_late_decimal_tells_what_the_others_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, total: Callable[..., float]
-) -> None:
-    monkeypatch.setattr(files, "_SAMPLE", 400)
-    rows = [f"{x},{k % 5},{'ns'[k % 2]}" for k, x in enumerate([*["950"] * 100, "1.149", "2.5751"])]
-    path = written(tmp_path / "t.csv", "\n".join(["x,y,site", *rows]) + "\n")
-    assert total(path) == pytest.approx(95_000 + 1.149 + 2.5751)
-
-
 # ---------------------------------------------------------------- missing values, names, large numbers
 
 
@@ -378,13 +323,6 @@ def test_a_name_of_two_lines_is_one_that_can_be_typed(tmp_path: Path, suffix: st
         read_table(path)
 
 
-def test_columns_without_a_name_are_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "t.csv"
-    TABLE.to_csv(path)
-    with pytest.warns(DataWarning, match="column 1 has no name"):
-        pd.testing.assert_frame_equal(read_table(path), TABLE)
-
-
 @pytest.mark.parametrize("body", ["1,2,3\n4,5\n", "1,2\n3,4\n5,6,7\n", "1,2,,9\n"])
 def test_rows_that_are_too_long_are_refused(tmp_path: Path, body: str) -> None:
     line = next(n for n, row in enumerate(body.splitlines(), 2) if len(row.split(",")) > 2)
@@ -395,38 +333,7 @@ def test_rows_that_are_too_long_are_refused(tmp_path: Path, body: str) -> None:
     assert read_table(written(path, "a,b\n1,2,\n3,4,\n")).to_dict("list") == {"a": [1, 3], "b": [2, 4]}
 
 
-@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "csv"])
-@pytest.mark.parametrize("outcome", ["y", "whole"])
-def test_whole_numbers_that_double_precision_cannot_tell_apart(tmp_path: Path, kind: str, outcome: str) -> None:
-    rows: Any = example("low", "text").assign(whole=[2**53 + k % 7 for k in range(30)])
-    if kind == "pyarrow":
-        rows = pa.Table.from_pandas(rows)
-    elif kind == "polars":
-        rows = pytest.importorskip("polars").from_pandas(rows)
-    elif kind == "csv":
-        rows = saved(rows, tmp_path / "t.csv")
-    for read in (from_table, Moments.from_rows):
-        with pytest.raises(DataError, match=r"'whole' .*9007199254740998"):
-            read(rows, outcome, "site")
-    if outcome == "y":
-        assert from_table(rows, "y", "site", exclude=["whole"]).n_rows == 30
-
-
 # ---------------------------------------------------------------- Excel, standard input, damaged files
-
-
-@pytest.mark.parametrize("kind", ["csv", "gz", "parquet", "xlsx"])
-def test_bytes_without_a_name(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / f"t.{kind}"
-    if kind == "gz":
-        path.write_bytes(gzip.compress(TABLE.to_csv(index=False).encode()))
-    else:
-        saved(TABLE, path)
-    file = TableFile.of("-", content=path.read_bytes())
-    data = from_table(file, "y", "site")
-    # Excel stores 16 digits.
-    np.testing.assert_allclose(data.X, TABLE[["a", "b b"]].to_numpy(), rtol=1e-15 if kind == "xlsx" else 0.0)
-    assert file.name == "standard input"
 
 
 def test_excel(tmp_path: Path) -> None:
@@ -496,10 +403,3 @@ def test_damaged_files(tmp_path: Path, name: str, content: bytes, phrase: str) -
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=phrase):
         read_table(tmp_path / name)
-
-
-def test_a_format_is_a_value() -> None:
-    form = FileFormat(sep="tab", thousands=".", na=[" ? "])
-    assert (form.sep, form.decimal, form.na) == ("\t", ",", ("?",))
-    assert form == FileFormat(sep="\t", thousands=".", na=["?"])
-    assert hash(form) == hash(pickle.loads(pickle.dumps(form)))

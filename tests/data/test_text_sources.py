@@ -72,26 +72,12 @@ def test_text_after_numbers_is_refused_and_both_remedies_work(tmp_path: Path) ->
     assert [row[0] for row in rows_of(tmp_path, ["x"], words=["x"])] == ["1", "02", "3", "4", "?"]
 
 
-def test_only_columns_that_are_asked_for_are_looked_at(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("x,empty,site\n1,,a\n")
-    assert rows_of(tmp_path / "a.csv", ["x"]) == [(1, "a")]
-    assert rows_of(tmp_path / "a.csv", ["empty"]) == [(None, "a")]
-
-
 def test_decimal_commas_are_told_of_once(tmp_path: Path) -> None:
     for n in range(3):
         (tmp_path / f"{n}.csv").write_text(f"x;site\n{n},5;a\n")
     with pytest.warns(DataWarning) as told:
         assert [row[0] for row in rows_of(tmp_path, ["x"])] == [0.5, 1.5, 2.5]
     assert len(told) == 1
-
-
-def test_columns_without_a_name(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(",x,site\n0,1.5,a\n")
-    with pytest.warns(DataWarning, match="no name"):
-        assert rows_of(path, ["x"]) == [(1.5, "a")]
-    assert rows_of(path, ["x"], warn_unnamed=False) == [(1.5, "a")]
 
 
 def test_sheets(tmp_path: Path) -> None:
@@ -116,12 +102,6 @@ def test_standard_input(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pd.DataFrame({"x": [1.5], "site": ["a"]}).to_parquet(path)
     assert rows_of(TableFile.of("-", content=path.read_bytes()), ["x"]) == [(1.5, "a")]
-
-
-def test_a_missing_label_is_null(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("x,site\n1,a\n2,\n3,7\n4,NA\n")
-    assert rows_of(path, ["x"]) == [(1, "a"), (2, None), (3, 7), (4, None)]
 
 
 def folder(path: Path, *columns: list[str]) -> Path:

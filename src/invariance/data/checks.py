@@ -73,11 +73,11 @@ def did_you_mean(name: str, available: Sequence[str]) -> str:
     return f"; did you mean {close!r}?" if close else ""
 
 
-def nearest(name: str, available: Sequence[str]) -> str:
-    """``did you mean ...?`` and the available names, shortened."""
-    close = closest(name, available)
+def nearest(name: str, available: Sequence[Hashable], what: str = "columns") -> str:
+    """``did you mean ...?`` and what is available, shortened."""
+    close = closest(name, list(map(str, available)))
     guess = f"did you mean {close!r}? " if close else ""
-    return f"{guess}Available columns: {quoted(available, 12)}."
+    return f"{guess}Available {what}: {quoted(available, 12)}."
 
 
 # ---------------------------------------------------------------- names and labels

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Integers, Mask
 from ..exceptions import DataError, use
-from .checks import closest, encode_labels, quoted, rows_text, with_counts
+from .checks import encode_labels, nearest, quoted, rows_text, with_counts
 
 if TYPE_CHECKING:
     from .missing import Rows
@@ -27,27 +27,11 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDAr
     for label in labels:
         place = exact.get(label, written.get(label) if isinstance(label, str) else None)
         if place is None:
-            raise DataError(f"there is no environment {label!r}; {_nearest(label, available)}")
+            raise DataError(f"there is no environment {label!r}; {nearest(str(label), available, 'environments')}")
         places.append(place)
     if not places:
         raise DataError(f"no environment is named. The environments are {quoted(available, 12)}.")
     return np.array(places, dtype=np.intp)
-
-
-def _nearest(label: Hashable, available: Sequence[Hashable]) -> str:
-    close = closest(str(label), [str(other) for other in available])
-    named = f"he environments are {quoted(available, 12)}."
-    if close is None:
-        return f"t{named}"
-    return f"did you mean {next(a for a in available if str(a) == close)!r}? T{named}"
-
-
-class Relabelled(NamedTuple):
-    """kept (N,): rows that stay; labels: one for each of these; notes: sentences about what was done."""
-
-    kept: Mask
-    labels: list[Hashable]
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,20 +62,16 @@ class Environments:
         object.__setattr__(self, "merge", {name: tuple(members) for name, members in merge.items()})
         object.__setattr__(self, "min_rows", int(min_rows))
 
-    @classmethod
-    def of(cls, drop: Any, merge: Any, min_rows: Any) -> Environments:
-        return cls(drop=drop, merge=merge, min_rows=min_rows)
-
-    def relabelled(self, labels: Sequence[Hashable]) -> Relabelled:
-        """Rows with these labels after `drop` and `merge`; those without a label stay as they are."""
+    def relabelled(self, labels: Sequence[Hashable]) -> tuple[Mask, list[Hashable], tuple[str, ...]]:
+        """(N,) rows that stay after `drop` and `merge`, as those without a label do; their labels; notes about it"""
         codes, environments = encode_labels(labels)
         if not self.regroups:
-            return Relabelled(np.ones(len(codes), dtype=bool), list(labels), ())
+            return np.ones(len(codes), dtype=bool), list(labels), ()
         counts = np.bincount(codes[codes >= 0], minlength=len(environments))
         new, notes = self.renamed(environments, counts)
         names = [new.get(label) for label in environments]
         kept = np.array([label in new for label in environments] + [True])[codes]
-        return Relabelled(kept, [names[c] if c >= 0 else None for c in codes[kept].tolist()], notes)
+        return kept, [names[c] if c >= 0 else None for c in codes[kept].tolist()], notes
 
     @property
     def regroups(self) -> bool:

@@ -29,7 +29,7 @@ from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve
 from .encoding import Encoding, Found, learn_encoding, learnt_levels
 from .environments import ALL_ENVIRONMENTS, Environments, places_of, refuse_single
 from .features import Features
-from .missing import Rows, announce_constant, filled, losses, screened
+from .missing import announce_constant, filled, losses, screened
 from .outcomes import (
     Classes,
     Outcome,
@@ -277,13 +277,13 @@ class MultiEnvironmentData:
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
-        chosen = choice.relabelled(frame[environment].to_list())
-        frame = frame if chosen.kept.all() else frame.filter(chosen.kept.tolist())
+        kept, labels, notes = choice.relabelled(frame[environment].to_list())
+        frame = frame if kept.all() else frame.filter(kept.tolist())
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
         y = replace(y, outcome_columns=with_y)
-        data = learnt(raw, choices, y, chosen.labels, environment, missing, choice)
-        return whole(replace(data, environment_notes=(*chosen.notes, *data.environment_notes)))
+        data = learnt(raw, choices, y, labels, environment, missing, choice)
+        return whole(replace(data, environment_notes=(*notes, *data.environment_notes)))
 
     @classmethod
     def from_arrays(
@@ -389,32 +389,27 @@ def learnt(
     rows, notes = choice.large_enough(rows)
     rows.tally.warn_of_dropped(columns, raw.names, rows.environments, choices.excluded)
     y, classes = outcome.two_of(rows.y)
-    rows = rows._replace(y=y)
     splines = {name: rows.X[:, raw.names.index(name)] for name in choices.splines}
     taken = named if environment is None else [*named, environment]
     encoding = learn_encoding(raw.names, choices, found, learnt_levels(rows, raw), splines, taken)
-    data = encoded(rows, raw, encoding, outcome.name, environment)
+    features = None if encoding is None else encoding.features
     with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.outcome_columns.items()}
     with_it |= dict(zip(outcome.outcome_columns, rows.outcome_columns, strict=True))
-    return replace(data, environment_notes=notes, constant_gaps=constant_gaps, classes=classes, **with_it)
-
-
-def encoded(
-    rows: Rows, raw: RawTable, encoding: Encoding | None, outcome: str, environment: str | None
-) -> MultiEnvironmentData:
-    """Rows of a table in the columns that a model fits."""
-    features = None if encoding is None else encoding.features
     return MultiEnvironmentData(
         rows.X if encoding is None else encoding.encode(replace(raw, values=rows.X)),
-        rows.y,
+        y,
         rows.codes,
         raw.names if features is None else features.names,
         rows.environments,
-        outcome,
+        outcome.name,
         environment,
         dropped_rows=rows.tally.dropped,
         grouping=features,
         encoding=encoding,
+        environment_notes=notes,
+        constant_gaps=constant_gaps,
+        classes=classes,
+        **with_it,
     )
 
 

@@ -181,8 +181,9 @@ def _both_signs(first: str, comma: Cell, second: str, point: Cell) -> DataError:
 
 def check_together(files: Sequence[TableFile]) -> None:
     """Raise where one file has decimal commas and another points."""
-    commas = [(file.name, file.signs.comma) for file in files if file.signs.comma]
-    points = [(file.name, cell) for file in files if (cell := file.signs.point or file.signs.grouped_point)]
+    signs = [(file.name, file.sniffed.signs) for file in files]
+    commas = [(name, shown.comma) for name, shown in signs if shown.comma]
+    points = [(name, cell) for name, shown in signs if (cell := shown.point or shown.grouped_point)]
     if commas and points:
         raise _both_signs(*commas[0], *points[0])
 
@@ -194,22 +195,16 @@ SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SEP_LINE = re.compile(r"\ufeff?\"?sep=(?P<sep>[^\r\n])\"?\r?\n", re.IGNORECASE)
 
 
-class TextForm(NamedTuple):
-    """As pandas.read_csv takes it."""
-
-    sep: str
-    decimal: str
-    encoding: str
-    skiprows: int = 0
-
-
 UNSTATED = FileFormat()
 
 
 class Sniffed(NamedTuple):
-    """What the first lines of a text file show."""
+    """What the first lines of a text file show; skiprows : lines before the header"""
 
-    form: TextForm
+    sep: str
+    decimal: str
+    encoding: str
+    skiprows: int
     header: list[str]
     signs: Signs
 
@@ -294,20 +289,12 @@ class TableFile(os.PathLike[str]):
     @property
     def numbers(self) -> NumberForm:
         """How numbers are written where they are text."""
-        return NumberForm(self.text.decimal if self.kind == TEXT else self.form.decimal or ".", self.form.thousands)
+        return NumberForm(self.sniffed.decimal if self.kind == TEXT else self.form.decimal or ".", self.form.thousands)
 
     @property
     def missing(self) -> frozenset[str]:
         """Words that stand for missing values."""
         return frozenset(self.form.na) | (MISSING if self.kind != PARQUET else frozenset())
-
-    @property
-    def text(self) -> TextForm:
-        return self.sniffed.form
-
-    @property
-    def signs(self) -> Signs:
-        return self.sniffed.signs
 
     @cached_property
     def sniffed(self) -> Sniffed:
@@ -333,7 +320,7 @@ class TableFile(os.PathLike[str]):
         if signs.comma is not None:
             told = f"{self.name} is read with decimal commas, as {signs.comma.text!r} in {signs.comma.column!r} is"
             warn(Message(f"{told}; if that is wrong", use(decimal=".")))
-        return Sniffed(TextForm(sep, decimal, encoding, skipped), header, signs)
+        return Sniffed(sep, decimal, encoding, skipped, header, signs)
 
     def _ungrouped(self, cell: str) -> str:
         """Without the sign between thousands that was stated."""
@@ -464,14 +451,14 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
 def _header(file: TableFile) -> list[str]:
     import pandas as pd
 
-    form, header, _ = file.sniffed
+    header, sep = file.sniffed.header, file.sniffed.sep
     if not header:
         raise pd.errors.EmptyDataError
-    other = next((sign for sign in SEPARATOR_NAMES if sign != form.sep and sign in header[0]), None)
+    other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
     if len(header) == 1 and other is not None:
         raise DataError(
             f"{file.name} has a single column {header[0]!r} when cut at "
-            f"{SEPARATOR_NAMES.get(form.sep, repr(form.sep))}, or lines of unequal length",
+            f"{SEPARATOR_NAMES.get(sep, repr(sep))}, or lines of unequal length",
             use(sep="tab" if other == "\t" else other),
         )
     return header
@@ -527,7 +514,7 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
 
     names = [one_line(name) or f"unnamed column {position}" for position, name in enumerate(_header(file))]
     options: dict[str, Any] = {
-        **file.text._asdict(),
+        **{name: getattr(file.sniffed, name) for name in ("sep", "decimal", "encoding", "skiprows")},
         "header": 0,
         "names": names,
         "index_col": False,

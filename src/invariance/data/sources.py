@@ -146,10 +146,7 @@ def _of_mapping(columns: Mapping[Any, Any], name: str) -> pa.Table:
     try:
         return pa.table({str(key): values for key, values in columns.items()})
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(
-            f"{name} is a mapping that is no table: {' '.join(str(error).split())}. Give each column a list of values "
-            "of one type, all of the same length."
-        ) from None
+        raise DataError(f"{name} is a mapping that is no table: {' '.join(str(error).split())}.") from None
 
 
 def _stream(stream: Any) -> Any:
