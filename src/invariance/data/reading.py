@@ -562,8 +562,8 @@ def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
     """(name, different texts) of columns that have some"""
     from pandas.api.types import is_object_dtype, is_string_dtype
 
-    for name in frame:
-        if is_object_dtype(frame[name]) or is_string_dtype(frame[name]):
+    for name, dtype in frame.dtypes.items():
+        if is_object_dtype(dtype) or is_string_dtype(dtype):
             present = np.asarray(frame[name].dropna().unique(), dtype=object)
             texts = [value for value in present if isinstance(value, str)]
             if texts:
