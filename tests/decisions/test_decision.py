@@ -283,7 +283,7 @@ def test_challenges_of_features_alone_of_several_columns_and_from_moments() -> N
 
 
 def test_hundreds_of_features_are_cut() -> None:
-    decision = decided(made(n_noise=300), prior=UniformPrior(max_size=1))
+    decision = decided(made(n_noise=300, n=80), prior=UniformPrior(max_size=1))
     others = decision.sections[-1]
     assert len(others.facts) == 20
     assert f"{303 - len(decision.selected) - 20} more" in others.notes[0]

@@ -110,10 +110,10 @@ def test_coefficients_that_are_not_identified() -> None:
 
 
 def test_many_columns_and_environments_are_cut() -> None:
-    many = decided(made(n_environments=45, n=30, n_noise=12), select=Threshold(0.0))
+    many = decided(made(n_environments=45, n=30, n_noise=10), select=Threshold(0.0))
     panels = many.plot("coefficients")
     assert len(panels) == len(panels[0].figure.axes) == 12
-    assert "12 of 15 columns" in words(panels)
+    assert "12 of 13 columns" in words(panels)
     assert "40 of 45 environments" in words(panels)
     assert [ax.get_title() for ax in many.plot("coefficients", top=5)] == list(many.columns[:5])
     table = many.coefficients().set_index("column")["estimate"]

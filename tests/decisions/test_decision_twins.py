@@ -21,11 +21,11 @@ def invariant_data(
 def test_mean_and_variance_of_the_deviance_under_invariance() -> None:
     rng = np.random.default_rng(0)
     everything = np.ones((1, 2), bool)
-    found = [evidence(invariant_data(rng), everything) for _ in range(600)]
+    found = [evidence(invariant_data(rng), everything) for _ in range(300)]
     deviances = np.array([one.deviance[0] for one in found])
     expected, variance = found[0].expected_deviance[0], found[0].variance_of_deviance[0]
-    assert deviances.mean() == pytest.approx(expected, abs=4 * np.sqrt(variance / 600))
-    assert deviances.var() == pytest.approx(variance, rel=0.25)
+    assert deviances.mean() == pytest.approx(expected, abs=4 * np.sqrt(variance / 300))
+    assert deviances.var() == pytest.approx(variance, rel=0.35)
     assert stats.kstest([one.p_value[0] for one in found], "uniform").pvalue > 1e-3
 
 

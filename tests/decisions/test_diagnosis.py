@@ -176,7 +176,7 @@ def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
 
 
 def test_sampled_posteriors_are_not_fitted_again_unless_asked() -> None:
-    model = BIP(engine=Tempering(chains=2, steps=200), random_state=0).fit(data_of(seed=1))
+    model = BIP(engine=Tempering(chains=2, steps=50), random_state=0).fit(data_of(seed=1))
     diagnosis = model.diagnose(["a", "b"])
     assert not diagnosis.refitted
     assert all(left.refit is None for left in diagnosis.left_out)

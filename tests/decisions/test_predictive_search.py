@@ -178,7 +178,7 @@ def test_models_without_abilities_and_features_of_several_columns(model: BoundMo
 
 
 def test_threads_and_seeds() -> None:
-    target = target_of(LinearGaussian().bind(many(25)), BetaBinomialPrior(max_size=8))
+    target = target_of(LinearGaussian().bind(many(16)), BetaBinomialPrior(max_size=6))
     one, two, other = posterior_of(target), posterior_of(target, n_jobs=2), posterior_of(target, seed=1)
     np.testing.assert_array_equal(one.masks, two.masks)
     np.testing.assert_array_equal(one.inclusion, two.inclusion)
