@@ -71,24 +71,11 @@ def engine_seconds(moments: Moments, engine: Engine, prior: Prior) -> float:
 
 def seconds_an_iteration(moments: Moments, inclusion: float, iterations: int) -> float:
     """Of the ascent alone, from the same inclusion probability of all features."""
-    space, published = FreeSpace(target_of(moments, PUBLISHED_PRIOR)), Variational.genes()
+    space = FreeSpace(target_of(moments, PUBLISHED_PRIOR))
     logits = np.full(moments.n_features, logit(inclusion))
 
     def ascend(steps: int) -> None:
-        climb(
-            space,
-            logits,
-            np.random.default_rng(0),
-            iterations=steps,
-            pairs=published.pairs,
-            schedule=published.schedule,
-            kl_analytic_probability=published.kl_analytic_probability,
-            infeasible=-1.0,
-            leading=1,
-            patience=None,
-            memory=published.memory,
-            report=lambda steps, elbo: None,
-        )
+        climb(space, logits, np.random.default_rng(0), Variational.genes(iterations=steps, leading=1))
 
     ascend(1)
     return cpu_seconds(lambda: ascend(iterations)) / iterations

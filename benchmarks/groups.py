@@ -42,7 +42,7 @@ def walked(model: BoundModel, order: np.ndarray) -> float:
 
     def all_blocks() -> None:
         for block in range(blocks.n_blocks):
-            assert np.isfinite(walk.dense(blocks.high_features(block), np.ones(len(order) + 1, bool))).all()
+            assert np.isfinite(walk.dense(blocks.fixed(block), np.ones(len(order) + 1, bool))).all()
 
     return blocks.n_positions / best_seconds(all_blocks) / 1e6
 

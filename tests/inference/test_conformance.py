@@ -7,21 +7,42 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.special import entr
 
 from conformance_cases import MODELS, PRIORS, Brute, brute_force, target_of
-from invariance import Enumeration, Posterior, Tempering, Variational
-from invariance.inference.base import Engine, RunOptions
+from invariance import (
+    Enumeration,
+    InclusionPrior,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+    Posterior,
+    Tempering,
+    UniformPrior,
+    Variational,
+)
+from invariance.exceptions import EngineError
+from invariance.inference.base import Engine, RunOptions, Target
+from invariance.models.base import BoundModel
+from invariance.priors import Prior
+from quadratic_toy import Toy
+from twins import simulated
 
 ENGINES: dict[str, Engine] = {
     "exact": Enumeration(),
     "tempering": Tempering(chains=2, searches=2),
     "vi": Variational(iterations=300, pairs=10),
 }
+NAMES = tuple(f"x{j}" for j in range(7))
 pytestmark = [
     pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning"),
     pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning"),
-    pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning"),
 ]
+
+
+def run(engine: Engine, model: BoundModel, prior: Prior, seed: int = 0, n_jobs: int = 1) -> Posterior:
+    target = Target(model, prior.bind(model.feature_names, model.largest_size))
+    return engine.run(target, RunOptions(n_jobs, np.random.default_rng(seed), progress=False))
 
 
 @cache
@@ -30,18 +51,19 @@ def known(family: str, prior: str, grouped: bool) -> Brute:
 
 
 @cache
-def computed(engine: str, family: str, prior: str, grouped: bool, seed: int = 0, n_jobs: int = 1) -> Posterior:
-    options = RunOptions(n_jobs, np.random.default_rng(seed), progress=False)
+def computed(engine: str, family: str, prior: str, grouped: bool, n_jobs: int = 1) -> Posterior:
+    options = RunOptions(n_jobs, np.random.default_rng(0), progress=False)
     return ENGINES[engine].run(target_of(family, prior, grouped), options)
 
 
 every = pytest.mark.parametrize("grouped", [False, True], ids=["single", "grouped"])
+priors = pytest.mark.parametrize("prior", PRIORS)
 conditionals = pytest.mark.parametrize("family", MODELS)
 engines = pytest.mark.parametrize("engine", ENGINES)
 
 
 @every
-@pytest.mark.parametrize("prior", PRIORS)
+@priors
 @conditionals
 def test_exact_is_brute_force(family: str, prior: str, grouped: bool) -> None:
     posterior, expected = computed("exact", family, prior, grouped), known(family, prior, grouped)
@@ -51,54 +73,127 @@ def test_exact_is_brute_force(family: str, prior: str, grouped: bool) -> None:
     np.testing.assert_array_equal(posterior.mode_mask, expected.masks[expected.probability.argmax()])
     pairs = (expected.masks.T * expected.probability) @ expected.masks
     np.testing.assert_allclose(posterior.pairwise, pairs, atol=1e-9 + error)
+    assert posterior.entropy == pytest.approx(entr(expected.probability).sum(), abs=1e-8 + 10 * error)
+    assert posterior.n_subsets == (expected.probability > 0).sum()
 
 
 @every
-@pytest.mark.parametrize("prior", PRIORS)
+@priors
 @conditionals
 def test_tempering_samples_it(family: str, prior: str, grouped: bool) -> None:
     posterior, expected = computed("tempering", family, prior, grouped), known(family, prior, grouped)
     np.testing.assert_allclose(posterior.inclusion, expected.inclusion, atol=0.05)
     assert posterior.log_evidence == pytest.approx(expected.log_evidence, abs=0.15)
-    for mask, value in zip(posterior.masks, np.exp(posterior.log_probabilities), strict=True):
-        code = int(mask @ (1 << np.arange(len(mask))))
-        assert value == pytest.approx(expected.probability[code], abs=0.06)
+    codes = posterior.masks @ (1 << np.arange(posterior.n_features))
+    np.testing.assert_allclose(np.exp(posterior.log_probabilities), expected.probability[codes], atol=0.06)
 
 
 @every
-@pytest.mark.parametrize("prior", PRIORS)
+@priors
 @conditionals
 def test_variational_inference_bounds_it(family: str, prior: str, grouped: bool) -> None:
     posterior, expected = computed("vi", family, prior, grouped), known(family, prior, grouped)
     assert posterior.elbo <= expected.log_evidence + 1e-6
     np.testing.assert_array_equal(posterior.reweighted.mode_mask, expected.masks[expected.probability.argmax()])
-    reliable = posterior.diagnostics["missed_mass"] < 0.02 and posterior.diagnostics["pareto_k"] < 0.7
-    if reliable:
+    if posterior.diagnostics["missed_mass"] < 0.02 and posterior.diagnostics["pareto_k"] < 0.7:
         np.testing.assert_allclose(posterior.reweighted.inclusion, expected.inclusion, atol=0.08)
 
 
-@every
-@engines
-@conditionals
-def test_threads_and_seeds(engine: str, family: str, grouped: bool) -> None:
-    one, two = (computed(engine, family, "uniform", grouped, 0, n_jobs) for n_jobs in (1, 2))
-    np.testing.assert_array_equal(one.inclusion, two.inclusion)
-    np.testing.assert_array_equal(one.masks, two.masks)
-    assert one.log_evidence == two.log_evidence
+def assert_same(one: Posterior, two: Posterior) -> None:
+    for name in ("inclusion", "masks", "log_probabilities", "log_evidence", "entropy", "notes"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
-@every
 @engines
 @conditionals
-def test_pickle_and_json(engine: str, family: str, grouped: bool) -> None:
-    posterior = computed(engine, family, "beta-binomial", grouped)
+def test_threads_do_not_change_the_result(engine: str, family: str) -> None:
+    assert_same(*(computed(engine, family, "uniform", False, n_jobs) for n_jobs in (1, 2)))
+
+
+@pytest.mark.parametrize("model", [LinearGaussian().bind(simulated(17, (40, 50), seed=21)), Toy(17)], ids=type)
+@pytest.mark.parametrize(
+    "engine", [Tempering(chains=2, steps=25, searches=1), Variational(iterations=50, draws=200)], ids=type
+)
+def test_one_seed_one_answer_of_many_features(engine: Engine, model: BoundModel) -> None:
+    one, two, other = (run(engine, model, UniformPrior(5), *how) for how in ((5, 1), (5, 2), (6, 1)))
+    assert_same(one, two)
+    assert (one.inclusion != other.inclusion).any()
+
+
+@engines
+@conditionals
+def test_pickle_and_json(engine: str, family: str) -> None:
+    posterior = computed(engine, family, "beta-binomial", False)
     again = pickle.loads(pickle.dumps(posterior))
     everything = np.ones(posterior.n_features, dtype=bool)
     assert again.probability(everything) == posterior.probability(everything)
+    np.testing.assert_array_equal(again.sample(5, random_state=1), posterior.sample(5, random_state=1))
     restored = type(posterior).from_json(posterior.to_json())
     np.testing.assert_array_equal(restored.inclusion, posterior.inclusion)
     assert restored.to_json() == posterior.to_json()
-    assert restored.feature_names == posterior.feature_names == (("g", "x3", "h", "x6") if grouped else NAMES)
+    assert restored.feature_names == posterior.feature_names == NAMES
 
 
-NAMES = tuple(f"x{j}" for j in range(7))
+def collinear() -> MultiEnvironmentData:
+    """x3 = x0 + x1"""
+    data = simulated(3, (20, 25), seed=5)
+    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+
+
+@pytest.mark.parametrize(
+    ("model", "forced", "reason"),
+    [
+        (LinearGaussian().bind(Moments.from_data(collinear())), ("x0", "x1", "x3"), "collinear"),
+        (Toy(4, hole=(1, 2)), ("x1", "x2"), "no value"),
+    ],
+    ids=["collinear", "without a value"],
+)
+@engines
+def test_forced_features_that_cannot_be_scored_are_named(
+    engine: str, model: BoundModel, forced: tuple[str, ...], reason: str
+) -> None:
+    with pytest.raises(EngineError) as refused:
+        run(ENGINES[engine], model, InclusionPrior(dict.fromkeys(forced, 1.0)))
+    assert reason in str(refused.value)
+    assert ", ".join(map(repr, forced)) in str(refused.value)
+
+
+@engines
+def test_rows_decide_about_collinear_features(engine: str) -> None:
+    model, forced = LinearGaussian().bind(collinear()), {"x0": 1.0, "x1": 1.0}
+    both, one = (run(ENGINES[engine], model, InclusionPrior(forced | {"x3": value})) for value in (1.0, 0.0))
+    np.testing.assert_allclose(both.inclusion[:3], one.inclusion[:3], atol=1e-9 if engine == "exact" else 0.1)
+    without_rows = run(ENGINES[engine], LinearGaussian().bind(Moments.from_data(collinear())), InclusionPrior(forced))
+    if engine != "vi":
+        assert without_rows.inclusion[3] == without_rows.probability(["x0", "x1", "x3"]) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("prior", "inclusion"),
+    [
+        (InclusionPrior([1.0, 1.0, 0.5, 0.5], max_size=2), [1, 1, 0, 0]),
+        (InclusionPrior(0.0), [0, 0, 0, 0]),
+        (InclusionPrior(1.0), [1, 1, 1, 1]),
+        (UniformPrior(0), [0, 0, 0, 0]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("model", [LinearGaussian().bind(simulated(4, (20, 20), seed=0)), Toy(4)], ids=type)
+@pytest.mark.parametrize(
+    "engine", [*ENGINES.values(), Variational(components="auto", iterations=50), Variational.simulation(iterations=50)]
+)
+def test_one_possible_subset_is_the_answer(
+    engine: Engine, model: BoundModel, prior: Prior, inclusion: list[int]
+) -> None:
+    posterior = run(engine, model, prior)
+    evidence = model.log_ratio_many(np.array([inclusion], dtype=bool))[0]
+    assert posterior.inclusion.tolist() == inclusion
+    assert posterior.entropy == pytest.approx(0.0, abs=1e-12)
+    assert posterior.log_evidence == pytest.approx(evidence, abs=1e-9)
+    assert len(posterior.masks) == 1
+    assert posterior.sample(5, random_state=0).to_numpy().astype(int).tolist() == [inclusion] * 5
+    if isinstance(engine, Variational):
+        assert posterior.diagnostics["pareto_k"] == -np.inf
+        assert posterior.reweighted.inclusion.tolist() == inclusion
+        assert posterior.reweighted.log_evidence == pytest.approx(evidence, abs=1e-9)

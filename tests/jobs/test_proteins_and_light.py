@@ -19,14 +19,16 @@ PLOTS = (
     'model.plot("environments")',
 )
 
-needs_data = pytest.mark.skipif(not (TUNNEL.exists() and CELLS.exists()), reason="the data sets are not at hand")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(not (TUNNEL.exists() and CELLS.exists()), reason="the data sets are not at hand"),
+]
 
 
 def shown_text(outputs: list[Any]) -> str:
     return "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs)
 
 
-@needs_data
 def test_the_causes_of_the_light() -> None:
     read = f"""
 import pandas as pd
@@ -49,7 +51,6 @@ model = BIP().fit(rows[features], rows["ir_3"], environments=rows["environment"]
     assert shown_text(outputs[7]) == "('red', 'green', 'blue', 'pol_1', 'pol_2')"
 
 
-@needs_data
 def test_proteins_of_which_no_subset_is_invariant() -> None:
     read = f"""
 import numpy as np

@@ -19,7 +19,7 @@ from invariance import (
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import all_log_ratios
-from invariance.inference.modes import support_note
+from invariance.inference.modes import support_notes
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_log_ratios
@@ -212,12 +212,13 @@ def test_a_copy_of_the_outcome_has_its_own_message() -> None:
         ):
             run(model, forced, engine)
     bound = UniformPrior().bind(model.feature_names, model.largest_size)
-    note = support_note(Target(model, bound))
-    assert note == support_note(Target(GaussianOnDemand(copied()), bound))
+    (note,) = support_notes(Target(model, bound), np.zeros((0, 6), bool))
+    assert [note] == support_notes(Target(GaussianOnDemand(copied()), bound), np.zeros((0, 6), bool))
     assert note == f"Some subsets are outside the support: {COPY}."
     for engine in (Tempering(), Variational()):
         assert note in run(model, None, engine).notes
-    assert support_note(Target(LinearGaussian().bind(intervened(1e6)), UniformPrior().bind(5))) is None
+    steady = Target(LinearGaussian().bind(intervened(1e6)), UniformPrior().bind(5))
+    assert support_notes(steady, np.zeros((0, 5), bool)) == []
 
 
 def test_moments_alone_name_the_real_cause() -> None:

@@ -106,8 +106,8 @@ def compatible_walk(
     order = np.argsort(block, kind="stable")
     distinct, first = np.unique(block[order], return_index=True)
     rows = zip(distinct, np.split(order, first[1:]), strict=False)
-    kept = {blocks.fixed(int(b)): (position[at], value[at]) for b, at in rows}
-    return CompatibleWalk(screen, screen.n_features, screen.n_low, kept, all_decided)
+    by_block = {tuple(blocks.fixed(int(b)).tolist()): (position[at], value[at]) for b, at in rows}
+    return CompatibleWalk(screen, screen.n_features, screen.n_low, by_block, all_decided)
 
 
 def _heaviest_first(blocks: SubsetBlocks, n_jobs: int | None) -> Iterator[Candidates]:

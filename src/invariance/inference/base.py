@@ -15,6 +15,7 @@ from .._tools.progress import ProgressMode
 from ..data.checks import quoted, warn
 from ..exceptions import ApproximationWarning, EngineError
 from ..models.base import BoundModel
+from ..models.walks import of_all_features
 from ..posterior.posterior import Judge, Posterior
 from ..posterior.summary import verdict_of
 from ..priors.base import BoundPrior, PriorTerms
@@ -60,12 +61,7 @@ class Target:
 
     def masks(self, draws: Mask) -> Mask:
         """(S, p) the subsets that draws (S, f) stand for"""
-        if len(self.free) == self.n_features:
-            return np.array(draws, dtype=bool)
-        masks = np.zeros((len(draws), self.n_features), dtype=bool)
-        masks[:, self.forced] = True
-        masks[:, self.free] = draws
-        return masks
+        return of_all_features(draws, self.free, self.forced, self.n_features)
 
     def expanded(self, values: Floats, forced: float, excluded: float) -> Floats:
         """(p,) of values (f,) of the free features, with the values of the others"""
@@ -87,12 +83,10 @@ class Target:
 
     def nothing_scored(self) -> NothingScoredError:
         """The error when not even the features that are forced in can be scored, with the reason."""
-        forced = [name for name, flag in zip(self.prior.feature_names, self.start, strict=True) if flag]
-        reasons = "; ".join(self.model.outside_support(self.start[None]))
+        forced = [self.prior.feature_names[j] for j in self.forced]
+        reasons = "; ".join(self.model.outside_support(self.start[None])) or "no reason is known"
         way_out = f"All subsets hold {quoted(forced)}: force fewer in." if forced else "Use other features or rows."
-        return NothingScoredError(
-            f"no subset in the prior's support can be scored{': ' if reasons else ''}{reasons}. {way_out}"
-        )
+        return NothingScoredError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
 
 
 @dataclass(frozen=True)
@@ -152,8 +146,6 @@ def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
     return replace(posterior, log_ratios=log_ratios, notes=notes, verdict=verdict)
 
 
-# Up to this many flags a subset is remembered by its bit pattern, and none is ever forgotten.
-_NARROW = 20
 _EXAMPLES = 64
 
 
@@ -165,43 +157,35 @@ def smallest(masks: Mask, most: int = _EXAMPLES) -> Mask:
 class ScoredSubsets:
     """The values that `score` gives to subsets, rows of `width` flags: (S, width) → (S,), -inf outside the support.
 
-    Each call asks for all unknown ones together. Beyond 20 flags at most `most` are remembered; with more, all are
-    forgotten. without_value (k, width): the smallest of those outside the support, at most 64.
+    Each call asks for all unknown ones together. At most `most` are remembered; with more, all are forgotten.
+    without_value (k, width): the smallest of those outside the support, at most 64.
     """
 
-    def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1_000_000) -> None:
+    def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1 << 20) -> None:
         self._score = score
-        self._bits = 1 << np.arange(width) if width <= _NARROW else None
         self._most = most
-        self._known: dict[Any, float] = {}
+        self._known: dict[bytes, float] = {}
         self.without_value = np.zeros((0, width), dtype=bool)
 
     def values(self, subsets: Mask) -> Floats:
         """(S,) of subsets (S, width)"""
-        keys = self._keys(subsets)
+        # A column more, so that there is one where no feature is free.
+        packed = np.packbits(np.pad(subsets, ((0, 0), (0, 1))), axis=1)
+        keys = packed.view(f"V{packed.shape[1]}")[:, 0]
         values = np.array([self._known.get(key, np.nan) for key in keys.tolist()], dtype=float)
         unknown = np.flatnonzero(np.isnan(values))
         if len(unknown):
             distinct, first, group = np.unique(keys[unknown], return_index=True, return_inverse=True)
-            new = self._asked(subsets[unknown[first]])
-            if self._bits is None and len(self._known) + len(new) > self._most:
+            rows = subsets[unknown[first]]
+            new = np.array(self._score(rows), dtype=float)
+            new[np.isnan(new)] = -np.inf
+            outside = new == -np.inf
+            if outside.any():
+                self.without_value = smallest(np.concatenate([self.without_value, rows[outside]]))
+            if len(self._known) + len(new) > self._most:
                 self._known.clear()
             self._known.update(zip(distinct.tolist(), new.tolist(), strict=True))
             values[unknown] = new[group]
-        return values
-
-    def _keys(self, rows: Mask) -> NDArray[Any]:
-        if self._bits is not None:
-            return rows @ self._bits
-        packed = np.packbits(rows, axis=1)
-        return packed.view(f"V{packed.shape[1]}")[:, 0]
-
-    def _asked(self, rows: Mask) -> Floats:
-        values = np.array(self._score(rows), dtype=float)
-        values[np.isnan(values)] = -np.inf
-        outside = values == -np.inf
-        if outside.any():
-            self.without_value = smallest(np.concatenate([self.without_value, rows[outside]]))
         return values
 
 
@@ -213,19 +197,15 @@ class Rescoring(NamedTuple):
 
     log_ratios: Floats
     difference: float | None
-    note: str | None
+    notes: tuple[str, ...]
     changed: bool
-
-    @property
-    def notes(self) -> list[str]:
-        return [] if self.note is None else [self.note]
 
 
 def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
     """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win."""
     old, new = log_ratios[:n], model.rescore(masks[:n]) if n else None
     if new is None:
-        return Rescoring(log_ratios, None, None, False)
+        return Rescoring(log_ratios, None, (), False)
     difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
     wrong = ~(difference <= AGREEMENT)
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
@@ -234,7 +214,7 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
         log_ratios = np.concatenate([np.where(wrong, old, new), log_ratios[n:]])
         old = log_ratios[:n]
     if not wrong.any():
-        return Rescoring(log_ratios, largest, None, model.walk_error > 0.0)
+        return Rescoring(log_ratios, largest, (), model.walk_error > 0.0)
     what = "second moments were" if model.walk_error == 0.0 else "the walk over all subsets was"
     note = (
         f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
@@ -243,4 +223,4 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
     warn(note, ApproximationWarning)
     repaired = log_ratios.copy()
     repaired[:n] = np.where(wrong, new, old)
-    return Rescoring(repaired, largest, note, True)
+    return Rescoring(repaired, largest, (note,), True)

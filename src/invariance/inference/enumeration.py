@@ -1,20 +1,19 @@
 """Exact inference: every subset in the prior's support is scored and normalised (the paper's Algorithm 1).
 
-Subsets are walked in blocks that are scored one at a time: `DenseBlocks` are all 2**f subsets of f features, the
-position of a subset being its bit pattern; `ListedBlocks` are only those up to a size limit.
+Blocks of subsets are scored one at a time: `DenseBlocks` are all 2**f subsets of f features, the position of a subset
+being its bit pattern; `ListedBlocks` are those up to a size limit.
 """
 
 from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from math import comb
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
@@ -30,7 +29,7 @@ from ..kernels.dispatch import (
     weighted_sum,
 )
 from ..models.base import BoundModel, walk_of
-from ..models.walks import SubsetWalk, listed_subsets
+from ..models.walks import SubsetWalk, listed_subsets, of_all_features
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors.base import PriorTerms
 from .base import RunOptions, Target, described, judged, rescore_leading, smallest
@@ -45,23 +44,19 @@ _EXAMPLES = 64
 
 
 @dataclass(frozen=True, eq=False)
-class ScoredBlock(ABC):
+class ScoredBlock:
     """log_ratio (n,): NaN where undecidable. log_posterior (n,): plus log prior, -inf where NaN.
 
-    undecidable: positions in the block of such subsets inside the prior's support, small subsets first.
+    undecidable: positions in the block of such subsets inside the prior's support, small subsets first
+    inclusion: of weights (n,), which it may overwrite: their sum, and (f, f) sums over subsets that hold two features
+    masks: (m, f) of m positions in the block
     """
 
     log_ratio: Floats
     log_posterior: Floats
     undecidable: Integers
-
-    @abstractmethod
-    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
-        """Sum of weights (n,), and (f, f) sums over the subsets that hold features i and j. May overwrite weights."""
-
-    @abstractmethod
-    def masks(self, positions: Integers) -> Mask:
-        """(len(positions), f), positions in the block"""
+    inclusion: Callable[[Floats], tuple[float, Floats]]
+    masks: Callable[[Integers], Mask]
 
 
 class SubsetBlocks(ABC):
@@ -80,8 +75,8 @@ class SubsetBlocks(ABC):
     def start(self, block: int) -> int: ...
 
     @abstractmethod
-    def fixed(self, block: int) -> tuple[int, ...]:
-        """The features by which a walk is told the block."""
+    def fixed(self, block: int) -> Integers:
+        """The features that all subsets of the block hold, by which a walk knows it."""
 
     @abstractmethod
     def scored(self, block: int) -> ScoredBlock: ...
@@ -104,61 +99,46 @@ class DenseBlocks(SubsetBlocks):
         self.n_low = walk.n_low
         self.n_blocks = 1 << (self.n_features - self.n_low)
         self.n_positions = 1 << self.n_features
+        self._low_sizes = np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(np.int64)
+        self._low_log_odds = np.zeros(1 << self.n_low)
+        for j in np.flatnonzero(prior.log_odds[: self.n_low]):
+            self._low_log_odds.reshape(-1, 2, 1 << j)[:, 1] += prior.log_odds[j]
 
     def start(self, block: int) -> int:
         return block << self.n_low
 
-    def fixed(self, block: int) -> tuple[int, ...]:
-        return tuple(self.high_features(block).tolist())
+    def fixed(self, block: int) -> Integers:
+        return self.n_low + np.flatnonzero(block >> np.arange(self.n_features - self.n_low) & 1)
 
-    def scored(self, block: int) -> DenseBlock:
-        prior, high = self.prior, self.high_features(block)
+    def scored(self, block: int) -> ScoredBlock:
+        prior, high = self.prior, self.fixed(block)
         log_ratio = self.walk.dense(high, self._sizes)
         constant = prior.constant + float(prior.log_odds[high].sum())
         by_size = prior.log_size_weight[len(high) :]
         log_posterior = np.empty_like(log_ratio)
         add_dense_prior(self._low_log_odds, self._low_sizes, constant, by_size, log_ratio, log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
+
+        def inclusion(weights: Floats) -> tuple[float, Floats]:
+            pairs, low = np.zeros((self.n_features, self.n_features)), np.arange(self.n_low)
+            total = float(fold_inclusion(weights, self.n_low, pairs))
+            singles = np.diagonal(pairs)[: self.n_low]
+            pairs[np.ix_(high, low)] = singles
+            pairs[np.ix_(low, high)] = singles[:, None]
+            pairs[np.ix_(high, high)] = total
+            return total, pairs
+
         undecidable = self._undecidable(unknown, len(high) + self._low_sizes[unknown])
-        return DenseBlock(log_ratio, log_posterior, undecidable, self, block)
+        return ScoredBlock(
+            log_ratio,
+            log_posterior,
+            undecidable,
+            inclusion,
+            lambda positions: self.masks(self.start(block) + positions),
+        )
 
     def masks(self, positions: Integers) -> Mask:
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
-
-    def high_features(self, block: int) -> Integers:
-        bits = block >> np.arange(self.n_features - self.n_low) & 1
-        return self.n_low + np.flatnonzero(bits)
-
-    @cached_property
-    def _low_sizes(self) -> Integers:
-        return np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(np.int64)
-
-    @cached_property
-    def _low_log_odds(self) -> Floats:
-        sums = np.zeros(1 << self.n_low)
-        for j in np.flatnonzero(self.prior.log_odds[: self.n_low]):
-            sums.reshape(-1, 2, 1 << j)[:, 1] += self.prior.log_odds[j]
-        return sums
-
-
-@dataclass(frozen=True, eq=False)
-class DenseBlock(ScoredBlock):
-    blocks: DenseBlocks
-    block: int
-
-    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
-        f, n_low = self.blocks.n_features, self.blocks.n_low
-        pairs = np.zeros((f, f))
-        low, high = np.arange(n_low), self.blocks.high_features(self.block)
-        total = float(fold_inclusion(weights, n_low, pairs))
-        singles = np.diagonal(pairs)[:n_low]
-        pairs[np.ix_(high, low)] = singles
-        pairs[np.ix_(low, high)] = singles[:, None]
-        pairs[np.ix_(high, high)] = total
-        return total, pairs
-
-    def masks(self, positions: Integers) -> Mask:
-        return self.blocks.masks(self.blocks.start(self.block) + positions)
 
 
 class ListedBlocks(SubsetBlocks):
@@ -167,11 +147,9 @@ class ListedBlocks(SubsetBlocks):
     def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
         super().__init__(walk, prior)
         f, depth = self.n_features, _prefix_length(self.n_features, prior.max_size)
-        self._prefixes: list[tuple[int, ...]] = [()]
-        self._limits = [prior.max_size]
-        if depth:
-            longest = list(combinations(range(f), depth))
-            self._prefixes, self._limits = [(), *longest], [depth - 1, *[prior.max_size] * len(longest)]
+        longest = list(combinations(range(f), depth)) if depth else []
+        self._prefixes: list[tuple[int, ...]] = [(), *longest]
+        self._limits = [depth - 1 if depth else prior.max_size, *[prior.max_size] * len(longest)]
         sizes = [
             count_subsets(f - (prefix[-1] + 1 if prefix else 0), limit - len(prefix))
             for prefix, limit in zip(self._prefixes, self._limits, strict=True)
@@ -183,20 +161,25 @@ class ListedBlocks(SubsetBlocks):
     def start(self, block: int) -> int:
         return int(self._starts[block])
 
-    def fixed(self, block: int) -> tuple[int, ...]:
-        return self._prefixes[block]
+    def fixed(self, block: int) -> Integers:
+        return np.array(self._prefixes[block], dtype=np.int64)
 
-    def scored(self, block: int) -> ListedBlock:
-        prior = self.prior
+    def scored(self, block: int) -> ScoredBlock:
+        prior, f = self.prior, self.n_features
         n = self.start(block + 1) - self.start(block)
         members = np.empty((n, max(prior.max_size, 1)), np.int32)
-        prefix = np.array(self._prefixes[block], dtype=np.int64)
-        log_ratio = self.walk.listed(prefix, self._limits[block], self._sizes, members)
+        log_ratio = self.walk.listed(self.fixed(block), self._limits[block], self._sizes, members)
         log_posterior = np.empty(n)
         add_listed_prior(prior.log_odds, prior.constant, prior.log_size_weight, members, log_ratio, log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
+
+        def inclusion(weights: Floats) -> tuple[float, Floats]:
+            upper = np.zeros((f, f))
+            total = float(listed_inclusion(weights, members, upper))
+            return total, upper + np.triu(upper, 1).T
+
         undecidable = self._undecidable(unknown, (members[unknown] >= 0).sum(axis=1))
-        return ListedBlock(log_ratio, log_posterior, undecidable, members, self.n_features)
+        return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: listed_subsets(members[at], f))
 
     def masks(self, positions: Integers) -> Mask:
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
@@ -205,20 +188,6 @@ class ListedBlocks(SubsetBlocks):
             rows = np.flatnonzero(block == b)
             masks[rows] = self.scored(int(b)).masks(positions[rows] - self.start(int(b)))
         return masks
-
-
-@dataclass(frozen=True, eq=False)
-class ListedBlock(ScoredBlock):
-    members: NDArray[np.int32]
-    n_features: int
-
-    def inclusion(self, weights: Floats) -> tuple[float, Floats]:
-        upper = np.zeros((self.n_features, self.n_features))
-        total = float(listed_inclusion(weights, self.members, upper))
-        return total, upper + np.triu(upper, 1).T
-
-    def masks(self, positions: Integers) -> Mask:
-        return listed_subsets(self.members[positions], self.n_features)
 
 
 def count_subsets(n_features: int, max_size: int) -> int:
@@ -289,14 +258,15 @@ class Enumeration:
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
         self._refuse_hours(target)
-        space = SubsetSpace.of(target)
-        blocks = space.blocks
+        order = target.model.walk_order(target.free)
+        free = target.free[order]
+        terms = replace(target.terms, log_odds=target.terms.log_odds[order])
+        blocks = subset_blocks(walk_of(target.model, free, target.forced), terms, target.model.dense_advantage)
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
         sums = _Sums(blocks.n_features, blocks.n_blocks, self.keep)
 
         def work(block: int) -> _BlockSums:
-            scored = blocks.scored(block)
-            start = blocks.start(block)
+            scored, start = blocks.scored(block), blocks.start(block)
             if whole is not None:
                 whole[start : start + len(scored.log_posterior)] = scored.log_posterior
             return _BlockSums.of(scored, start, self.keep, sums.threshold)
@@ -307,7 +277,7 @@ class Enumeration:
                 bar.advance()
         if sums.log_total == -np.inf:
             raise target.nothing_scored()
-        return judged(target, self._posterior(target, space, sums, whole, started))
+        return judged(target, self._posterior(target, blocks, free, sums, whole, started))
 
     def _refuse_hours(self, target: Target) -> None:
         steps = enumeration_steps(target)
@@ -324,10 +294,10 @@ class Enumeration:
         )
 
     def _posterior(
-        self, target: Target, space: SubsetSpace, sums: _Sums, whole: Floats | None, started: float
+        self, target: Target, blocks: SubsetBlocks, free: Integers, sums: _Sums, whole: Floats | None, started: float
     ) -> Posterior:
-        free_masks = space.blocks.masks(sums.top_positions)
-        masks = space.expand(free_masks)
+        free_masks = blocks.masks(sums.top_positions)
+        masks = of_all_features(free_masks, free, target.forced, target.n_features)
         check = rescore_leading(target.model, masks, sums.top_log_ratio, self.rescore)
         if check.changed:
             sums.replace(free_masks, check.log_ratios)
@@ -335,14 +305,15 @@ class Enumeration:
                 whole[sums.top_positions] = sums.top_log_posterior
         if whole is not None:
             whole -= sums.log_total
-        notes = check.notes
+        notes = list(check.notes)
         if sums.n_undecidable:
-            reasons = target.model.outside_support(space.expand(sums.undecidable))
+            examples = of_all_features(sums.undecidable, free, target.forced, target.n_features)
+            reasons = target.model.outside_support(examples)
             notes.append(
                 f"{sums.n_undecidable:,} of {target.prior.support_size():,} subsets are outside the support: "
                 f"{'; '.join(reasons)}."
             )
-        pairwise = space.expand_pairs(sums.pairs)
+        pairwise = _pairs_of_all(sums.pairs, free, target)
         return Posterior(
             **described(target),
             inclusion=np.diagonal(pairwise).copy(),
@@ -356,47 +327,23 @@ class Enumeration:
             notes=tuple(notes),
             diagnostics={
                 "seconds": time.perf_counter() - started,
-                "subsets_scored": space.blocks.n_positions,
+                "subsets_scored": blocks.n_positions,
                 "subsets_undecidable": sums.n_undecidable,
                 "streamed": whole is None,
                 "rescoring_difference": check.difference,
             },
-            source=ExactSource(target, space, sums.log_total, sums.block_log_mass, whole),
+            source=ExactSource(target, blocks, free, sums.log_total, sums.block_log_mass, whole),
         )
 
 
-@dataclass(frozen=True, eq=False)
-class SubsetSpace:
-    """The subsets in a prior's support: blocks over the free features in walking order."""
-
-    blocks: SubsetBlocks
-    free: NDArray[np.intp]
-    forced: NDArray[np.intp]
-    n_features: int
-
-    @classmethod
-    def of(cls, target: Target) -> SubsetSpace:
-        order = target.model.walk_order(target.free)
-        free, forced = target.free[order], target.forced
-        terms = replace(target.terms, log_odds=target.terms.log_odds[order])
-        blocks = subset_blocks(walk_of(target.model, free, forced), terms, target.model.dense_advantage)
-        return cls(blocks, free, forced, target.n_features)
-
-    def expand(self, masks: Mask) -> Mask:
-        """(n, f) over the free features → (n, p)"""
-        full = np.zeros((len(masks), self.n_features), dtype=bool)
-        full[:, self.free] = masks
-        full[:, self.forced] = True
-        return full
-
-    def expand_pairs(self, pairs: Floats) -> Floats:
-        """(f, f) inclusion of pairs of free features → (p, p)"""
-        full = np.zeros((self.n_features, self.n_features))
-        full[np.ix_(self.free, self.free)] = pairs
-        full[np.ix_(self.forced, self.free)] = np.diagonal(pairs)
-        full[np.ix_(self.free, self.forced)] = np.diagonal(pairs)[:, None]
-        full[np.ix_(self.forced, self.forced)] = 1.0
-        return full
+def _pairs_of_all(pairs: Floats, free: Integers, target: Target) -> Floats:
+    """(p, p) inclusion of pairs of features from those (f, f) of the `free` ones"""
+    full, forced = np.zeros((target.n_features, target.n_features)), target.forced
+    full[np.ix_(free, free)] = pairs
+    full[np.ix_(forced, free)] = np.diagonal(pairs)
+    full[np.ix_(free, forced)] = np.diagonal(pairs)[:, None]
+    full[np.ix_(forced, forced)] = 1.0
+    return full
 
 
 @dataclass(frozen=True, eq=False)
@@ -505,13 +452,14 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class ExactSource:
-    """Answers for any subset.
+    """Answers for any subset. free (f,): the features of `blocks`
 
     block_log_mass (n_blocks,); log_posterior (n_positions,): the normalised log posterior where it was kept.
     """
 
     target: Target
-    space: SubsetSpace
+    blocks: SubsetBlocks
+    free: Integers
     log_evidence: float
     block_log_mass: Floats
     log_posterior: Floats | None
@@ -520,7 +468,7 @@ class ExactSource:
         return self.target.log_joint(masks) - self.log_evidence
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        blocks, mass = self.space.blocks, np.exp(self.block_log_mass - self.block_log_mass.max())
+        blocks, mass = self.blocks, np.exp(self.block_log_mass - self.block_log_mass.max())
         chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
         draws = np.empty((n, blocks.n_features), dtype=bool)
         for block in np.unique(chosen):
@@ -529,7 +477,7 @@ class ExactSource:
             weights = np.exp(scored.log_posterior - scored.log_posterior.max())
             position = rng.choice(len(weights), size=len(rows), p=weights / weights.sum())
             draws[rows] = blocks.masks(blocks.start(int(block)) + position)
-        return self.space.expand(draws)
+        return of_all_features(draws, self.free, self.target.forced, self.target.n_features)
 
     def leading(self, mass: float) -> SubsetTable | None:
         if self.log_posterior is None:
@@ -537,7 +485,7 @@ class ExactSource:
         order = np.argsort(-self.log_posterior, kind="stable")
         cumulative = np.cumsum(np.exp(self.log_posterior[order]))
         order = order[: np.searchsorted(cumulative, mass) + 1]
-        masks = self.space.expand(self.space.blocks.masks(order))
+        masks = of_all_features(self.blocks.masks(order), self.free, self.target.forced, self.target.n_features)
         log_probability = self.log_posterior[order]
         values = log_probability + self.log_evidence - self.target.prior.log_prob(masks)
         return masks, self.target.log_ratios(masks, values), log_probability

@@ -27,7 +27,6 @@ from ..kernels.search import (
     scan_cliques,
     undecidable_cliques,
 )
-from ..models.gaussian import GaussianModel
 from .base import Target
 from .tempering.ladders import CompiledTarget, Proposals, Replica, Round, block_rules
 from .variational.mean_field import MeanField
@@ -241,6 +240,7 @@ _RELEVANT_NATS = 15.0
 _NEAR, _PATIENCE, _FEW = 3.0, 4, 3
 # Two subsets with the same log p(z)Λ(z), up to rounding.
 _SAME = 1e-6
+_EXAMPLES = 64
 
 
 @dataclass
@@ -356,43 +356,29 @@ def leading_modes(found: list[Mode]) -> tuple[Mask, Floats]:
     return np.array([included for included, _ in chosen]), np.array([value for _, value in chosen])
 
 
-_EXAMPLES = 64
-
-
-def support_note(
-    target: Target, known: Synergies | None = None, met: Mask | None = None, look: bool = True
-) -> str | None:
-    """A sentence when single features, or some that belong together, put subsets outside the support.
-
-    met (k, p): subsets without a value that a sampler came across: all that is known of models without a compiled
-    scorer, and where `look` is false.
-    """
-    model, prior = target.model, target.prior
-    allowed = ~prior.forced_out
-    nearly = np.flatnonzero(allowed & model.nearly_outcome())
-    alone = np.arange(len(allowed)) == nearly[:, None]
-    every = allowed[None] if allowed.sum() <= prior.max_size else alone[:0]
-    joint = alone[:0] if met is None else met
-    from_rows = model.has_rows if isinstance(model, GaussianModel) else model.rows is not None
-    # Another compiled target would be another cache of second moments on demand.
-    if look and (known is None or not from_rows or known.determining.any()):
-        compiled = CompiledTarget.of(target)
-        if compiled is not None:
-            joint = _undecidable_subsets(compiled, from_rows, known)
-    reasons = model.outside_support(np.concatenate([alone, joint, every]))
-    return f"Some subsets are outside the support: {'; '.join(reasons)}." if reasons else None
-
-
-def _undecidable_subsets(target: CompiledTarget, from_rows: bool, known: Synergies | None) -> Mask:
+def undecidable_subsets(target: CompiledTarget, synergies: Synergies) -> Mask:
     """(m, p) subsets of features that pick each other and that cannot be decided; with rows, these are features that
     together determine the outcome."""
-    every = Synergies.of(target, np.flatnonzero(target.free)) if known is None else known
-    wanted = every.determining if from_rows else np.ones(len(every.sizes), bool)
-    found = undecidable_cliques(target.scoring, target.prior, every.members, every.sizes, target.capacity, wanted)
-    masks = np.zeros((min(int(found.sum()), _EXAMPLES), target.n_columns), bool)
-    for mask, s in zip(masks, np.flatnonzero(found), strict=False):
-        mask[every.members[s, : every.sizes[s]][: target.capacity]] = True
+    wanted = synergies.determining if target.scoring.rows.values.size else np.ones(len(synergies.sizes), bool)
+    members, sizes = synergies.members, synergies.sizes
+    found = np.flatnonzero(undecidable_cliques(target.scoring, target.prior, members, sizes, target.capacity, wanted))
+    masks = np.zeros((min(len(found), _EXAMPLES), target.n_columns), bool)
+    for mask, s in zip(masks, found, strict=False):
+        mask[members[s, : sizes[s]][: target.capacity]] = True
     return np.unique(masks[:, target.features], axis=0)
+
+
+def support_notes(target: Target, met: Mask) -> list[str]:
+    """A sentence when single features, or some that belong together, put subsets outside the support.
+
+    met (k, p): subsets without a value that the engine came across
+    """
+    allowed = ~target.prior.forced_out
+    nearly = np.flatnonzero(allowed & target.model.nearly_outcome())
+    alone = np.arange(len(allowed)) == nearly[:, None]
+    every = allowed[None] if allowed.sum() <= target.prior.max_size else alone[:0]
+    reasons = target.model.outside_support(np.concatenate([alone, met, every]))
+    return [f"Some subsets are outside the support: {'; '.join(reasons)}."] if reasons else []
 
 
 # A subset is missed by a law that gives it less than this share of its probability.

@@ -51,15 +51,13 @@ def parse_engine(text: str) -> str | Engine:
     """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
     name, settings = read_call(text)
     name = name.lower()
-    if name == "auto" and settings:
-        raise SettingError(f"engine: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
-    if name == "auto":
-        return name
-    if name not in ENGINES:
+    if name not in ("auto", *ENGINES):
         known = ", ".join(map(repr, ("auto", *ENGINES)))
         raise SettingError(f"engine={name!r} is not known: use {known} or an engine such as Enumeration().")
     if not settings:
         return name
+    if name == "auto":
+        raise SettingError(f"engine: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
     engine: Any = ENGINES[name]
     kinds = {field.name: str(field.type) for field in fields(engine)}
     for key, value in settings.items():

@@ -6,23 +6,19 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from invariance import InclusionPrior, UniformPrior
+from invariance import InclusionPrior
 from invariance._tools.progress import ProgressBar
 from invariance.inference.base import ScoredSubsets
-from invariance.inference.tempering import crews
-from invariance.inference.tempering.crews import GenericCrew
-from invariance.inference.tempering.generic import (
+from invariance.inference.tempering.crews import (
     Chains,
+    GenericCrew,
     GenericTarget,
     Laws,
     acceptance,
     block_shares,
     block_subsets,
-    chosen_blocks,
-    drawn_from,
     exchanged,
 )
 from invariance.inference.tempering.ladders import Proposals, block_rules
@@ -65,14 +61,6 @@ def test_a_full_memory_begins_anew() -> None:
     for j in (0, 1, 2, 0, 3, 0, 3):
         memory.values(single[[j]])
     assert asked == [0, 1, 2, 3, 0]
-
-
-def test_the_memory_shows_the_smallest_subsets_without_value() -> None:
-    memory = ScoredSubsets(lambda rows: np.full(len(rows), -np.inf), 7)
-    memory.values(all_masks(7)[::-1])
-    assert len(memory.without_value) == 64
-    assert memory.without_value.sum(axis=1).max() == 3
-    assert (np.diff(memory.without_value.sum(axis=1)) >= 0).all()
 
 
 @pytest.fixture(params=product(PRIORS, [(), (0, 3)], [0.0, 0.4, 1.0]), ids=str)
@@ -122,14 +110,6 @@ def test_flips_exchanges_and_jumps_are_reversible(law) -> None:
         assert_reversible(metropolis_matrix(chains, states, len(subsets), proposals), probabilities)
 
 
-def test_exchanges_keep_the_size() -> None:
-    subsets, keys = all_masks(5), np.random.default_rng(0).random((32, 5))
-    changed = exchanged(subsets, keys) ^ subsets
-    mixed = (codes(subsets) > 0) & (codes(subsets) < 31)
-    assert changed.sum(axis=1).tolist() == np.where(mixed, 2, 0).tolist()
-    assert ((changed & subsets).sum(axis=1) == mixed).all()
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_blocks_are_reversible(law, size: int) -> None:
     chains, states, subsets, probabilities = law
@@ -141,29 +121,6 @@ def test_blocks_are_reversible(law, size: int) -> None:
         for n, share in enumerate(shares):
             np.add.at(matrix, (states, codes(inside[n])), share)
         assert_reversible(matrix, probabilities)
-
-
-def test_flips_tell_the_conditional_probability_of_a_feature(law) -> None:
-    chains, states, subsets, probabilities = law
-    for j in range(subsets.shape[1]):
-        chains.flip(np.full(len(states), j), np.ones(len(states)))
-        outside, inside = probabilities[states & ~(1 << j)], probabilities[states | 1 << j]
-        np.testing.assert_allclose(chains.flips[:, j], inside / (inside + outside), atol=1e-12)
-    np.testing.assert_array_equal(codes(chains.included), states)
-
-
-def test_blocks_tell_the_conditional_probability_of_a_feature(law) -> None:
-    chains, states, _, probabilities = law
-    block = np.tile([2, 0], (len(states), 1))
-    rest = states & ~5
-    chains.draw_block(block, np.full(len(states), 0.5))
-    weights = probabilities[rest[:, None] | np.array([0, 1, 4, 5])]
-    weights = weights / weights.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(chains.blocks[:, 0], weights[:, [1, 3]].sum(axis=1), atol=1e-12)
-    np.testing.assert_allclose(chains.blocks[:, 2], weights[:, [2, 3]].sum(axis=1), atol=1e-12)
-    np.testing.assert_array_equal(chains.n_blocks[:, :3], [[1, 0, 1]] * len(states))
-    np.testing.assert_array_equal(codes(chains.included) & ~5, rest)
-    assert (probabilities[codes(chains.included)] > 0).all()
 
 
 def test_swaps_are_reversible() -> None:
@@ -184,41 +141,6 @@ def test_swaps_are_reversible() -> None:
     np.testing.assert_array_equal(chains.scores.log_ratios, log_ratios[codes(chains.included)])
 
 
-def test_pairs_of_temperatures_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but swaps, and all of them accepted: the subsets travel along the ladder, and none gets lost."""
-    monkeypatch.setattr(crews, "sweep", lambda *_: None)
-    cached = GenericTarget(target_of(Toy(4)))
-    with ProgressBar("", 1, False) as bar:
-        crew = GenericCrew(cached, np.random.default_rng(0).spawn(2), bar)
-        for r, replica in enumerate(crew.replicas):
-            replica.place(all_masks(4)[8 * r : 8 * r + 4], np.zeros(4))
-        rules = block_rules(cached, np.zeros(4), 4)
-        rounds = list(crew.rounds(Proposals(np.ones(4), rules, np.zeros((0, 4), dtype=bool)), 3))
-    for r, (replica, part) in enumerate(zip(crew.replicas, rounds, strict=True)):
-        assert (codes(replica.included) - 8 * r).tolist() == [3, 1, 2, 0]
-        assert (codes(np.unpackbits(part.draws, axis=1, count=4)) - 8 * r).tolist() == [2, 2, 0]
-        np.testing.assert_array_equal(part.trace[-1], cached.memory.values(replica.included))
-        assert part.rejected.tolist() == [0.0, 0.0, 0.0]
-
-
-def test_numbers_are_drawn_with_their_probabilities() -> None:
-    shares = np.array([[0.0, 0.3], [0.25, 0.7], [0.75, 0.0]])
-    for uniform, expected in ((0.0, [1, 0]), (0.249, [1, 0]), (0.3001, [2, 1]), (1.0 - 1e-16, [2, 1]), (1.0, [2, 1])):
-        assert drawn_from(shares, np.full(2, uniform)).tolist() == expected
-
-
-def test_blocks_are_drawn_in_proportion_to_their_chances() -> None:
-    chances, n = np.array([0.1, 0.2, 0.3, 0.4]), 20_000
-    uniforms = np.random.default_rng(0).random((n, 4))
-    first = chosen_blocks(chances, uniforms, 1)[:, 0]
-    assert (np.abs(np.bincount(first) / n - chances) < 4.5 * np.sqrt(chances * (1 - chances) / n)).all()
-    pairs = np.sort(chosen_blocks(chances, uniforms, 2), axis=1)
-    expected = 0.1 * 0.2 / 0.9 + 0.2 * 0.1 / 0.8
-    share = (pairs == [0, 1]).all(axis=1).mean()
-    assert abs(share - expected) < 4.5 * np.sqrt(expected / n)
-    assert (np.sort(chosen_blocks(chances, uniforms[:9], 4), axis=1) == np.arange(4)).all()
-
-
 def test_the_chains_sample_their_target() -> None:
     """120 ladders at once: frequencies of all subsets of the coldest chains, and the averaged conditionals."""
     prior = InclusionPrior([0.4, 0.3, 0.2, 0.5, 0.3], max_size=4)
@@ -229,7 +151,7 @@ def test_the_chains_sample_their_target() -> None:
         crew = GenericCrew(cached, np.random.default_rng(1).spawn(120), bar)
         for replica in crew.replicas:
             replica.place(np.repeat(cached.start[None], 3, axis=0), np.repeat(cached.start_log_ratio, 3))
-        rules = block_rules(cached, np.array([0.1, 0.9, 0.2, 0.3, 0.1]), 2)
+        rules = block_rules(cached, np.array([0.1, 0.9, 0.2, 0.3, 0.1]), 2, np.zeros(5))
         jumps = np.array([[1, 1, 1, 0, 0], [0, 1, 0, 1, 1]], dtype=bool)
         proposals = Proposals(np.array([0.1, 0.4, 1.0]), rules, jumps)
         list(crew.rounds(proposals, 20))
@@ -247,37 +169,3 @@ def test_the_chains_sample_their_target() -> None:
     assert (means[:32][probabilities == 0] == 0).all()
     assert (np.abs(means - expected) < 4.5 * errors + 2e-4).all()
     assert errors[32:].max() < 0.01
-
-
-class Either(Toy):
-    """Exactly one of the first two features belongs to any good subset."""
-
-    def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
-        first, second = np.asarray(masks)[:, :2].astype(bool).T
-        return np.where(first ^ second, np.where(first, -0.5, -1.0), -60.0)
-
-
-def test_exchanges_lead_where_no_flip_does() -> None:
-    target = target_of(Either(6))
-    masks, probabilities, _ = brute_force(target)
-    cached = GenericTarget(target)
-    with ProgressBar("", 1, False) as bar:
-        crew = GenericCrew(cached, np.random.default_rng(2).spawn(80), bar)
-        for replica in crew.replicas:
-            replica.place(masks[[2]], np.array([-1.0]))
-        proposals = Proposals(np.ones(1), block_rules(cached, np.zeros(6), 1), np.zeros((0, 6), dtype=bool))
-        list(crew.rounds(proposals, 60))
-        inclusion = np.mean([part.inclusion for part in crew.rounds(proposals, 120)], axis=0)
-    np.testing.assert_allclose(inclusion, probabilities @ masks, atol=0.06)
-
-
-def test_climbing_ends_where_no_flip_helps() -> None:
-    target = target_of(Toy(9), UniformPrior(max_size=6))
-    starts = all_masks(9)[[0, 5, 63, 40]]
-    chains = GenericTarget(target).chains(Laws.tempered(np.ones(4)), starts)
-    before = chains.best.copy()
-    chains.climb()
-    assert (chains.best > before).all()
-    for included, value in zip(chains.best_included, chains.best, strict=True):
-        around = target.log_joint(included ^ np.eye(9, dtype=bool))
-        assert around.max() <= value == pytest.approx(target.log_joint(included[None])[0], rel=1e-12)

@@ -141,7 +141,7 @@ def test_blocks(chain, largest: int) -> None:
     target, beta, subsets, probabilities = chain
     n = len(subsets)
     interest = np.array([0.1, 0.5, 0.0, 0.2, 0.9, 0.0])
-    for rule in block_rules(target, interest, P):
+    for rule in block_rules(target, interest, P, np.zeros(6)):
         chance = np.where(target.prior.free, np.array([0.9, 0.2, 0.5, 0.3, 0.7, 0.0]) * (0.6 if rule.follows else 1), 0)
         rule = rule._replace(largest=largest, chance=chance)
         matrix = np.zeros((n, n))
@@ -170,7 +170,7 @@ def test_blocks(chain, largest: int) -> None:
 def test_blocks_are_chosen_with_the_stated_probabilities() -> None:
     model = LinearGaussian().bind(DATA["plain"])
     target = CompiledTarget.of(Target(model, InclusionPrior({"x4": 1.0}).bind(model.feature_names)))
-    rule = block_rules(target, np.zeros(6), 3)[0]._replace(largest=P, active=1.2)
+    rule = block_rules(target, np.zeros(6), 3, np.zeros(6))[0]._replace(largest=P, active=1.2)
     included = np.array([True, True, False, False, True, False])
     rng, n = np.random.default_rng(0), 4000
     entered = np.zeros(6)
@@ -233,7 +233,7 @@ def test_the_code_samples_its_target(effort: str, name: str) -> None:
     _, probabilities = law(target, 1.0)
     rules = tuple(
         rule._replace(largest=2 if effort == "flips" else 4, chance=0.4 * target.prior.free)
-        for rule in block_rules(target, np.zeros(6), P)
+        for rule in block_rules(target, np.zeros(6), P, np.zeros(6))
     )
     jumps = np.array([[1, 1, 1, 0, 0, 0], [0, 1, 0, 1, 1, 0]], dtype=bool)
     replica = Replica(target, np.random.default_rng(7))

@@ -7,7 +7,11 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import genpareto
 
-from invariance.inference.variational.diagnostics import pareto_smoothed, reweight
+from invariance import Enumeration, LinearGaussian, UniformPrior
+from invariance.inference.base import RunOptions, Target
+from invariance.inference.variational.mean_field import MeanField
+from invariance.inference.variational.posterior import pareto_smoothed, reweight
+from twins import simulated
 
 
 def fitted(excess: np.ndarray) -> tuple[float, float]:
@@ -61,16 +65,6 @@ def test_smoothed_weights_are_the_twins(name: str) -> None:
     np.testing.assert_allclose(smoothed, expected, rtol=1e-6, atol=1e-8)
     finite = np.isfinite(log_weights)
     assert np.abs(smoothed[finite] - log_weights[finite]).max() > 1e-3
-
-
-@pytest.mark.parametrize("shape", [-0.4, 0.1, 0.5, 0.9])
-def test_shape_agrees_with_maximum_likelihood(shape: float) -> None:
-    """On a whole generalised Pareto sample; the prior moves it by 10 of 60·√n observations."""
-    x = genpareto.rvs(shape, scale=0.5, size=40_000, random_state=4)
-    k, _ = pareto_smoothed(np.log(x))
-    tail = np.sort(x)[-600:] - np.sort(x)[-601]
-    expected = (600 * genpareto.fit(tail, floc=0)[0] + 5) / 610
-    assert k == pytest.approx(expected, abs=0.05)
 
 
 def test_reweighting_uses_the_smoothed_weights() -> None:
@@ -138,3 +132,21 @@ def test_draws_outside_the_support_are_kept_apart() -> None:
     assert sorted(result.outside.tolist()) == [[True, False], [True, True]]
     assert result.undecided == pytest.approx(4 / 6)
     assert result.masks.tolist() == [[False, False], [False, True]]
+
+
+@pytest.mark.parametrize("k", [0.3, 0.5, 0.9])
+def test_pareto_k_of_known_tails(k: float) -> None:
+    rng = np.random.default_rng(0)
+    estimates = [pareto_smoothed(-k * np.log(rng.random(20_000)))[0] for _ in range(20)]
+    assert np.mean(estimates) == pytest.approx(k, abs=0.06)
+
+
+def test_reweighting_recovers_the_posterior() -> None:
+    model, prior = LinearGaussian().bind(simulated(5, (15, 18), seed=48)), UniformPrior().bind(5)
+    exact = Enumeration().run(Target(model, prior), RunOptions())
+    q = MeanField(np.zeros(5), 5)
+    masks = q.sample(20_000, np.random.default_rng(0))
+    result = reweight(masks, model.log_ratio_many(masks), prior.log_prob(masks), q.log_prob(masks), keep=32)
+    np.testing.assert_allclose(result.inclusion, exact.inclusion, atol=0.03)
+    assert result.log_evidence == pytest.approx(exact.log_evidence, abs=0.05)
+    assert logsumexp(result.log_probabilities) == pytest.approx(0.0, abs=1e-9)

@@ -15,19 +15,9 @@ from ...exceptions import SettingError
 from ...posterior.posterior import Posterior
 from ..base import RunOptions, Target, judged
 from ..modes import leading_modes, most_searches
-from .crews import AnyCrew, crew_of
-from .generic import n_proposed
+from .crews import AnyCrew, crew_of, n_proposed
 from .ladders import Ladder, Proposals, Round, Space, block_rules
-from .posterior import (
-    Agreement,
-    Evidence,
-    Sampled,
-    Visited,
-    agreement_of,
-    by_revisits,
-    by_stepping_stones,
-    tempering_posterior,
-)
+from .posterior import Agreement, Sampled, Visited, agreement_of, evidence_of, tempering_posterior
 
 _FIRST_TEMPERATURES = 10
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
@@ -111,12 +101,9 @@ class Tempering:
             found_by = [float(replica.best.log_posterior[0]) for replica in crew.replicas]
             rounds, verdict = self._sample(crew, proposals, n_rounds, min(_ROUND, most_sweeps))
             visited = Visited.of(crew.target, rounds)
-            evidence = _evidence(target, crew, proposals, rounds, visited)
-        bests = crew.best, crew.searched, np.array(found_by)
-        sampled = Sampled(crew.target, proposals, rounds, visited, evidence, *bests, verdict, crew.without_value)
-        posterior = tempering_posterior(
-            target, sampled, self.keep, self.rescore, self.precision, self.agreement, started
-        )
+            evidence = evidence_of(target, crew, proposals, rounds, visited)
+        sampled = Sampled(crew, proposals, rounds, visited, evidence, verdict, np.array(found_by))
+        posterior = tempering_posterior(target, sampled, self, started)
         return judged(target, posterior)
 
     def most_sweeps(self, target: Target) -> int:
@@ -188,15 +175,6 @@ def find_modes(target: Target, options: RunOptions) -> Mask:
         betas, block_size = engine.first_betas(crew.target.n_rows), engine.used_block_size(crew.target)
         searched = crew.search(betas, block_size, engine.searches)
     return crew.target.masks(leading_modes(searched.ends + searched.stepped)[0])
-
-
-def _evidence(
-    target: Target, crew: AnyCrew, proposals: Proposals, rounds: list[list[Round]], visited: Visited
-) -> Evidence:
-    if target.model.describe().n_environments == 1 and target.model.untilted is target.model:
-        return Evidence(0.0, 0.0, "one environment")
-    traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
-    return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(target, crew, proposals, traces)
 
 
 def _redistribute(

@@ -29,21 +29,17 @@ _BY_ROWS = 3
 
 class Space(ABC):
     """Where chains move: a subset is a row of d flags, one for each column of a compiled scorer, or one for each free
-    feature where scores come from a memory. start (d,): the subset of forced features."""
+    feature where scores come from a memory.
+
+    start (d,): the subset of forced features; free (d,): columns that may change; block_sizes: columns of a block by
+    default, and at most
+    """
 
     start: Mask
     start_log_ratio: float
+    free: Mask
+    block_sizes: tuple[int, int]
     n_rows: int
-
-    @property
-    @abstractmethod
-    def free(self) -> Mask:
-        """(d,) columns that may change"""
-
-    @property
-    @abstractmethod
-    def block_sizes(self) -> tuple[int, int]:
-        """Columns of a block by default, and at most"""
 
     @abstractmethod
     def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
@@ -117,45 +113,41 @@ def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
         record.log_posterior[0] = log_posterior
 
 
-@dataclass(frozen=True, eq=False)
 class CompiledTarget(Space):
     """The target over d columns (features and outcome), as the kernels want it.
 
-    features (p,): columns of the features; capacity: largest subset.
+    features (p,): columns of the features; capacity: largest subset
+    on_demand: whether second moments are computed when asked for: they have one cache, which threads cannot share
     """
 
-    scoring: Scoring
-    prior: SubsetPrior
-    features: NDArray[np.intp]
-    start: Mask
-    start_log_ratio: float
-    capacity: int
-    n_rows: int
+    def __init__(self, target: Target, scoring: Scoring) -> None:
+        prior, d = target.prior, scoring.inverse_scale.shape[1]
+        self.scoring = scoring
+        self.on_demand = isinstance(scoring.scatter, GramRows)
+        self.features = np.delete(np.arange(d), scoring.outcome)
+        self.n_rows = target.model.n_rows
+        self.block_sizes = 12 if len(scoring.weights) <= 21 else 10, 20
+        log_odds, self.free, self.start = np.zeros(d), np.zeros(d, bool), np.zeros(d, bool)
+        log_odds[self.features] = prior.log_odds
+        self.free[self.features[prior.free]] = True
+        self.start[self.features[prior.forced_in]] = True
+        self.prior = SubsetPrior(log_odds, np.array(prior.log_size_weight), self.free, -prior.log_normalizer)
+        self.start_log_ratio = float(log_ratio_of(scoring, self.start))
+        if np.isnan(self.start_log_ratio):
+            raise target.nothing_scored()
+        self.capacity = max(1, min(prior.max_size, int(self.free.sum() + self.start.sum())))
+        size = 8.0 * self.capacity * d * len(scoring.weights)
+        if size > _MOST_FACTOR_BYTES:
+            raise EngineError(
+                f"following subsets of up to {self.capacity:,} of {d - 1:,} features takes {size / 1e9:.1f} GB for "
+                "each chain. Set a smaller max_size, such as 200."
+            )
 
     @classmethod
     def of(cls, target: Target) -> Self | None:
         """None where the model has no compiled scorer."""
-        scoring, prior = scoring_of(target.model), target.prior
-        if scoring is None:
-            return None
-        d = scoring.inverse_scale.shape[1]
-        features = np.delete(np.arange(d), scoring.outcome)
-        log_odds, free, start = np.zeros(d), np.zeros(d, bool), np.zeros(d, bool)
-        log_odds[features] = prior.log_odds
-        free[features[prior.free]] = True
-        start[features[prior.forced_in]] = True
-        value = float(log_ratio_of(scoring, start))
-        if np.isnan(value):
-            raise target.nothing_scored()
-        capacity = max(1, min(prior.max_size, int(free.sum() + start.sum())))
-        size = 8.0 * capacity * d * len(scoring.weights)
-        if size > _MOST_FACTOR_BYTES:
-            raise EngineError(
-                f"following subsets of up to {capacity:,} of {d - 1:,} features takes {size / 1e9:.1f} GB for each "
-                "chain. Set a smaller max_size, such as 200."
-            )
-        bound = SubsetPrior(log_odds, np.array(prior.log_size_weight), free, -prior.log_normalizer)
-        return cls(scoring, bound, features, start, value, capacity, target.model.n_rows)
+        scoring = scoring_of(target.model)
+        return None if scoring is None else cls(target, scoring)
 
     def search_prior(self, beta: float, thrift: float, free: Mask | None) -> SubsetPrior:
         """The prior to the power beta, less exp(thrift) for each member while beta is small, over the `free` alone."""
@@ -163,19 +155,6 @@ class CompiledTarget(Space):
         by_size = beta * prior.by_size - (1.0 - beta) * thrift * np.arange(prior.by_size.size)
         allowed = prior.free if free is None else prior.free & free
         return prior._replace(log_odds=beta * prior.log_odds, by_size=by_size, free=allowed)
-
-    @property
-    def free(self) -> Mask:
-        return self.prior.free
-
-    @property
-    def block_sizes(self) -> tuple[int, int]:
-        return 12 if len(self.scoring.weights) <= 21 else 10, 20
-
-    @property
-    def on_demand(self) -> bool:
-        """Whether second moments are computed when asked for: they have one cache, which threads cannot share."""
-        return isinstance(self.scoring.scatter, GramRows)
 
     def masks(self, included: Mask) -> Mask:
         return included[:, self.features]
@@ -193,9 +172,7 @@ class CompiledTarget(Space):
         return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
 
 
-def block_rules(
-    space: Space, interest: Floats, block_size: int, doubt: Floats | None = None
-) -> tuple[BlockRule, BlockRule]:
+def block_rules(space: Space, interest: Floats, block_size: int, doubt: Floats) -> tuple[BlockRule, BlockRule]:
     """Two recipes: mostly members of the subset, or whatever is open, member or not.
 
     interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
@@ -205,8 +182,8 @@ def block_rules(
     free = space.free
     even = free / max(space.n_free, 1)
 
-    def share(values: Floats | None) -> Floats:
-        weights = even if values is None else np.where(free, values, 0.0)
+    def share(values: Floats) -> Floats:
+        weights = np.where(free, values, 0.0)
         return weights / weights.sum() if weights.sum() > 0 else even
 
     following = np.minimum(0.9, 0.25 * block_size * (0.5 * even + 0.5 * share(interest)))

@@ -16,12 +16,14 @@ from ...exceptions import ApproximationWarning, Message, use
 from ...posterior.posterior import Posterior, table_order
 from ...posterior.summary import format_tail, tail_probability
 from ..base import Target, described, rescore_leading
-from ..modes import Mode, Searched, support_note
+from ..modes import support_notes
 from .crews import AnyCrew
 from .ladders import Proposals, Round, Space
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .engine import Tempering
 
 # Features whose inclusion varies less than this do not count for R̂: their standard error alone speaks.
 _SETTLED_VARIANCE = 1e-3
@@ -134,6 +136,16 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
     return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
 
 
+def evidence_of(
+    target: Target, crew: AnyCrew, proposals: Proposals, rounds: list[list[Round]], visited: Visited
+) -> Evidence:
+    """By revisits or, where these are too few, by stepping stones."""
+    if target.model.describe().n_environments == 1 and target.model.untilted is target.model:
+        return Evidence(0.0, 0.0, "one environment")
+    traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
+    return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(target, crew, proposals, traces)
+
+
 def by_stepping_stones(target: Target, crew: AnyCrew, proposals: Proposals, traces: list[Floats]) -> Evidence:
     """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
 
@@ -197,10 +209,8 @@ class DrawnSource:
         joint = self.target.log_joint(masks)
         excess = joint.max(initial=-np.inf) - self.log_evidence
         if excess > _EXCESS:
-            what = (
-                f"the sampler missed a mode: a subset has {np.exp(min(excess, 700.0)):.3g} times its total probability"
-            )
-            warn(Message(what, _LONGER), ApproximationWarning)
+            times = f"{np.exp(min(excess, 700.0)):.3g} times its total probability"
+            warn(Message(f"the sampler missed a mode: a subset has {times}", _LONGER), ApproximationWarning)
         return np.minimum(joint - self.log_evidence, 0.0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
@@ -274,20 +284,16 @@ class Visited:
 class Sampled:
     """What a run leaves behind.
 
-    rounds: for each replica its rounds; best: the best subset met anywhere; without_value: see `Crew`;
-    warm_up_bests (replicas,): log p(z)Λ(z) of the best of each in warm-up.
+    rounds: for each replica its rounds; warm_up_bests (replicas,): log p(z)Λ(z) of the best of each in warm-up
     """
 
-    target: Space
+    crew: AnyCrew
     proposals: Proposals
     rounds: list[list[Round]]
     visited: Visited
     evidence: Evidence
-    best: Mode
-    searched: Searched
-    warm_up_bests: Floats
     verdict: Agreement
-    without_value: Mask
+    warm_up_bests: Floats
 
     @property
     def n_sweeps(self) -> int:
@@ -295,13 +301,13 @@ class Sampled:
 
     def leading(self, keep: int) -> tuple[Mask, Floats]:
         """Masks and log ratios of the best `keep` subsets that were visited, and of the best one met anywhere."""
-        visited, (included, value) = self.visited, self.best
+        visited, target, (included, value) = self.visited, self.crew.target, self.crew.best
         order = np.argsort(-visited.log_joint, kind="stable")[:keep]
         masks, log_ratios = visited.masks[order], visited.log_ratios[order]
-        best = self.target.masks(included[None])[0]
+        best = target.masks(included[None])[0]
         if (masks == best).all(axis=1).any():
             return masks, log_ratios
-        log_ratio = value - self.target.log_posterior(included[None], np.zeros(1))[0]
+        log_ratio = value - target.log_posterior(included[None], np.zeros(1))[0]
         return np.concatenate([best[None], masks])[:keep], np.concatenate([[log_ratio], log_ratios])[:keep]
 
     def problem(self, log_evidence: float, agreement: float, tail: float) -> Message | None:
@@ -309,11 +315,11 @@ class Sampled:
 
         tail: probability that an invariant subset has a log ratio as low as the best one
         """
-        log_probability = self.best[1] - log_evidence
-        if self.best[1] > self.visited.log_joint.max() + _SAME and log_probability > np.log(_NOTABLE):
+        best, verdict, searched = self.crew.best[1], self.verdict, self.crew.searched
+        log_probability = best - log_evidence
+        if best > self.visited.log_joint.max() + _SAME and log_probability > np.log(_NOTABLE):
             share = np.exp(log_probability)
             return Message(f"the best subset (probability {share:.2g}) was never sampled at temperature 1", _MORE_STEPS)
-        verdict, searched = self.verdict, self.searched
         if verdict.largest_r_hat > agreement:
             figures = f"R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to {verdict.largest_error:.3f}"
             return Message(f"the replicas disagree ({figures})", _MORE_STEPS)
@@ -326,29 +332,22 @@ class Sampled:
         return None
 
     def agreement_note(self, precision: float, agreement: float, problem: bool) -> str:
-        verdict, n_sweeps, n = self.verdict, self.n_sweeps, len(self.rounds)
+        verdict, n = self.verdict, len(self.rounds)
         figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
-        if not verdict.reached(precision, agreement):
-            target = f"standard errors {precision:g}, R̂ {agreement:g}"
-            return f"the budget of {n_sweeps:,} sweeps ended before the target ({target}) was reached: {figures}."
-        if problem:
-            return f"after {n_sweeps:,} sweeps the {n} replicas have {figures}; but see the next note."
-        return f"{n} replicas agree after {n_sweeps:,} sweeps: {figures}."
+        if verdict.reached(precision, agreement):
+            settled = f"{n} replicas {'have' if problem else 'agree'} after {self.n_sweeps:,} sweeps"
+            return f"{settled}: {figures}{'; but see the next note' if problem else ''}."
+        target = f"standard errors {precision:g}, R̂ {agreement:g}"
+        return f"the budget of {self.n_sweeps:,} sweeps ended before the target ({target}) was reached: {figures}."
 
 
-def tempering_posterior(
-    target: Target,
-    sampled: Sampled,
-    keep: int,
-    rescore: int,
-    precision: float,
-    agreement: float,
-    started: float,
-) -> TemperingPosterior:
+def tempering_posterior(target: Target, sampled: Sampled, engine: Tempering, started: float) -> TemperingPosterior:
     """The posterior of a run, with a warning where it is not to be relied on."""
-    space, verdict, visited = sampled.target, sampled.verdict, sampled.visited
-    masks, log_ratios = sampled.leading(keep)
-    check = rescore_leading(target.model, masks, log_ratios, min(rescore, len(masks)))
+    crew, verdict, visited = sampled.crew, sampled.verdict, sampled.visited
+    space, searched, best = crew.target, crew.searched, crew.best[1]
+    precision, agreement = engine.precision, engine.agreement
+    masks, log_ratios = sampled.leading(engine.keep)
+    check = rescore_leading(target.model, masks, log_ratios, min(engine.rescore, len(masks)))
     log_joint = target.log_joint(masks, check.log_ratios)
     log_evidence = max(sampled.evidence.log_evidence, float(logsumexp(log_joint)))
     mode, tail = int(np.argmax(log_joint)), 1.0
@@ -362,9 +361,7 @@ def tempering_posterior(
     if problem is not None:
         notes.append(problem)
         warn(problem, ApproximationWarning)
-    left_out = support_note(target, sampled.searched.synergies, sampled.without_value)
-    if left_out is not None:
-        notes.append(left_out)
+    notes += support_notes(target, crew.without_value)
     every = [part for parts in sampled.rounds for part in parts]
     draws = np.concatenate([part.draws for part in every])
     included = np.unpackbits(draws, axis=1, count=space.n_columns).astype(bool)
@@ -395,10 +392,10 @@ def tempering_posterior(
             "visited_subsets": len(visited.masks),
             "visit_shares": visited.shares_of(masks[order]),
             "distinct_modes": visited.n_modes(),
-            "replicas_that_found_the_best": int((sampled.warm_up_bests > sampled.best[1] - _SAME).sum()),
-            "searches": len(sampled.searched.ends),
-            "searches_that_found_the_best": int((sampled.searched.values > sampled.best[1] - _SAME).sum()),
-            "best_log_probability": sampled.best[1] - log_evidence,
+            "replicas_that_found_the_best": int((sampled.warm_up_bests > best - _SAME).sum()),
+            "searches": len(searched.ends),
+            "searches_that_found_the_best": int((searched.values > best - _SAME).sum()),
+            "best_log_probability": best - log_evidence,
             "mean_log_ratio": float(np.concatenate([part.trace[:, -1] for part in every]).mean()),
             "rescoring_difference": check.difference,
         },

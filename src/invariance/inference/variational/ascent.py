@@ -6,8 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from threading import Lock
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +19,15 @@ from ...kernels.cholesky import LARGE, subset_work
 from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
 from ...kernels.row_residuals import PairedMoments
 from ...kernels.subset_sums import sizes
-from ...models.base import BoundModel, scoring_of
+from ...models.base import BoundModel, scoring_of, walk_of
 from ...models.gaussian import GaussianFromMoments
-from ...moments.moments import Moments
 from ...priors.base import PriorTerms
 from ..base import ScoredSubsets, Target
-from ..enumeration import DenseBlocks, walk_of
+from ..enumeration import DenseBlocks
 from .mean_field import MeanField, share_variance
+
+if TYPE_CHECKING:
+    from .engine import Variational
 
 
 class Schedule(Protocol):
@@ -54,24 +55,6 @@ class Cyclical:
         return self.base + (self.maximum - self.base) * height * (0.5**cycle if self.halve else 1.0)
 
 
-class ScoredDraws:
-    """log Λ of draws by `score`: (S, f) → (S,), which is asked for those in a batch that are not remembered.
-
-    room: how many are remembered. Threads may share the memory: at worst, a draw is scored twice.
-    """
-
-    def __init__(self, score: Callable[[Mask], Floats], n_free: int, max_size: int, room: int) -> None:
-        self._scored = ScoredSubsets(score, n_free, room)
-        self._max_size = max_size
-
-    def log_ratios(self, draws: Mask) -> Floats:
-        """(S,) NaN for draws that are too large, -inf for others outside the support"""
-        values = np.full(len(draws), np.nan)
-        inside = sizes(draws) <= self._max_size
-        values[inside] = self._scored.values(draws if inside.all() else draws[inside])
-        return values
-
-
 def ascend_in_batches(
     logits: Floats,
     uniforms: Floats,
@@ -79,18 +62,17 @@ def ascend_in_batches(
     analytic: Mask,
     objective: Objective,
     lowest: Floats,
-    scorer: ScoredDraws,
+    score: Callable[[Mask], Floats],
     trace: Trace,
 ) -> None:
-    """As the kernel `ascend`: the same draws and steps, with one call of the scorer for the draws of an iteration."""
+    """As the kernel `ascend`: the same draws and steps, with one call of `score` for the draws of an iteration."""
     n_iterations, n_pairs, f = uniforms.shape
     inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * n_pairs, f), dtype=bool)
     for t in range(n_iterations):
         trace.logits[t] = logits
         draw_pairs(logits, uniforms[t], inclusion, draws)
-        log_ratios = scorer.log_ratios(draws)
         trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
-            logits, inclusion, draws, log_ratios, rates[t], analytic[t], objective, lowest, gradient
+            logits, inclusion, draws, score(draws), rates[t], analytic[t], objective, lowest, gradient
         )
 
 
@@ -108,7 +90,7 @@ _OUTGROWS_CACHES = 1 << 24
 _MOST_COPIED = 1 << 30
 
 # A table of all draws, or what computes and remembers their log Λ.
-Scorer = Floats | CompiledScorer | ScoredDraws
+Scorer = Floats | CompiledScorer | ScoredSubsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,9 +98,7 @@ class FreeSpace:
     """The draws of a target over its f free features, and what scoring them takes."""
 
     target: Target
-    _scored: dict[bool, ScoredDraws] = field(default_factory=dict, init=False)
-    _copies: list[PairedMoments] = field(default_factory=list, init=False)
-    _lock: Lock = field(default_factory=Lock, init=False)
+    _memories: dict[bool, ScoredSubsets] = field(default_factory=dict, init=False)
 
     @property
     def free(self) -> NDArray[np.intp]:
@@ -178,34 +158,33 @@ class FreeSpace:
     def scorer(self, memory: int, searching: bool) -> Scorer:
         """What scores draws, with room to remember so many; collinear draws have a value only when searching.
 
-        Compiled scorers have a memory of their own. The others share one: they wait for the model, not for each other.
+        Compiled scorers have a memory of their own, the others share one.
         """
         if self.table.size:
             return self._search_table if searching else self.table
         model = self.target.model
-        scoring = self._scoring()
-        if scoring is not None:
-            return self._compiled(scoring, memory, model.search_penalty if searching else np.nan)
+        if self._scoring is not None:
+            return self._compiled(self._scoring, memory, model.search_penalty if searching else np.nan)
         score = model.search_ratio_many if searching else model.log_ratio_many
-        of_draws = ScoredDraws(lambda draws: score(self.target.masks(draws)), len(self.free), self.max_size, memory)
-        return self._scored.setdefault(searching, of_draws)
+        new = ScoredSubsets(lambda draws: score(self.target.masks(draws)), len(self.free), memory)
+        return self._memories.setdefault(searching, new)
 
     @property
     def shares_a_memory(self) -> bool:
-        return not self.table.size and scoring_of(self.target.model) is None
+        return not self.table.size and self._scoring is None
 
+    @cached_property
     def _scoring(self) -> Scoring | None:
         """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
         model = self.target.model
         scoring = scoring_of(model)
         if scoring is None or not isinstance(model, GaussianFromMoments) or self.max_size < LARGE:
             return scoring
-        if not _OUTGROWS_CACHES <= model.moments.scatter.nbytes <= _MOST_COPIED:
+        moments = model.moments
+        if not _OUTGROWS_CACHES <= moments.scatter.nbytes <= _MOST_COPIED:
             return scoring
-        with self._lock:
-            if not self._copies:
-                self._copies.append(_side_by_side(model.moments))
-        return scoring._replace(scatter=self._copies[0])
+        side_by_side = np.ascontiguousarray(moments.scatter[:-1].transpose(1, 2, 0))
+        return scoring._replace(scatter=PairedMoments(side_by_side, np.sqrt(moments.counts)[:, None] * moments.gaps))
 
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
         forced = self.target.forced
@@ -231,22 +210,19 @@ class FreeSpace:
         return log_ratios + self.target.terms.log_prior(draws)
 
     def log_ratios(self, draws: Mask, scorer: Scorer) -> Floats:
-        """(S,) log Λ of draws (S, f); not finite outside the support"""
-        if isinstance(scorer, ScoredDraws):
-            return scorer.log_ratios(draws)
-        values = np.empty(len(draws))
-        score_draws(draws, self.max_size, scorer, values)
+        """(S,) log Λ of draws (S, f): NaN for draws that are too large, not finite for others outside the support"""
+        if not isinstance(scorer, ScoredSubsets):
+            values = np.empty(len(draws))
+            score_draws(draws, self.max_size, scorer, values)
+            return values
+        values, inside = np.full(len(draws), np.nan), sizes(draws) <= self.max_size
+        values[inside] = scorer.values(draws[inside])
         return values
 
     def objective(self, infeasible: float) -> Objective:
         terms = self.target.terms
         n_rows = float(self.target.model.n_rows)
         return Objective(terms.log_odds, terms.log_size_weight, terms.max_size, n_rows, infeasible)
-
-
-def _side_by_side(moments: Moments) -> PairedMoments:
-    local = np.ascontiguousarray(moments.scatter[:-1].transpose(1, 2, 0))
-    return PairedMoments(local, np.sqrt(moments.counts)[:, None] * moments.gaps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,62 +261,45 @@ class Climb(NamedTuple):
     feasible: Floats
 
 
-@dataclass
-class _Leaders:
-    """The iterates that promise the highest ELBO."""
-
-    room: int
-    entries: list[Iterate] = field(default_factory=list)
-
-    def offer(self, promise: Floats, first: int, history: Floats) -> None:
-        for t in np.argsort(-promise, kind="stable")[: self.room]:
-            self.entries.append(Iterate(float(promise[t]), first + int(t), history[t].copy()))
-        self.entries = sorted(self.entries, key=lambda entry: (-entry.promise, entry.iteration))[: self.room]
-
-
 def climb(
     space: FreeSpace,
     logits: Floats,
     rng: np.random.Generator,
-    *,
-    iterations: int,
-    pairs: int,
-    schedule: Schedule,
-    kl_analytic_probability: float,
-    infeasible: float,
-    leading: int,
-    patience: int | None,
-    memory: int,
-    report: Callable[[int, float], None],
+    settings: Variational,
+    report: Callable[[int, float], None] = lambda steps, elbo: None,
 ) -> Climb:
     """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
-    scorer, objective = space.scorer(memory, searching=True), space.objective(infeasible)
-    f, rates = len(space.free), schedule.rates(iterations)
+    iterations, f = settings.iterations, len(space.free)
+    scorer, objective = space.scorer(settings.memory, searching=True), space.objective(settings.infeasible_value)
+    rates = settings.schedule.rates(iterations)
     elbo, error, feasible = np.empty((3, iterations))
-    leaders = _Leaders(leading)
+    leaders: list[Iterate] = []
     logits, lowest = logits.copy(), np.zeros(1)
     done, best, best_at = 0, -np.inf, 0
     while done < iterations:
         steps = min(_STRETCH, iterations - done)
         part = slice(done, done + steps)
         trace = Trace(elbo[part], error[part], feasible[part], np.empty((steps, f)))
-        uniforms = rng.random((steps, pairs, f))
-        analytic = rng.random(steps) < kl_analytic_probability
+        uniforms = rng.random((steps, settings.pairs, f))
+        analytic = rng.random(steps) < settings.kl_analytic_probability
         moves = logits, uniforms, rates[part], analytic, objective, lowest
-        if isinstance(scorer, ScoredDraws):
-            ascend_in_batches(*moves, scorer, trace)
+        if isinstance(scorer, ScoredSubsets):
+            ascend_in_batches(*moves, lambda draws: space.log_ratios(draws, scorer), trace)
         else:
             ascend(*moves, scorer, trace)
         elbo[part] += _prior_and_entropy(space, trace.logits)
-        leaders.offer(elbo[part] - 2.0 * error[part], done, trace.logits)
+        promise = elbo[part] - 2.0 * error[part]
+        for t in np.argsort(-promise, kind="stable")[: settings.leading]:
+            leaders.append(Iterate(float(promise[t]), done + int(t), trace.logits[t].copy()))
+        leaders = sorted(leaders, key=lambda one: (-one.promise, one.iteration))[: settings.leading]
         if elbo[part].max() > best:
             best, best_at = float(elbo[part].max()), done + int(elbo[part].argmax())
         done += steps
         report(steps, float(elbo[done - 1]))
-        if patience is not None and done - best_at > patience:
+        if settings.patience is not None and done - best_at > settings.patience:
             break
     last = Iterate(-np.inf, done - 1, trace.logits[-1].copy())
-    return Climb([*leaders.entries, last], elbo[:done], error[:done], feasible[:done])
+    return Climb([*leaders, last], elbo[:done], error[:done], feasible[:done])
 
 
 def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,9 +23,8 @@ from ..base import RunOptions, Target, judged
 from ..modes import with_swaps
 from ..tempering.engine import find_modes
 from .ascent import Ascent, Cyclical, FreeSpace, Schedule, climb, log_ratios_of, measured
-from .diagnostics import Missed, missed_at_modes, missed_in_table, reweight
 from .mean_field import Approximation, Elbo, MeanField, fit_mixture
-from .posterior import variational_posterior
+from .posterior import Missed, missed_at_modes, missed_in_table, reweight, variational_posterior
 
 Start = Literal["uninformative", "informative", "searched"]
 Initial = Mapping[str, float] | ArrayLike
@@ -37,16 +36,14 @@ _MOST_COMPONENTS = 8
 _QUICK_TO_SEARCH = 100
 
 
-@dataclass(frozen=True, eq=False)
-class Prepared:
+class Prepared(NamedTuple):
     """What a run knows before it ascends.
 
-    peaks (m, p): good subsets that the result must not miss; beginnings: {start: logits (f,)}; generators: of each
+    peaks (m, p): good subsets that the result must not miss; starts: {name: logits (f,) and its generator}
     """
 
     peaks: Mask
-    beginnings: dict[str, Floats]
-    generators: list[np.random.Generator]
+    starts: dict[str, tuple[Floats, np.random.Generator]]
     rng: np.random.Generator
     check_rng: np.random.Generator
 
@@ -126,13 +123,16 @@ class Variational:
         started = time.perf_counter()
         space = FreeSpace(target)
         ready = self.prepared(space, options)
-        starts = ready.beginnings
-        with ProgressBar("variational inference", len(starts) * self.iterations, options.progress) as bar:
-            jobs = list(zip(starts.values(), ready.generators, strict=True))
+        with ProgressBar("variational inference", len(ready.starts) * self.iterations, options.progress) as bar:
+
+            def ascended(start: tuple[Floats, np.random.Generator]) -> Ascent:
+                climbed = climb(space, *start, self, lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"))
+                return measured(space, climbed, start[1], self.fresh, space.scorer(self.memory, searching=False))
+
             # Starts that share a memory go one after another: what is scored together depends on what is remembered.
             n_jobs = 1 if space.shares_a_memory else options.n_jobs
-            runs = list(ordered_map(lambda job: self.ascended(space, *job, bar), jobs, n_jobs))
-        return self.finished(space, ready, dict(zip(starts, runs, strict=True)), started)
+            fits = dict(zip(ready.starts, ordered_map(ascended, ready.starts.values(), n_jobs), strict=True))
+        return self.finished(space, ready, fits, started)
 
     def prepared(self, space: FreeSpace, options: RunOptions) -> Prepared:
         """Where to start from, before anything is ascended."""
@@ -141,7 +141,8 @@ class Variational:
         modes, peaks = self._modes(space, replace(options, rng=search_rng))
         beginnings = self._beginnings(space, modes) | self._at_each(peaks, space)
         *generators, check_rng = options.rng.spawn(len(beginnings) + 1)
-        return Prepared(peaks, beginnings, generators, rng, check_rng)
+        starts = dict(zip(beginnings, zip(beginnings.values(), generators, strict=True), strict=True))
+        return Prepared(peaks, starts, rng, check_rng)
 
     def finished(self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float) -> Posterior:
         """The posterior, from where each start ended."""
@@ -248,23 +249,6 @@ class Variational:
         if model.rows is None:
             raise EngineError("the lasso screen needs the rows, which are not at hand", use(engine="vi(screen=search)"))
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
-
-    def ascended(self, space: FreeSpace, logits: Floats, rng: np.random.Generator, bar: ProgressBar) -> Ascent:
-        climbed = climb(
-            space,
-            logits,
-            rng,
-            iterations=self.iterations,
-            pairs=self.pairs,
-            schedule=self.schedule,
-            kl_analytic_probability=self.kl_analytic_probability,
-            infeasible=self.infeasible_value,
-            leading=self.leading,
-            patience=self.patience,
-            memory=self.memory,
-            report=lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"),
-        )
-        return measured(space, climbed, rng, self.fresh, space.scorer(self.memory, searching=False))
 
     def _approximation(
         self, target: Target, fits: dict[str, Ascent], chosen: str, rng: np.random.Generator

@@ -76,13 +76,10 @@ class MeanField:
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
         """(n, p) draws: those of `sample_from`, whose uniforms are made a few rows at a time"""
-        draws, p = np.empty((n, len(self.logits)), dtype=bool), len(self.logits)
+        p, chances = len(self.logits), expit(self.logits)
         step = max(1, _UNIFORMS_AT_A_TIME // max(p, 1))
-        uniforms, chances = np.empty((min(step, n), p)), expit(self.logits)
-        for start in range(0, n, step):
-            part = draws[start : start + step]
-            np.less(rng.random(out=uniforms[: len(part)]), chances, out=part)
-        return self._inside(draws, rng)
+        parts = [rng.random((min(step, n - start), p)) < chances for start in range(0, n, step)]
+        return self._inside(np.concatenate(parts), rng)
 
     def sample_from(self, uniforms: Floats, rng: np.random.Generator) -> Mask:
         """(n, p) draws: from the product, by uniforms (n, p), where those are small enough, and from the restricted law

@@ -72,9 +72,6 @@ class Objectives(NamedTuple):
         """The most members of a subset that is scored"""
         return self.log_size_weight.shape[1] - 2
 
-    def choosing(self, which: torch.Tensor) -> Objectives:
-        return Objectives(self.log_odds[which], self.log_size_weight[which], self.n_rows[which], self.infeasible)
-
 
 class State(NamedTuple):
     """Where B ascents are: logits (B, d), ±inf for columns that are always in or out; lowest (B,): objective of a draw
@@ -84,9 +81,6 @@ class State(NamedTuple):
     lowest: torch.Tensor
     undecidable: torch.Tensor
     seeds: torch.Tensor
-
-    def choosing(self, which: torch.Tensor) -> State:
-        return State(*(part[which] for part in self))
 
 
 class Stretch(NamedTuple):
@@ -171,9 +165,6 @@ class Leaders(NamedTuple):
         promise = torch.full((n_outcomes, room), -torch.inf, dtype=torch.float64, device=device)
         iteration = torch.zeros((n_outcomes, room), dtype=torch.int64, device=device)
         return cls(promise, iteration, torch.zeros((n_outcomes, room, d), dtype=torch.float64, device=device))
-
-    def choosing(self, which: torch.Tensor) -> Leaders:
-        return Leaders(*(part[which] for part in self))
 
     def joined(self, promise: torch.Tensor, first: int, logits: torch.Tensor) -> Leaders:
         """With the best of T iterates: promise (T, B), logits (T, B, d). Of equals the earlier ones lead."""

@@ -29,16 +29,6 @@ class Problem(NamedTuple):
     def device(self) -> torch.device:
         return self.scatter.device
 
-    def choosing(self, which: torch.Tensor) -> Problem:
-        """Some of the outcomes."""
-        return self._replace(
-            outcome=self.outcome[which],
-            scale=self.scale[which],
-            removed=self.removed[which],
-            weights=self.weights[which],
-            offset=self.offset[which],
-        )
-
 
 class Subsets(NamedTuple):
     """S subsets: owner (S,), the outcome of each among the B; size (S,): of how many columns; members (S, k): these.
