@@ -258,18 +258,3 @@ def test_the_outcome_model_follows_from_all_that_is_chosen(
     table = bring(client, "y,site,a")
     answer = client.get("choice", params={"table": table, **ROLES, **form})
     assert f"Outcome model: <strong>{model}</strong>" in answer.text
-
-
-@pytest.mark.parametrize(
-    ("site", "told"),
-    [
-        (column("site", (), 5000), "5,000 different values"),
-        (column("site", ("1",), 2), "at least two environments"),
-        (column("site", ()), "at least two environments"),
-    ],
-)
-def test_what_cannot_be_listed_is_told(client: TestClient, session: Session, site: dict[str, Any], told: str) -> None:
-    table = bring(client, "y,site,a")
-    assert session.table is not None
-    session.table.found["columns"][1] = site
-    assert told in client.get("choice", params={"table": table, **ROLES}).text

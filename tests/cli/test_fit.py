@@ -7,7 +7,6 @@ import io
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +19,9 @@ from bad_tables import BAD_TABLES, table
 from cli_runner import PLAIN, fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior
 from invariance.cli.main import app
-from invariance.cli.options import FileOptions
 from invariance.cli.remedies import said_by
 from invariance.datasets import make_example
-from invariance.exceptions import DataError, EngineError, InvarianceError, SettingError
+from invariance.exceptions import EngineError, InvarianceError, SettingError
 from invariance.posterior.summary import display_width
 from posteriors import JSON_ARRAYS
 from report_reader import Page
@@ -216,14 +214,6 @@ def test_standard_input_and_european_files(tmp_path: Path) -> None:
     assert "90 rows of standard input" in piped(european, "predict", model, "-", "--out", out)[1]
     swept = ("sweep", "-", "--environment", "site", "--out", tmp_path / "sweep", "--jobs", "1")
     assert piped(european, *swept)[0] == 0
-
-
-@pytest.mark.parametrize("stdin", [None, type("Terminal", (), {"isatty": lambda self: True})()])
-def test_nothing_on_standard_input(monkeypatch: pytest.MonkeyPatch, stdin: Any) -> None:
-    assert piped(b"", "fit", "-", *COLUMNS)[0] == 2
-    monkeypatch.setattr(sys, "stdin", stdin)
-    with pytest.raises(DataError, match="standard input"):
-        FileOptions().open(Path("-"))
 
 
 @pytest.mark.parametrize(
