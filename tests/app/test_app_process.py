@@ -111,7 +111,7 @@ def test_from_a_table_to_a_report_without_scripts(client: httpx.Client) -> None:
     assert policy.startswith("sandbox allow-scripts; default-src 'none'; script-src 'sha256-")
     assert "allow-same-origin" not in policy
     script = written(client, result, "reproduce.py")
-    assert "features=['age', 'smoking', 'drugs']" in script.text
+    assert "features=('age', 'smoking', 'drugs')" in script.text
     assert "encoding='latin-1'" in script.text
     assert script.headers["content-disposition"] == 'attachment; filename="reproduce.py"'
 

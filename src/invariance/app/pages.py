@@ -11,8 +11,9 @@ from urllib.parse import urlencode
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
@@ -45,7 +46,6 @@ WRITTEN = {
     "sheet": "Sheet of an Excel file",
     "na": "Words for missing values",
 }
-_FOLDED = {"prior": "uniform", "max_size": "", "engine": "auto", "select": "predictive", "seed": "0", "strict": ""}
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
 _templates.globals |= {
@@ -254,23 +254,21 @@ class Pages:
 
     async def report(self, request: Request) -> Response:
         """The report inside the page, in a sandbox."""
-        found = self._written(request, REPORT)
-        if isinstance(found, Response):
-            return found
-        text = found.read_text(encoding="utf-8")
+        text = self._written(request, REPORT).read_text(encoding="utf-8")
         return HTMLResponse(text, headers={"Content-Security-Policy": report_policy(text)})
 
     async def download(self, request: Request) -> Response:
         name = request.url.path.rpartition("/")[2]
-        found = self._written(request, name)
-        return found if isinstance(found, Response) else FileResponse(found, filename=name)
+        return FileResponse(self._written(request, name), filename=name)
 
-    def _written(self, request: Request, name: str) -> Path | Response:
-        """A file of the fit that is named in the address, or why there is none."""
+    def _written(self, request: Request, name: str) -> Path:
+        """A file of the fit that is named in the address."""
         run = self.session.runs.get(request.query_params.get("id", ""))
         if run is None:
-            return PlainTextResponse(NO_RUN, 404)
-        return run.folder / name if run.job.state == DONE else PlainTextResponse("This fit has no report.", 409)
+            raise HTTPException(404, NO_RUN)
+        if run.job.state != DONE:
+            raise HTTPException(409, "This fit has no report.")
+        return run.folder / name
 
 
 class Form:
@@ -280,11 +278,6 @@ class Form:
         self.sent = bool(fields)
         self._fields = set(fields)
         self._values = dict(fields)
-
-    @property
-    def has_settings(self) -> bool:
-        """Whether one of those that are folded away differs from what it is by itself."""
-        return any(self.value(name, usual) != usual for name, usual in _FOLDED.items())
 
     def value(self, name: str, default: str = "") -> str:
         return self._values.get(name, default)
