@@ -179,7 +179,7 @@ if __name__ == "__main__":
         print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     simulated = knockouts(seed=0).data
     started = time.perf_counter()
-    reading = read_source(simulated.to_frame(), "environment", None, "deleted")
+    reading = read_source(simulated.to_frame(), "environment", "deleted")
     print(f"reading and second moments: {time.perf_counter() - started:.1f} s, {peak_memory_gb():.1f} GB", flush=True)
     targets = np.random.default_rng(0).choice(simulated.genes, choices.targets, replace=False).tolist()
     one = target_moments(simulated, targets[0])

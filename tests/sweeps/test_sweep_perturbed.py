@@ -111,7 +111,7 @@ def test_a_level_that_vanishes_costs_nothing(seed: int) -> None:
 def test_the_price_is_of_coefficients_that_are_free(family: Any) -> None:
     """Three columns of which two are free cost as much as two."""
     rows = with_a_rare_level(0)
-    source = read_source(rows, "env", None, [*["a"] * 2, *[None] * 118])
+    source = read_source(rows, "env", [*["a"] * 2, *[None] * 118])
     moments = source.moments_for("a")[0]
     again = read_source(rows[2:], "env").moments_for("a")[0]
     assert moments.features.widths.max() == 3
@@ -129,7 +129,7 @@ class ColumnsOnly:
 
 
 def test_walks_and_searches_count_the_same_coefficients() -> None:
-    source = read_source(with_a_rare_level(0), "env", None, [*["a"] * 2, *[None] * 118])
+    source = read_source(with_a_rare_level(0), "env", [*["a"] * 2, *[None] * 118])
     model = GaussianFromMoments(source.moments_for("a")[0])
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
     expected = masks @ np.array([2.0 if name == "k" else 1.0 for name in model.feature_names])
@@ -164,7 +164,7 @@ def test_probabilities_by_position_are_refused() -> None:
 
 def test_moments_of_an_outcome_go_with_its_fit() -> None:
     """They may be as large as those of all rows: nothing may keep them until the garbage collector comes."""
-    source = read_source(few_rows().assign(hit=[None] * 59 + ["b"]), "site", None, "hit")
+    source = read_source(few_rows().assign(hit=[None] * 59 + ["b"]), "site", "hit")
     fit = Sweep(source, BIP(prior=BetaBinomialPrior(max_size=2), engine="tempering"), 20, 0)
     gc.collect()
     gc.disable()

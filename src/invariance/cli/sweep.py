@@ -89,10 +89,7 @@ def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Source:
 
     columns, environments, missing = given.columns, given.environments, given.missing.value
     if named.file is not None:
-        options = {name: getattr(columns, name) for name in ("features", "exclude", "categorical", "numeric")}
-        options |= {"drop_environments": environments.drop, "merge_environments": environments.merge}
-        options |= {"min_rows": environments.min_rows, "missing": missing}
-        return read_source(given.open(named.file), given.environment, None, perturbed, **options)
+        return read_source(given.open(named.file), given.environment, perturbed, columns, environments, missing)
     if perturbed is not None:
         raise DataError(
             "--perturbed leaves out other rows for each outcome, so they must be in one file: write them to one."

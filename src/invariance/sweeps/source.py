@@ -16,7 +16,6 @@ from .._tools.progress import ProgressMode
 from ..data.checks import (
     SMALLEST_ENVIRONMENT,
     check_lengths,
-    did_you_mean,
     encode_labels,
     largest_size,
     nearest,
@@ -26,12 +25,11 @@ from ..data.checks import (
 )
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.outcomes import ROLES
 from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.record_batches import RowSource, kind_of
-from ..data.settings import Columns, Environments, listed_names
-from ..exceptions import DataError, SettingError, WrongTypeError, use
+from ..data.settings import Columns, Environments
+from ..exceptions import DataError, SettingError, use
 from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
 from ..moments.from_rows import Wanted, of_source
@@ -192,28 +190,29 @@ def _text(size: float) -> str:
     return f"{size / scale:.3g} {unit}"
 
 
-OPTIONS = (
-    *("missing", "features", "exclude", "categorical", "numeric", "groups"),
-    *("drop_environments", "merge_environments", "min_rows"),
-)
-
-
 def read_source(
-    table: Any, environment: str | None = None, environments: Any = None, perturbed: Any = None, **options: Any
+    table: Any,
+    labels: Any = None,
+    perturbed: Any = None,
+    columns: Columns | None = None,
+    select: Environments | None = None,
+    missing: str | None = None,
 ) -> Source:
-    """options : as `MultiEnvironmentData.from_table` takes them"""
-    refuse_outcome_columns("a sweep", **{role: options.pop(role, None) for role in ROLES})
-    unknown = [name for name in options if name not in OPTIONS]
-    if unknown:
-        raise WrongTypeError(
-            f"sweep() got an unexpected keyword argument {unknown[0]!r}{did_you_mean(unknown[0], OPTIONS)}"
-        )
+    """labels : of environments, one per row, or the name of their column; others as in `sweep`"""
     if isinstance(table, Moments):
-        given = environments if environment is None else environment
-        _refuse("moments are of rows that were read already", environments=given, perturbed=perturbed, **options)
+        given = {"perturbed": perturbed, "columns": columns, "select": select, "missing": missing}
+        _refuse("moments are of rows that were read already", environments=labels, **given)
         numbers = table.counts, table.centre, table.rest, table.minimum, table.maximum, table.scatter
         return Source(table, identity=_identity(table, table.columns, table.groups, numbers, {}))
-    data, whom = _rows_of(table, environment, environments, perturbed, options)
+    if isinstance(table, MultiEnvironmentData):
+        _refuse("these data are read already", environments=labels, columns=columns, select=select, missing=missing)
+        refuse_outcome_columns("a sweep", event=table.event_name, exposure=table.exposure_name)
+        if isinstance(perturbed, str):
+            raise SettingError(f"perturbed={perturbed!r} names a column: pass one entry per row of the data.")
+        data, whom = table, _entries(perturbed, table.n_rows)
+    else:
+        how: dict[str, Any] = {"select": select, "missing": missing or "error"}
+        data, whom = _rows_of(table, labels, perturbed, columns or Columns(), how)
     check_room(data, needs_rows=whom is not None)
     with one_thread():
         moments = Moments.from_data(data)
@@ -224,30 +223,28 @@ def read_source(
 
 
 def _rows_of(
-    table: Any, environment: str | None, environments: Any, perturbed: Any, options: Mapping[str, Any]
+    table: Any, labels: Any, perturbed: Any, columns: Columns, how: Mapping[str, Any]
 ) -> tuple[MultiEnvironmentData, list[str | None] | None]:
     """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
-    if isinstance(table, MultiEnvironmentData):
-        given = environments if environment is None else environment
-        _refuse("these data are read already", environments=given, **options)
-        refuse_outcome_columns("a sweep", event=table.event_name, exposure=table.exposure_name)
-        if isinstance(perturbed, str):
-            raise SettingError(
-                f"perturbed={perturbed!r} names a column of a table: pass one entry per row of the data."
-            )
-        return table, _entries(perturbed, table.n_rows)
-    frame, names = _frame(table, environment, options.get("categorical", "auto"))
-    columns = [name for name in (environment, perturbed) if isinstance(name, str)]
-    for role, name in (("environment", environment), ("perturbed", perturbed)):
-        if isinstance(name, str) and name not in names:
+    named = {role: name for role, name in (("environment", labels), ("perturbed", perturbed)) if isinstance(name, str)}
+    frame, names = _frame(table, named.get("environment"), columns.categorical)
+    for role, name in named.items():
+        if name not in names:
             raise DataError(f"{role} column {name!r} is not in the table; {nearest(name, names)}")
     whom = _entries(frame[perturbed].to_list() if isinstance(perturbed, str) else perturbed, len(frame))
-    frame, environment = _labelled(frame, environment, environments)
+    if labels is None:
+        raise SettingError("a sweep needs environments: labels, or the name of their column", use(environments="site"))
+    environment = named.get("environment") or free_name("environment", frame.columns)
+    if "environment" not in named:
+        listed = label_list(labels)
+        check_lengths({"the table": len(frame), "environments": len(listed)})
+        frame = frame.with_columns(_series(frame, environment, listed))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
     number = free_name("row number", frame.columns)
     frame = frame.with_columns(_series(frame, number, np.arange(len(frame), dtype=float)))
-    exclude = [*listed_names("exclude", options.get("exclude", ())), *(name for name in columns if name != environment)]
-    data = MultiEnvironmentData.from_table(frame.to_native(), number, environment, **{**options, "exclude": exclude})
+    if "perturbed" in named and perturbed != environment:
+        columns = replace(columns, exclude=(*columns.exclude, perturbed))
+    data = MultiEnvironmentData.from_table(frame.to_native(), number, environment, columns=columns, **how)
     kept = data.y.astype(np.intp)
     return _with_a_column_as_outcome(data), None if whom is None else [whom[row] for row in kept]
 
@@ -261,18 +258,6 @@ def _frame(table: Any, environment: str | None, categorical: Any) -> tuple[Any, 
     texts = () if isinstance(categorical, str) else [name for name in categorical if name in names]
     labels = environment if environment in names else None
     return as_frame(read_columns(table, names, labels=labels, as_text=texts)), names
-
-
-def _labelled(frame: Any, environment: str | None, environments: Any) -> tuple[Any, str]:
-    """The frame with a column of labels, and its name."""
-    if (environment is None) == (environments is None):
-        raise SettingError("a sweep needs environments: labels, or the name of their column", use(environments="site"))
-    if environment is not None:
-        return frame, environment
-    labels = label_list(environments)
-    check_lengths({"the table": len(frame), "environments": len(labels)})
-    name = free_name("environment", frame.columns)
-    return frame.with_columns(_series(frame, name, labels)), name
 
 
 def _series(frame: Any, name: str, values: Any) -> Any:

@@ -21,12 +21,13 @@ from sklearn.base import clone
 from .._tools.parallel import finished, n_workers
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
-from ..data.checks import nearest, quoted, warn
-from ..data.settings import Columns, listed_names
+from ..data.checks import did_you_mean, nearest, quoted, warn
+from ..data.outcomes import ROLES
+from ..data.outcomes import refuse as refuse_outcome_columns
+from ..data.settings import Columns, Environments, listed_names
 from ..decisions.rules import as_rule
 from ..decisions.search import generator
 from ..estimators.bip import BIP
-from ..estimators.selector import stated
 from ..exceptions import DataError, EngineError, Message, SettingError, WrongTypeError, use
 from ..inference.base import RunOptions, Target
 from ..inference.registry import as_engine
@@ -159,10 +160,9 @@ def sweep(
     """
     refuse_both(device, dask)
     settings = checked_model(model)
-    chosen = columns or (None if model is None else model.columns) or Columns()
-    labels = chosen.environment if environments is None else environments
-    column, labels = (labels, None) if isinstance(labels, str) else (None, labels)
-    source = read_source(table, column, labels, perturbed, **(stated(chosen) | how_to_read))
+    chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
+    labels = environments if environments is not None or chosen is None else chosen.environment
+    source = read_source(table, labels, perturbed, chosen, select, missing)
     announce = partial(print, file=sys.stderr) if _watched(progress) else lambda sentence: None
     folder = None if out is None else Path(out).expanduser()
     run = run_sweep(source, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)
@@ -171,6 +171,23 @@ def sweep(
         counted = f"{len(failed):,} of {run.results['outcome'].nunique():,} outcomes"
         warn(f"{counted} could not be fitted, and their verdict says why: {quoted(failed)}")
     return run.results
+
+
+_COLUMNS = ("features", "exclude", "categorical", "numeric", "groups")
+_ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "min_rows": "min_rows"}
+
+
+def _reading(columns: Columns | None, given: dict[str, Any]) -> tuple[Columns | None, Environments | None, str | None]:
+    """How a table is read; None: nothing is said"""
+    known = (*_COLUMNS, *_ENVIRONMENTS, "missing")
+    refuse_outcome_columns("a sweep", **{role: given.pop(role, None) for role in ROLES})
+    for name in given:
+        if name not in known:
+            raise WrongTypeError(f"sweep() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}")
+    of_columns = {name: given[name] for name in _COLUMNS if name in given}
+    chosen = replace(columns or Columns(), **of_columns) if columns or of_columns else None
+    of_environments = {field: given[name] for name, field in _ENVIRONMENTS.items() if name in given}
+    return chosen, Environments(**of_environments) if of_environments else None, given.get("missing")
 
 
 def run_sweep(
