@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from invariance import LinearGaussian, MultiEnvironmentData
 from invariance.kernels.active_set import Scoring, active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.cholesky import subset_log_ratio
-from invariance.kernels.moves import block_inclusion, block_log_ratios, block_terms, draw_index, normalised
+from invariance.kernels.moves import block_inclusion, block_terms, draw_index, normalised
 from invariance.moments import Moments
 from twins import all_masks, datasets, log_ratio, simulated
 
@@ -55,29 +55,6 @@ def test_flips_follow_any_history_of_additions_and_removals(data, history, knock
     assert np.isnan(change[-1])
 
 
-def test_factors_are_those_of_a_fresh_start() -> None:
-    scoring = scoring_of(with_knockout(3))
-    state, fresh = room_for(scoring), room_for(scoring)
-    included = np.zeros(6, bool)
-    load(scoring, state, included)
-    for column in (4, 1, 0, 3):
-        add_column(scoring, state, column)
-    for column in (4, 0):
-        remove_column(scoring, state, column)
-    included[[1, 3]] = True
-    load(scoring, fresh, included)
-    np.testing.assert_array_equal(state.size, fresh.size)
-    assert state.size.tolist() == [1, 2, 2, 2]
-    np.testing.assert_allclose(state.remaining, fresh.remaining, atol=1e-13)
-    np.testing.assert_allclose(state.covariance, fresh.covariance, atol=1e-13)
-    gram = scoring.scatter * scoring.inverse_scale[:, :, None] * scoring.inverse_scale[:, None]
-    for g in range(4):
-        k, active = state.size[g], state.active[g]
-        rows = state.rows[g, :k]
-        np.testing.assert_allclose(rows[:, active[:k]].T @ rows, gram[g][active[:k]], atol=1e-13)
-        np.testing.assert_allclose(np.tril(rows[:, active[:k]], -1), 0.0, atol=1e-13)
-
-
 def test_collinear_columns_are_undecidable() -> None:
     data = simulated(3, (20, 25), 5)
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
@@ -95,31 +72,6 @@ def test_collinear_columns_are_undecidable() -> None:
     assert np.isnan(subset_log_ratio(scoring, np.array([0, 1, 3])))
     with_rows = scoring_of(data)
     assert subset_log_ratio(with_rows, np.array([0, 1, 3])) == pytest.approx(log_ratio(data, included[:-1]), abs=1e-8)
-
-
-@settings(max_examples=25, deadline=None)
-@given(datasets(), st.integers(0, 2**31), st.booleans())
-def test_block_scores_are_those_of_the_subsets(data, seed, knockout) -> None:
-    if knockout:
-        data = with_knockout(seed % 1000)
-    rng = np.random.default_rng(seed)
-    p = data.n_features
-    place = rng.integers(0, 3, p)
-    fixed, block = np.flatnonzero(place == 0), np.flatnonzero(place == 1)
-    values = np.empty(1 << len(block))
-    block_log_ratios(scoring_of(data), fixed, block, values)
-    for code, bits in enumerate(all_masks(len(block))):
-        mask = np.zeros(p, bool)
-        mask[fixed] = True
-        mask[block[bits]] = True
-        assert values[code] == pytest.approx(log_ratio(data, mask), abs=1e-7)
-
-
-def test_a_subset_is_scored_as_everywhere_else() -> None:
-    data = with_knockout(7)
-    scoring, masks = scoring_of(data), all_masks(5)
-    values = [subset_log_ratio(scoring, np.flatnonzero(mask)) for mask in masks]
-    np.testing.assert_allclose(values, LinearGaussian().bind(data).log_ratio_many(masks), rtol=0, atol=1e-12)
 
 
 def test_terms_weights_and_marginals_of_a_block() -> None:

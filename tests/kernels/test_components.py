@@ -60,27 +60,3 @@ def test_log_ratios_and_degrees_of_freedom(knots: int) -> None:
     widths = masks.astype(int) @ model.features.widths
     np.testing.assert_array_equal(freedom[:, -1], model.n_rows - 1 - widths)
     np.testing.assert_allclose(model.rescore(masks), model.log_ratio_many(masks), atol=1e-8)
-
-
-def test_the_same_by_several_threads() -> None:
-    model, masks = bound(), np.repeat(all_masks(4), 20, axis=0)
-    expected = model.residuals(masks)
-    model.n_jobs = 2
-    for values, wanted in zip(model.residuals(masks), expected, strict=True):
-        np.testing.assert_array_equal(values, wanted)
-
-
-def test_degrees_of_freedom_are_those_of_residuals_on_average() -> None:
-    """Given the columns and the components, of an outcome that is noise around the pooled fit."""
-    model, mask = bound(n=25), np.array([True, True, False, False])
-    freedom = model.residuals(mask[None]).freedom[0]
-    data, components = model.data, model._pooled(mask)[1]
-    columns = data.X[:, data.features.expand(mask)]
-    hat = projection(np.column_stack([np.ones(data.n_rows), columns]))
-    noise = np.random.default_rng(1).normal(size=(data.n_rows, 4000))
-    left = noise - hat @ noise
-    for e in range(data.n_environments):
-        rows = data.rows(e)
-        local = projection(np.column_stack([np.ones(len(rows)), components[rows]]))
-        squares = ((left[rows] - local @ left[rows]) ** 2).sum(axis=0)
-        assert abs(squares.mean() - freedom[e]) < 5 * squares.std() / np.sqrt(len(squares))

@@ -14,18 +14,9 @@ from twins import simulated
 
 torch = pytest.importorskip("torch")
 
-from invariance.kernels.device import torch_kernels as draws_torch
-from invariance.kernels.device import torch_kernels as shares_torch
-from invariance.kernels.device.ascent import (
-    Leaders,
-    Objectives,
-    State,
-    Stretch,
-    ascend,
-    log_ratios,
-    with_prior_and_entropy,
-)
-from invariance.kernels.device.torch_kernels import draw_pairs, listed, uniforms
+from invariance.kernels.device import torch_kernels
+from invariance.kernels.device.ascent import Leaders, Objectives, State, ascend, log_ratios
+from invariance.kernels.device.torch_kernels import listed, uniforms
 from invariance.models.gaussian_device import OutcomeArrays, SharedScatter
 
 CPU = torch.device("cpu")
@@ -36,12 +27,10 @@ def model_of(p: int, counts: tuple[int, ...], seed: int = 0, prediction: float =
     return LinearGaussian(prediction=prediction).bind(Moments.from_data(simulated(p, counts, seed=seed)))
 
 
-def problem_of(*models, removed=None, device=CPU):
-    shared = SharedScatter(models[0].moments, device)
-    d = len(models[0].moments.columns)
-    none = np.zeros((0, len(models[0].moments.group_counts), d))
-    removed = [none] * len(models) if removed is None else removed
-    return shared.problem([OutcomeArrays.of(model, rows) for model, rows in zip(models, removed, strict=True)])
+def problem_of(*models):
+    moments = models[0].moments
+    none = np.zeros((0, len(moments.group_counts), len(moments.columns)))
+    return SharedScatter(moments, CPU).problem([OutcomeArrays.of(model, none) for model in models])
 
 
 def on_device(problem, model, masks) -> np.ndarray:
@@ -63,21 +52,6 @@ def test_scores_are_those_of_the_processor(p: int, seed: int, prediction: float)
     masks = random_masks(p, 30, seed)
     found = on_device(problem_of(model), model, masks)
     np.testing.assert_allclose(found, model.log_ratio_many(masks), rtol=0, atol=1e-8)
-
-
-def test_outcomes_that_share_moments_are_scored_together() -> None:
-    moments = model_of(12, (60, 75)).moments
-    models = [LinearGaussian().bind(moments.with_outcome(name)) for name in moments.columns[:4]]
-    problem = problem_of(*models)
-    masks = random_masks(12, 8, 3)
-    subsets = []
-    for model in models:
-        chosen = np.zeros((8, 13), bool)
-        chosen[:, model.moments.feature_columns] = masks
-        subsets.append(chosen)
-    found = log_ratios(problem, listed(torch.as_tensor(np.vstack(subsets)), 8, 12)).numpy()
-    known = np.concatenate([model.log_ratio_many(masks) for model in models])
-    np.testing.assert_allclose(found, known, rtol=0, atol=1e-8)
 
 
 def with_removed(n_removed: int):
@@ -141,28 +115,6 @@ def splitmix64(seed: int, place: int) -> float:
 def test_random_numbers_are_those_of_splitmix64(seed: int, first: int) -> None:
     found = uniforms(torch.tensor([seed]), first, 5)[0].tolist()
     assert found == [splitmix64(seed, first + i) for i in range(5)]
-
-
-def test_draws_are_coupled_and_listed() -> None:
-    rng = np.random.default_rng(0)
-    inclusion, direction = rng.random((2, 9)), rng.normal(size=(2, 9))
-    inclusion[0, 0], inclusion[1, 1] = 0.0, 1.0
-    seeds, step, pairs, room = np.array([5, -9]), 3, 4, 6
-    found = draw_pairs(*map(torch.as_tensor, (inclusion, direction, seeds)), step, pairs, room)
-    s = 0
-    for b in range(2):
-        for m in range(pairs):
-            u = np.array([splitmix64(int(seeds[b]), (step * pairs + m) * 9 + j) for j in range(9)])
-            first, second = u > 1.0 - inclusion[b], u < inclusion[b]
-            signs = first.astype(int) - second
-            assert found.signs[b, m].tolist() == signs.tolist()
-            assert float(found.slopes[b, m]) == pytest.approx(signs @ direction[b], abs=1e-12)
-            for mask in (first, second):
-                assert int(found.subsets.owner[s]) == b
-                assert int(found.subsets.size[s]) == mask.sum()
-                kept = min(int(mask.sum()), room)
-                assert found.subsets.members[s, :kept].tolist() == np.flatnonzero(mask)[:room].tolist()
-                s += 1
 
 
 def objectives_of(terms_odds, by_size, n_rows, infeasible) -> Objectives:
@@ -248,29 +200,10 @@ def test_leaders_are_the_best_iterates_and_of_equals_the_earlier() -> None:
         np.testing.assert_array_equal(leaders.logits[b].numpy(), logits[order, b])
 
 
-def test_terms_that_are_known_exactly() -> None:
-    rng = np.random.default_rng(0)
-    logits, odds = rng.normal(size=(2, 3, 5)), rng.normal(size=(3, 5))
-    logits[:, 0, 0], logits[:, 0, 1] = np.inf, -np.inf
-    odds[0, :2] = 0.0
-    elbo = rng.normal(size=(2, 3))
-    stretch = Stretch(*map(torch.as_tensor, (elbo, elbo, elbo, logits)))
-    objectives = objectives_of(odds, np.zeros((3, 7)), np.ones(3), np.nan)
-    found = with_prior_and_entropy(objectives, stretch, torch.tensor([0.5, 1.0, -2.0]))
-    for t in range(2):
-        for b in range(3):
-            q = 1.0 / (1.0 + np.exp(-logits[t, b]))
-            inner = (q > 0) & (q < 1)
-            entropy = -(q[inner] * np.log(q[inner]) + (1 - q[inner]) * np.log(1 - q[inner])).sum()
-            expected = elbo[t, b] + q @ odds[b] + (0.5, 1.0, -2.0)[b] + entropy
-            assert float(found[t, b]) == pytest.approx(expected, abs=1e-12)
-
-
 @pytest.mark.skipif(not HAS_CUDA, reason="needs a CUDA device")
 @pytest.mark.parametrize("n_removed", [0, 1, 2])
 def test_fused_kernels_give_what_plain_operations_give(n_removed: int) -> None:
-    from invariance.kernels.device import triton_kernels as draws_triton
-    from invariance.kernels.device import triton_kernels as shares_triton
+    from invariance.kernels.device import triton_kernels
 
     device = torch.device("cuda")
     moments, source, model = with_removed(max(n_removed, 1))
@@ -282,12 +215,13 @@ def test_fused_kernels_give_what_plain_operations_give(n_removed: int) -> None:
     inclusion = torch.as_tensor(rng.random((1, 11)), device=device)
     inclusion[0, moments.outcome] = 0.0
     direction, seeds = torch.ones_like(inclusion), torch.tensor([-3], device=device)
-    plain = draws_torch.draw_pairs(inclusion, direction, seeds, 2, 40, 5)
-    fused = draws_triton.draw_pairs(inclusion, direction, seeds, 2, 40, 5)
+    plain, fused = (
+        kernels.draw_pairs(inclusion, direction, seeds, 2, 40, 5) for kernels in (torch_kernels, triton_kernels)
+    )
     assert torch.equal(plain.signs, fused.signs)
     assert torch.equal(plain.subsets.size, fused.subsets.size)
     torch.testing.assert_close(plain.slopes, fused.slopes, rtol=0, atol=1e-12)
-    one, two = shares_torch.log_shares(problem, plain.subsets), shares_triton.log_shares(problem, fused.subsets)
+    one, two = torch_kernels.log_shares(problem, plain.subsets), triton_kernels.log_shares(problem, fused.subsets)
     torch.testing.assert_close(one, two, rtol=0, atol=1e-10, equal_nan=True)
     assert torch.isfinite(one).any()
     assert torch.isnan(one).any()

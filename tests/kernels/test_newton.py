@@ -7,9 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from invariance.kernels.elementary import exponential
 from invariance.kernels.likelihoods import BLOCK, LOGISTIC, POISSON, Rows, evaluate, work_for
-from invariance.kernels.newton import guess_flips, invert, maximise, score_dense, score_lists, without_parameter
+from invariance.kernels.newton import guess_flips, invert, score_dense, score_lists
 
 FAMILIES = pytest.mark.parametrize("family", [LOGISTIC, POISSON], ids=["logistic", "poisson"])
 
@@ -53,15 +52,6 @@ def starting(rows: Rows) -> NDArray:
     return np.zeros((len(rows.starts), 1))
 
 
-def test_exponential() -> None:
-    values = np.linspace(-707.9, 707.9, 20001)
-    ours = np.array([exponential(value) for value in values])
-    np.testing.assert_allclose(ours, np.exp(values), rtol=2e-15)
-    assert exponential(1e9) == exponential(708.0) < np.inf
-    assert 0.0 < exponential(-1e9) == exponential(-708.0)
-    assert exponential(0.0) == 1.0
-
-
 @FAMILIES
 @pytest.mark.parametrize("environments", [(0, 3), (1, 2), (2, 3)])
 def test_evaluation_beside_its_twin(family: int, environments: tuple[int, int]) -> None:
@@ -79,27 +69,6 @@ def test_evaluation_beside_its_twin(family: int, environments: tuple[int, int]) 
 
 
 @FAMILIES
-def test_derivatives_are_those_of_the_value(family: int) -> None:
-    rows, members, work = rows_of(family), np.arange(4), work_for(rows_of(family), 4)
-    theta, step = np.array([0.2, -0.4, 0.3, 0.1]), 1e-5
-
-    def value(theta: NDArray) -> float:
-        return float(evaluate(rows, 0, 3, members, 4, theta, 4, False, work))
-
-    def score(theta: NDArray) -> NDArray:
-        value(theta)
-        return work.score.copy()
-
-    evaluate(rows, 0, 3, members, 4, theta, 4, True, work)
-    first, second = work.score.copy(), np.tril(work.hessian)
-    for a in range(4):
-        moved = step * np.eye(4)[a]
-        assert (value(theta + moved) - value(theta - moved)) / (2 * step) == pytest.approx(first[a], rel=1e-5, abs=1e-4)
-        curvature = (score(theta - moved) - score(theta + moved)) / (2 * step)
-        np.testing.assert_allclose(second[a, : a + 1], curvature[: a + 1], rtol=1e-6, atol=1e-4)
-
-
-@FAMILIES
 def test_extreme_predictors_stay_finite(family: int) -> None:
     rows, work = rows_of(family), work_for(rows_of(family), 1)
     for slope in (-600.0, 600.0):
@@ -107,17 +76,6 @@ def test_extreme_predictors_stay_finite(family: int) -> None:
         assert np.isfinite(value)
         assert np.isfinite(work.score[0])
         assert np.isfinite(work.hessian[0, 0])
-
-
-@FAMILIES
-def test_maximum_is_that_of_another_optimiser(family: int) -> None:
-    rows, members = rows_of(family), np.arange(6)
-    for environments in ((0, 3), (0, 1), (2, 3)):
-        theta, inverse, work = np.zeros(6), np.empty((6, 6)), work_for(rows, 6)
-        value, rank = maximise(rows, *environments, members, 6, theta, 6, inverse, False, 1e-10, work)
-        assert value == pytest.approx(climbed(rows, *environments, members), abs=1e-9)
-        assert rank == 6
-        assert np.abs(twin(rows, *environments, members, theta)[1]).max() < 1e-4
 
 
 def test_inverse_leaves_out_dependent_columns() -> None:
@@ -130,19 +88,6 @@ def test_inverse_leaves_out_dependent_columns() -> None:
     np.testing.assert_allclose(inverse[np.ix_(kept, kept)], np.linalg.inv(information[np.ix_(kept, kept)]), rtol=1e-9)
     assert not inverse[2].any()
     assert not inverse[:, 2].any()
-
-
-def test_without_a_parameter() -> None:
-    rng = np.random.default_rng(3)
-    root = rng.normal(size=(9, 4))
-    information, theta = root.T @ root, rng.normal(size=4)
-    inverse = np.linalg.inv(information)
-    kept = [0, 2, 3]
-    expected = theta[kept] + np.linalg.solve(information[np.ix_(kept, kept)], information[kept, 1] * theta[1])
-    smaller = np.linalg.inv(information[np.ix_(kept, kept)])
-    without_parameter(theta, inverse, 4, 1)
-    np.testing.assert_allclose(theta[:3], expected, rtol=1e-10)
-    np.testing.assert_allclose(inverse[:3, :3], smaller, rtol=1e-9)
 
 
 def listed(rows: Rows, masks: NDArray, starts: NDArray, tolerance: float) -> tuple[NDArray, NDArray, NDArray]:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import njit
 
 from count_twins import counted, log_density, log_likelihood
 from invariance import NegativeBinomial
-from invariance.kernels.elementary import logarithm
 from invariance.kernels.likelihoods import NO_OWN, Work, at_centre, evaluate, work_for
 from invariance.kernels.newton import invert
 from invariance.models.counts import log_rising
@@ -18,21 +16,6 @@ MEMBERS = np.array([0, 1, 3])
 K = len(MEMBERS)
 N = K + 1
 DISPERSIONS = [0.0, 1e-9, 1e-4, 0.003, 0.02, 0.4, 5.0, 3e3]
-
-
-@njit
-def logarithms(x: np.ndarray, out: np.ndarray) -> None:
-    for i in range(x.size):
-        out[i] = logarithm(x[i])
-
-
-def test_logarithm() -> None:
-    rng = np.random.default_rng(0)
-    near = 1.0 + rng.uniform(-0.5, 1.0, 500) * 10.0 ** -rng.uniform(0, 12, 500)
-    x = np.concatenate([10.0 ** rng.uniform(-300, 300, 2000), near, [1.0, 0.5**0.5, 2.0**0.5, 2.0, 0.5]])
-    out = np.empty_like(x)
-    logarithms(x, out)
-    np.testing.assert_allclose(out, np.log(x), rtol=1e-15)
 
 
 def theta_at(model: RegressionModel, alpha: float) -> np.ndarray:

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from count_twins import log_likelihood
-from invariance import MultiEnvironmentData, NegativeBinomial, PiecewiseExponential
+from count_twins import log_density, log_likelihood
+from invariance import MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
+from invariance.exceptions import DataError
 from invariance.kernels.likelihoods import work_for
 from invariance.kernels.newton import maximise
-from invariance.models.regression import RegressionModel
+from invariance.models.regression import RegressionModel, Scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 
@@ -64,6 +65,29 @@ def zeros_only() -> RegressionModel:
     return NegativeBinomial().bind(MultiEnvironmentData.from_arrays(X, y, environment))
 
 
+def nearly_poisson(seed: int) -> RegressionModel:
+    rng = np.random.default_rng(seed)
+    environment = np.repeat(range(3), 200)
+    X = rng.normal(size=(600, 5)) + 0.5 * rng.normal(size=(3, 5))[environment]
+    y = rng.poisson(np.exp(X[:, 0] - 0.7 * X[:, 1]) * rng.gamma(20.0, 0.05, size=600)).astype(float)
+    X[:, 4] += 0.3 * (environment - 1) * np.log1p(y)
+    return NegativeBinomial().bind(MultiEnvironmentData.from_arrays(X, y, environment))
+
+
+def exposed(seed: int, pseudo_rows: float = 1.0) -> RegressionModel:
+    """Counts with two maxima by the dispersion (36), or that steps beyond a bound lose (19)"""
+    rng = np.random.default_rng(seed)
+    n_environments, n = int(rng.choice([2, 3, 5])), int(rng.choice([50, 200, 1000]))
+    environment = np.repeat(range(n_environments), n)
+    X = rng.normal(size=(len(environment), 5))
+    slope = rng.choice([0.3, 1.0, 2.0])
+    base, alpha = rng.choice([0.5, 5.0, 100.0, 3000.0]), rng.choice([0.0, 0.01, 0.001, 0.1])
+    exposure = np.exp(rng.normal(size=len(X)) * rng.choice([0, 1]))
+    mean = exposure * base * np.exp(slope * (X[:, 0] - X[:, 1]))
+    y = rng.poisson(np.minimum(mean * (rng.gamma(1 / alpha, alpha, len(X)) if alpha else 1.0), 1e8)).astype(float)
+    return NegativeBinomial(pseudo_rows).bind(MultiEnvironmentData.from_arrays(X, y, environment, exposure=exposure))
+
+
 def reported_and_walked(model: RegressionModel) -> tuple[np.ndarray, np.ndarray]:
     f = model.n_features
     masks = np.arange(1 << f)[:, None] >> np.arange(f) & 1 > 0
@@ -78,11 +102,41 @@ def test_a_step_too_far_is_not_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("made", "seed"), [*((far_apart, seed) for seed in (4, 6, 13, 18)), *((few_events, seed) for seed in (11, 14, 17))]
+    "made",
+    [
+        *(partial(far_apart, seed) for seed in (4, 6, 13, 18)),
+        *(partial(few_events, seed) for seed in (11, 14, 17)),
+        *(partial(exposed, 19, pseudo_rows) for pseudo_rows in (0.0, 1.0)),
+        partial(nearly_poisson, 43),
+    ],
 )
-def test_walks_over_rare_features_end_where_single_fits_do(made: Callable[[int], RegressionModel], seed: int) -> None:
-    reported, walked = reported_and_walked(made(seed))
-    np.testing.assert_allclose(walked, reported, atol=1e-3)
+def test_walks_end_where_single_fits_do(made: Callable[[], RegressionModel]) -> None:
+    reported, walked = reported_and_walked(made())
+    np.testing.assert_allclose(walked, reported, atol=2e-3)
+
+
+def test_no_dispersion_where_that_is_the_higher_maximum() -> None:
+    model = exposed(36, 0.0)
+    data, poisson = model.data, Poisson(0.0).bind(model.data).fit(["x0", "x1"])
+    mean = data.exposure * np.exp(poisson.intercept + data.X[:, :2] @ poisson.coefficients)
+    assert model.figures(np.arange(5) < 2).pooled[0] >= log_density(data.y, mean, 0.0).sum() - 1e-6
+    assert model.fit(["x0", "x1"]).dispersion == 0.0
+
+
+def test_fits_without_an_end_have_no_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = exposed(36)
+    scores, masks = model.scores, np.arange(32)[:, None] >> np.arange(5) & 1 > 0
+
+    def endless(masks: np.ndarray, *more: float) -> Scores:
+        found = scores(masks, *more)
+        found.log_ratio[masks[:, 2]] = np.nan
+        return found
+
+    monkeypatch.setattr(model, "scores", endless)
+    np.testing.assert_array_equal(model.log_ratio_many(masks) == -np.inf, masks[:, 2])
+    assert len(model.outside_support(masks)) == 1
+    with pytest.raises(DataError):
+        model.fit(["x2"])
 
 
 @pytest.mark.parametrize("start", [-1e3, -30.0, 30.0, 1e3])

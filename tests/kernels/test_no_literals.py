@@ -58,14 +58,3 @@ def test_no_kernel_is_called_with_a_literal() -> None:
     modules = {str(path.relative_to(HOME)): ast.parse(path.read_text()) for path in HOME.rglob("*.py")}
     assert sum(1 for module in modules.values() for _ in kernels(module)) > 200
     assert calls_with_literals(modules) == [], "use ZERO, NO and YES of kernels/compiled.py"
-
-
-def test_literals_are_found() -> None:
-    module = ast.parse(
-        "@kernel(inline=True)\ndef inner(x, k): ...\n"
-        "@kernel\ndef outer(x):\n    k, m = 0, x\n    inner(x, True)\n    inner(k, m)\n    inner(m, 1.0)\n"
-    )
-    assert calls_with_literals({"here": module}) == [
-        "here: outer calls inner with True",
-        "here: outer calls inner with k",
-    ]

@@ -1,8 +1,7 @@
 """The active set of one chain: a Cholesky factor per group that follows single additions and removals.
 
-For the k active columns of a group, `rows` holds L⁻¹ · (active × all columns) of the scaled second moments; the
-factor itself is part of it, L[i, m] = rows[m, active[i]]. Adding a column appends a row, O(k·d) for d columns;
-removing one rotates the rows after it (Givens), O(k·d); what each flip does to log Λ then follows in O(d + k³).
+For the k active columns of a group, `rows` holds L⁻¹ · (active × all columns) of the scaled second moments, with L[i,
+m] = rows[m, active[i]]. Adding or removing (Givens) one of d columns is O(k·d); all flips of log Λ are O(d + k³).
 """
 
 from __future__ import annotations
@@ -19,12 +18,11 @@ _STRIP = 256
 
 
 class Scoring(NamedTuple):
-    """What scoring a subset takes: `LinearGaussian.scoring_arrays` by name.
+    """What scoring a subset takes.
 
-    scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0 where a column does not vary in the group;
-    outcome: its column;
-    weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot;
-    rows: what decides below it.
+    scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0 where a column does not vary in the group; outcome: its
+    column; weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot;
+    rows: what decides below it
     """
 
     scatter: Any
@@ -39,9 +37,8 @@ class Scoring(NamedTuple):
 class ActiveSet(NamedTuple):
     """Factors of one subset. Columns that are constant inside a group are not active there.
 
-    active (G, c): columns in the order they entered; size (G,): how many; rows (G, c, d);
-    remaining (G, d): variance share of each column that the active ones leave; covariance (G, d): what is left of
-    its covariance with the outcome; ratio (d,), inverse (c, c) and fits (2, c): work space.
+    active (G, c): columns in the order they entered; size (G,): how many; rows (G, c, d); remaining (G, d): variance
+    share that the active ones leave; covariance (G, d): with the outcome, what they leave of it; the rest is work space
     """
 
     active: np.ndarray
@@ -277,8 +274,7 @@ def _outcome_from_rows(scoring, state, g):
 @kernel(fastmath={"contract"})
 def _flip_ratios(scoring, state, g):
     """state.ratio[j] = what the subset with column j flipped leaves of the outcome in group g over what it leaves now;
-    NaN where undecidable, 1 for the outcome. False when the outcome is determined by the active columns.
-    """
+    NaN where undecidable, 1 for the outcome. False when the outcome is determined by the active columns."""
     y, tolerance = scoring.outcome, scoring.tolerance
     ratio, inverse = state.ratio, state.inverse
     scale = scoring.inverse_scale[g]
@@ -320,8 +316,7 @@ def flip_scores(scoring, state, change):
     """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN.
 
     Where the active columns leave less of the outcome than second moments can tell, the rows say what they leave; then
-    a flip is decidable when it changes that by a factor within 1/tolerance and does not bring it back to where second
-    moments decide: the way there and the way back are decidable together.
+    a flip is decidable when it changes that by a factor within 1/tolerance and stays below where second moments decide.
     False, with all of `change` NaN, when the outcome is determined by the active columns.
     """
     change[:] = 0.0
@@ -337,8 +332,7 @@ def flip_scores(scoring, state, change):
 @kernel
 def flip_log_shares(scoring, state, included, out):
     """out[g, j] = log of what the subset `included` (d,) with column j flipped leaves of the outcome in group g; NaN
-    where undecidable. The outcome's entry is the subset's own. False, with all NaN, when that is undecidable.
-    """
+    where undecidable. The outcome's entry is the subset's own. False, with all NaN, when that is undecidable."""
     out[:] = np.nan
     if not load(scoring, state, included):
         return False
@@ -349,92 +343,3 @@ def flip_log_shares(scoring, state, included, out):
         out[g] = np.log(state.remaining[g, scoring.outcome])
         add_weighted_log(out[g], 1.0, state.ratio)
     return True
-
-
-@kernel(fastmath={"contract"})
-def _forward_rows(scatter, scale, active, lower, rows):
-    """Cholesky of the active columns' scaled second moments, and rows = L⁻¹ · (active × all columns).
-
-    Returns the smallest squared pivot.
-    """
-    d = scatter.shape[0]
-    smallest = 1.0
-    for i in range(active.size):
-        a = active[i]
-        row = rows[i]
-        for j in range(d):
-            row[j] = scatter[a, j] * scale[a] * scale[j]
-        for m in range(i):
-            factor = rows[m, a]
-            lower[i, m] = factor
-            for j in range(d):
-                row[j] -= factor * rows[m, j]
-        pivot = row[a]
-        smallest = min(smallest, pivot)
-        lower[i, i] = np.sqrt(pivot)
-        for j in range(d):
-            row[j] /= lower[i, i]
-    return smallest
-
-
-@kernel(fastmath={"contract"})
-def _invert_lower(lower, k, inverse):
-    for j in range(k):
-        inverse[j, j] = 1.0 / lower[j, j]
-        for i in range(j + 1, k):
-            total = 0.0
-            for m in range(j, i):
-                total += lower[i, m] * inverse[m, j]
-            inverse[i, j] = -total / lower[i, i]
-
-
-@kernel
-def flip_changes(scatter, inverse_scale, outcome, weights, tolerance, members, change):
-    """change[j] = log Λ after flipping column j minus log Λ of `members`; NaN where undecidable.
-
-    All of `change` is NaN when `members` itself is undecidable. The outcome's own entry is meaningless.
-    """
-    n_groups, d, _ = scatter.shape
-    size = members.size
-    rows = np.empty((size, d))
-    lower = np.zeros((size, size))
-    inverse = np.zeros((size, size))
-    remaining = np.empty(d)
-    covariance = np.empty(d)
-    ratio = np.empty(d)
-    change[:] = 0.0
-    for g in range(n_groups):
-        scale = inverse_scale[g]
-        active = members[scale[members] > 0.0]
-        k = active.size
-        if _forward_rows(scatter[g], scale, active, lower, rows) < tolerance:
-            change[:] = np.nan
-            return
-        for j in range(d):
-            remaining[j] = 1.0
-            covariance[j] = scatter[g, j, outcome] * scale[j] * scale[outcome]
-        for i in range(k):
-            for j in range(d):
-                remaining[j] -= rows[i, j] * rows[i, j]
-                covariance[j] -= rows[i, j] * rows[i, outcome]
-        residual = remaining[outcome]
-        if not residual >= tolerance:
-            change[:] = np.nan
-            return
-        for j in range(d):
-            after = residual - covariance[j] * covariance[j] / remaining[j]
-            decidable = remaining[j] >= tolerance and after >= tolerance
-            ratio[j] = after / residual if decidable else np.nan
-        for j in range(d):
-            if scale[j] == 0.0:
-                ratio[j] = 1.0
-        _invert_lower(lower, k, inverse)
-        for j in range(k):
-            coefficient = 0.0
-            precision = 0.0
-            for i in range(j, k):
-                coefficient += inverse[i, j] * rows[i, outcome]
-                precision += inverse[i, j] * inverse[i, j]
-            ratio[active[j]] = 1.0 + coefficient * coefficient / (precision * residual)
-        ratio[outcome] = 1.0
-        add_weighted_log(change, weights[g], ratio)

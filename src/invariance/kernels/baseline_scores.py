@@ -7,56 +7,58 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import copy_into, kernel
+from .compiled import copy_into, kernel, longest
 from .row_residuals import dot, triangular_factor
 
 
 @kernel
-def _pooled_coefficients(gram, members, tolerance, factor, beta):
-    """Solve gram[z, z] b = gram[z, y] by Cholesky, y the last column; False when a pivot is below `tolerance`."""
-    k, y = members.size, gram.shape[0] - 1
+def _solve(factor, tolerance, beta):
+    """beta (k,) becomes the solution b of A b = beta, A the lower triangle of factor (k, k), which becomes its Cholesky
+    factor. Returns whether all pivots are above `tolerance` times their entry of A, and b'A b."""
+    k, decided, squares = beta.size, True, 0.0
     for i in range(k):
+        smallest = tolerance * factor[i, i]
         for j in range(i + 1):
-            value = gram[members[i], members[j]]
+            value = factor[i, j]
             for m in range(j):
                 value -= factor[i, m] * factor[j, m]
-            if j < i:
-                factor[i, j] = value / factor[j, j]
-            elif value >= tolerance:
-                factor[i, i] = np.sqrt(value)
-            else:
-                return False
+            factor[i, j] = value / factor[j, j] if j < i else np.sqrt(value)
+            decided &= j < i or value > smallest
     for i in range(k):
-        value = gram[members[i], y]
         for m in range(i):
-            value -= factor[i, m] * beta[m]
-        beta[i] = value / factor[i, i]
+            beta[i] -= factor[i, m] * beta[m]
+        beta[i] /= factor[i, i]
+        squares += beta[i] ** 2
     for i in range(k - 1, -1, -1):
-        value = beta[i]
         for m in range(i + 1, k):
-            value -= factor[m, i] * beta[m]
-        beta[i] = value / factor[i, i]
-    return True
+            beta[i] -= factor[m, i] * beta[m]
+        beta[i] /= factor[i, i]
+    return decided, squares
 
 
 @kernel
 def residual_moments(gram, local, means, starts, members, tolerance, mean, scatter):
-    """mean, scatter (S, E): of the residuals of the pooled fit in each environment; NaN where undecidable.
+    """mean, scatter (S, E): of the residuals of the pooled fit in each environment; NaN where a pivot, or what
+    cancellation leaves of a scatter, is below `tolerance`.
 
     gram (d, d): pooled scatter of [x, y] with unit diagonal; local (E, d, d), means (E, d): each environment's scatter
-    and its mean's distance from the pooled mean, in the same units. Undecidable: a pivot, or what cancellation leaves
-    of a scatter, below `tolerance`.
+    and its mean's distance from the pooled mean, in the same units
     """
     n_environments, d = means.shape
     y = d - 1
     factor = np.empty((d, d))
-    beta = np.empty(d)
+    slopes = np.empty(d)
     for s in range(starts.size - 1):
         z = members[starts[s] : starts[s + 1]]
         k = z.size
         mean[s] = np.nan
         scatter[s] = np.nan
-        if not _pooled_coefficients(gram, z, tolerance, factor, beta):
+        beta = slopes[:k]
+        for i in range(k):
+            beta[i] = gram[z[i], y]
+            for j in range(i + 1):
+                factor[i, j] = gram[z[i], z[j]]
+        if not _solve(factor, tolerance, beta)[0]:
             continue
         for e in range(n_environments):
             there = local[e]
@@ -81,8 +83,8 @@ def residual_moments(gram, local, means, starts, members, tolerance, mean, scatt
 def residual_moments_by_rows(rows, ends, counts, starts, members, dependent, mean, scatter):
     """As residual_moments, by orthogonalising rows (d, m); a column that depends on earlier ones adds nothing.
 
-    Positions ends[e-1]..ends[e]-1 belong to environment e, the last of them being its mean's distance from the pooled
-    mean times the root of its count. Both are zero everywhere when the features determine the outcome.
+    Positions ends[e-1]..ends[e]-1 belong to environment e, the last being its mean's distance from the pooled mean
+    times the root of its count. Both are zero everywhere when the features determine the outcome.
     """
     d, m = rows.shape
     basis = np.empty((d, m))
@@ -113,9 +115,7 @@ def residual_moments_by_rows(rows, ends, counts, starts, members, dependent, mea
 @kernel
 def contrast_statistics(mean, scatter, counts, t, df, ratio):
     """Each environment's residuals against all others': Welch's t, its degrees of freedom, ratio of variances, (S, E).
-
-    The others' moments are merged from those before and those after, so that nothing is found by subtraction.
-    """
+    The others' moments are merged from those before and those after: nothing is found by subtraction."""
     n_subsets, n_environments = mean.shape
     total = counts.sum()
     after_mean = np.empty(n_environments + 1)
@@ -171,8 +171,8 @@ def summarise_subsets(p_values, starts, members, alpha, outside, common):
 def coefficient_hull(rows, n_rows, starts, members, dependent, quantile, lower, upper):
     """Widen lower, upper (p,) to the hull over the subsets of coefficient ± quantile·(standard error).
 
-    rows (d, m): unit-norm columns of [x, y], whose products are the pooled scatter. A feature outside a subset has the
-    interval [0, 0] there, one that takes part in an exact dependence [-inf, inf].
+    rows (d, m): unit-norm columns of [x, y], whose products are the pooled scatter. A feature outside a subset has [0,
+    0] there, one in an exact dependence [-inf, inf].
     """
     p = lower.size
     for s in range(starts.size - 1):
@@ -230,15 +230,12 @@ def subset_losses(quadratic, penalty, linear, slope, constant, starts, members, 
     A subset z has A = quadratic[z, z] + Σ penalty[l][z, z], b = linear[z] + Σ slope[l][z], k = Σ constant[l], each sum
     over l in z. Shapes (p, p), (p, p, p), (p,), (p, p), (p,). beta (largest size,): the last subset's minimiser.
     """
-    largest = 0
-    for s in range(starts.size - 1):
-        largest = max(largest, starts[s + 1] - starts[s])
+    largest = longest(starts)
     factor = np.empty((largest, largest))
-    b = np.empty(largest)
     for s in range(starts.size - 1):
         z = members[starts[s] : starts[s + 1]]
         k = z.size
-        squares = 0.0
+        b, squares = beta[:k], 0.0
         for i in range(k):
             b[i] = linear[z[i]]
             squares += constant[z[i]]
@@ -251,28 +248,5 @@ def subset_losses(quadratic, penalty, linear, slope, constant, starts, members, 
                 row = added[z[i]]
                 for j in range(i + 1):
                     factor[i, j] += row[z[j]]
-        decided = True
-        for i in range(k):
-            diagonal = factor[i, i]
-            for j in range(i + 1):
-                value = factor[i, j]
-                for m in range(j):
-                    value -= factor[i, m] * factor[j, m]
-                if j < i:
-                    factor[i, j] = value / factor[j, j]
-                else:
-                    decided = decided and value >= tolerance * diagonal
-                    factor[i, i] = np.sqrt(value)
-        fitted = 0.0
-        for i in range(k):
-            value = b[i]
-            for m in range(i):
-                value -= factor[i, m] * beta[m]
-            beta[i] = value / factor[i, i]
-            fitted += beta[i] ** 2
-        for i in range(k - 1, -1, -1):
-            value = beta[i]
-            for m in range(i + 1, k):
-                value -= factor[m, i] * beta[m]
-            beta[i] = value / factor[i, i]
+        decided, fitted = _solve(factor, tolerance, b)
         loss[s] = 0.5 * (squares - fitted) if decided else np.nan

@@ -7,333 +7,166 @@ from typing import NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, models, overload, register_model
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 
-from .compiled import ZERO, copy_into, kernel
+from .compiled import copy_into, kernel, longest
 from .row_residuals import PairedMoments, gram_entry, rank_from_rows, rows_at_hand, share_from_rows
-from .subset_tree import settled, sweep_in_place
+from .subset_tree import settled, solve_swept, sweep_first, sweep_in_place
 
-LANES = 8
-_VECTOR = ir.VectorType(ir.DoubleType(), LANES)
-_INDEX = ir.IntType(32)
-_BYTE = ir.IntType(8)
-# One rounding for a product and a sum, where the processor can.
-_CONTRACT = ("contract",)
-
-
-class Lanes(types.Type):
-    def __init__(self) -> None:
-        super().__init__(name="Lanes")
+# Subsets from so many members on are factorised in tiles of LANES × LANES entries that stay in vector registers.
+# Smaller ones are swept: their log Λ is the same to the last bit wherever it is computed.
+LARGE, LANES = 48, 8
+_TILE = LANES * LANES
+# Pivots this many times above the tolerance: whether one reaches it must not depend on the order of operations.
+_CLEAR = 2.0
+_VECTOR, _INDEX = ir.VectorType(ir.DoubleType(), LANES), ir.IntType(32)
 
 
-_LANES = Lanes()
-
-
-@register_model(Lanes)
-class _LanesModel(models.PrimitiveModel):
-    def __init__(self, dmm, fe_type):
-        super().__init__(dmm, fe_type, _VECTOR)
-
-
-def place_of(context, builder, array_type, array, index):
-    """Pointer to the entry of a contiguous array that stands at `index` of it, flat."""
+def _entry(context, builder, array_type, array, *indices):
+    """Pointer to the entry of a contiguous array that stands at the sum of the indices, flat."""
+    index, *others = indices
+    for other in others:
+        index = builder.add(index, other if isinstance(other, ir.Value) else index.type(other))
     return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
 
 
-def everywhere(builder, value):
+def _lanes(builder, entry):
+    """Pointer to the eight numbers from an entry on"""
+    return builder.bitcast(entry, _VECTOR.as_pointer())
+
+
+def _everywhere(builder, value):
     """A vector that holds `value` in all lanes."""
     nothing = ir.Constant(_VECTOR, ir.Undefined)
-    first = builder.insert_element(nothing, value, ir.Constant(_INDEX, 0))
+    first = builder.insert_element(nothing, value, _INDEX(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES))
 
 
-def load_lanes(context, builder, array_type, array, start):
-    place = place_of(context, builder, array_type, array, start)
-    return builder.load(builder.bitcast(place, _VECTOR.as_pointer()), align=8)
-
-
-def store_lanes(context, builder, array_type, array, start, lanes):
-    place = place_of(context, builder, array_type, array, start)
-    builder.store(lanes, builder.bitcast(place, _VECTOR.as_pointer()), align=8)
-
-
-def without_product(builder, lanes, factor, others):
+def _less(builder, lanes, factor, others):
     """lanes − factor · others, one rounding where the processor can"""
-    removed = builder.fmul(everywhere(builder, factor), others, flags=_CONTRACT)
-    return builder.fsub(lanes, removed, flags=_CONTRACT)
+    removed = builder.fmul(_everywhere(builder, factor), others, flags=("contract",))
+    return builder.fsub(lanes, removed, flags=("contract",))
 
 
 @intrinsic
-def load(typing_context, array, start):
-    """array[start : start + 8] of a contiguous array, flat"""
+def _less_products(typing_context, array, tile, left, right, n, scale, across):
+    """Row i of the tile at array[tile], flat, times scale[n + i] and, by columns, scale[across : across + 8]; then less
+    Σ_m array[left + 8m + i] · array[right + 8m : right + 8m + 8] over m < n."""
 
     def generate(context, builder, signature, arguments):
-        return load_lanes(context, builder, signature.args[0], *arguments)
+        array, tile, left, right, n, scale, across = arguments
 
-    return _LANES(array, types.intp), generate
+        def entry(*indices):
+            return _entry(context, builder, signature.args[0], array, *indices)
 
-
-@intrinsic
-def store(typing_context, array, start, lanes):
-    """array[start : start + 8] = lanes"""
-
-    def generate(context, builder, signature, arguments):
-        store_lanes(context, builder, signature.args[0], *arguments)
+        places = [_lanes(builder, entry(tile, LANES * i)) for i in range(LANES)]
+        by = builder.load(_lanes(builder, _entry(context, builder, signature.args[5], scale, across)), align=8)
+        rows = []
+        for i, place in enumerate(places):
+            own = _everywhere(builder, builder.load(_entry(context, builder, signature.args[5], scale, n, i)))
+            scaled = builder.fmul(builder.fmul(builder.load(place, align=8), by), own)
+            rows.append(cgutils.alloca_once_value(builder, scaled))
+        with cgutils.for_range(builder, n) as loop:
+            shift = builder.mul(loop.index, loop.index.type(LANES))
+            others = builder.load(_lanes(builder, entry(right, shift)), align=8)
+            for i, row in enumerate(rows):
+                factor = builder.load(entry(left, shift, i))
+                builder.store(_less(builder, builder.load(row), factor, others), row)
+        for place, row in zip(places, rows, strict=True):
+            builder.store(builder.load(row), place, align=8)
         return context.get_dummy_value()
 
-    return types.void(array, types.intp, lanes), generate
+    return types.void(array, *[types.intp] * 4, scale, types.intp), generate
 
 
 @intrinsic
-def picked(typing_context, array, places, first, shift):
-    """array[places[first + c] + shift], c = 0 … 7, of contiguous arrays, flat"""
+def _solve_tile(typing_context, array, tile, triangle, reciprocals, first):
+    """Solve with the transpose of the upper triangle at array[triangle] for the tile at array[tile], in place;
+    reciprocals[first : first + 8]: of the triangle's diagonal."""
 
     def generate(context, builder, signature, arguments):
-        array, places, first, shift = arguments
-        lanes = ir.Constant(_VECTOR, ir.Undefined)
-        for c in range(LANES):
-            at = builder.add(first, ir.Constant(first.type, c))
-            place = builder.load(place_of(context, builder, signature.args[1], places, at))
-            value = builder.load(place_of(context, builder, signature.args[0], array, builder.add(place, shift)))
-            lanes = builder.insert_element(lanes, value, ir.Constant(_INDEX, c))
-        return lanes
+        array, tile, triangle, reciprocals, first = arguments
 
-    return _LANES(array, places, types.intp, types.intp), generate
+        def entry(*indices):
+            return _entry(context, builder, signature.args[0], array, *indices)
+
+        places = [_lanes(builder, entry(tile, LANES * i)) for i in range(LANES)]
+        rows = [builder.load(place, align=8) for place in places]
+        for m in range(LANES):
+            own = builder.load(_entry(context, builder, signature.args[3], reciprocals, first, m))
+            rows[m] = builder.fmul(rows[m], _everywhere(builder, own))
+            for i in range(m + 1, LANES):
+                rows[i] = _less(builder, rows[i], builder.load(entry(triangle, LANES * m + i)), rows[m])
+        for place, row in zip(places, rows, strict=True):
+            builder.store(row, place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, types.intp, reciprocals, types.intp), generate
 
 
 @intrinsic
-def send_for(typing_context, array, index):
-    """Bring array[index] of a contiguous array, flat, near the processor, without waiting for it.
-
-    Into the second cache: what fills the first one keeps other numbers waiting that are on their way there.
-    """
+def _gather_pairs(typing_context, local, starts, first, shift, gaps, i, triangles, at, n_environments):
+    """local[starts[first + c] + shift + e], flat, c = 0 … 7, to triangles[e] from `at` on; their sum over e, with the
+    products of gaps[e, i] and gaps[e, first + c], to the last triangle."""
 
     def generate(context, builder, signature, arguments):
-        place = builder.bitcast(place_of(context, builder, signature.args[0], *arguments), _BYTE.as_pointer())
+        local, starts, first, shift, gaps, i, triangles, at, n = arguments
+        types_of = dict(zip((local, starts, gaps, triangles), [signature.args[k] for k in (0, 1, 4, 6)], strict=True))
+
+        def entry(array, *indices):
+            return _entry(context, builder, types_of[array], array, *indices)
+
+        def width(array):
+            return builder.extract_value(context.make_array(types_of[array])(context, builder, array).shape, 1)
+
+        places = [builder.add(builder.load(entry(starts, first, c)), shift) for c in range(LANES)]
+        pool = cgutils.alloca_once_value(builder, ir.Constant(_VECTOR, [0.0] * LANES))
+        with cgutils.for_range(builder, n) as loop:
+            e = loop.index
+            lanes = ir.Constant(_VECTOR, ir.Undefined)
+            for c, place in enumerate(places):
+                lanes = builder.insert_element(lanes, builder.load(entry(local, place, e)), _INDEX(c))
+            builder.store(lanes, _lanes(builder, entry(triangles, builder.mul(e, width(triangles)), at)), align=8)
+            row = builder.mul(e, width(gaps))
+            others = builder.load(_lanes(builder, entry(gaps, row, first)), align=8)
+            less = builder.fneg(builder.load(entry(gaps, row, i)))
+            builder.store(_less(builder, builder.fadd(builder.load(pool), lanes), less, others), pool)
+        last = _lanes(builder, entry(triangles, builder.mul(n, width(triangles)), at))
+        builder.store(builder.load(pool), last, align=8)
+        return context.get_dummy_value()
+
+    index = types.intp
+    return types.void(local, starts, index, index, gaps, index, triangles, index, index), generate
+
+
+@intrinsic
+def _prefetch(typing_context, array, index):
+    """Bring array[index] of a contiguous array, flat, into the second cache, without waiting for it. What fills the
+    first one keeps other numbers waiting that are on their way there."""
+
+    def generate(context, builder, signature, arguments):
+        place = _entry(context, builder, signature.args[0], *arguments)
+        place = builder.bitcast(place, ir.IntType(8).as_pointer())
         takes = ir.FunctionType(ir.VoidType(), [place.type, _INDEX, _INDEX, _INDEX])
         prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], takes)
-        to_read, in_second_cache, data = (ir.Constant(_INDEX, code) for code in (0, 2, 1))
+        to_read, in_second_cache, data = _INDEX(0), _INDEX(2), _INDEX(1)
         builder.call(prefetch, [place, to_read, in_second_cache, data])
         return context.get_dummy_value()
 
     return types.void(array, types.intp), generate
 
 
-@intrinsic
-def scaled(typing_context, lanes, factor):
-    """lanes · factor"""
-
-    def generate(context, builder, signature, arguments):
-        return builder.fmul(arguments[0], everywhere(builder, arguments[1]))
-
-    return lanes(lanes, types.float64), generate
-
-
-@intrinsic
-def total(typing_context, lanes, others):
-    """lanes + others, one by one"""
-    return lanes(lanes, others), lambda context, builder, signature, arguments: builder.fadd(*arguments)
-
-
-@intrinsic
-def less(typing_context, lanes, factor, others):
-    """lanes − factor · others"""
-
-    def generate(context, builder, signature, arguments):
-        return without_product(builder, *arguments)
-
-    return lanes(lanes, types.float64, others), generate
-
-
-_TILE = types.UniTuple(Lanes(), LANES)
-
-
-def _shifted(builder, index, by):
-    return builder.add(index, ir.Constant(index.type, by))
-
-
-def _rows(builder, tile):
-    return [builder.extract_value(tile, i) for i in range(LANES)]
-
-
-def _tile(context, builder, rows):
-    tile = ir.Constant(context.get_value_type(_TILE), ir.Undefined)
-    for i, row in enumerate(rows):
-        tile = builder.insert_value(tile, row, i)
-    return tile
-
-
-def _entry(context, builder, array_type, array, index):
-    return builder.load(place_of(context, builder, array_type, array, index))
-
-
-@intrinsic
-def load_tile(typing_context, array, start):
-    """array[start : start + 64] of a contiguous array, flat"""
-
-    def generate(context, builder, signature, arguments):
-        array, start = arguments
-        rows = [
-            load_lanes(context, builder, signature.args[0], array, _shifted(builder, start, LANES * i))
-            for i in range(LANES)
-        ]
-        return _tile(context, builder, rows)
-
-    return _TILE(array, types.intp), generate
-
-
-@intrinsic
-def store_tile(typing_context, array, start, tile):
-    """array[start : start + 64] = tile"""
-
-    def generate(context, builder, signature, arguments):
-        array, start, tile = arguments
-        for i, row in enumerate(_rows(builder, tile)):
-            store_lanes(context, builder, signature.args[0], array, _shifted(builder, start, LANES * i), row)
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp, tile), generate
-
-
-@intrinsic
-def scaled_tile(typing_context, tile, across, array, start):
-    """Row i times array[start + i], column by column times `across`"""
-
-    def generate(context, builder, signature, arguments):
-        tile, across, array, start = arguments
-        rows = []
-        for i, row in enumerate(_rows(builder, tile)):
-            down = _entry(context, builder, signature.args[2], array, _shifted(builder, start, i))
-            rows.append(builder.fmul(builder.fmul(row, across), everywhere(builder, down)))
-        return _tile(context, builder, rows)
-
-    return tile(tile, across, array, types.intp), generate
-
-
-@intrinsic
-def less_outer(typing_context, tile, array, start, lanes):
-    """Row i less array[start + i] · lanes"""
-
-    def generate(context, builder, signature, arguments):
-        tile, array, start, lanes = arguments
-        rows = []
-        for i, row in enumerate(_rows(builder, tile)):
-            down = _entry(context, builder, signature.args[1], array, _shifted(builder, start, i))
-            rows.append(without_product(builder, row, down, lanes))
-        return _tile(context, builder, rows)
-
-    return tile(tile, array, types.intp, lanes), generate
-
-
-@intrinsic
-def solved_tile(typing_context, tile, array, start, reciprocals, first):
-    """The tile that, times the transpose of the upper triangle at array[start : start + 64] from the left, is `tile`;
-    reciprocals[first : first + 8]: of the triangle's diagonal."""
-
-    def generate(context, builder, signature, arguments):
-        tile, array, start, reciprocals, first = arguments
-        rows = _rows(builder, tile)
-        for m in range(LANES):
-            own = _entry(context, builder, signature.args[3], reciprocals, _shifted(builder, first, m))
-            rows[m] = builder.fmul(rows[m], everywhere(builder, own))
-            for i in range(m + 1, LANES):
-                right = _entry(context, builder, signature.args[1], array, _shifted(builder, start, LANES * m + i))
-                rows[i] = without_product(builder, rows[i], right, rows[m])
-        return _tile(context, builder, rows)
-
-    return tile(tile, array, types.intp, reciprocals, types.intp), generate
-
-
-class Ahead(NamedTuple):
-    """Entries of the next block: source[starts[c] + shifts[i]], flat, in its column c < 8 and row i."""
-
-    source: np.ndarray
-    starts: np.ndarray
-    shifts: np.ndarray
-
-
-@kernel
-def n_blocks(n):
-    return (n + LANES - 1) // LANES
-
-
-@kernel
-def block_start(b):
-    """Where block b begins; what b blocks take."""
-    return LANES * LANES * (b * (b + 1) // 2)
-
-
-@kernel
-def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
-    """The factor of the diagonal tile of block b; False as soon as a pivot is below the tolerance."""
-    tile = block_start(b) + LANES * LANES * b
-    for i in range(LANES):
-        at = tile + (LANES + 1) * i
-        pivot = triangle[at] if scale[LANES * b + i] > 0.0 else 1.0
-        if not pivot >= tolerance:
-            return False
-        root = np.sqrt(pivot)
-        reciprocal = 1.0 / root
-        reciprocals[LANES * b + i] = reciprocal
-        own = scaled(load(triangle, tile + LANES * i), reciprocal)
-        store(triangle, tile + LANES * i, own)
-        triangle[at] = root
-        for m in range(i + 1, LANES):
-            place = tile + LANES * m
-            store(triangle, place, less(load(triangle, place), triangle[tile + LANES * i + m], own))
-    return True
-
-
-@kernel
-def factor_block(triangles, scale, reciprocals, b, tolerance, ahead):
-    """Block b of the Cholesky factors of triangles (G, t) times scale (G, n) on both sides, in their place.
-
-    Blocks before it come first. A column of scale 0 counts as one that nothing depends on, with a diagonal of 1.
-    Returns whether all pivots reach the tolerance. reciprocals (G, n): those of the factors' diagonals. Groups take
-    turns: the processor begins with the next while it waits for a tile. Entries of the block ahead are sent for along
-    the way: when it is read, they are near.
-    """
-    n_groups, right = triangles.shape[0], block_start(b)
-    source, starts, shifts = ahead
-    n_ahead, sent = LANES * shifts.size, 0
-    each = n_ahead // max(n_groups * (b * (b + 1) // 2), 1) + 1
-    for a in range(b + 1):
-        left, row, place = block_start(a), LANES * a, right + LANES * LANES * a
-        for g in range(n_groups):
-            triangle = triangles[g]
-            tile = scaled_tile(load_tile(triangle, place), load(scale[g], LANES * b), scale[g], row)
-            for rows in range(0, LANES * row, LANES * LANES):
-                until = min(sent + each, n_ahead)
-                for q in range(sent, until):
-                    send_for(source, starts[q % LANES] + shifts[q // LANES])
-                sent = until
-                for m in range(rows, rows + LANES * LANES, LANES):
-                    tile = less_outer(tile, triangle, left + m, load(triangle, right + m))
-            if a < b:
-                tile = solved_tile(tile, triangle, left + LANES * row, reciprocals[g], row)
-            store_tile(triangle, place, tile)
-            if a == b and not _factor_diagonal(triangle, scale[g], reciprocals[g], b, tolerance):
-                return False
-    return True
-
-
-# From so many members on. Smaller subsets are swept: their log Λ is the same to the last bit wherever it is computed.
-LARGE = 48
-# Pivots this many times above the tolerance: whether one reaches it must not depend on the order of operations.
-_CLEAR = 2.0
-
-
 class LargeSubset(NamedTuple):
-    """Work space for one subset of up to k members, with the outcome and up to seven more in b blocks of eight columns.
+    """Work space for one subset of up to k members and the outcome in b blocks of eight columns.
 
-    order (8b,): columns; starts, shifts (8b,): where they stand, of `PairedMoments`; gaps (E, 8b): theirs;
-    scale (G, 8b); triangles (G, t): as `blocked_cholesky` has them; reciprocals (G, 8b);
-    shares (G,): what the members leave of the outcome
+    order (8b,): columns, the outcome also where nothing is left; starts (8b,), gaps (E, 8b): of `PairedMoments`;
+    scale (G, 8b): 0 after the outcome; triangles (G, t): second moments, then Cholesky factors, the upper triangle
+    block after block, each by rows; reciprocals (G, 8b): of the factors' diagonals; shares (G,): of the outcome
     """
 
     order: np.ndarray
     starts: np.ndarray
-    shifts: np.ndarray
     gaps: np.ndarray
     scale: np.ndarray
     triangles: np.ndarray
@@ -342,20 +175,67 @@ class LargeSubset(NamedTuple):
 
 
 @kernel
+def block_start(b):
+    """Where block b begins; what b blocks take."""
+    return _TILE * (b * (b + 1) // 2)
+
+
+@kernel
 def large_subset(n_groups, largest):
     """Room for subsets of up to `largest` members; none where all are small."""
-    blocks = n_blocks(largest + 1) if largest >= LARGE else 0
+    blocks = largest // LANES + 1 if largest >= LARGE else 0
     n = LANES * blocks
-    return LargeSubset(
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.empty(n, np.int64),
-        np.empty((n_groups - 1, n)),
-        np.empty((n_groups, n)),
-        np.empty((n_groups, block_start(blocks))),
-        np.empty((n_groups, n)),
-        np.empty(n_groups),
-    )
+    scale, triangles = np.empty((n_groups, n)), np.empty((n_groups, block_start(blocks)))
+    gaps, reciprocals = np.empty((n_groups - 1, n)), np.empty((n_groups, n))
+    order, starts = np.empty(n, np.int64), np.empty(n, np.int64)
+    return LargeSubset(order, starts, gaps, scale, triangles, reciprocals, np.empty(n_groups))
+
+
+@kernel(fastmath={"contract"})
+def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
+    """The factor of the diagonal tile of block b; False as soon as a pivot is below the tolerance."""
+    tile = block_start(b) + _TILE * b
+    for i in range(LANES):
+        row = tile + LANES * i
+        pivot = triangle[row + i] if scale[LANES * b + i] > 0.0 else 1.0
+        if not pivot >= tolerance:
+            return False
+        root = np.sqrt(pivot)
+        reciprocal = 1.0 / root
+        reciprocals[LANES * b + i] = reciprocal
+        for c in range(i, LANES):
+            triangle[row + c] *= reciprocal
+        triangle[row + i] = root
+        for m in range(i + 1, LANES):
+            factor = triangle[row + m]
+            for c in range(m, LANES):
+                triangle[tile + LANES * m + c] -= factor * triangle[row + c]
+    return True
+
+
+@kernel
+def factor_block(scatter, work, b, n_ahead, tolerance):
+    """Block b of the Cholesky factors, in its place, after those before it; whether all pivots reach the tolerance.
+
+    A column of scale 0 counts as one that nothing depends on, with a diagonal of 1. Groups take turns: the processor
+    begins with the next while it waits for a tile. The first n_ahead entries of the next block are sent for along the
+    way: when it is read, they are near.
+    """
+    n_groups, right, sent = work.scale.shape[0], block_start(b), 0
+    each = n_ahead // max(n_groups * (b * (b + 1) // 2), 1) + 1
+    for a in range(b + 1):
+        left, tile, row = block_start(a), right + _TILE * a, LANES * a
+        for g in range(n_groups):
+            triangle, reciprocals = work.triangles[g], work.reciprocals[g]
+            until = min(sent + each * a, n_ahead)
+            send_for(scatter, work.order, b + 1, sent, until)
+            sent = until
+            _less_products(triangle, tile, left, right, row, work.scale[g], LANES * b)
+            if a < b:
+                _solve_tile(triangle, tile, left + LANES * row, reciprocals, row)
+            elif not _factor_diagonal(triangle, work.scale[g], reciprocals, b, tolerance):
+                return False
+    return True
 
 
 @kernel
@@ -363,7 +243,7 @@ def decided_as_large(scoring, members, work):
     """Whether a subset is large and clearly decidable from second moments in all groups; then work.shares has it."""
     if members.size < LARGE:
         return False
-    n_groups, k, blocks = scoring.weights.size, members.size, n_blocks(members.size + 1)
+    n_groups, k, blocks = scoring.weights.size, members.size, members.size // LANES + 1
     copy_into(work.order[:k], members)
     work.order[k : LANES * blocks] = scoring.outcome
     for g in range(n_groups):
@@ -371,22 +251,14 @@ def decided_as_large(scoring, members, work):
             return False
         for i in range(LANES * blocks):
             work.scale[g, i] = scoring.inverse_scale[g, work.order[i]] if i <= k else 0.0
-    source, tolerance = prepare(scoring.scatter, work, LANES * blocks), _CLEAR * scoring.tolerance
     for b in range(blocks):
         gather(scoring.scatter, work, b)
-        rows = LANES * (b + 2) if b + 1 < blocks and source.size > 0 else 0
-        ahead = Ahead(source, work.starts[LANES * (b + 1) : LANES * (b + 2)], work.shifts[:rows])
-        if not factor_block(work.triangles, work.scale, work.reciprocals, b, tolerance, ahead):
+        n_ahead = _TILE * (b + 2) if b + 1 < blocks else 0
+        if not factor_block(scoring.scatter, work, b, n_ahead, _CLEAR * scoring.tolerance):
             return False
     for g in range(n_groups):
         work.shares[g] = 1.0 / (work.reciprocals[g, k] * work.reciprocals[g, k])
     return True
-
-
-def prepare(scatter, work, n):
-    """What `gather` has to know of the first n columns of the order. Returns the array that is read here and there;
-    an empty one where nothing need be sent for."""
-    raise NotImplementedError("only for compiled code")
 
 
 def gather(scatter, work, b):
@@ -394,75 +266,51 @@ def gather(scatter, work, b):
     raise NotImplementedError("only for compiled code")
 
 
+def send_for(scatter, order, b, first, stop):
+    """Bring entries first:stop of block b near the processor, where they lie far apart in memory."""
+    raise NotImplementedError("only for compiled code")
+
+
 def _is_paired(scatter):
-    if not isinstance(scatter, types.BaseNamedTuple) or scatter.instance_class is not PairedMoments:
-        return False
-    return scatter.types[0].layout == "C"
-
-
-def _is_dense(scatter):
-    return isinstance(scatter, types.Array) and scatter.layout == "C"
-
-
-@overload(prepare)
-def _prepare(scatter, work, n):
-    if _is_paired(scatter):
-        return _prepare_pairs
-    return _prepare_dense if _is_dense(scatter) else lambda scatter, work, n: work.gaps[:0]
+    return isinstance(scatter, types.BaseNamedTuple) and scatter.instance_class is PairedMoments
 
 
 @overload(gather)
 def _gather(scatter, work, b):
-    if _is_paired(scatter):
-        return _gather_pairs
-    return _gather_dense if _is_dense(scatter) else _gather_entries
+    return _gather_paired if _is_paired(scatter) else _gather_entries
 
 
-def _prepare_pairs(scatter, work, n):
+@overload(send_for)
+def _send_for(scatter, order, b, first, stop):
+    return _send_for_pairs if _is_paired(scatter) else lambda scatter, order, b, first, stop: None
+
+
+def _send_for_pairs(scatter, order, b, first, stop):
+    _, d, n_environments = scatter.local.shape
+    for q in range(first, stop):
+        _prefetch(scatter.local, n_environments * (d * order[LANES * b + q % LANES] + order[q // LANES]))
+
+
+def _gather_paired(scatter, work, b):
     n_environments, d = scatter.gaps.shape
-    for i in range(n):
-        column = work.order[i]
-        work.starts[i], work.shifts[i] = n_environments * d * column, n_environments * column
+    for i in range(LANES * b, LANES * (b + 1)):
+        work.starts[i] = n_environments * d * work.order[i]
         for e in range(n_environments):
-            work.gaps[e, i] = scatter.gaps[e, column]
-    return scatter.local
-
-
-def _gather_pairs(scatter, work, b):
-    gaps, triangles, n_environments = work.gaps, work.triangles, work.gaps.shape[0]
-    first, at, width, across = LANES * b, block_start(b), triangles.shape[1], gaps.shape[1]
+            work.gaps[e, i] = scatter.gaps[e, work.order[i]]
     for i in range(LANES * (b + 1)):
-        pool = picked(scatter.local, work.starts, first, work.shifts[i])
-        store(triangles, at + LANES * i, pool)
-        pool = less(pool, -gaps[0, i], load(gaps, first))
-        for e in range(1, n_environments):
-            entries = picked(scatter.local, work.starts, first, work.shifts[i] + e)
-            store(triangles, e * width + at + LANES * i, entries)
-            pool = total(less(pool, -gaps[e, i], load(gaps, e * across + first)), entries)
-        store(triangles, n_environments * width + at + LANES * i, pool)
-
-
-def _prepare_dense(scatter, work, n):
-    for i in range(n):
-        work.starts[i], work.shifts[i] = scatter.shape[2] * work.order[i], work.order[i]
-    return work.gaps[:0]
-
-
-def _gather_dense(scatter, work, b):
-    width = work.triangles.shape[1]
-    for g in range(scatter.shape[0]):
-        group = scatter.shape[1] * scatter.shape[2] * g
-        for i in range(LANES * (b + 1)):
-            entries = picked(scatter, work.starts, LANES * b, group + work.shifts[i])
-            store(work.triangles, g * width + block_start(b) + LANES * i, entries)
+        shift, at = n_environments * work.order[i], block_start(b) + LANES * i
+        _gather_pairs(scatter.local, work.starts, LANES * b, shift, work.gaps, i, work.triangles, at, n_environments)
 
 
 def _gather_entries(scatter, work, b):
+    first = np.uint64(LANES * b)
     for g in range(work.triangles.shape[0]):
         for i in range(LANES * (b + 1)):
-            for c in range(LANES):
-                entry = gram_entry(scatter, g, work.order[i], work.order[LANES * b + c])
-                work.triangles[g, block_start(b) + LANES * i + c] = entry
+            # Indices that might be negative would be looked at one by one.
+            row, at = np.uint64(work.order[i]), np.uint64(block_start(b) + LANES * i)
+            for c in range(np.uint64(LANES)):
+                column = np.uint64(work.order[first + c])
+                work.triangles[g, at + c] = gram_entry(scatter, g, row, column)
 
 
 class SubsetWork(NamedTuple):
@@ -531,11 +379,11 @@ def subset_log_ratio(scoring, members):
 
 @kernel(inline="always")
 def score_members(scoring, penalty, members, work):
-    """log Λ of one subset, whose columns are `members`; NaN where undecidable.
+    """log Λ of one subset, whose columns are `members`; NaN where neither second moments nor rows at hand decide.
 
-    Where second moments cannot decide, the rows do if they are at hand. With a penalty that is not NaN, for searching,
-    collinear members are not asked about: those whose pivot is below the tolerance in some group are left out and log Λ
-    of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction makes it > 0.
+    With a penalty that is not NaN, for searching, members whose pivot is below the tolerance in some group are left out
+    and log Λ of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction makes
+    it > 0.
     """
     if decided_as_large(scoring, members, work.large):
         value = settled(scoring.offset + (scoring.weights * np.log(work.large.shares)).sum(), scoring.weights)
@@ -579,20 +427,15 @@ def _penalised(scoring, penalty, members, matrices):
 @kernel
 def score_subsets(scoring, penalty, starts, members, out):
     """out[s] = score_members of subset s, whose columns are members[starts[s]:starts[s+1]]."""
-    largest = ZERO
-    for s in range(starts.size - 1):
-        largest = max(largest, starts[s + 1] - starts[s])
-    work = subset_work(scoring.weights.size, largest)
+    work = subset_work(scoring.weights.size, longest(starts))
     for s in range(starts.size - 1):
         out[s] = score_members(scoring, penalty, members[starts[s] : starts[s + 1]], work)
 
 
 @kernel
 def _rank(scoring, g, members, matrix):
-    """Rank of `members` in group g; matrix: as `_outcome_share` leaves it, with all pivots that it came to.
-
-    Columns that second moments can tell apart are independent. Without rows the others count as if they were.
-    """
+    """Rank of `members` in group g; matrix: as `_outcome_share` leaves it, with all pivots that it came to. Columns
+    that second moments can tell apart are independent. Without rows the others count as if they were."""
     rank = 0
     for i in range(members.size):
         if scoring.inverse_scale[g, members[i]] > 0.0:
@@ -606,10 +449,7 @@ def _rank(scoring, g, members, matrix):
 def subset_fits(scoring, starts, members, shares, ranks):
     """shares[s, g] = what columns members[starts[s]:starts[s+1]] leave of the outcome in group g, NaN if undecidable;
     ranks[s, g] = their rank there."""
-    largest = ZERO
-    for s in range(starts.size - 1):
-        largest = max(largest, starts[s + 1] - starts[s])
-    work = subset_work(scoring.weights.size, largest)
+    work = subset_work(scoring.weights.size, longest(starts))
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
         as_large = decided_as_large(scoring, subset, work.large)
@@ -635,13 +475,11 @@ def subset_slopes(gram, tolerance, starts, members, slopes):
             for j in range(i, k):
                 matrix[i, j] = gram[subset[i], subset[j]]
             matrix[i, k] = gram[subset[i], outcome]
+        found = np.full(k, np.nan)
+        if sweep_first(matrix, k, k, tolerance):
+            solve_swept(matrix, found)
         for i in range(k):
-            sweep_in_place(matrix, i, k, 1.0 / matrix[i, i] if matrix[i, i] >= tolerance else np.nan)
-        for i in range(k - 1, -1, -1):
-            slope = matrix[i, k]
-            for j in range(i + 1, k):
-                slope -= matrix[i, j] * slopes[s, subset[j]]
-            slopes[s, subset[i]] = slope / matrix[i, i] if matrix[i, i] >= tolerance else np.nan
+            slopes[s, subset[i]] = found[i]
 
 
 @kernel
@@ -662,14 +500,10 @@ def _reduce(matrix, members, outcome, floor, lowest, work):
 
 @kernel
 def subset_volumes(matrices, floor, outcome, tolerance, starts, members, volumes, left):
-    """volumes[s, g], left[s, g] of the columns members[starts[s]:starts[s+1]] in each of matrices (G, d, d).
-
-    The last matrix has a unit diagonal, and `floor` times it is at most each of the others. NaN where one of its pivots
-    is below the tolerance.
-    """
-    n_groups, largest = len(matrices), 0
-    for s in range(starts.size - 1):
-        largest = max(largest, starts[s + 1] - starts[s])
+    """volumes[s, g], left[s, g] of the columns members[starts[s]:starts[s+1]] in each of matrices (G, d, d); NaN where
+    a pivot of the last is below the tolerance. That one has a unit diagonal, and `floor` times it is at most each of
+    the others."""
+    n_groups, largest = len(matrices), longest(starts)
     work, lowest = np.empty((largest + 1, largest + 1)), np.empty(largest + 1)
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]

@@ -12,6 +12,7 @@ from numba import njit
 from numba.core.options import DefaultOptions
 
 kernel = partial(njit, cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)
 
 
 @kernel
@@ -21,7 +22,14 @@ def copy_into(target, source):
         target[i] = source[i]
 
 
-ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)
+@kernel
+def longest(starts):
+    """The most members of a list; starts (S+1,): list s is starts[s]:starts[s+1]."""
+    most = ZERO
+    for s in range(starts.size - 1):
+        most = max(most, starts[s + 1] - starts[s])
+    return most
+
 
 # The option is not a public one: without it functions are as right, and slower.
 UNCOUNTED = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}

@@ -4,7 +4,7 @@ intercept and one slope on what every feature contributes to that fit."""
 import numpy as np
 
 from .compiled import kernel
-from .subset_tree import sweep_in_place
+from .subset_tree import solve_swept, sweep_first
 
 
 @kernel
@@ -13,8 +13,8 @@ def component_shares(grams, owner_starts, varies, tolerance, starts, members, sh
     moments cannot decide. ranks[s, g] = how many of its features contribute there; in the pool, of its columns.
 
     grams (G, q+1, q+1): second moments of q columns and the outcome in each environment and, last, in the pool, all
-    divided by the pooled scale; 0 for a column that adds nothing to the pool. Feature j is owner_starts[j] to
-    owner_starts[j+1] − 1; varies (G − 1, p): whether it does in each environment. Subset s is
+    divided by the pooled scale; 0 for a column that adds nothing to the pool. Feature j is
+    owner_starts[j]:owner_starts[j+1]; varies (G − 1, p): whether it does in each environment. Subset s is
     members[starts[s]:starts[s+1]].
     """
     n_local, outcome = grams.shape[0] - 1, grams.shape[1] - 1
@@ -59,15 +59,9 @@ def _pooled_share(pooled, columns, tolerance, matrix, slopes):
             matrix[i, j] = pooled[columns[i], columns[j]]
         matrix[i, k] = pooled[columns[i], outcome]
     matrix[k, k] = pooled[outcome, outcome]
-    for i in range(k):
-        if not matrix[i, i] >= tolerance:
-            return np.nan
-        sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
-    for i in range(k - 1, -1, -1):
-        slope = matrix[i, k]
-        for j in range(i + 1, k):
-            slope -= matrix[i, j] * slopes[j]
-        slopes[i] = slope / matrix[i, i]
+    if not sweep_first(matrix, k, k, tolerance):
+        return np.nan
+    solve_swept(matrix, slopes[:k])
     return matrix[k, k] if matrix[k, k] >= tolerance else np.nan
 
 
@@ -95,10 +89,8 @@ def _local_share(gram, columns, ends, used, slopes, tolerance, matrix):
         for b in range(a + 1):
             matrix[b, a] *= scale
     whole = matrix[m, m]
-    for a in range(m):
-        if not matrix[a, a] >= tolerance:
-            return np.nan
-        sweep_in_place(matrix, a, m, 1.0 / matrix[a, a])
+    if not sweep_first(matrix, m, m, tolerance):
+        return np.nan
     share = matrix[m, m] / whole
     return share if share >= tolerance else np.nan
 
@@ -139,19 +131,12 @@ def component_overlaps(grams, owner_starts, varies, starts, members, decided, ov
             for j in range(k):
                 slopes[i] += inverse[i, j] * grams[-1, columns[j], outcome]
         for g in range(n_local):
-            m = _used(varies[g], subset, used)
-            overlaps[s, g] = _trace(inverse, grams[g], columns[:k])
-            overlaps[s, g] -= _spanned(inverse, grams[g], columns[:k], ends, used[:m], slopes, products, inner)
-
-
-@kernel
-def _trace(inverse, gram, columns):
-    """Of the product of the inverse (k, k) and of the gram matrix of the columns (k,)"""
-    total = 0.0
-    for i in range(columns.size):
-        for j in range(columns.size):
-            total += inverse[i, j] * gram[columns[i], columns[j]]
-    return total
+            m, trace = _used(varies[g], subset, used), 0.0
+            for i in range(k):
+                for j in range(k):
+                    trace += inverse[i, j] * grams[g, columns[i], columns[j]]
+            spanned = _spanned(inverse, grams[g], columns[:k], ends, used[:m], slopes, products, inner)
+            overlaps[s, g] = trace - spanned
 
 
 @kernel

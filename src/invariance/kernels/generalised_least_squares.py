@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import ZERO, copy_into, kernel
+from .compiled import ZERO, copy_into, kernel, longest
 from .row_residuals import DEPENDENT, dot, triangular_factor
 
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
@@ -295,11 +295,8 @@ def _moved(counts, fits, k, work):
 @kernel
 def smallest_excess(counts, fits, k, tolerance, enough, work):
     """−log Λ of the first k columns of the fits: the smallest excess of a common beta; NaN where undecidable. enough:
-    see ENOUGH.
-
-    Newton's step is taken where it leads down. Otherwise that of weighted least squares is, which always does. Only
-    where Newton's is possible may the search end: elsewhere small steps may pass a saddle.
-    """
+    see ENOUGH. Newton's step is taken where it leads down, otherwise that of weighted least squares, which always does.
+    Only where Newton's is possible may the search end: elsewhere small steps may pass a saddle."""
     m, n_environments = k + 1, counts.size
     for e in range(n_environments):
         work.squares[e] = fits.rss[k, e]
@@ -500,15 +497,6 @@ def score_lists(moments, starts, members, ratios, gains, squares, leverages):
             excess_at(moments.counts, fits, k, work.beta, work)
             squares[s] = work.squares
             fill_leverages(fits, k, work, leverages[s])
-
-
-@kernel
-def longest(starts):
-    """The most members of a list."""
-    most = 0
-    for s in range(starts.size - 1):
-        most = max(most, starts[s + 1] - starts[s])
-    return most
 
 
 @kernel

@@ -18,10 +18,8 @@ unsigned = np.uint64
 
 @kernel(fastmath=REORDERED)
 def add_predictor(columns, members, k, theta, first, n, eta):
-    """eta[:n] += Σ_a theta[a]·columns[members[a], first : first + n] over the first k members
-
-    Four columns at a time, so that eta is loaded and stored less often.
-    """
+    """eta[:n] += Σ_a theta[a]·columns[members[a], first : first + n] over the first k members, four at a time, so that
+    eta is loaded and stored less often"""
     first, n = unsigned(first), unsigned(n)
     a = 0
     while a + 4 <= k:
@@ -67,10 +65,8 @@ def add_score(columns, members, k, first, n, residual, score):
 
 @kernel(fastmath=REORDERED)
 def add_hessian(columns, members, k, first, n, curvature, scaled, hessian):
-    """hessian += X'·curvature·X over n rows, in its lower triangle.
-
-    Four columns at a time, so that what is loaded of one row serves several sums.
-    """
+    """hessian += X'·curvature·X over n rows, in its lower triangle; four columns at a time, so that what is loaded of
+    one row serves several sums"""
     first, n = unsigned(first), unsigned(n)
     for a in range(k):
         c = members[a]
@@ -99,7 +95,6 @@ def add_hessian(columns, members, k, first, n, curvature, scaled, hessian):
             b += 1
 
 
-_REORDERED = {"reassoc", "contract", "nsz"}
 # Of log rates: third powers of means are finite then.
 _FARTHEST = 200.0
 # Where all α·μ are below this, what divides by powers of α has lost digits, and series are used.
@@ -109,8 +104,9 @@ _NEARLY_POISSON = 0.03
 class Counts(NamedTuple):
     """What counts have beside rows. exposure (N,); centre: a mean count; scale: see φ; limit: the largest φ.
 
-    pieces (E, P, D): log-likelihood of each environment, if all its rows had the mean `centre`, by φ. In each of P
-    equal pieces up to `limit` it is a polynomial of what goes from -1 to 1 there, with the highest power first."""
+    pieces (E, P, D): log-likelihood of each environment, if all its rows had the mean `centre`, by φ: in each of P
+    equal pieces up to `limit` a polynomial of what goes from -1 to 1 there, the highest power first
+    """
 
     exposure: Floats
     centre: float
@@ -127,7 +123,7 @@ def dispersion_of(phi, scale):
     return np.expm1(phi) / scale
 
 
-@kernel(fastmath=_REORDERED)
+@kernel(fastmath=REORDERED)
 def _means(exposure, first, n, eta, mean):
     """Fill mean (n,) and bound eta (n,), so that both are finite; returns the sum of squares of the means, which
     compilers find faster than the largest"""
@@ -154,7 +150,7 @@ def _third(m):
     return 2.0 / 3.0 - p * m
 
 
-@kernel(fastmath=_REORDERED)
+@kernel(fastmath=REORDERED)
 def _near_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
     """As `negative_binomial_terms`, for α·means and α·centre that are small; mean (n,) becomes the residual."""
     total, slope, bend = 0.0, 0.0, 0.0
@@ -184,7 +180,7 @@ def _near_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature
     return total, slope, bend
 
 
-@kernel(fastmath=_REORDERED)
+@kernel(fastmath=REORDERED)
 def _away_from_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
     """As `negative_binomial_terms`; mean (n,) becomes the residual."""
     total, a1, a2, b1, b2 = 0.0, 0.0, 0.0, 0.0, 0.0
@@ -331,6 +327,12 @@ def with_columns(rows: Rows, kept: Integers) -> Rows:
     return rows._replace(columns=np.ascontiguousarray(rows.columns[kept]), own=own)
 
 
+@kernel(inline="always")
+def columns_for(rows, first_environment, stop_environment):
+    """A single environment's own columns, where there are any"""
+    return rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+
+
 class Baseline(NamedTuple):
     """What evaluations of hazards write on, of S steps or of J intervals, the first J then. at_risk (E, S): Σ of time ·
     relative risk; log_hazard, hazard (S,): the latter of the rows with the largest relative risk; sums (S, K): of time
@@ -408,20 +410,12 @@ _CONSTANT = 1e-10
 _LEAST = -600.0
 
 
-@kernel(fastmath=REORDERED)
+@kernel(fastmath={"nnan", "nsz"})
 def _largest(values, first, stop):
-    """Of four parts on their own, so that one need not wait for the others."""
-    at, quarter = unsigned(first), unsigned((stop - first) // 4)
-    half = quarter + quarter
-    a = b = c = d = values[stop - 1]
-    for i in range(at, at + quarter):
-        a = max(a, values[i])
-        b = max(b, values[i + quarter])
-        c = max(c, values[i + half])
-        d = max(d, values[i + half + quarter])
-    for i in range(at + half + half, unsigned(stop)):
-        a = max(a, values[i])
-    return max(a, b, c, d)
+    largest = -np.inf
+    for i in range(unsigned(first), unsigned(stop)):
+        largest = max(largest, values[i])
+    return largest
 
 
 @kernel(fastmath=REORDERED)
@@ -547,7 +541,7 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
         intervals, widths, weight = rows.spans.intervals, baseline.lengths, baseline.clock
     baseline.behind[0] = whole
     outcome, risk = rows.outcome, work.eta
-    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    columns = columns_for(rows, first_environment, stop_environment)
     starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
     first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
     for first in range(first_row, last_row, BLOCK):
@@ -621,10 +615,8 @@ def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
 @kernel(**UNCOUNTED)
 def evaluate(rows, first_environment, stop_environment, members, k, theta, n_parameters, curved, work):
     """Log-likelihood of the rows of these environments; fills score, by_environment and, if `curved`, the lower
-    triangle of hessian, minus the second derivatives.
-
-    theta: slopes of the first k of members, then what else the model has, n_parameters in all.
-    """
+    triangle of hessian, minus the second derivatives. theta: slopes of the first k of members, then what else the model
+    has, n_parameters in all."""
     for a in range(n_parameters):
         work.score[a] = 0.0
     if curved:
@@ -634,7 +626,7 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
     if rows.family == PIECEWISE_EXPONENTIAL:
         return evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work)
     outcome, weight, eta = rows.outcome, rows.weight, work.eta
-    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    columns = columns_for(rows, first_environment, stop_environment)
     total, slope, bend = 0.0, 0.0, 0.0
     for e in range(first_environment, stop_environment):
         own = 0.0

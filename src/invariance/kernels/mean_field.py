@@ -1,7 +1,7 @@
 """Stochastic gradient ascent of a mean-field ELBO by U2G: coupled draws, their scores, a step (Yin et al. 2020).
 
 One uniform vector gives two draws, z1 = 1[u > 1 − σ(φ)] and z2 = 1[u < σ(φ)], and ½·σ(|φ|)·(f(z1) − f(z2))·(z1 − z2)
-has expectation ∇_φ E[f(z)]. `ascend` is whole stretches of these three in compiled code.
+has expectation ∇_φ E[f(z)].
 """
 
 from typing import NamedTuple
@@ -18,8 +18,8 @@ from .compiled import copy_into, kernel
 class Objective(NamedTuple):
     """What is ascended: (E_q[log Λ + log p] − E_q[log q]) / n_rows over f free features.
 
-    log_odds (f,), log_size_weight (f + 1,), max_size: the prior over draws. infeasible: the objective, per row, of a
-    draw outside the support; NaN puts it below the lowest one seen.
+    log_odds (f,), log_size_weight (f + 1,), max_size: the prior. infeasible: the objective, per row, of a draw outside
+    the support; NaN puts it below the lowest one seen.
     """
 
     log_odds: np.ndarray
@@ -42,9 +42,9 @@ class Trace(NamedTuple):
 class CompiledScorer(NamedTuple):
     """Scores draws one by one, and remembers them.
 
-    scoring, penalty: as in score_members. columns (f,): of the scoring. words (f, 2): random; their xor names a subset.
-    slots (m, 2), values (m,), m a power of two: what was scored before, where a newer subset takes the place of an
-    older one. members (k,), work: work space for the largest subset; the first n_forced members are always in.
+    scoring, penalty: see score_members; columns (f,): of the scoring; words (f, 2): random, their xor names a subset;
+    slots (m, 2), values (m,), m a power of two: the latest subset of each name; members (k,): the first n_forced are
+    always in; work: for the largest subset
     """
 
     scoring: Scoring
@@ -118,9 +118,8 @@ def score_draws(draws, max_size, scorer, out):
 def make_step(logits, inclusion, draws, log_ratios, rate, analytic, objective, lowest, gradient):
     """Move logits (f,) in place by what the draws (2M, f) say, whose log Λ (2M,) is NaN or -inf outside the support.
 
-    analytic: whether the KL term's gradient is the exact one. lowest (1,): the lowest objective of a draw seen inside
-    the support. gradient (f,): work space. Returns the mean of log Λ + size prior, its standard error, and the share of
-    draws inside the support.
+    analytic: whether the KL term's gradient is the exact one; lowest (1,): objective of a draw seen inside the support;
+    gradient (f,): work space. Returns mean and standard error of log Λ + size prior, and the share of draws inside.
     """
     n_pairs, f = draws.shape[0] // 2, draws.shape[1]
     values = np.empty(2 * n_pairs)

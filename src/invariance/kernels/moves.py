@@ -1,7 +1,7 @@
 """Moves of one chain over subsets, each of which leaves π_β(z) ∝ p(z)·Λ(z)^β unchanged.
 
-A subset is decidable or not by `subset_log_ratio`, whatever a faster path says: a move to one that is not is refused,
-and a move whose own path cannot score the present subset stays. Both keep detailed balance.
+A subset is decidable or not by `subset_log_ratio`: a move to one that is not is refused, and a move whose own, faster
+path cannot score the present subset stays. Both keep detailed balance.
 """
 
 from __future__ import annotations
@@ -15,21 +15,18 @@ from .cholesky import log_ratio_from_rows, subset_log_ratio
 from .compiled import ZERO, copy_into, kernel
 from .elementary import add_weighted_log, exp_shifted
 from .row_residuals import fill_shares_from_rows, gram_entry, rows_at_hand, share_from_rows
-from .subset_tree import outcome_shares, settled, sweep_in_place, tree_work, widest_feature
+from .subset_tree import outcome_shares, settled, sweep_first, tree_work, widest_feature
 
 
 @kernel
 def reduce_to_block(scoring, g, fixed, block, reduced, absent):
-    """Second moments of [block, outcome] in group g after regression on the columns in `fixed`.
-
-    fixed (m,), block (b,): ascending columns. reduced (b+1, b+1): upper triangle; absent (b+1,).
-    False when `fixed` itself is undecidable.
-    """
+    """Second moments of [block, outcome] in group g after regression on the columns in `fixed`: reduced (b+1, b+1),
+    upper triangle; absent (b+1,). False when `fixed` itself is undecidable."""
     m, b = fixed.size, block.size
     columns = np.empty(m + b + 1, np.int64)
     matrix = np.empty((m + b + 1, m + b + 1))
     scale = scoring.inverse_scale[g]
-    k = 0
+    k = ZERO
     for column in fixed:
         if scale[column] > 0.0:
             columns[k] = column
@@ -43,10 +40,8 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
         for j in range(i, last + 1):
             other = columns[j]
             matrix[i, j] = gram_entry(scoring.scatter, g, one, other) * scale[one] * scale[other]
-    for i in range(k):
-        if not matrix[i, i] >= scoring.tolerance:
-            return False
-        sweep_in_place(matrix, i, last, 1.0 / matrix[i, i])
+    if not sweep_first(matrix, k, last, scoring.tolerance):
+        return False
     for i in range(b + 1):
         absent[i] = scale[columns[k + i]] == 0.0
         for j in range(i, b + 1):
@@ -62,10 +57,8 @@ def block_log_ratios(scoring, fixed, block, out):
 
 @kernel
 def grouped_block_log_ratios(scoring, fixed, starts, block, out):
-    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable.
-
-    Bit i stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,).
-    """
+    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable. Bit i
+    stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,)."""
     widest = widest_feature(starts)
     absent = np.empty(block.size + 1, np.bool_)
     work = tree_work(starts)
@@ -241,8 +234,7 @@ def note_best(prior, included, log_ratio, best):
     value = log_prior_of(prior, included) + log_ratio
     if value > best.log_posterior[0]:
         best.log_posterior[0] = value
-        for j in range(included.size):
-            best.included[j] = included[j]
+        copy_into(best.included, included)
 
 
 @kernel
@@ -275,13 +267,19 @@ def _toggle(scoring, state, included, column):
     return False
 
 
+@kernel
+def _toggle_back(scoring, state, included, column):
+    if not _toggle(scoring, state, included, column):
+        included[column] = True
+        load(scoring, state, included)
+
+
 @kernel(inline="always")
 def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
     """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight).
 
     With g(t) = t/(1+t), t·g(1/t) = g(t): the acceptance probability is min(1, Z(z)/Z(z')), Z the sum of all g.
-    inclusion (d,): adds P(z_j = 1 | the others) at the present subset, n + 1 times. Returns log Λ.
-    On return change (d,) and chance (d,) belong to the present subset.
+    inclusion (d,): adds P(z_j = 1 | the others), n + 1 times. Returns log Λ; change, chance (d,): of the last subset.
     """
     d = included.size
     other_change, other_chance = np.empty(d), np.empty(d)
@@ -317,22 +315,18 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
         # The way back must exist in the proposal's own arithmetic too.
         if proposed == proposed and other_change[column] == other_change[column] and u * new_total < total:
             size, total, log_ratio = new_size, new_total, proposed
-            for j in range(d):
-                change[j], chance[j] = other_change[j], other_chance[j]
+            copy_into(change, other_change)
+            copy_into(chance, other_chance)
             note_best(prior, included, log_ratio, best)
         else:
-            if not _toggle(scoring, state, included, column):
-                included[column] = True
-                load(scoring, state, included)
+            _toggle_back(scoring, state, included, column)
     return log_ratio
 
 
 @kernel(inline="always")
 def place_weights(scoring, prior, beta, rest, state, log_weights):
-    """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,); -inf elsewhere.
-
-    `state` belongs to `rest`. Columns that are undecidable there get -inf.
-    """
+    """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,), to which `state`
+    belongs; -inf elsewhere and where undecidable."""
     d = rest.size
     change = np.empty(d)
     flip_scores(scoring, state, change)
@@ -353,11 +347,8 @@ def n_free_members(prior, included):
 
 @kernel(inline="always")
 def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
-    """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns.
-
-    Every candidate r + j has the same number of members, so the chance of taking j out of it is the same: the draw
-    ∝ π_β(r + j) is a Gibbs step. Returns log Λ.
-    """
+    """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns: a
+    Gibbs step, as every candidate has the same number of members. Returns log Λ."""
     size = n_free_members(prior, included)
     if size == 0:
         return log_ratio
@@ -381,9 +372,7 @@ def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
         if proposed == proposed and _toggle(scoring, state, included, chosen):
             note_best(prior, included, proposed, best)
             return proposed
-    if not _toggle(scoring, state, included, out):
-        included[out] = True
-        load(scoring, state, included)
+    _toggle_back(scoring, state, included, out)
     return log_ratio
 
 
@@ -397,8 +386,8 @@ def active_chance(expected, size):
 def choose_block(prior, rule, included, rng):
     """Columns of a block, ascending; one more than `rule.largest` of them stands for "too many".
 
-    Given z, free members enter with probability a(k) = min(0.9, rule.active / k), k the number of free members, the
-    others with rule.chance[j], all independently. Where the rule does not follow z, all with rule.chance[j].
+    Free members, k of them, enter with probability a(k) = min(0.9, rule.active / k), the others with rule.chance[j],
+    all independently. Where the rule does not follow z, all with rule.chance[j].
     """
     q = active_chance(rule.active, n_free_members(prior, included))
     block = np.empty(rule.largest + 1, np.int64)
@@ -416,10 +405,9 @@ def choose_block(prior, rule, included, rng):
 def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
     """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
 
-    The block's probability depends on what is inside: with m free members outside and s inside,
-    P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not in z} chance_j. Drawing z from the product is a Gibbs
-    step for the pair (z, block), whose z has the law π_β: this is what makes a block that follows z legitimate.
-    `tilted` False leaves P(block | z) out, for blocks whose choice did not depend on z.
+    With m free members outside and s inside, P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not z} chance_j.
+    Drawing z from the product is a Gibbs step for the pair (z, block), whose z has the law π_β. `tilted` False leaves
+    P(block | z) out, for blocks whose choice did not depend on z.
     log_ratios (2**b,): filled with log Λ, NaN where undecidable; log_prior (2**b,): with log p(z).
     """
     b = block.size
@@ -458,8 +446,8 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
 def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
     """Draw all columns of the block jointly, given the others. Returns log Λ.
 
-    inclusion (d,), count (d,): add P(z_j = 1 | columns outside the block) and 1 for the columns of a block whose choice
-    did not depend on z; only then is the plain average over blocks right.
+    inclusion, count (d,): add P(z_j = 1 | columns outside the block) and 1, where the block's choice did not depend on
+    z; only then is the plain average over blocks right.
     """
     b = block.size
     u = rng.random()
@@ -530,8 +518,7 @@ def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
     probability, value = jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal)
     if u >= probability:
         return log_ratio
-    for j in range(included.size):
-        included[j] = proposal[j]
+    copy_into(included, proposal)
     note_best(prior, included, value, best)
     return value
 
@@ -560,11 +547,10 @@ class Effort(NamedTuple):
 
 @kernel(inline="always")
 def searching_block(prior, rule, beta, included, change, rng):
-    """A block for finding modes, not for sampling them: members, then others, then any.
+    """A block for finding modes: members, then others, then any. What it draws must be thrown away: it depends on z.
 
     The others are drawn in proportion to the weight of their flip where the rule follows the subset, and else to the
     rule's own chances: several columns that help only together have flips that all look bad.
-    Depends on z in a way that no correction undoes: what it draws must be thrown away.
     """
     d = included.size
     n_members = min(n_free_members(prior, included), max(int(rule.active), 1))
@@ -596,104 +582,47 @@ def searching_block(prior, rule, beta, included, change, rng):
     return members_of(chosen)
 
 
-@kernel(inline="always")
-def visit(
-    scoring,
-    prior,
-    rules,
-    differences,
-    effort,
-    beta,
-    coldest,
-    singles,
-    included,
-    log_ratio,
-    state,
-    change,
-    chance,
-    sums,
-    best,
-    rng,
-):
-    """All moves of one chain, `coldest` or not, in one sweep, those of single columns with `singles`. Returns log Λ.
-
-    rules: recipes for blocks, (chances (m, d), active (m,), largest); sums (3, d): inclusion by flips, by
-    blocks, and in how many blocks.
-    """
-    if singles and load(scoring, state, included):
-        for _ in range(effort.exchanges):
-            log_ratio = exchange(scoring, prior, beta, included, log_ratio, state, best, rng)
-        log_ratio = informed_flips(
-            scoring, prior, beta, effort.flips, included, log_ratio, state, change, chance, sums[0], best, rng
-        )
-    elif singles:
-        for j in range(included.size):
-            sums[0, j] += included[j] * (effort.flips + 1)
-    for _ in range(effort.blocks if coldest else 1):
-        rule = rules[rng.integers(0, len(rules))]
-        if effort.searching:
-            block = searching_block(prior, rule, beta, included, change, rng)
-        else:
-            block = choose_block(prior, rule, included, rng)
-        tilted = rule.follows and not effort.searching
-        log_ratio = block_move(
-            scoring, prior, rule, beta, included, log_ratio, block, tilted, sums[1], sums[2], best, rng
-        )
-    for _ in range(effort.jumps):
-        log_ratio = jump(scoring, prior, beta, included, log_ratio, differences, best, rng)
-    return log_ratio
-
-
 @kernel
 def sweeps(
-    scoring,
-    prior,
-    rules,
-    differences,
-    effort,
-    betas,
-    included,
-    log_ratios,
-    n,
-    state,
-    sums,
-    rejected,
-    best,
-    draws,
-    trace,
-    rng,
+    scoring, prior, rules, jumps, effort, betas, included, log_ratios, state, sums, rejected, best, draws, trace, rng
 ):
     """n sweeps of a ladder with ascending betas (t,), in place.
 
-    included (t, d), log_ratios (t,): the chains. sums (t, 3, d): running sums, see `visit`. rejected (t-1,): adds the
-    probability that a swap is refused, for every pair in every sweep. draws (n, d): the coldest chain after each
-    sweep; trace (n, t): log Λ of all chains.
-    Moves of single columns, the dearer ones, visit all but the coldest chain every other sweep.
-    Pairs alternate between even and odd (Okabe et al. 2001); every swap is a Metropolis step on the product target.
+    rules: recipes for blocks; jumps (m, d): see `jump`; included (t, d), log_ratios (t,): the chains; sums (t, 3, d):
+    add inclusion by flips, by blocks, and in how many blocks; rejected (t-1,): adds the probability that a swap is
+    refused; draws (n, d): the coldest chain after each sweep; trace (n, t): log Λ of all chains.
+    Moves of single columns, the dearer ones, visit all but the coldest chain every other sweep. Pairs alternate between
+    even and odd (Okabe et al. 2001); every swap is a Metropolis step on the product target.
     """
     t, d = included.shape
     change, chance = np.empty(d), np.empty(d)
-    for step in range(n):
+    for step in range(draws.shape[0]):
         for i in range(t):
-            log_ratios[i] = visit(
-                scoring,
-                prior,
-                rules,
-                differences,
-                effort,
-                betas[i],
-                i == t - 1,
-                i == t - 1 or (step + i) % 2 == 0,
-                included[i],
-                log_ratios[i],
-                state,
-                change,
-                chance,
-                sums[i],
-                best,
-                rng,
-            )
-            note_best(prior, included[i], log_ratios[i], best)
+            chain, log_ratio, beta, coldest = included[i], log_ratios[i], betas[i], i == t - 1
+            singles = coldest or (step + i) % 2 == 0
+            if singles and load(scoring, state, chain):
+                for _ in range(effort.exchanges):
+                    log_ratio = exchange(scoring, prior, beta, chain, log_ratio, state, best, rng)
+                log_ratio = informed_flips(
+                    scoring, prior, beta, effort.flips, chain, log_ratio, state, change, chance, sums[i, 0], best, rng
+                )
+            elif singles:
+                for j in range(d):
+                    sums[i, 0, j] += chain[j] * (effort.flips + 1)
+            for _ in range(effort.blocks if coldest else 1):
+                rule = rules[rng.integers(0, len(rules))]
+                if effort.searching:
+                    block = searching_block(prior, rule, beta, chain, change, rng)
+                else:
+                    block = choose_block(prior, rule, chain, rng)
+                tilted = rule.follows and not effort.searching
+                log_ratio = block_move(
+                    scoring, prior, rule, beta, chain, log_ratio, block, tilted, sums[i, 1], sums[i, 2], best, rng
+                )
+            for _ in range(effort.jumps):
+                log_ratio = jump(scoring, prior, beta, chain, log_ratio, jumps, best, rng)
+            log_ratios[i] = log_ratio
+            note_best(prior, chain, log_ratio, best)
         for i in range(t - 1):
             accept = swap_acceptance(betas[i], betas[i + 1], log_ratios[i], log_ratios[i + 1])
             rejected[i] += 1.0 - accept
@@ -701,7 +630,5 @@ def sweeps(
                 log_ratios[i], log_ratios[i + 1] = log_ratios[i + 1], log_ratios[i]
                 for j in range(d):
                     included[i, j], included[i + 1, j] = included[i + 1, j], included[i, j]
-        for j in range(d):
-            draws[step, j] = included[t - 1, j]
-        for i in range(t):
-            trace[step, i] = log_ratios[i]
+        copy_into(draws[step], included[t - 1])
+        copy_into(trace[step], log_ratios)

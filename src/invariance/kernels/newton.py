@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel
-from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, add_predictor, evaluate
+from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, add_predictor, columns_for, evaluate
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
 DEPENDENT = 1e-12
@@ -41,8 +41,8 @@ _HIGHER = 1e-6
 
 @kernel
 def invert(hessian, k, n, inverse):
-    """inverse[:n, :n] of the matrix in the lower triangle of hessian, made positive definite from row k on; rows and
-    columns that depend on earlier ones, or are 0, are 0. Returns how many do not, and those from k on."""
+    """inverse[:n, :n] of the lower triangle of hessian, made positive definite from row k on; rows and columns that
+    depend on earlier ones, or are 0, are 0. Returns how many do not, and those from k on."""
     for a in range(n):
         for b in range(a + 1):
             inverse[a, b] = hessian[a, b]
@@ -119,9 +119,9 @@ def _step_within(theta, inverse, score, k, n, limit, step):
 
 @kernel
 def _left_out(inverse, score, hessian, k):
-    """The most that a slope alone promises of those that inverse leaves out. It is less than what the others promise
-    where its column is a combination of theirs; where rounding hides the second derivative, which then is below 0, it
-    promises at least this."""
+    """The most that a slope alone promises of those that inverse leaves out: less than the others promise where its
+    column is a combination of theirs; at least this where rounding hides the second derivative, which then is below
+    0."""
     most = 0.0
     for a in range(k):
         if inverse[a, a] == 0.0 and hessian[a, a] != 0.0:
@@ -132,7 +132,7 @@ def _left_out(inverse, score, hessian, k):
 @kernel(**UNCOUNTED)
 def _share_within(rows, first_environment, stop_environment, members, k, step, reach, work):
     """The share of a step of the slopes that changes no linear predictor by more than `reach`."""
-    columns = rows.own.columns if stop_environment - first_environment == 1 and rows.own.columns.size else rows.columns
+    columns = columns_for(rows, first_environment, stop_environment)
     eta, most = work.eta, 0.0
     for first in range(rows.starts[first_environment], rows.starts[stop_environment], BLOCK):
         n = min(first + BLOCK, rows.starts[stop_environment]) - first
@@ -155,8 +155,8 @@ def _others_held(inverse, score, k, n):
 
 @kernel
 def _missed(promise, before, tolerance):
-    """What a step gains more or less than it promises, after one that promised `before`: what that one left goes as the
-    square of the error of the second derivatives. Where steps leave much, rows may be separated."""
+    """What a step may gain more or less than it promises, after one that promised `before`: what that one left goes as
+    the square of the error of the second derivatives. Where steps leave much, rows may be separated."""
     if not 0.0 < promise < min(_SLOW * before, _NEARLY_DONE * tolerance) or before == np.inf:
         return promise
     return promise * np.sqrt(promise / before)
@@ -168,9 +168,8 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     promises, which is added, is certain to `tolerance`.
 
     inverse: of minus the second derivatives; inherited: it comes from a fit nearby, and serves until steps by it gain
-    too little. theta and inverse are left for those who go on from here; by_environment is at theta before the last
-    step. Returns the log-likelihood, NaN where the climb comes to no end, and the number of parameters that can be told
-    apart.
+    too little. Both are left for those who go on from here; by_environment is at theta before the last step. Returns
+    the log-likelihood, NaN where the climb comes to no end, and the number of parameters that can be told apart.
     """
     step, origin, limit = work.step, work.origin, rows.counts.limit
     fresh, rank, before, promise = not inherited, n, np.inf, np.inf
@@ -252,11 +251,8 @@ def _other_maximum(rows, first_environment, stop_environment, members, k, theta,
 
 @kernel(inline="always")
 def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
-    """As `maximise`; with a dispersion, the higher of two maxima, one of them at or near 0.
-
-    Where the tolerance is not that of reported fits, the second is looked for only where it seems within reach: a walk
-    over all subsets may rarely take the lower one.
-    """
+    """As `maximise`; with a dispersion, the higher of two maxima, one of them at or near 0. Where the tolerance is not
+    that of reported fits, the second is looked for only where it seems within reach."""
     group = first_environment, stop_environment
     value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
     if n == k or (tolerance > _CAREFUL and theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]):
@@ -304,11 +300,9 @@ def _as_own(rows, e, members, k, theta, n, own):
 
 @kernel
 def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, ranks, work):
-    """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last.
-
-    A local fit that ends below what the pooled one reaches in its environment starts again from there: so that log Λ is
-    at most 0. Both are NaN where a fit comes to no end.
-    """
+    """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last; NaN where a fit
+    comes to no end. A local fit that ends below what the pooled one reaches there starts again from it: log Λ is at
+    most 0."""
     pool = rows.starts.size - 1
     timed = rows.family == PIECEWISE_EXPONENTIAL
     # The local fits go by the hazards that the pooled one ends with, whose error is about the root of what it leaves.
@@ -386,8 +380,8 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
     """Of the features `high` joined by each subset of the first n_low: log Λ, pooled log-likelihood (2**n_low,) and
     ranks (2**n_low, E + 1). Other arguments as in `score_lists`.
 
-    The walk begins with all of the first n_low, and a child lacks one more of them, which comes before all that its
-    parent lacks. Fits that come to no end from those of the parent begin as in `score_lists`.
+    The walk begins with all of the first n_low; a child lacks one more, before all that its parent lacks. Fits that
+    come to no end from those of the parent begin as in `score_lists`.
     """
     n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
     chosen = np.zeros(starts.size - 1, np.bool_)

@@ -1,4 +1,4 @@
-"""NumPy twins of kernels, for small problems: the first answer does not wait for a compiler."""
+"""NumPy twins of kernels, for small problems: the first answer does not wait for a compiler. Arguments are theirs."""
 
 from __future__ import annotations
 
@@ -6,22 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
-from .active_set import Scoring
-from .row_residuals import DEPENDENT, GroupRows
+from .row_residuals import DEPENDENT
 from .subset_tree import POSSIBLE, REJECTED, UNDECIDABLE
 
 
-def centred_rows(
-    X: Floats,
-    y: Floats,
-    rows: Integers,
-    centre: Floats,
-    rest: Floats,
-    minimum: Floats,
-    maximum: Floats,
-    at_ends: Integers | None = None,
-) -> Floats:
+def centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends=None):
     centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
     minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
     if at_ends is not None:
@@ -33,7 +22,7 @@ def centred_rows(
     return centred
 
 
-def fill_pooled(scatter: Floats, counts: Integers, gaps: Floats) -> None:
+def fill_pooled(scatter, counts, gaps):
     weighted = counts[:, None] * gaps
     scatter[-1] = 0.0
     for factor, gap in zip(weighted, gaps, strict=True):
@@ -42,16 +31,7 @@ def fill_pooled(scatter: Floats, counts: Integers, gaps: Floats) -> None:
         scatter[-1] += local
 
 
-def fill_without_row(
-    scatter: Floats,
-    e: int,
-    loss: Floats,
-    deviation: Floats,
-    constant: Mask,
-    counts: Integers,
-    gaps: Floats,
-    out: Floats,
-) -> None:
+def fill_without_row(scatter, e, loss, deviation, constant, counts, gaps, out):
     out[:-1] = scatter[:-1]
     out[e] -= loss[:, None] * deviation
     out[e, constant] = out[e, :, constant] = 0.0
@@ -62,12 +42,12 @@ def fill_without_row(
 _MOST_NUMBERS = 1 << 21
 
 
-def triangular_factor(columns: Floats, members: Integers, dependent: float) -> tuple[Floats, Mask]:
+def triangular_factor(columns, members, dependent):
     triangle, independent = _factors(columns, members[None], dependent)
     return triangle[0], independent[0]
 
 
-def _factors(columns: Floats, members: Integers, dependent: float) -> tuple[Floats, Mask]:
+def _factors(columns, members, dependent):
     """R (S, k, k) and independent (S, k) of each subset: see `triangular_factor`; members (S, k)"""
     n_subsets, k = members.shape
     basis = np.zeros((n_subsets, k, columns.shape[1]))
@@ -87,14 +67,14 @@ def _factors(columns: Floats, members: Integers, dependent: float) -> tuple[Floa
     return triangle, independent
 
 
-def of_one_size(starts: Integers, members: Integers) -> list[tuple[Integers, Integers]]:
+def of_one_size(starts, members):
     """Subsets of the same size together: (which (S,), their members (S, k))"""
     sizes = np.diff(starts)
     groups = [(np.flatnonzero(sizes == k), k) for k in np.unique(sizes)]
     return [(which, members[starts[which][:, None] + np.arange(k)]) for which, k in groups]
 
 
-def residual_shares(columns: Floats, members: Integers, outcome: int, dependent: float) -> tuple[Floats, Integers]:
+def residual_shares(columns, members, outcome, dependent):
     """(S,) share of the outcome's squares that subsets (S, k) of the unit rows of columns (d, n) leave; their ranks"""
     shares, ranks = np.empty(len(members)), np.empty(len(members), np.int64)
     chosen = np.column_stack([members, np.full(len(members), outcome)])
@@ -107,14 +87,12 @@ def residual_shares(columns: Floats, members: Integers, outcome: int, dependent:
     return shares, ranks
 
 
-def relative_residuals(
-    columns: Floats, starts: Integers, members: Integers, dependent: float, residual: Floats, rank: Integers
-) -> None:
+def relative_residuals(columns, starts, members, dependent, residual, rank):
     for which, chosen in of_one_size(starts, members):
         residual[which], rank[which] = residual_shares(columns, chosen, len(columns) - 1, dependent)
 
 
-def fits_from_rows(rows: GroupRows, g: int, members: Integers, outcome: int) -> tuple[Floats, Integers]:
+def fits_from_rows(rows, g, members, outcome):
     """Of subsets (S, k) in group g: (S,) shares of the outcome, NaN outside the support, and ranks"""
     values = rows.values[:, rows.starts[g] : rows.stops[g]]
     norms = np.sqrt(np.einsum("dn,dn->d", values, values))
@@ -123,14 +101,14 @@ def fits_from_rows(rows: GroupRows, g: int, members: Integers, outcome: int) -> 
     return np.where((shares >= DEPENDENT) & (rows.counts[g] >= ranks + 2), shares, np.nan), ranks
 
 
-def share_from_rows(rows: GroupRows, g: int, members: Integers, outcome: int) -> float:
+def share_from_rows(rows, g, members, outcome):
     return float(fits_from_rows(rows, g, members[None], outcome)[0][0]) if rows.values.size else np.nan
 
 
 _LOWEST_EXPONENT = -708.0
 
 
-def exp_shifted(values: Floats, shift: float, out: Floats) -> None:
+def exp_shifted(values, shift, out):
     with np.errstate(invalid="ignore"):
         exponents = values - shift
     inside = exponents > _LOWEST_EXPONENT
@@ -138,12 +116,12 @@ def exp_shifted(values: Floats, shift: float, out: Floats) -> None:
     out[~inside] = 0.0
 
 
-def weighted_sum(weights: Floats, values: Floats) -> float:
+def weighted_sum(weights, values):
     positive = weights > 0.0
     return float((weights[positive] * values[positive]).sum())
 
 
-def fold_inclusion(weights: Floats, n_low: int, pairs: Floats) -> float:
+def fold_inclusion(weights, n_low, pairs):
     """As the kernel, but for `weights`, which stay as they are."""
     for j in reversed(range(n_low)):
         upper = weights[1 << j :]
@@ -153,7 +131,7 @@ def fold_inclusion(weights: Floats, n_low: int, pairs: Floats) -> float:
     return float(weights[0])
 
 
-def _folded(weights: Floats, n_low: int) -> tuple[float, Floats]:
+def _folded(weights, n_low):
     """The total of weights (2**n_low,), and (n_low,) their sums over positions with bit j"""
     sums = np.empty(n_low)
     for j in reversed(range(n_low)):
@@ -163,7 +141,7 @@ def _folded(weights: Floats, n_low: int) -> tuple[float, Floats]:
     return float(weights[0]), sums
 
 
-def listed_inclusion(weights: Floats, members: Integers, pairs: Floats) -> float:
+def listed_inclusion(weights, members, pairs):
     holds = np.zeros((len(members), len(pairs) + 1))
     holds[np.arange(len(members))[:, None], members] = 1.0
     holds = holds[:, :-1]  # the last column took the places beyond the last member
@@ -171,16 +149,12 @@ def listed_inclusion(weights: Floats, members: Integers, pairs: Floats) -> float
     return float(weights.sum())
 
 
-def add_dense_prior(
-    low_log_odds: Floats, low_sizes: Integers, constant: float, log_size_weight: Floats, log_ratio: Floats, out: Floats
-) -> None:
+def add_dense_prior(low_log_odds, low_sizes, constant, log_size_weight, log_ratio, out):
     out[:] = log_ratio + low_log_odds + constant + log_size_weight[low_sizes]
     out[np.isnan(out)] = -np.inf
 
 
-def add_listed_prior(
-    log_odds: Floats, constant: float, log_size_weight: Floats, members: Integers, log_ratio: Floats, out: Floats
-) -> None:
+def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, out):
     out[:] = log_ratio + constant
     for chosen in members.T:
         out += np.append(log_odds, 0.0)[chosen]
@@ -188,21 +162,21 @@ def add_listed_prior(
     out[np.isnan(out)] = -np.inf
 
 
-def sizes(masks: Mask) -> Integers:
+def sizes(masks):
     return masks.sum(axis=1)
 
 
-def sums_over_members(masks: Mask, values: Floats) -> Floats:
+def sums_over_members(masks, values):
     return np.where(masks, values, 0.0).sum(axis=1)
 
 
-def settle(log_ratios: Floats, weights: Floats) -> None:
+def settle(log_ratios, weights):
     if weights.sum() >= 0.0:
         rounding = log_ratios <= 1e-6 + 1e-9 * abs(weights[-1])
         log_ratios[:] = np.where(log_ratios > 0.0, np.where(rounding, 0.0, np.nan), log_ratios)
 
 
-def swept(moments: Floats, absent: Mask, tolerance: float) -> Floats:
+def swept(moments, absent, tolerance):
     """moments (G, d, d, n) of n nodes without their first column, which is regressed out of the others; absent (G,)"""
     pivot = moments[:, 0, 0]
     with np.errstate(divide="ignore"):
@@ -211,7 +185,7 @@ def swept(moments: Floats, absent: Mask, tolerance: float) -> Floats:
     return moments[:, 1:, 1:] - (row * reciprocal[:, None])[:, :, None] * row[:, None]
 
 
-def outcome_shares(grams: Floats, absent: Mask, tolerance: float, starts: Integers) -> Floats:
+def outcome_shares(grams, absent, tolerance, starts):
     """(G, 2**f) what each subset of f features leaves of the outcome in each group; NaN where undecidable"""
     nodes = grams[..., None]
     for start, stop in pairwise(starts):
@@ -223,17 +197,7 @@ def outcome_shares(grams: Floats, absent: Mask, tolerance: float, starts: Intege
     return np.where(shares >= tolerance, shares, np.nan)
 
 
-def score_grouped_block(
-    grams: Floats,
-    absent: Mask,
-    weights: Floats,
-    offset: float,
-    tolerance: float,
-    starts: Integers,
-    prefix: int,
-    n_low: int,
-    out: Floats,
-) -> None:
+def score_grouped_block(grams, absent, weights, offset, tolerance, starts, prefix, n_low, out):
     """Of all features: n_low is their number, and prefix 0."""
     out[:] = offset
     for weight, shares in zip(weights, outcome_shares(grams, absent, tolerance, starts), strict=True):
@@ -241,18 +205,7 @@ def score_grouped_block(
     settle(out, weights)
 
 
-def score_grouped_extensions(
-    grams: Floats,
-    absent: Mask,
-    weights: Floats,
-    offset: float,
-    tolerance: float,
-    starts: Integers,
-    prefix: Integers,
-    max_size: int,
-    members: Integers,
-    out: Floats,
-) -> None:
+def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, prefix, max_size, members, out):
     n_features = len(starts) - 1
     scores = np.empty(1 << n_features)
     score_grouped_block(grams, absent, weights, offset, tolerance, starts, 0, n_features, scores)
@@ -262,7 +215,7 @@ def score_grouped_extensions(
         out[row] = scores[sum(1 << j for j in subset)]
 
 
-def _extensions(subset: tuple[int, ...], n_features: int, max_size: int) -> list[tuple[int, ...]]:
+def _extensions(subset, n_features, max_size):
     """The subset and all that extend it by features after its last one, in the order of a dictionary."""
     found = [subset]
     if len(subset) < max_size:
@@ -272,21 +225,8 @@ def _extensions(subset: tuple[int, ...], n_features: int, max_size: int) -> list
 
 
 def screen_grouped_block(
-    grams: Floats,
-    absent: Mask,
-    squares: Floats,
-    counts: Integers,
-    mean_limits: Floats,
-    spread_limit: float,
-    tolerance: float,
-    starts: Integers,
-    prefix: int,
-    n_low: int,
-    high: Integers,
-    low: Integers,
-    share: Floats,
-    state: Integers,
-) -> None:
+    grams, absent, squares, counts, mean_limits, spread_limit, tolerance, starts, prefix, n_low, high, low, share, state
+):
     """Of all features: n_low is their number, and prefix 0."""
     shares, ranks = outcome_shares(grams, absent, tolerance, starts), high[:, None] + low
     freedom = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0)
@@ -308,16 +248,13 @@ def screen_grouped_block(
     state[~(share + spread < np.inf)] = UNDECIDABLE
 
 
-# Numbers in the matrices of subsets that are worked on together.
-
-
-def _sweep(matrices: Floats, i: int, reciprocals: Floats) -> None:
+def _sweep(matrices, i, reciprocals):
     """Remove column i of matrices (k+1, k+1, …) by regression from those after it."""
     row = matrices[i, i + 1 :]
     matrices[i + 1 :, i + 1 :] -= (row * reciprocals)[:, None] * row
 
 
-def _fits(scoring: Scoring, members: Integers) -> tuple[Floats, Integers]:
+def _fits(scoring, members):
     """(G, S) shares of the outcome that subsets (S, k) leave, from rows where second moments cannot tell, and ranks"""
     scale, tolerance = scoring.inverse_scale, scoring.tolerance
     grams = scoring.scatter * scale[:, :, None] * scale[:, None, :]
@@ -341,7 +278,7 @@ def _fits(scoring: Scoring, members: Integers) -> tuple[Floats, Integers]:
     return shares, ranks
 
 
-def _pieces(scoring: Scoring, starts: Integers, members: Integers) -> list[tuple[Integers, Integers]]:
+def _pieces(scoring, starts, members):
     pieces = []
     for which, chosen in of_one_size(starts, members):
         together = max(1, _MOST_NUMBERS // (len(scoring.weights) * (chosen.shape[1] + 1) ** 2))
@@ -350,7 +287,7 @@ def _pieces(scoring: Scoring, starts: Integers, members: Integers) -> list[tuple
     return pieces
 
 
-def _log_ratios(scoring: Scoring, shares: Floats) -> Floats:
+def _log_ratios(scoring, shares):
     total = np.full(shares.shape[1], scoring.offset)
     for weight, share in zip(scoring.weights, shares, strict=True):
         total += weight * np.log(share)
@@ -358,7 +295,7 @@ def _log_ratios(scoring: Scoring, shares: Floats) -> Floats:
     return total
 
 
-def score_subsets(scoring: Scoring, penalty: float, starts: Integers, members: Integers, out: Floats) -> None:
+def score_subsets(scoring, penalty, starts, members, out):
     """Without a penalty: it is NaN."""
     for which, chosen in _pieces(scoring, starts, members):
         shares, _ = _fits(scoring, chosen)
@@ -372,13 +309,13 @@ def score_subsets(scoring: Scoring, penalty: float, starts: Integers, members: I
         out[which] = values
 
 
-def subset_fits(scoring: Scoring, starts: Integers, members: Integers, shares: Floats, ranks: Integers) -> None:
+def subset_fits(scoring, starts, members, shares, ranks):
     for which, chosen in _pieces(scoring, starts, members):
         found, found_ranks = _fits(scoring, chosen)
         shares[which], ranks[which] = found.T, found_ranks.T
 
 
-def subset_slopes(gram: Floats, tolerance: float, starts: Integers, members: Integers, slopes: Floats) -> None:
+def subset_slopes(gram, tolerance, starts, members, slopes):
     for which, chosen in of_one_size(starts, members):
         k = chosen.shape[1]
         columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
@@ -394,9 +331,7 @@ def subset_slopes(gram: Floats, tolerance: float, starts: Integers, members: Int
             slopes[which, chosen[:, i]] = slope / np.where(pivot >= tolerance, pivot, np.nan)
 
 
-def residual_powers(
-    columns: Floats, slopes: Floats, starts: Integers, members: Integers, squares: Floats, fourths: Floats
-) -> None:
+def residual_powers(columns, slopes, starts, members, squares, fourths):
     together = max(1, _MOST_NUMBERS // columns.shape[1])
     for cut in range(0, len(slopes), together):
         part = slopes[cut : cut + together]
@@ -409,7 +344,7 @@ def residual_powers(
         fourths[cut : cut + together] = np.einsum("sn,sn->s", powers, powers)
 
 
-def grouped_block_log_ratios(scoring: Scoring, fixed: Integers, starts: Integers, block: Integers, out: Floats) -> None:
+def grouped_block_log_ratios(scoring, fixed, starts, block, out):
     chosen = np.arange(len(out))[:, None] >> np.arange(len(starts) - 1) & 1 == 1
     columns = np.repeat(chosen, np.diff(starts), axis=1)
     holds = np.column_stack([np.ones((len(out), len(fixed)), dtype=bool), columns])

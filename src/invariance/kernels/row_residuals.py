@@ -31,8 +31,8 @@ def dot(a, b):
 def triangular_factor(columns, members, dependent):
     """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of columns (d, n).
 
-    Returns R (k, k), upper triangular, and which columns stand on their own: one whose squared pivot is
-    below `dependent` is a combination of those before it, gets a zero row and removes nothing from later ones.
+    Returns R (k, k) and which columns stand on their own: one whose squared pivot is below `dependent` is a combination
+    of those before it, gets a zero row and removes nothing from later ones.
     """
     k, n = members.size, columns.shape[1]
     basis = np.empty((k, n))
@@ -60,10 +60,8 @@ def triangular_factor(columns, members, dependent):
 
 @kernel
 def relative_residuals(columns, starts, members, dependent, residual, rank):
-    """residual[s] = share of the outcome's (the last row's) squares that subset s leaves; rank[s] its columns' rank.
-
-    Subset s holds rows members[starts[s]:starts[s+1]] of columns (d, n).
-    """
+    """residual[s] = share of the outcome's (the last row's) squares that rows members[starts[s]:starts[s+1]] of columns
+    (d, n) leave; rank[s]: theirs"""
     outcome = columns.shape[0] - 1
     for s in range(starts.size - 1):
         k = starts[s + 1] - starts[s]
@@ -138,11 +136,9 @@ def subtract(target, factor, direction):
 
 @kernel
 def _orthogonalise(v, basis, rank):
-    """Remove the first `rank` rows of the basis from the unit vector v; returns the squares that are left.
-
-    A second time where little is left, most of which may be rounding: a column that depends on others through nearly
-    dependent ones must not look like one of its own.
-    """
+    """Remove the first `rank` rows of the basis from the unit vector v; returns the squares that are left. A second
+    time where little is left, most of which may be rounding: a column that depends on others must not look like one of
+    its own."""
     squared = 1.0
     for _ in range(2):
         for i in range(rank):
@@ -224,9 +220,9 @@ def _rotate(cosine, sine, first, row, included):
 def _outcome_roots(b, starts, nodes, ranks):
     """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
 
-    As `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits. Now
-    "include" is free, it drops the first row and column. "Exclude" drops the column alone and rotates the first row
-    into the others. A column that depends on the included ones adds nothing: including it is excluding it.
+    As `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits:
+    "include" drops the first row and column, "exclude" drops the column alone and rotates the first row into the
+    others. A column that depends on the included ones adds nothing: including it is excluding it.
     """
     cosine, sine = np.empty(1 << b), np.empty(1 << b)
     for t in range(b):
@@ -257,10 +253,8 @@ def _outcome_roots(b, starts, nodes, ranks):
 
 @kernel
 def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
-    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave.
-
-    Bit i of a position stands for block[i].
-    """
+    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave. Bit
+    i of a position stands for block[i]."""
     if not rows_at_hand(rows) or not np.isnan(shares).any():
         return
     b = block.size
@@ -327,11 +321,8 @@ class GramRows(NamedTuple):
 
 
 class PairedMoments(NamedTuple):
-    """Second moments of pairs of columns side by side for all environments, those of the pool left to be added up.
-
-    local (d, d, E); gaps (E, d): √n_e · (mean in the environment − pooled mean). Large subsets of many columns take
-    most of their time to read pairs here and there: so one access brings all of a pair.
-    """
+    """Second moments of pairs of columns side by side for all environments, those of the pool left to be added up: one
+    access brings all of a pair. local (d, d, E); gaps (E, d): √n_e · (mean in the environment − pooled mean)"""
 
     local: np.ndarray
     gaps: np.ndarray

@@ -45,9 +45,8 @@ def fill_without_row(scatter, e, loss, deviation, constant, counts, gaps, out):
 def centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends=None):
     """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,).
 
-    The mean is centre + rest: the rounding of the first mean is found in the deviations and kept.
-    A constant column deviates by exactly 0. `at_ends` (2, p + 1), where given: how many rows hold the minimum and the
-    maximum exactly.
+    The mean is centre + rest: the rounding of the first mean is found in the deviations and kept. A constant column
+    deviates by exactly 0. `at_ends` (2, p + 1), where given: how many rows hold the minimum and the maximum exactly.
     """
     n, p = rows.size, X.shape[1]
     centred = np.empty((n, p + 1))

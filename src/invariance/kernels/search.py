@@ -1,7 +1,5 @@
-"""Columns that help only together, such as the parts of a sum that hide it: every one of them alone looks useless.
-
-A clique is a column and those that a regression of it picks. Parts that cancel pick each other, whatever the outcome.
-"""
+"""Columns that help only together, such as the parts of a sum that hide it: every one of them alone looks useless. A
+clique is a column and those that a regression of it picks. Parts that cancel pick each other."""
 
 from __future__ import annotations
 
@@ -37,12 +35,10 @@ def inverse_scale_of(scoring, first, last):
 def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
 
-    The first `given` columns of `path` are there already: they enter before the search begins.
-    scale (d,): `inverse_scale_of` groups first..last-1, whose second moments are added up: the environments' own
-    deviations for (0, E), the pool's for (E, E+1). path (n,) receives columns in the order of entering: each has the
-    largest c²/(r + damping), where r is the share of the column that the earlier ones leave and c its covariance, per
-    standard deviations, with what they leave of the target. Columns that nearly depend on the earlier ones are passed
-    over.
+    path (n,): receives columns in the order of entering; its first `given` are there already. Each has the largest
+    c²/(r + damping), r the share of the column that the earlier ones leave, c its covariance, per standard deviations,
+    with what they leave of the target. Columns that nearly depend on the earlier ones are passed over. Second moments
+    of groups first..last-1 are added up; scale (d,): their `inverse_scale_of`.
     """
     d = free.size
     rows, gains = np.empty((path.size, d)), np.empty(d)
@@ -85,10 +81,8 @@ def _scaled_row(scoring, column, first, last, scale, out):
 
 @kernel
 def _most_promising(covariance, remaining, damping, tolerance, open_ones, gains):
-    """The open column with the largest gain, -1 if there is none. Columns of which too little is left are closed.
-
-    Two loops: the compiler vectorises the first. gains (d,): work space.
-    """
+    """The open column with the largest gain, -1 if there is none; those of which too little is left are closed. Two
+    loops: the compiler vectorises the first. gains (d,): work space"""
     for j in range(gains.size):
         open_ones[j] &= not remaining[j] < tolerance
         gains[j] = covariance[j] ** 2 / (remaining[j] + damping) if open_ones[j] else -1.0
@@ -101,10 +95,8 @@ def _most_promising(covariance, remaining, damping, tolerance, open_ones, gains)
 
 @kernel
 def cliques(scoring, first, last, free, closest, starts, members, sizes):
-    """members (s, k): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many.
-
-    Columns whose squared correlation with it is above `closest` are passed over: copies would take all the places.
-    """
+    """members (s, k): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many. Columns
+    whose squared correlation with it is above `closest` are passed over: copies would take all the places."""
     scale = inverse_scale_of(scoring, first, last)
     for s in range(starts.size):
         start = starts[s]
@@ -120,12 +112,9 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
 
 @kernel(inline="always")
 def synergy(scoring, first, last, clique):
-    """How much more the columns of `clique` explain of the outcome together than one by one, how many of them do, and
-    the share of the outcome that all leave.
-
-    R² of its first k columns less the sum of R² of each alone, at its largest over k. Second moments of groups
-    first..last-1 added up; where these cannot tell what a column adds, the rows of the pool, if they are at hand.
-    """
+    """R² of the first k columns of `clique` less the sum of R² of each alone, at its largest over k; that k; and the
+    share of the outcome that all leave. Second moments of groups first..last-1 added up; where these cannot tell what a
+    column adds, the rows of the pool, if they are at hand."""
     k = clique.size
     columns = np.empty(k + 1, np.int64)
     copy_into(columns[:k], clique)
@@ -185,9 +174,7 @@ def free_block(prior, clique, most):
 @kernel(inline="always")
 def best_in_block(scoring, prior, included, block, found):
     """The best log p(z)Λ(z) over all z that agree with `included` (d,) outside the block; that z is written to `found`.
-
-    -inf, with `found` = included, when none of them is decidable.
-    """
+    -inf, with `found` = included, when none of them is decidable."""
     b = block.size
     copy_into(found, included)
     found[block] = False

@@ -1,11 +1,9 @@
 """Residual variances of the outcome for all subsets of a few features, by a tree of Schur complements.
 
-A feature is one column, or several that enter and leave together and are swept out one after the other.
-The nodes of one level of the tree lie side by side in memory. With t features decided, the entry (i, k) of the
-2**t reduced matrices fills positions 0..2**t-1 of one array; "exclude feature t" leaves them where they are and
-"include" writes the updated ones behind them, at 2**t..2**(t+1)-1. So bit t of a position says whether feature t
-is in the subset, nothing is copied, and every inner loop runs over contiguous memory.
-The first levels have too few nodes for that: there the matrices are reduced one by one, and then laid side by side.
+A feature is one column, or several that enter together. With t features decided, the entry (i, k) of the 2**t reduced
+matrices fills positions 0..2**t-1 of one array: "exclude feature t" leaves them there, "include" writes the updated
+ones behind them. So bit t of a position says whether feature t is in the subset, and every inner loop runs over
+contiguous memory. The first levels have too few nodes for that: there the matrices are reduced one by one.
 """
 
 from __future__ import annotations
@@ -32,6 +30,27 @@ def sweep_in_place(matrix, pivot_index, stop, reciprocal):
 
 
 @kernel
+def sweep_first(matrix, n, stop, tolerance):
+    """Sweep out the first n columns, up to one whose pivot is below the tolerance. Whether there is none."""
+    for i in range(n):
+        if not matrix[i, i] >= tolerance:
+            return False
+        sweep_in_place(matrix, i, stop, 1.0 / matrix[i, i])
+    return True
+
+
+@kernel
+def solve_swept(matrix, slopes):
+    """slopes (k,) of the regression on the first k columns of a matrix whose `sweep_first` is done"""
+    k = slopes.size
+    for i in range(k - 1, -1, -1):
+        slope = matrix[i, k]
+        for j in range(i + 1, k):
+            slope -= matrix[i, j] * slopes[j]
+        slopes[i] = slope / matrix[i, i]
+
+
+@kernel
 def reciprocal_pivot(pivot, absent, tolerance):
     """1/pivot; 0 for a column that does not vary in this group; NaN, which poisons the subset, when undecidable."""
     if absent:
@@ -42,9 +61,7 @@ def reciprocal_pivot(pivot, absent, tolerance):
 @kernel
 def settled(log_ratio, weights):
     """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable.
-
-    Weights that sum to less than 0 reward prediction; then there is no such bound.
-    """
+    Weights that sum to less than 0 reward prediction; then there is no such bound."""
     if log_ratio > 0.0 and weights.sum() >= 0.0:
         return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
     return log_ratio
@@ -78,10 +95,8 @@ def widest_feature(starts):
 
 @kernel
 def tree_starts(starts):
-    """First position of each column's row of entries, and their end; starts (f+1,): see `widest_feature`.
-
-    The entry (i, k) of a column i of feature t is needed by 2**t nodes; the outcome, which comes last, by all 2**f.
-    """
+    """First position of each column's row of entries, and their end; starts (f+1,): see `widest_feature`. The entry (i,
+    k) of a column i of feature t is needed by 2**t nodes; the outcome, which comes last, by all 2**f."""
     f = starts.size - 1
     d = starts[f] + 1
     rows = np.empty(d + 1, np.int64)
@@ -96,8 +111,8 @@ def tree_starts(starts):
 class TreeWork(NamedTuple):
     """Work space of `outcome_shares` for f features of starts[f] = d - 1 columns and the outcome.
 
-    levels (d,): the feature of each column, f for the outcome; rows (d+1,), nodes: see `tree_starts`.
-    matrices (2**k, d, d): see `_reduce_one_by_one`; reciprocal, factor (2**f,): of the nodes of one level.
+    levels (d,): the feature of each column, f for the outcome; rows (d+1,), nodes: see `tree_starts`;
+    matrices (2**k, d, d); reciprocal, factor (2**f,)
     """
 
     starts: np.ndarray
@@ -142,12 +157,11 @@ def _reduce_one_by_one(matrices, absent, tolerance, starts):
 
 
 @kernel(fastmath={"contract"})
-def _outcome_pivots(matrices, n_decided, absent, tolerance, starts, levels, rows, nodes, reciprocal, factor):
-    """Fill the outcome's row of `nodes` with its scaled residual variance for each of the 2**f subsets.
-
-    matrices: those of the 2**n_decided subsets of the first features.
-    """
-    d = levels.size
+def _outcome_pivots(n_decided, absent, tolerance, work):
+    """Fill the outcome's row of work.nodes with its scaled residual variance for each of the 2**f subsets, from
+    work.matrices of the 2**n_decided subsets of the first features."""
+    matrices, starts, levels, rows, nodes = work.matrices, work.starts, work.levels, work.rows, work.nodes
+    reciprocal, factor, d = work.reciprocal, work.factor, work.levels.size
     for i in range(starts[n_decided], d):
         for k in range(i, d):
             entry = nodes[rows[i] + ((k - i) << levels[i]) :]
@@ -188,18 +202,7 @@ def outcome_shares(absent, tolerance, work):
     their columns and the outcome (upper triangle) in its first matrix. The result lies in `work` until the next call.
     """
     n_decided = _reduce_one_by_one(work.matrices, absent, tolerance, work.starts)
-    _outcome_pivots(
-        work.matrices,
-        n_decided,
-        absent,
-        tolerance,
-        work.starts,
-        work.levels,
-        work.rows,
-        work.nodes,
-        work.reciprocal,
-        work.factor,
-    )
+    _outcome_pivots(n_decided, absent, tolerance, work)
     shares = work.nodes[work.rows[work.rows.size - 2] :]
     for s in range(shares.size):
         shares[s] = shares[s] if shares[s] >= tolerance else np.nan
@@ -221,10 +224,8 @@ def included_columns(starts, prefix, n_low):
 
 @kernel
 def reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
-    """Second moments of the first columns and the outcome after regression on the columns `high`.
-
-    reduced (c+1, c+1): upper triangle; absent_low (c+1,). NaN where undecidable.
-    """
+    """Second moments of the first columns and the outcome after regression on the columns `high`: reduced (c+1, c+1),
+    upper triangle, NaN where undecidable; absent_low (c+1,)"""
     c, m = reduced.shape[0] - 1, high.size
     order = np.empty(m + c + 1, np.int64)
     copy_into(order[:m], high)
@@ -283,10 +284,8 @@ def low_features(widths: NDArray[np.int64]) -> int:
 
 
 def walk_order(widths: NDArray[np.int64]) -> NDArray[np.int64]:
-    """(f,) features in the order that is cheapest to walk; as they are, where all have the same width.
-
-    The narrowest make the block, the widest of them first; the others follow as high features.
-    """
+    """(f,) features in the order that is cheapest to walk: the narrowest make the block, the widest of them first; the
+    others follow as high features. As they are, where all have the same width."""
     ascending = np.argsort(widths, kind="stable")
     n_low = min(len(widths), LOW_FEATURES)
     while True:
@@ -360,55 +359,13 @@ def screen_grouped_block(
 
 
 @kernel
-def _sweep_border_of_columns(matrix, pivot_index, last, reciprocal):
-    """As sweep_in_place, but only the diagonal and the outcome's column: enough for subsets that grow no further."""
-    for i in range(pivot_index + 1, last):
-        factor = matrix[pivot_index, i] * reciprocal
-        matrix[i, i] -= factor * matrix[pivot_index, i]
-        matrix[i, last] -= factor * matrix[pivot_index, last]
-    matrix[last, last] -= matrix[pivot_index, last] ** 2 * reciprocal
-
-
-@kernel
-def _score_columns(matrices, absent, weights, offset, tolerance, first, pivots, scores):
-    """scores[j] = log Λ of the node's subset with column j added, j >= first."""
-    n_groups, d, _ = matrices.shape
-    last = d - 1
-    scores[first:last] = offset
-    for g in range(n_groups):
-        for j in range(first, last):
-            reciprocal = reciprocal_pivot(matrices[g, j, j], absent[g, j], tolerance)
-            pivot = matrices[g, last, last] - matrices[g, j, last] ** 2 * reciprocal
-            pivots[j] = pivot if pivot >= tolerance else np.nan
-        add_weighted_log(scores[first:last], weights[g], pivots[first:last])
-
-
-@kernel
-def _include_column(source, target, absent, tolerance, column, grows):
-    """target = source with `column` swept out of later columns; only the border when the subset grows no further."""
-    d = source.shape[1]
-    last = d - 1
-    for g in range(source.shape[0]):
-        for k in range(column, d):
-            target[g, column, k] = source[g, column, k]
-        for i in range(column + 1, d):
-            if grows:
-                for k in range(i, d):
-                    target[g, i, k] = source[g, i, k]
-            else:
-                target[g, i, i] = source[g, i, i]
-                target[g, i, last] = source[g, i, last]
-        reciprocal = reciprocal_pivot(source[g, column, column], absent[g, column], tolerance)
-        if grows:
-            sweep_in_place(target[g], column, last, reciprocal)
-        else:
-            _sweep_border_of_columns(target[g], column, last, reciprocal)
-
-
-@kernel
 def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
     """What the columns start:stop leave of the outcome, the last column; work (m+1, m+1) for m columns or more."""
     last, m = matrix.shape[0] - 1, stop - start
+    if m == 1:
+        return matrix[last, last] - matrix[start, last] ** 2 * reciprocal_pivot(
+            matrix[start, start], absent[start], tolerance
+        )
     for i in range(m):
         for k in range(i, m):
             work[i, k] = matrix[start + i, start + k]
@@ -420,10 +377,9 @@ def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
 
 
 @kernel
-def _score_features(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores):
-    """scores[j] = log Λ of the node's subset with feature j added, j >= first."""
+def _score_children(matrices, absent, weights, offset, tolerance, starts, first, work, pivots, scores):
+    """scores[j] = log Λ of the node's subset with feature j added, j >= first; work: as in `_outcome_pivot`."""
     f = starts.size - 1
-    work = np.empty((widest + 1, widest + 1))
     scores[first:f] = offset
     for g in range(matrices.shape[0]):
         for j in range(first, f):
@@ -433,50 +389,29 @@ def _score_features(matrices, absent, weights, offset, tolerance, starts, widest
 
 
 @kernel
-def _sweep_border_of_features(matrix, c, starts, feature, reciprocal):
-    """As sweep_in_place of a column of `feature`, but of later ones only what is within a feature or the outcome's."""
-    last = matrix.shape[0] - 1
-    for j in range(feature, starts.size - 1):
-        for i in range(max(starts[j], c + 1), starts[j + 1]):
-            factor = matrix[c, i] * reciprocal
-            for k in range(i, last if j == feature else starts[j + 1]):
-                matrix[i, k] -= factor * matrix[c, k]
-            matrix[i, last] -= factor * matrix[c, last]
-    matrix[last, last] -= matrix[c, last] ** 2 * reciprocal
-
-
-@kernel
-def _include_feature(source, target, absent, tolerance, starts, feature, grows):
-    """As `_include_column`, for several columns."""
-    d = source.shape[1]
+def _include(source, target, absent, tolerance, starts, feature, grows):
+    """target = source with `feature` swept out of later columns. Of a subset that grows no further only what is within
+    one feature, and the outcome's column."""
+    f, last = starts.size - 1, source.shape[1] - 1
     for g in range(source.shape[0]):
-        for i in range(starts[feature], d):
-            for k in range(i, d):
-                target[g, i, k] = source[g, i, k]
+        before, after = source[g], target[g]
+        for j in range(feature, f):
+            stop = last if grows or j == feature else starts[j + 1]
+            for i in range(starts[j], starts[j + 1]):
+                for k in range(i, stop):
+                    after[i, k] = before[i, k]
+                after[i, last] = before[i, last]
+        after[last, last] = before[last, last]
         for c in range(starts[feature], starts[feature + 1]):
-            reciprocal = reciprocal_pivot(target[g, c, c], absent[g, c], tolerance)
-            if grows:
-                sweep_in_place(target[g], c, d - 1, reciprocal)
-            else:
-                _sweep_border_of_features(target[g], c, starts, feature, reciprocal)
-
-
-@kernel(inline="always")
-def _score_children(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores):
-    """scores[j] = log Λ of the node's subset with feature j added, j >= first."""
-    if widest > 1:
-        _score_features(matrices, absent, weights, offset, tolerance, starts, widest, first, pivots, scores)
-    else:
-        _score_columns(matrices, absent, weights, offset, tolerance, first, pivots, scores)
-
-
-@kernel(inline="always")
-def _include(source, target, absent, tolerance, starts, widest, feature, grows):
-    """target = source with `feature` swept out of later columns; only the border when the subset grows no further."""
-    if widest > 1:
-        _include_feature(source, target, absent, tolerance, starts, feature, grows)
-    else:
-        _include_column(source, target, absent, tolerance, feature, grows)
+            reciprocal = reciprocal_pivot(after[c, c], absent[g, c], tolerance)
+            for j in range(feature, f):
+                stop = last if grows or j == feature else starts[j + 1]
+                for i in range(max(starts[j], c + 1), starts[j + 1]):
+                    factor = after[c, i] * reciprocal
+                    for k in range(i, stop):
+                        after[i, k] -= factor * after[c, k]
+                    after[i, last] -= factor * after[c, last]
+            after[last, last] -= after[c, last] ** 2 * reciprocal
 
 
 @kernel
@@ -494,6 +429,7 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
     scores = np.empty((levels, f))
     pivots = np.empty(f)
     widest = widest_feature(starts)
+    work = np.empty((widest + 1, widest + 1))
     child = np.empty(levels + 1, np.int64)
 
     if prefix.size:
@@ -501,7 +437,7 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
         root = grams
         for m in range(prefix.size):
             grows = m + 1 < prefix.size or depth_limit > 1
-            _include(root, stack[0], absent, tolerance, starts, widest, prefix[m], grows)
+            _include(root, stack[0], absent, tolerance, starts, prefix[m], grows)
             root = stack[0]
     else:
         first = ZERO
@@ -515,7 +451,7 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
     count = 1
     level = 0 if depth_limit > 0 else -1
     child[0] = first
-    _score_children(stack[0], absent, weights, offset, tolerance, starts, widest, first, pivots, scores[0])
+    _score_children(stack[0], absent, weights, offset, tolerance, starts, first, work, pivots, scores[0])
     while level >= 0:
         j = child[level]
         if j == f:
@@ -529,10 +465,10 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
             members[count, prefix.size + m] = child[m] - 1
         count += 1
         if level + 1 < depth_limit and j + 1 < f:
-            _include(stack[level], stack[level + 1], absent, tolerance, starts, widest, j, level + 2 < depth_limit)
+            _include(stack[level], stack[level + 1], absent, tolerance, starts, j, level + 2 < depth_limit)
             level += 1
             child[level] = j + 1
             _score_children(
-                stack[level], absent, weights, offset, tolerance, starts, widest, j + 1, pivots, scores[level]
+                stack[level], absent, weights, offset, tolerance, starts, j + 1, work, pivots, scores[level]
             )
     settle(out, weights)

@@ -19,7 +19,7 @@ from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
 from ..kernels import cholesky
-from ..kernels.active_set import Scoring, flip_changes
+from ..kernels.active_set import Scoring, active_set, flip_scores, load
 from ..kernels.dispatch import centred_rows, relative_residuals, score_subsets, sizes, subset_fits
 from ..kernels.plain import settle
 from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows
@@ -357,10 +357,12 @@ class GaussianFromMoments(GaussianModel):
         if self.features.grouped:
             return super().flip_neighbours(mask)
         chosen = as_masks(mask, self.n_features)
-        change = np.empty(len(self.moments.columns))
-        members = self.columns_of(np.flatnonzero(chosen[0]))
-        arguments = (self.moments.scatter, self._from_moments.inverse_scale, self.moments.outcome)
-        flip_changes(*arguments, self._from_moments.weights, PIVOT_TOLERANCE, members, change)
+        scoring, d = self._from_moments, len(self.moments.columns)
+        included, change = np.zeros(d, dtype=bool), np.full(d, np.nan)
+        included[self.columns_of(np.flatnonzero(chosen[0]))] = True
+        state = active_set(len(scoring.weights), d, max(1, int(included.sum())))
+        if load(scoring, state, included):
+            flip_scores(scoring, state, change)
         now = self.log_ratio_many(chosen)[0]
         self.require(now > -np.inf, chosen)
         change = change[self.moments.feature_columns]

@@ -268,7 +268,6 @@ class Replica(Ladder):
             proposals.betas,
             self.included,
             self.log_ratios,
-            n,
             self._work,
             sums,
             rejected,

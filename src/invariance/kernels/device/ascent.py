@@ -5,54 +5,35 @@ No result of an iteration comes to the host: what is recorded stays on the devic
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import NamedTuple
 
 import torch
 
-from . import torch_kernels as draws_torch
-from . import torch_kernels as shares_torch
-from .torch_kernels import Draws, Problem, Subsets
+from . import torch_kernels
+from .torch_kernels import Problem, Subsets
 
 
-def has_triton(device: torch.device) -> bool:
-    """Whether the fused kernels can run: on a CUDA device where Triton is installed, as it is with torch on Linux."""
+def kernels_on(device: torch.device) -> ModuleType:
+    """Fused kernels on a CUDA device where Triton is installed, as it is with torch on Linux; torch's own elsewhere."""
     if device.type != "cuda":
-        return False
+        return torch_kernels
     try:
-        import triton  # noqa: F401
+        from . import triton_kernels
     except ImportError:
-        return False
-    return True
+        return torch_kernels
+    return triton_kernels
 
 
 def log_ratios(problem: Problem, subsets: Subsets) -> torch.Tensor:
     """(S,) log Λ; NaN where undecidable or not scored"""
     weights = problem.weights[subsets.owner]
-    total = problem.offset[subsets.owner] + (weights * log_shares(problem, subsets)).sum(dim=1)
+    shares = kernels_on(problem.device).log_shares(problem, subsets)
+    total = problem.offset[subsets.owner] + (weights * shares).sum(dim=1)
     # As `subset_tree.settled`: rounding above 0 is 0, more than rounding is undecidable.
     rounding = 1e-6 + 1e-9 * weights[:, -1].abs()
     bounded = (total > 0.0) & (weights.sum(dim=1) >= 0.0)
     return torch.where(bounded, torch.where(total <= rounding, 0.0, torch.nan), total)
-
-
-def log_shares(problem: Problem, subsets: Subsets) -> torch.Tensor:
-    """As `shares_torch.log_shares`."""
-    if has_triton(problem.device):
-        from . import triton_kernels as shares_triton
-
-        return shares_triton.log_shares(problem, subsets)
-    return shares_torch.log_shares(problem, subsets)
-
-
-def draw_pairs(
-    inclusion: torch.Tensor, direction: torch.Tensor, seeds: torch.Tensor, step: int, pairs: int, room: int
-) -> Draws:
-    """As `draws_torch.draw_pairs`."""
-    if has_triton(inclusion.device):
-        from . import triton_kernels as draws_triton
-
-        return draws_triton.draw_pairs(inclusion, direction, seeds, step, pairs, room)
-    return draws_torch.draw_pairs(inclusion, direction, seeds, step, pairs, room)
 
 
 class Objectives(NamedTuple):
@@ -129,7 +110,8 @@ def _step(
     logits, (n_outcomes, _) = state.logits, state.logits.shape
     inclusion = torch.sigmoid(logits)
     direction = torch.where(open_columns, objectives.log_odds - logits, 0.0)
-    draws = draw_pairs(inclusion, direction, state.seeds, step, pairs, objectives.room)
+    kernels = kernels_on(problem.device)
+    draws = kernels.draw_pairs(inclusion, direction, state.seeds, step, pairs, objectives.room)
     size = draws.subsets.size.clamp(max=objectives.room + 1).view(n_outcomes, 2 * pairs)
     scored = log_ratios(problem, draws.subsets).view(n_outcomes, 2 * pairs)
     size_weight = objectives.log_size_weight.gather(1, size)

@@ -1,4 +1,4 @@
-"""The same as `draws_torch` in one launch."""
+"""The kernels of `torch_kernels`, each in one launch."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import torch
 import triton
 import triton.language as tl
 
-from .torch_kernels import FIRST, GOLDEN, SECOND, UNIT, Draws, Problem, Subsets
+from . import torch_kernels
+from .torch_kernels import Draws, Problem, Subsets
 
-_CHUNK = 1024
+GOLDEN, FIRST = tl.constexpr(torch_kernels.GOLDEN), tl.constexpr(torch_kernels.FIRST)
+SECOND, UNIT = tl.constexpr(torch_kernels.SECOND), tl.constexpr(torch_kernels.UNIT)
 
 
 @triton.jit
@@ -18,22 +20,7 @@ def _mixed(bits, shift: tl.constexpr):
 
 @triton.jit(do_not_specialize=["first"])
 def _draw_pairs(
-    inclusions,
-    directions,
-    seeds,
-    signs,
-    slopes,
-    members,
-    sizes,
-    first,
-    d,
-    pairs,
-    room,
-    GOLDEN: tl.constexpr,
-    FIRST: tl.constexpr,
-    SECOND: tl.constexpr,
-    UNIT: tl.constexpr,
-    CHUNK: tl.constexpr,
+    inclusions, directions, seeds, signs, slopes, members, sizes, first, d, pairs, room, CHUNK: tl.constexpr
 ):
     pair = tl.program_id(0).to(tl.int64)
     outcome = pair // pairs
@@ -68,7 +55,7 @@ def _draw_pairs(
 def draw_pairs(
     inclusion: torch.Tensor, direction: torch.Tensor, seeds: torch.Tensor, step: int, pairs: int, room: int
 ) -> Draws:
-    """The pairs of one step, with inclusion (B, d) and direction (B, d); at most `room` members are listed."""
+    """As `torch_kernels.draw_pairs`."""
     n_outcomes, d = inclusion.shape
     device, n_pairs = inclusion.device, n_outcomes * pairs
     signs = torch.empty((n_outcomes, pairs, d), dtype=torch.int8, device=device)
@@ -76,22 +63,7 @@ def draw_pairs(
     members = torch.empty((2 * n_pairs, room), dtype=torch.int32, device=device)
     sizes = torch.empty(2 * n_pairs, dtype=torch.int64, device=device)
     _draw_pairs[(n_pairs,)](
-        inclusion,
-        direction,
-        seeds,
-        signs,
-        slopes,
-        members,
-        sizes,
-        step * pairs * d,
-        d,
-        pairs,
-        room,
-        GOLDEN=GOLDEN,
-        FIRST=FIRST,
-        SECOND=SECOND,
-        UNIT=UNIT,
-        CHUNK=_CHUNK,
+        inclusion, direction, seeds, signs, slopes, members, sizes, step * pairs * d, d, pairs, room, CHUNK=1024
     )
     owner = torch.arange(2 * n_pairs, device=device) // (2 * pairs)
     return Draws(signs, slopes, Subsets(owner, members, sizes))
@@ -200,7 +172,7 @@ def _shares(
 
 
 def log_shares(problem: Problem, subsets: Subsets, block: int = BLOCK, warps: int = WARPS) -> torch.Tensor:
-    """(S, G) log of what each subset leaves of its outcome in each group; NaN where undecidable or not scored."""
+    """As `torch_kernels.log_shares`."""
     n_subsets, room = subsets.members.shape
     n_groups, d = problem.scatter.shape[:2]
     width = (room // block + 1) * block

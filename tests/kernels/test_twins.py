@@ -1,0 +1,397 @@
+"""Each kernel against its NumPy twin in `plain`: the same numbers, ranks, and subsets that cannot be decided."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from invariance import LinearGaussian, MultiEnvironmentData
+from invariance.data.features import as_lists
+from invariance.kernels import (
+    cholesky,
+    dispatch,
+    elementary,
+    moves,
+    plain,
+    row_residuals,
+    scatter,
+    subset_sums,
+    subset_tree,
+)
+from invariance.kernels.active_set import Scoring
+from invariance.kernels.row_residuals import DEPENDENT, GroupRows, without_values
+from invariance.kernels.subset_tree import feature_starts
+from invariance.models.gaussian_fits import group_rows
+from invariance.moments.least_squares import unit_rows
+from twins import all_masks
+
+TOLERANCE = 1e-9
+MASKS = all_masks(4)
+
+
+class Call(NamedTuple):
+    """What both are called with. slack: of the last argument, besides 1e-9 relative; most: ranks above it are the same;
+    free: places of arguments that may differ in the end."""
+
+    module: Any
+    name: str
+    arguments: tuple[Any, ...]
+    slack: Any = 0.0
+    most: Any = None
+    free: tuple[int, ...] = ()
+
+
+def same(one: Any, other: Any, slack: Any = 0.0) -> None:
+    one, other = np.asarray(one, dtype=float), np.asarray(other, dtype=float)
+    np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other))
+    finite, slack = np.isfinite(one), np.broadcast_to(slack, one.shape)
+    one, other, slack = one[finite], other[finite], slack[finite]
+    assert (np.abs(one - other) <= 1e-9 * np.maximum(1.0, np.abs(other)) + slack).all()
+
+
+def check(call: Call) -> list[Any]:
+    """Results and changed arguments of both are the same; returns those of the twin."""
+    made = []
+    for module in (call.module, plain):
+        given = [deepcopy(each) if isinstance(each, np.ndarray) else each for each in call.arguments]
+        result = getattr(module, call.name)(*given)
+        changed = [each for k, each in enumerate(given) if isinstance(each, np.ndarray) and k not in call.free]
+        made.append([*(result if isinstance(result, tuple) else [0.0 if result is None else result]), *changed])
+    for k, (one, other) in enumerate(zip(*made, strict=True), 1):
+        if np.asarray(one).dtype.kind in "iub":
+            most = np.inf if call.most is None or np.ndim(one) < 2 else call.most
+            np.testing.assert_array_equal(np.minimum(one, most), np.minimum(other, most))
+        else:
+            same(one, other, call.slack if k == len(made[0]) else 0.0)
+    return made[1]
+
+
+@st.composite
+def tables(draw, largest: int = 5) -> MultiEnvironmentData:
+    """Few or many rows in each environment, with columns that are constant in one, copies, sums and nearly sums of
+    others, and an outcome that features fit, or nearly."""
+    p, counts = draw(st.integers(1, largest)), draw(st.lists(st.integers(3, 14), min_size=2, max_size=3))
+    rng = np.random.default_rng(draw(st.integers(0, 1000)))
+    site = np.repeat(np.arange(len(counts)), counts)
+    X = rng.normal(size=(len(site), p)) * rng.uniform(0.5, 2.0, (len(counts), p))[site] + rng.normal(size=p)
+    for j in range(1, p):
+        kind = draw(st.sampled_from(["own"] * 4 + ["constant somewhere", "copy", "sum", "nearly a sum"]))
+        if kind == "constant somewhere":
+            X[site == 0, j] = -1.0
+        elif kind == "copy":
+            X[:, j] = X[:, j - 1]
+        elif kind.endswith("sum"):
+            X[:, j] = X[:, :j].sum(axis=1) + (1e-5 * X[:, j] if kind.startswith("nearly") else 0.0)
+    y = X[:, 0] + X[:, -1] * (1.0 + site) + draw(st.sampled_from([1.0, 1.0, 1e-5, 0.0])) * rng.normal(size=len(site))
+    return MultiEnvironmentData.from_arrays(X, y, site)
+
+
+def rounding(walk, starts: np.ndarray) -> np.ndarray:
+    """(2**f,) how far rounding may move log Λ of each subset: by eps / (its smallest squared pivot) in each group."""
+    f, eps = len(starts) - 1, np.finfo(float).eps
+    slack = np.zeros(1 << f)
+    for subset in range(1 << f):
+        columns = [c for j in range(f) if subset >> j & 1 for c in range(starts[j], starts[j + 1])]
+        for gram, weight in zip(walk.grams, walk._terms[0], strict=True):
+            kept = [*columns, len(gram) - 1]
+            left = gram[np.ix_(kept, kept)].copy()
+            smallest = 1.0
+            for i in range(len(kept)):
+                pivot = left[i, i]
+                if pivot > 1e-12:
+                    smallest = min(smallest, pivot)
+                    left -= np.outer(left[:, i], left[i]) / pivot
+            slack[subset] += 50.0 * abs(weight) * eps / smallest
+    return slack
+
+
+def lists_of_subsets(model, draw) -> Iterator[Call]:
+    model.prediction = draw(st.sampled_from([0.0, 0.7]))
+    scoring = model.scoring_by_rows() if draw(st.booleans()) else model.scoring_by_moments()
+    starts, members = as_lists(all_masks(model.n_features))
+    columns, n = model.moments.feature_columns[members].astype(np.int64), len(starts) - 1
+    yield Call(cholesky, "score_subsets", (scoring, np.nan, starts, columns, np.empty(n)))
+    shares = np.empty((n, len(scoring.weights)))
+    # Whether a column more than the rows can tell apart is rounding or not is of no consequence.
+    most = scoring.rows.counts - 1
+    yield Call(cholesky, "subset_fits", (scoring, starts, columns, shares, shares.astype(np.int64) * 0), most=most)
+
+
+def walks(model, draw) -> Iterator[Call]:
+    p = model.n_features
+    walk = model.subset_walk(np.arange(p), np.arange(0))
+    widths = draw(st.sampled_from([[1] * p, [p], [2] * (p // 2) + [1] * (p % 2)]))
+    starts, f = feature_starts(np.array(widths, np.int64)), len(widths)
+    slack, arguments = rounding(walk, starts), (walk.grams, walk.absent, *walk._terms, starts)
+    yield Call(subset_tree, "score_grouped_block", (*arguments, 0, f, np.empty(1 << f)), slack=slack)
+    prefix = np.array(sorted(draw(st.sets(st.integers(0, f - 1)))), np.int64)
+    most = draw(st.integers(len(prefix), f))
+    n = len(plain._extensions(tuple(prefix.tolist()), f, most))
+    listed = np.zeros((n, max(most, 1)), np.int32), np.empty(n)
+    yield Call(subset_tree, "score_grouped_extensions", (*arguments, prefix, most, *listed), slack=slack.max())
+    block = model.scoring_by_rows(), np.empty(0, np.int64), starts, walk.free, np.empty(1 << f)
+    yield Call(moves, "grouped_block_log_ratios", block, slack=slack)
+    counts = model.moments.group_counts
+    low = np.array([all_masks(p) @ own for own in model.moments.varying_widths])
+    limits = np.full((p + 1, p * len(counts) + 2), draw(st.floats(0.5, 20.0)))
+    squares = np.ascontiguousarray(model.moments.scatter[:, -1, -1])
+    tests = squares, counts, limits, draw(st.floats(0.5, 20.0)), TOLERANCE, walk.starts, 0, p
+    out = np.zeros(len(counts), np.int64), low, np.empty(1 << p), np.zeros(1 << p, np.uint8)
+    yield Call(subset_tree, "screen_grouped_block", (walk.grams, walk.absent, *tests, *out))
+
+
+def rows_and_moments(model, draw) -> Iterator[Call]:
+    data, rng = model.data, np.random.default_rng(draw(st.integers(0, 99)))
+    unit, _, _ = unit_rows(np.column_stack([data.X, data.y]))
+    d, (starts, members) = len(unit), as_lists(all_masks(data.n_features))
+    n = len(starts) - 1
+    residual = unit, starts, members, DEPENDENT, np.empty(n), np.zeros(n, np.int64)
+    yield Call(row_residuals, "relative_residuals", residual)
+    yield Call(row_residuals, "triangular_factor", (unit, np.arange(d), DEPENDENT))
+    kept, y = model.scoring_by_rows().rows, model.moments.outcome
+    for s in range(n):
+        columns = model.moments.feature_columns[members[starts[s] : starts[s + 1]]].astype(np.int64)
+        yield Call(row_residuals, "share_from_rows", (kept, int(rng.integers(data.n_environments + 1)), columns, y))
+    slopes = np.zeros((n, data.n_features))
+    found = check(Call(cholesky, "subset_slopes", (unit @ unit.T, TOLERANCE, starts, members, slopes), slack=1e-6))
+    known = np.nan_to_num(found[-1])
+    powers = unit, known, starts, members, np.empty(n), np.empty(n)
+    yield Call(row_residuals, "residual_powers", powers)
+    centred = 1e4 + data.X, data.y, data.rows(0), *np.empty((4, d)), np.zeros((2, d), np.int64)
+    # Of a mean each has its own part in `centre` and in `rest`.
+    yield Call(scatter, "centred_rows", centred, free=(3, 4))
+    counts, gaps, local = np.array([3, 5]), rng.normal(size=(2, d)), rng.normal(size=(3, d, d))
+    yield Call(scatter, "fill_pooled", (local, counts, gaps))
+    loss = rng.normal(size=d), rng.normal(size=d), rng.random(d) < 0.3
+    yield Call(scatter, "fill_without_row", (local, 1, *loss, counts, gaps, np.empty((3, d, d))))
+
+
+def sums_over_subsets(model, draw) -> Iterator[Call]:
+    f, rng = model.n_features, np.random.default_rng(draw(st.integers(0, 99)))
+    n, masks = 1 << f, all_masks(f)
+    values = np.where(rng.random(n) < 0.2, -np.inf, rng.normal(scale=300.0, size=n))
+    yield Call(elementary, "exp_shifted", (values, 1000.0, np.empty(n)))
+    weights = np.where(rng.random(n) < 0.2, 0.0, rng.random(n))
+    yield Call(subset_sums, "weighted_sum", (weights, values))
+    listed = np.full((n, f), -1, np.int32)
+    for s, mask in enumerate(masks):
+        listed[s, : mask.sum()] = np.flatnonzero(mask)
+    # The kernel overwrites the weights.
+    yield Call(subset_sums, "fold_inclusion", (weights, f, np.zeros((f, f))), free=(0,))
+    yield Call(subset_sums, "listed_inclusion", (weights, listed, np.ones((f, f))))
+    odds, by_size, ratio = rng.normal(size=f), np.append(rng.normal(size=f), -np.inf), rng.normal(size=n)
+    ratio[0] = np.nan
+    dense = masks @ odds, masks.sum(axis=1), 0.3, by_size, ratio, np.empty(n)
+    yield Call(subset_sums, "add_dense_prior", dense)
+    yield Call(subset_sums, "add_listed_prior", (odds, 0.3, by_size, listed, ratio, np.empty(n)))
+    for layout in (masks, np.asfortranarray(masks), masks[::2, : f // 2 + 1]):
+        yield Call(subset_sums, "sizes", (layout,))
+    yield Call(subset_sums, "sums_over_members", (masks, odds))
+
+
+@pytest.mark.parametrize("calls", [lists_of_subsets, walks, rows_and_moments, sums_over_subsets])
+@settings(max_examples=40, deadline=None)
+@given(data=tables(), choice=st.data())
+def test_kernels_and_twins(calls, data, choice) -> None:
+    for call in calls(LinearGaussian().bind(data), choice.draw):
+        check(call)
+
+
+def test_only_the_size_of_a_problem_chooses(monkeypatch) -> None:
+    called = []
+
+    def twin(gram):
+        called.append("compiled")
+
+    monkeypatch.setattr(plain, "twin", lambda gram: called.append("plain"), raising=False)
+    chosen = dispatch._by_size(twin, dispatch._few)
+    for groups, columns in ((3, 12), (32, 12), (3, 13), (33, 12)):
+        chosen(np.empty((groups, columns + 1, columns + 1)))
+    assert called == ["plain", "plain", "compiled", "compiled"]
+
+
+# -------------------------------------------------------------------- against NumPy itself
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=40), st.floats(-1e3, 1e3))
+def test_logarithms(values: list[float], weight: float) -> None:
+    x = np.array([*values, 1.0, 0.5**0.5, 2.0**0.5, np.nan])
+    total = np.ones_like(x)
+    elementary.add_weighted_log(total, weight, x)
+    np.testing.assert_allclose(total, 1.0 + weight * np.log(x), rtol=1e-13, atol=1e-13 * abs(weight) + 1e-13)
+    np.testing.assert_allclose([elementary.logarithm(value) for value in x[:-1]], np.log(x[:-1]), rtol=1e-15)
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-707, 707), min_size=1, max_size=40), st.floats(-1e4, 1e4))
+def test_exponentials(values: list[float], shift: float) -> None:
+    np.testing.assert_allclose([elementary.exponential(value) for value in values], np.exp(values), rtol=2e-15)
+    below = np.minimum(shift - np.abs(values), shift)
+    out = np.empty_like(below)
+    elementary.exp_shifted(below, shift, out)
+    np.testing.assert_allclose(out, np.exp(below - shift), rtol=1e-14)
+    assert elementary.exponential(1e9) == elementary.exponential(708.0) < np.inf
+    assert 0.0 < elementary.exponential(-1e9) == elementary.exponential(-708.0)
+
+
+def test_orthogonalisation_agrees_with_lapack_and_leaves_dependent_columns_out() -> None:
+    rows = np.random.default_rng(4).normal(size=(4, 30))
+    rows[2] = rows[0] + rows[1]
+    rows /= np.linalg.norm(rows, axis=1)[:, None]
+    triangle, independent = row_residuals.triangular_factor(rows, np.arange(4), DEPENDENT)
+    assert independent.tolist() == [True, True, False, True]
+    expected = np.linalg.qr(rows[[0, 1, 3]].T, mode="r")
+    found = triangle[np.ix_([0, 1, 3], [0, 1, 3])]
+    np.testing.assert_allclose(found, expected * np.sign(np.diagonal(expected))[:, None], atol=1e-14)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 30), st.integers(0, 70), st.integers(0, 1000))
+def test_shares_and_lists_of_masks(n: int, p: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    masks, weights = rng.random((n, p)) < rng.choice([0.0, 0.1, 0.7, 1.0], (n, 1)), rng.random(n) + 0.1
+    shares = subset_sums.weighted_shares(masks, weights)
+    np.testing.assert_allclose(shares, weights @ masks / weights.sum(), rtol=0, atol=1e-12)
+    assert (shares[masks.all(axis=0)] == 1.0).all()
+    columns, room = rng.permutation(3 * p)[:p], max(int(masks.sum(axis=1).max()), 1)
+    members = subset_sums.listed(masks, columns, room)
+    assert members.shape == (n, room)
+    for row, mask in zip(members, masks, strict=True):
+        np.testing.assert_array_equal(row[: mask.sum()], columns[mask])
+
+
+# -------------------------------------------------------------------- at their limits
+
+
+def scoring_with_rows() -> Scoring:
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(3), (12, 9, 15))
+    X = rng.normal(size=(len(site), 4)) + 0.3 * site[:, None]
+    X[site == 1, 1] = 2.0
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + X[:, 2] * site + rng.normal(size=len(site)), site)
+    model = LinearGaussian().bind(data)
+    return model.scoring_by_moments()._replace(rows=group_rows(data, model.moments))
+
+
+SCORING = scoring_with_rows()
+
+
+@pytest.mark.parametrize("weights", [[1.0, -0.5], [1000.0, -1000.0], [1.0, -2.0]])
+def test_what_is_rounding_above_zero(weights) -> None:
+    values = np.array([-1.0, 0.0, 5e-7, 1.5e-6, 2.5e-6, 0.5, 40.0, np.nan])
+    check(Call(subset_tree, "settle", (values, np.array(weights))))
+
+
+@pytest.mark.parametrize("pivot", [0.99, 1.0, 1.01, 20.0])
+@pytest.mark.parametrize("share", [0.99, 1.0, 5.0])
+def test_pivots_at_the_tolerance(pivot, share) -> None:
+    grams = np.diag([pivot * TOLERANCE, 1.0, share * TOLERANCE])[None]
+    terms = np.zeros((1, 3), dtype=bool), np.array([-1.0]), 0.0, TOLERANCE, np.arange(3), 0, 2
+    values = check(Call(subset_tree, "score_grouped_block", (grams, *terms, np.empty(4))))[-1]
+    assert np.isnan(values).tolist() == [share < 1.0, pivot < 1.0 or share < 1.0] * 2
+
+
+# Rows of the environments: enough, so few that degrees of freedom end at 1, and so few that none are left between.
+@pytest.mark.parametrize("counts", [(12, 9, 15), (3, 6, 5), (2, 3, 2)])
+@pytest.mark.parametrize("high", [0, 1])
+def test_the_screen_at_every_limit(counts, high) -> None:
+    scale, y, groups = SCORING.inverse_scale, SCORING.outcome, len(counts) + 1
+    grams = np.ascontiguousarray(SCORING.scatter * scale[:, :, None] * scale[:, None])
+    low = np.array([MASKS @ (own[:y] > 0.0).astype(int) for own in scale])
+    every = np.add.outer(np.arange(6), np.arange(4 * groups))
+
+    def states(mean_limits, spread_limit) -> set[int]:
+        tests = np.array([*counts, sum(counts)]), mean_limits, spread_limit, TOLERANCE, np.arange(5), 0, 4
+        out = np.full(groups, high), low, np.empty(16), np.zeros(16, np.uint8)
+        squares = np.ascontiguousarray(SCORING.scatter[:, y, y])
+        return set(check(Call(subset_tree, "screen_grouped_block", (grams, scale == 0.0, squares, *tests, *out)))[-1])
+
+    for limit in np.geomspace(1e-3, 1e3, 60):
+        states(np.full(every.shape, limit), np.inf)
+        states(np.full(every.shape, np.inf), limit)
+    for odd in (0, 1):
+        # All or none are rejected, by rank and by what is missing of it.
+        found = states(np.where(every % 2 == odd, np.inf, -np.inf), np.inf)
+        assert found == {subset_tree.REJECTED, subset_tree.POSSIBLE}
+
+
+def test_rows_decide_where_second_moments_say_more_than_is_possible() -> None:
+    wrong = SCORING.scatter.copy()
+    wrong[-1, SCORING.outcome, SCORING.outcome] *= 1.0 + 0.4 * np.sign(SCORING.weights[-1])
+    scoring, lists = SCORING._replace(scatter=wrong), (*as_lists(MASKS), np.empty(16))
+    assert not np.isnan(check(Call(cholesky, "score_subsets", (scoring, np.nan, *lists)))[-1]).any()
+    scoring = scoring._replace(rows=without_values(scoring.rows))
+    assert np.isnan(check(Call(cholesky, "score_subsets", (scoring, np.nan, *lists)))[-1]).any()
+
+
+def test_columns_that_second_moments_tell_apart_are_independent() -> None:
+    """Even where rows have to say what is left of the outcome, and would not tell the columns apart."""
+    moments, values = SCORING.scatter.copy(), SCORING.rows.values.copy()
+    moments[:, SCORING.outcome, SCORING.outcome] = 0.0
+    values[2] = values[0]
+    scoring = SCORING._replace(scatter=moments, rows=SCORING.rows._replace(values=values))
+    check(Call(cholesky, "subset_fits", (scoring, *as_lists(MASKS), np.empty((16, 4)), np.zeros((16, 4), np.int64))))
+
+
+def test_subsets_in_many_pieces(monkeypatch) -> None:
+    monkeypatch.setattr(plain, "_MOST_NUMBERS", 250)
+    rng, lists = np.random.default_rng(1), as_lists(MASKS)
+    columns = rng.normal(size=(5, 60))
+    columns /= np.linalg.norm(columns, axis=1)[:, None]
+    slopes, ranks = np.where(MASKS, rng.normal(size=MASKS.shape), 0.0), np.zeros((16, 4), np.int64)
+    check(Call(cholesky, "score_subsets", (SCORING, np.nan, *lists, np.empty(16))))
+    check(Call(cholesky, "subset_fits", (SCORING, *lists, np.empty((16, 4)), ranks)))
+    check(Call(row_residuals, "residual_powers", (columns, slopes, *lists, np.empty(16), np.empty(16))))
+    check(Call(row_residuals, "relative_residuals", (columns, *lists, DEPENDENT, np.empty(16), ranks[:, 0])))
+
+
+@pytest.mark.parametrize("squared", [0.99, 1.0, 1.01, 30.0, 200.0])
+def test_what_depends_on_others(squared) -> None:
+    columns = np.array([[1.0, 0.0, 0.0], [0.0, 0.01 * np.sqrt(squared), 0.0], [0.6, 0.6, 0.5]])
+    check(Call(row_residuals, "triangular_factor", (columns, np.arange(3), 1e-4)))
+    small = np.sqrt(squared * DEPENDENT)
+    values = np.array([[1.0, 0.0, 0.0, 0.0], [1.0, small, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [1.0, 0.0, small, 0.0]])
+    kept = GroupRows(values, np.array([0]), np.array([4]), np.array([4]), np.empty((0, 4)))
+    for members, outcome in (([0, 1], 2), ([0], 3), ([1], 3), ([0, 2], 3)):
+        shares = [module.share_from_rows(kept, 0, np.array(members), outcome) for module in (row_residuals, plain)]
+        np.testing.assert_allclose(*shares, rtol=1e-2)
+
+
+@pytest.mark.parametrize("n", [3, 7, 50])
+@pytest.mark.parametrize("module", [scatter, plain])
+def test_means_far_from_zero_cost_no_digits(n, module) -> None:
+    rng = np.random.default_rng(n)
+    X = np.column_stack([1e9 + rng.normal(size=(n, 3)), np.full(n, 0.1), np.full(n, 1e9 + 0.1), rng.normal(size=n)])
+    y, origin = -1e9 + rng.normal(size=n), np.array([1e9, 1e9, 1e9, 0.5, 1e9, 0.0, -1e9])
+    centre, rest, minimum, maximum = np.empty((4, 7))
+    centred = module.centred_rows(X, y, np.arange(n), centre, rest, minimum, maximum)
+    exact = np.column_stack([X, y]) - origin
+    np.testing.assert_allclose((centre - origin) + rest, exact.mean(axis=0), rtol=0.0, atol=1e-13)
+    np.testing.assert_allclose(centred, exact - exact.mean(axis=0), rtol=0.0, atol=1e-13)
+    assert (centred[:, 3:5] == 0.0).all()
+    assert (*centre[3:5], *rest[3:5]) == (0.1, 1e9 + 0.1, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("kinds", [(np.float32, np.float32), (np.int64, np.int64), (np.int32, float), (bool, np.int8)])
+def test_numbers_of_other_types_are_centred_as_doubles(kinds) -> None:
+    rng = np.random.default_rng(4)
+    X, y = (100.0 * rng.normal(size=(20, 3))).astype(kinds[0]), (100.0 * rng.normal(size=20)).astype(kinds[1])
+    out = *np.empty((4, 4)), np.zeros((2, 4), np.int64)
+    found = check(Call(scatter, "centred_rows", (X, y, np.arange(2, 20), *out), free=(3, 4)))
+    assert found[0].dtype == float
+
+
+@pytest.mark.parametrize("shift", [0.0, -np.inf, -1e300])
+def test_weights_of_what_is_impossible(shift) -> None:
+    values = np.array([-np.inf, -np.inf, shift, shift - 800.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check(Call(elementary, "exp_shifted", (values, shift, np.empty(4))))
