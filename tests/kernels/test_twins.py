@@ -136,13 +136,19 @@ def walks(model, draw) -> Iterator[Call]:
     n = len(plain._extensions(tuple(prefix.tolist()), f, most))
     listed = np.zeros((n, max(most, 1)), np.int32), np.empty(n)
     yield Call(subset_tree, "score_grouped_extensions", (*arguments, prefix, most, *listed), slack=slack.max())
-    block = model.scoring_by_rows(), np.empty(0, np.int64), starts, walk.free, np.empty(1 << f)
+    block = (
+        model.scoring_by_rows(),
+        np.empty(0, np.int64),
+        starts,
+        model.moments.feature_columns.astype(np.int64),
+        np.empty(1 << f),
+    )
     yield Call(moves, "grouped_block_log_ratios", block, slack=slack)
     counts = model.moments.group_counts
     low = np.array([all_masks(p) @ own for own in model.moments.varying_widths])
     limits = np.full((p + 1, p * len(counts) + 2), draw(st.floats(0.5, 20.0)))
     squares = np.ascontiguousarray(model.moments.scatter[:, -1, -1])
-    tests = squares, counts, limits, draw(st.floats(0.5, 20.0)), TOLERANCE, walk.starts, 0, p
+    tests = squares, counts, limits, TOLERANCE, walk.starts, 0, p
     out = np.zeros(len(counts), np.int64), low, np.empty(1 << p), np.zeros(1 << p, np.uint8)
     yield Call(subset_tree, "screen_grouped_block", (walk.grams, walk.absent, *tests, *out))
 
@@ -308,18 +314,17 @@ def test_the_screen_at_every_limit(counts, high) -> None:
     low = np.array([MASKS @ (own[:y] > 0.0).astype(int) for own in scale])
     every = np.add.outer(np.arange(6), np.arange(4 * groups))
 
-    def states(mean_limits, spread_limit) -> set[int]:
-        tests = np.array([*counts, sum(counts)]), mean_limits, spread_limit, TOLERANCE, np.arange(5), 0, 4
+    def states(limits) -> set[int]:
+        tests = np.array([*counts, sum(counts)]), limits, TOLERANCE, np.arange(5), 0, 4
         out = np.full(groups, high), low, np.empty(16), np.zeros(16, np.uint8)
         squares = np.ascontiguousarray(SCORING.scatter[:, y, y])
         return set(check(Call(subset_tree, "screen_grouped_block", (grams, scale == 0.0, squares, *tests, *out)))[-1])
 
     for limit in np.geomspace(1e-3, 1e3, 60):
-        states(np.full(every.shape, limit), np.inf)
-        states(np.full(every.shape, np.inf), limit)
+        states(np.full(every.shape, limit))
     for odd in (0, 1):
         # All or none are rejected, by rank and by what is missing of it.
-        found = states(np.where(every % 2 == odd, np.inf, -np.inf), np.inf)
+        found = states(np.where(every % 2 == odd, np.inf, -np.inf))
         assert found == {subset_tree.REJECTED, subset_tree.POSSIBLE}
 
 

@@ -63,7 +63,7 @@ score_grouped_block = _by_size(
 score_grouped_extensions = _by_size(subset_tree.score_grouped_extensions, _few)
 screen_grouped_block = _by_size(
     subset_tree.screen_grouped_block,
-    lambda grams, *others: _whole(grams, others[6], others[8]),
+    lambda grams, *others: _whole(grams, others[5], others[7]),
 )
 
 score_subsets = _by_size(

@@ -25,7 +25,8 @@ _LARGEST = 708.0
 _WHOLE, _REAL = ir.IntType(64), ir.DoubleType()
 # Of x**k/k! and of x**(2k)/(2k + 1), the highest power first.
 _EXPONENTIAL_SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
-_LOGARITHM_SERIES = tuple(1.0 / k for k in range(21, 1, -2))
+_LOGARITHM_SERIES = tuple(1.0 / k for k in range(19, 0, -2))
+_LONGER_SERIES = tuple(1.0 / k for k in range(21, 1, -2))
 
 
 def _of_bits(generate):
@@ -88,15 +89,22 @@ def logarithm(x):
     series = 0.0
     for coefficient in _LOGARITHM_SERIES:
         series = series * z + coefficient
-    return k * _LN2_HIGH + (2.0 * s + 2.0 * s * z * series + k * _LN2_LOW)
+    return k * _LN2_HIGH + (2.0 * s * series + k * _LN2_LOW)
 
 
 @kernel(fastmath={"contract"})
 def add_weighted_log(total, weight, values):
     """total[i] += weight * log(values[i]) for positive normal values; NaN in gives NaN out."""
     for i in range(values.size):
+        k = _exponent(values[i]) - _SHIFT - 1024.0
+        f = _mantissa(values[i]) - 1.0
+        s = f / (2.0 + f)
+        z = s * s
+        series = 0.0
+        for coefficient in _LONGER_SERIES:
+            series = series * z + coefficient
         zero_or_nan = values[i] - values[i]
-        total[i] += weight * (logarithm(values[i]) + zero_or_nan)
+        total[i] += weight * (k * _LN2_HIGH + (2.0 * s + 2.0 * s * z * series + k * _LN2_LOW) + zero_or_nan)
 
 
 @kernel(fastmath={"contract"})

@@ -225,27 +225,20 @@ def _extensions(subset, n_features, max_size):
 
 
 def screen_grouped_block(
-    grams, absent, squares, counts, mean_limits, spread_limit, tolerance, starts, prefix, n_low, high, low, share, state
+    grams, absent, squares, counts, limits, tolerance, starts, prefix, n_low, high, low, share, state
 ):
     """Of all features: n_low is their number, and prefix 0."""
     shares, ranks = outcome_shares(grams, absent, tolerance, starts), high[:, None] + low
-    freedom = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0)
-    left = freedom.sum(axis=0)
+    left = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0).sum(axis=0)
     rss = squares[:, None] * shares
     local = rss[:-1].sum(axis=0)
     share[:] = np.log(shares[-1])
-    spread = (freedom * np.log(rss[:-1] / freedom)).sum(axis=0)
     between = counts[-1] - 1.0 - ranks[-1] - left
     missing = (ranks[-1] - ranks[:-1]).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(between > 0.0, (rss[-1] - local) / between / (local / left), 0.0)
-        bartlett = np.zeros(len(left))
-        if len(freedom) > 1:
-            correction = 1.0 + ((1.0 / freedom).sum(axis=0) - 1.0 / left) / (3.0 * (len(freedom) - 1))
-            bartlett = (left * np.log(local / left) - spread) / correction
-    rejected = (statistic > mean_limits[ranks[-1], missing]) | (bartlett > spread_limit)
-    state[:] = np.where(rejected, REJECTED, POSSIBLE)
-    state[~(share + spread < np.inf)] = UNDECIDABLE
+    state[:] = np.where(statistic > limits[ranks[-1], missing], REJECTED, POSSIBLE)
+    state[~(share + local < np.inf)] = UNDECIDABLE
 
 
 def _sweep(matrices, i, reciprocals):

@@ -281,7 +281,7 @@ class GaussianScreen:
         share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
         blocks = walk.starts, dense_prefix(high, self.n_low), self.n_low, high_ranks, low_ranks
-        tests = moments.group_counts, self.limits, np.inf, walk.scoring.tolerance
+        tests = moments.group_counts, self.limits, walk.scoring.tolerance
         screen_grouped_block(walk.grams, walk.absent, squares, *tests, *blocks, share, state)
         weights = np.full(len(share), np.nan)
         possible = np.flatnonzero(state == POSSIBLE)
