@@ -91,7 +91,8 @@ def exposed(seed: int, pseudo_rows: float = 1.0) -> RegressionModel:
 def reported_and_walked(model: RegressionModel) -> tuple[np.ndarray, np.ndarray]:
     f = model.n_features
     masks = np.arange(1 << f)[:, None] >> np.arange(f) & 1 > 0
-    return model.log_ratio_many(masks), model.subset_walk(np.arange(f), NONE).dense_figures(NONE).log_ratio
+    walk = model.subset_walk(np.arange(f), NONE)
+    return model.log_ratio_many(masks), walk.dense(NONE, np.ones(f + 1, dtype=bool))
 
 
 def test_a_step_too_far_is_not_the_end() -> None:
