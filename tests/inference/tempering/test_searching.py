@@ -362,14 +362,13 @@ def log_joint(data: MultiEnvironmentData, mask: np.ndarray) -> float:
     return float((model.log_ratio_many(mask) + prior.log_prob(mask[None]))[0])
 
 
-# By single flips alone all searches of these agree on subsets that are 20 to 270 nats worse than the truth.
-HARD = (17, 32)
+# By single flips alone all searches of this one agree on a subset that is far worse than the truth.
+HARD = 17
 
 
-@pytest.mark.parametrize("number", HARD)
-def test_hidden_sums_are_found(number: int) -> None:
-    data = numbered(number)
-    posterior = sampled(data, Tempering(), number)
+def test_hidden_sums_are_found() -> None:
+    data = numbered(HARD)
+    posterior = sampled(data, Tempering(), HARD)
     assert log_joint(data, posterior.mode_mask) >= log_joint(data, data.truth) - 1e-6
 
 
@@ -380,12 +379,11 @@ def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(searching, "regression_path", lambda target, *_: np.zeros(target.n_columns, bool))
 
 
-@pytest.mark.parametrize("number", HARD)
-def test_what_is_missed_is_not_called_agreement(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missed_is_not_called_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
     blind(monkeypatch)
-    data = numbered(number)
+    data = numbered(HARD)
     with pytest.warns(ApproximationWarning, match="a better one is hidden") as caught:
-        posterior = sampled(data, Tempering(), number)
+        posterior = sampled(data, Tempering(), HARD)
     assert log_joint(data, posterior.mode_mask) < log_joint(data, data.truth) - 10.0
     assert "searches=20" in str(caught[0].message)
     assert not any("agree" in note for note in posterior.notes)
