@@ -1,1 +1,1 @@
-"""Engines: a target (conditional model × prior) in, a posterior out."""
+"""Engines: a target (family × prior) in, a posterior out."""

@@ -1,1 +1,1 @@
-"""Compiled functions of plain arrays."""
+"""Arithmetic on plain arrays: compiled, in NumPy for small problems (`plain`), and for GPUs (`device`)."""

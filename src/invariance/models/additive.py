@@ -1,4 +1,4 @@
-"""The additive conditional: smooth curves in the place of straight lines."""
+"""The additive family: smooth curves in the place of straight lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The linear Gaussian conditional by marginal likelihoods: a Bayes factor in the place of a likelihood ratio."""
+"""The linear Gaussian family by marginal likelihoods: a Bayes factor in the place of a likelihood ratio."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _AT_ONCE = 1024
 class BayesianLinearGaussian:
     """Outcome ~ Normal(intercept + coefficients · columns of z, variance), these integrated over a conjugate prior.
 
-    In the place of log Λ stands log m(all rows) − Σ_e log m(rows of e), the log Bayes factor of one conditional for all
+    In the place of log Λ stands log m(all rows) − Σ_e log m(rows of e), the log Bayes factor of one fit for all
     environments against one of its own in each. It is above 0 where the data speak for invariance.
 
     prior_rows : how many rows the prior is worth; it is as if each fit had seen so many rows that look like the average

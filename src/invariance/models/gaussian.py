@@ -67,8 +67,8 @@ from .walks import GaussianScreen, GaussianWalk, mean_limits
 
 
 class MomentModel(BoundModel):
-    """Base of the models of second moments; data: the rows, if at hand. What a model does not answer itself is that of
-    the linear Gaussian model of the same columns, `linear`."""
+    """Base of the models of second moments; data: the rows, if at hand. Methods that a subclass does not override ask
+    `linear`, the linear Gaussian model of the same columns."""
 
     moments: Moments
     data: MultiEnvironmentData | None
@@ -263,7 +263,7 @@ class GaussianModel(MomentModel):
         return ranks
 
     def pooled_prediction(self, losses: Floats, masks: Mask) -> Prediction:
-        """From log Λ (S,) of weights that leave the pooled fit alone, its sign turned: kernels expect at most 0."""
+        """losses (S,) : minus the gain of the pooled fit, as kernels return it with the weights of `pooled_scoring`"""
         gain = np.where(np.isnan(losses), -np.inf, -losses)
         return Prediction(gain, self.ranks(masks)[:, -1].astype(float) + 2.0)
 
@@ -621,8 +621,8 @@ class LinearGaussian:
     second_moments : "all" pairs of columns at once, "on demand", which takes the memory of the data twice and is
         slower, or "auto": all where these fit into the memory that is free; "mean" needs all
     prediction : reward λ for subsets that predict well: the posterior is p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2), σ̂² the
-        variance that the pooled fit leaves, or of "mean" the geometric mean of those of all rows' environments. 0 is
-        the paper's; 0.1 leads samplers through thousands of features. Log ratios, p-values and verdicts that are
+        variance that the pooled fit leaves, or for "mean" the geometric mean over rows of that in their environment.
+        0 is the paper's; 0.1 leads samplers through thousands of features. Log ratios, p-values and verdicts that are
         reported remain those of Λ
     """
 

@@ -1,4 +1,4 @@
-"""The family of conditional models by name."""
+"""The families (outcome models) by name, and how "auto" chooses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ FAMILIES = tuple(dict.fromkeys((AUTO, *SHORT, *MODELS)))
 
 
 def as_family(given: str | Family) -> Family:
-    """The conditional that a name stands for, or the one that is given."""
+    """The family that a name stands for, or the one that is given."""
     if isinstance(given, str):
         if given not in MODELS:
             raise _unknown(given, tuple(MODELS))
@@ -59,7 +59,7 @@ def _unknown(name: str, known: Sequence[str]) -> SettingError:
 
 
 def parse_family(text: str) -> str | Family:
-    """The name of a conditional, or one with settings, such as logistic(pseudo_rows=0)."""
+    """The name of a family, or a family with settings, such as logistic(pseudo_rows=0)."""
     typed, settings = read_call(text)
     name = typed.lower().replace("-", "_")
     name = SHORT.get(name, name)
@@ -78,7 +78,7 @@ def parse_family(text: str) -> str | Family:
     return built
 
 
-# {kind of outcome: the name of the conditional that is fitted to it}
+# {kind of outcome: the name of the family that is fitted to it}
 FAMILY_OF_KIND = {
     "time": "piecewise_exponential",
     "classes": "logistic",
@@ -88,7 +88,7 @@ FAMILY_OF_KIND = {
 
 
 class Choice(NamedTuple):
-    """name: of a member of CONDITIONALS; reason: a clause that begins with the name of the outcome; overridable:
+    """name: of a member of MODELS; reason: a clause that begins with the name of the outcome; overridable:
     whether the linear Gaussian model could be fitted as well, and is not"""
 
     name: str
@@ -103,7 +103,7 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class ByOutcome:
-    """The conditional by what the outcome is.
+    """The family by what the outcome is.
 
     A time, where a column of events is named, gets PiecewiseExponential(); two values Logistic(); a count, as
     `invariance.data.outcomes` tells it, or whatever has an exposure, NegativeBinomial(); any other number, and
@@ -121,7 +121,7 @@ class ByOutcome:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A conditional, and why it was chosen."""
+    """A family, and why it was chosen."""
 
     family: Family
     reason: str
@@ -162,22 +162,22 @@ def _why_gaussian(moments: Moments) -> str:
 
 
 def settled(family: Family, data: EnvironmentData) -> Family:
-    """The conditional that is fitted to the data, and to any part of them."""
+    """The family that is fitted to the data: "auto" is replaced by its choice for all of them."""
     return family.chosen(data) if isinstance(family, ByOutcome) else family
 
 
 def as_fitted(family: Family, data: MultiEnvironmentData) -> MultiEnvironmentData:
-    """The data as a settled conditional predicts them: two values are 0 and 1, whose mean is a probability."""
+    """The data with an outcome of 0 and 1 where the family predicts a probability."""
     return data.with_classes() if predicts_of(family) is Predicts.probability else data
 
 
 def taken_by(family: Any) -> tuple[str, ...]:
-    """What a conditional uses of that which comes with an outcome: "event", "exposure"."""
+    """Which outcome columns a family uses: "event", "exposure"."""
     return tuple(getattr(family, "takes", ()))
 
 
 def refuse_unused(family: Family, data: EnvironmentData) -> None:
-    """Raise where something comes with the outcome that the conditional does not know of."""
+    """Raise where the data have an outcome column that the family does not use."""
     rows = rows_of(data)
     for role in () if rows is None else rows.outcome_columns:
         if role not in taken_by(family):
@@ -196,10 +196,10 @@ def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
 
 
 def prepared(family: Family, data: EnvironmentData) -> tuple[Family, Any]:
-    """What fits and predicts must share: the columns are made once, whatever rows are left out later."""
+    """The family and the data with its spline columns, made once: they stay when rows are left out."""
     return family.prepared(data) if isinstance(family, Additive) else (family, data)
 
 
 def needs_rows(family: Family) -> bool:
-    """Whether a conditional of this package, which is not to be chosen by the outcome, needs all rows."""
+    """Whether a family of this package needs all rows; False for "auto"."""
     return isinstance(family, Regression | ByLikelihood | Additive)
