@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -117,6 +118,11 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _array(dtype: np.dtype[Any], data: Any, place: str) -> Any:
+    with suppress(ValueError, OverflowError):
+        items = np.array(_a(list, data, place), dtype=object)
+        if set(map(type, items.ravel())) <= {"f": {int, float}, "b": {bool}, "i": {int}}[dtype.kind]:
+            return items.astype(dtype)
+
     def plain(items: Any) -> Any:
         if isinstance(items, list):
             return [plain(item) for item in items]

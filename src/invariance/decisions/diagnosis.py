@@ -516,17 +516,18 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 def _tests(diagnosis: Diagnosis) -> Section:
     parts, whole = diagnosis.parts, diagnosis.whole
     labels, rows = [test.environment for test in diagnosis.tests], [_figures(test, parts) for test in diagnosis.tests]
-    sentences = [
-        "Each against the rows of all others together. The last columns are p-values of its parts, and the p-value is "
-        "that of the parts together, by Fisher's rule."
-    ]
+    sentences = ["Each against the rows of all others together; the last columns are p-values of its parts."]
+    found = [test.deviation for test in diagnosis.tests if test.deviation is not None]
+    if any(deviation.p_value != deviation.p_gaussian for deviation in found):
+        sentences.append("The p-value is that of the parts together, by Fisher's rule, not that of T.")
     if whole is not None:
         shares = " + ".join(
             f"{name} {whole.parts[name].deviance:.1f} (p {format_p(whole.parts[name].p_value)})" for name in parts
         )
         sentences.append(
             f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
-            f"{whole.deviance_sd:.1f} is expected of an invariant subset."
+            f"{whole.deviance_sd:.1f} is expected of an invariant subset"
+            f"{' with normal noise' if VARIANCE in parts else ''}."
         )
     table = by_environment(("rows", "T", "expected", "p-value", *parts), labels, rows)
     return Section(T_BY_ENVIRONMENT, tuple(sentences), table=table)
