@@ -89,7 +89,6 @@ def test_from_a_table_to_a_report_and_again(
     assert "--missing drop" in alert.inner_text()
     assert axe_violations(page) == []
     page.get_by_label("Leave out rows with missing values").check()
-    page.get_by_text("More settings").click()
     page.get_by_label("Engine --engine").select_option("tempering")
     fit(page)
     page.wait_for_url(RUN)
