@@ -18,6 +18,7 @@ import numpy as np
 from ..exceptions import DataError, FileError
 
 T = TypeVar("T")
+_ITEMS: dict[str, set[type]] = {"f": {int, float}, "b": {bool}, "i": {int}}
 _NOT_FINITE = ("-inf", "inf", "nan")
 _WORDS = {dict: "an object", list: "a list", str: "text", int: "an integer", bool: "true or false"}
 
@@ -120,7 +121,7 @@ def _hints(kind: type) -> dict[str, Any]:
 def _array(dtype: np.dtype[Any], data: Any, place: str) -> Any:
     with suppress(ValueError, OverflowError):
         items = np.array(_a(list, data, place), dtype=object)
-        if set(map(type, items.ravel())) <= {"f": {int, float}, "b": {bool}, "i": {int}}[dtype.kind]:
+        if set(map(type, items.ravel())) <= _ITEMS[dtype.kind]:
             return items.astype(dtype)
 
     def plain(items: Any) -> Any:
