@@ -100,13 +100,8 @@ SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: fitted().credible_subsets(2), ValueError, "level"),
     (lambda: Posterior.from_json("/nope"), OSError, "'/nope'"),
     (lambda: Posterior.from_json(Path()), OSError, "cannot be read"),
-    (lambda: Posterior.from_json("{"), ValueError, "JSON"),
+    (lambda: Posterior.from_json("{"), ValueError, "posterior"),
     (lambda: Posterior.from_json("{}"), ValueError, "posterior"),
-    (
-        lambda: Posterior.from_json(fitted().to_json().replace('"n_subsets": 256', '"n_subsets": 1')),
-        ValueError,
-        "n_subsets",
-    ),
 ]
 TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP().fit(DATA, DATA.y), ValueError, "y="),

@@ -160,7 +160,7 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise FileError(f"there is no file {str(path)!r} to read {what} from") from None
     except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+        raise FileError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not {what}: it is not valid JSON ({error})") from error
     if not isinstance(content, dict):

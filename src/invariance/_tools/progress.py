@@ -108,17 +108,17 @@ class ProgressBar:
         self._start = time.perf_counter()
         if self.mode is False:
             return self
+        if callable(self.mode) and not self.only_compiling:
+            self._update("")
+        _open.append(self)
+        self._until_exit.callback(_open.remove, self)
         if not callable(self.mode):
             waiting = threading.Timer(_WORTH_SHOWING, self._wait_is_long)
             waiting.daemon = True
             waiting.start()
             self._until_exit.callback(waiting.cancel)
-        elif not self.only_compiling:
-            self._update("")
         if "numba" in sys.modules:
             self._until_exit.enter_context(compilation_watched(self._compiles))
-        _open.append(self)
-        self._until_exit.callback(_open.remove, self)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
@@ -130,6 +130,10 @@ class ProgressBar:
                     self.mode(1.0, self.description)
             self.mode = False
             self._hide()
+
+    @property
+    def _innermost(self) -> bool:
+        return _open[-1:] == [self]
 
     @property
     def shown(self) -> bool:
@@ -148,7 +152,7 @@ class ProgressBar:
         """Kernels begin to compile, or have done so. What a function raises then stops the work after it."""
         with self._lock:
             self._compiling = COMPILING if begun else ""
-            if _open[-1] is not self or (callable(self.mode) and threading.get_ident() != self._thread):
+            if not self._innermost or (callable(self.mode) and threading.get_ident() != self._thread):
                 return
             if self.only_compiling and not begun:
                 self._hide()
@@ -166,7 +170,7 @@ class ProgressBar:
     def _wait_is_long(self) -> None:
         with self._lock:
             idle = self.done == 0 and not self.only_compiling
-            if self.mode is not False and _open[-1] is self and (idle or self._compiling):
+            if self.mode is not False and self._innermost and (idle or self._compiling):
                 self._update(self._compiling or self.meanwhile)
 
     def _update(self, detail: str) -> None:

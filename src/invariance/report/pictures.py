@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64encode
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -44,7 +45,11 @@ def picture(draw: Callable[[Axes], object], size: Size, alt: str, caption: str) 
         draw(figure.add_subplot())
         with missing_glyphs_allowed():
             figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
-    return Picture(b64encode(written.getvalue()).decode("ascii"), printable(alt), caption)
+    svg = written.getvalue().decode("utf-8")
+    # Matplotlib makes the names of clip paths from their unrounded corners.
+    for number, clip in enumerate(dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', svg))):
+        svg = svg.replace(clip, f"clip{number}")
+    return Picture(b64encode(svg.encode("utf-8")).decode("ascii"), printable(alt), caption)
 
 
 def decision_picture(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
