@@ -344,10 +344,6 @@ def screen_grouped_block(
 def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
     """What the columns start:stop leave of the outcome, the last column; work (m+1, m+1) for m columns or more."""
     last, m = matrix.shape[0] - 1, stop - start
-    if m == 1:
-        return matrix[last, last] - matrix[start, last] ** 2 * reciprocal_pivot(
-            matrix[start, start], absent[start], tolerance
-        )
     for i in range(m):
         for k in range(i, m):
             work[i, k] = matrix[start + i, start + k]
@@ -361,11 +357,16 @@ def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
 @kernel
 def _score_children(matrices, absent, weights, offset, tolerance, starts, first, work, pivots, scores):
     """scores[j] = log Λ of the node's subset with feature j added, j >= first; work: as in `_outcome_pivot`."""
-    f = starts.size - 1
+    f, last = starts.size - 1, matrices.shape[1] - 1
     scores[first:f] = offset
     for g in range(matrices.shape[0]):
         for j in range(first, f):
-            pivot = _outcome_pivot(matrices[g], starts[j], starts[j + 1], absent[g], tolerance, work)
+            c = starts[j]
+            if starts[j + 1] == c + 1:
+                reciprocal = reciprocal_pivot(matrices[g, c, c], absent[g, c], tolerance)
+                pivot = matrices[g, last, last] - matrices[g, c, last] ** 2 * reciprocal
+            else:
+                pivot = _outcome_pivot(matrices[g], c, starts[j + 1], absent[g], tolerance, work)
             pivots[j] = pivot if pivot >= tolerance else np.nan
         add_weighted_log(scores[first:f], weights[g], pivots[first:f])
 
@@ -377,23 +378,18 @@ def _include(source, target, absent, tolerance, starts, feature, grows):
     f, last = starts.size - 1, source.shape[1] - 1
     for g in range(source.shape[0]):
         before, after = source[g], target[g]
-        for j in range(feature, f):
-            stop = last if grows or j == feature else starts[j + 1]
-            for i in range(starts[j], starts[j + 1]):
-                for k in range(i, stop):
-                    after[i, k] = before[i, k]
-                after[i, last] = before[i, last]
-        after[last, last] = before[last, last]
         for c in range(starts[feature], starts[feature + 1]):
-            reciprocal = reciprocal_pivot(after[c, c], absent[g, c], tolerance)
+            reciprocal = reciprocal_pivot(before[c, c], absent[g, c], tolerance)
             for j in range(feature, f):
                 stop = last if grows or j == feature else starts[j + 1]
                 for i in range(max(starts[j], c + 1), starts[j + 1]):
-                    factor = after[c, i] * reciprocal
-                    for k in range(i, stop):
-                        after[i, k] -= factor * after[c, k]
-                    after[i, last] -= factor * after[c, last]
-            after[last, last] -= after[c, last] ** 2 * reciprocal
+                    factor = before[c, i] * reciprocal
+                    after[i, i] = before[i, i] - factor * before[c, i]
+                    after[i, last] = before[i, last] - factor * before[c, last]
+                    for k in range(i + 1, stop):
+                        after[i, k] = before[i, k] - factor * before[c, k]
+            after[last, last] = before[last, last] - before[c, last] ** 2 * reciprocal
+            before = after
 
 
 @kernel
