@@ -94,8 +94,8 @@ MUTANTS = (
         "when moments are merged, the scatter between the means of the two parts is left out",
         old="moments/parts.py",
         file="moments/parts.py",
-        find="    scatter *= share\n",
-        replace="    scatter *= 0.0\n",
+        find="+= share * (gap",
+        replace="+= 0.0 * (gap",
         tests=("tests/moments/test_moments.py::test_merging_equals_concatenating",),
     ),
     Mutant(

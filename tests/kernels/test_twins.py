@@ -173,6 +173,9 @@ def rows_and_moments(model, draw) -> Iterator[Call]:
     centred = 1e4 + data.X, data.y, data.rows(0), *np.empty((4, d)), np.zeros((2, d), np.int64)
     # Of a mean each has its own part in `centre` and in `rest`.
     yield Call(scatter, "centred_rows", centred, free=(3, 4))
+    block = np.ascontiguousarray(np.column_stack([data.X, data.y]).T)
+    ends = block[:, 3:20].min(axis=1), block[:, 3:20].max(axis=1), block[:, 3:20].mean(axis=1)
+    yield Call(scatter, "centre_columns", (block, 3, 20, *ends, np.empty(d), np.zeros((2, d), np.int64)), free=(6,))
     counts, gaps, local = np.array([3, 5]), rng.normal(size=(2, d)), rng.normal(size=(3, d, d))
     yield Call(scatter, "fill_pooled", (local, counts, gaps))
     loss = rng.normal(size=d), rng.normal(size=d), rng.random(d) < 0.3

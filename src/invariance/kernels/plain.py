@@ -22,6 +22,14 @@ def centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends=None):
     return centred
 
 
+def centre_columns(block, start, stop, minimum, maximum, centre, rest, at_ends):
+    values = block[:, start:stop]
+    at_ends[:] = [(values == end[:, None]).sum(axis=1) for end in (minimum, maximum)]
+    values -= centre[:, None]
+    rest[:] = values.mean(axis=1)
+    values -= rest[:, None]
+
+
 def fill_pooled(scatter, counts, gaps):
     weighted = counts[:, None] * gaps
     scatter[-1] = 0.0

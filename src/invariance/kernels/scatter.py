@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import copy_into, kernel
+from .compiled import ZERO, copy_into, kernel
 
 
 @kernel
@@ -82,3 +82,31 @@ def centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends=None):
         for j in range(p + 1):
             centred[i, j] -= rest[j]
     return centred
+
+
+@kernel
+def centre_columns(block, start, stop, minimum, maximum, centre, rest, at_ends):
+    """Rows start:stop of the columns block (d, n) less their means centre + rest (d,), in place, of which rest is
+    filled; also at_ends (2, d): how many rows hold the minimum and the maximum (d,) exactly."""
+    for j in range(block.shape[0]):
+        values, low, high = block[j, start:stop], minimum[j], maximum[j]
+        at_low, at_high = ZERO, ZERO
+        for i in range(values.size):
+            value = values[i]
+            at_low += value == low
+            at_high += value == high
+            values[i] = value - centre[j]
+        at_ends[0, j], at_ends[1, j] = at_low, at_high
+        # Four sums that a processor can take at once, in an order that does not depend on the compiler.
+        a = b = c = d = 0.0
+        whole = values.size - values.size % 4
+        for i in range(0, whole, 4):
+            a += values[i]
+            b += values[i + 1]
+            c += values[i + 2]
+            d += values[i + 3]
+        for i in range(whole, values.size):
+            a += values[i]
+        rest[j] = ((a + b) + (c + d)) / values.size
+        for i in range(values.size):
+            values[i] -= rest[j]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
@@ -49,14 +49,15 @@ from ..data.settings import Columns, listed_names
 from ..data.terms import Dummies, SplineBasis
 from ..exceptions import DataError, WrongTypeError, use
 from .moments import Moments, assembled
-from .parts import Part, in_columns, merged, of_rows
+from .parts import Part, in_columns, merged, of_columns
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What the rows take that are turned into moments at once.
-_BLOCK_BYTES = 1 << 25
+# What rows take that are turned into moments at once; some more where columns are many, whose products take long.
+_BLOCK_BYTES = 1 << 24
 _FEWEST_ROWS = 256
+_ROWS_PER_COLUMN = 6
 # Second moments of which it is worth asking whether they fit into memory
 _MANY_NUMBERS = 1 << 26
 # Text with more different values, which nobody calls levels, is a list of names.
@@ -89,6 +90,18 @@ class _Rows:
         d = len(other.part.centre)
         values = {name: np.concatenate([kept, other.values[name]]) for name, kept in self.values.items()}
         return _Rows(merged(_widened(self.part, d), other.part), _union(self.whole, other.whole), values)
+
+
+class _Sorted(NamedTuple):
+    """Rows of a batch, sorted by environment. columns : (n,) values of each; groups : {environment: its rows}, in the
+    order of their first rows"""
+
+    columns: list[Floats]
+    groups: dict[int, slice]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.columns[0])
 
 
 def _widened(part: Part, d: int) -> Part:
@@ -148,14 +161,25 @@ class MomentsAccumulator:
 
     def add(self, batch: Any) -> MomentsAccumulator:
         """Count the rows of a record batch, or of a table, which has the columns and that of the environments; returns
-        the accumulator. Few large batches take less time than many small ones."""
-        for piece in _batches(batch):
-            most = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * len(self.columns)))
-            for start in range(0, piece.num_rows, most):
-                self._add(piece.slice(start, most))
+        the accumulator. `extend` takes less time for many small ones."""
+        return self.extend([batch])
+
+    def extend(self, batches: Iterable[Any]) -> MomentsAccumulator:
+        """As `add`, of many batches, whose rows are collected to blocks of 16 to 48 MB."""
+        waiting: list[_Sorted] = []
+        for batch in (piece for each in batches for piece in _batches(each)):
+            d = max(len(self._wide), len(self.columns))
+            most = _BLOCK_BYTES // (8 * d)
+            most = max(_FEWEST_ROWS, most, min(_ROWS_PER_COLUMN * d, 3 * most))
+            for start in range(0, batch.num_rows, most):
+                waiting.append(self._read(batch.slice(start, most)))
+                if sum(piece.n_rows for piece in waiting) >= most:
+                    self._count(waiting)
+                    waiting = []
+        self._count(waiting)
         return self
 
-    def _add(self, batch: pa.RecordBatch) -> None:
+    def _read(self, batch: pa.RecordBatch) -> _Sorted:
         names = dict.fromkeys(batch.schema.names)
         lacking = next((name for name in (*self.columns, self.environment) if name not in names), None)
         if lacking is not None:
@@ -163,14 +187,15 @@ class MomentsAccumulator:
         codes = self._codes(batch.column(self.environment))
         values = [self._values(batch.column(name), name) for name in self.columns]
         self.tally.n_rows += batch.num_rows
-        if (codes < 0).any() or not all(np.isfinite(column).all() for column in values):
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite([column.sum() for column in values]).all()
+        if (codes < 0).any() or not finite:
             kept = self.tally.screen(np.column_stack(values), codes, self.environments)
             values, codes = [column[kept] for column in values], codes[kept]
-        # Levels on the way may have made rows wide.
-        most = max(_FEWEST_ROWS, _BLOCK_BYTES // (8 * max(1, len(self._wide))))
-        for start in range(0, len(codes), most):
-            rows = slice(start, start + most)
-            self._count([column[rows] for column in values], codes[rows])
+        order = np.argsort(codes.astype(np.min_scalar_type(len(self._environments))), kind="stable")  # fast for few
+        ends = np.append(np.flatnonzero(np.diff(codes[order], prepend=-1)), len(order)).tolist()
+        groups = sorted(map(slice, ends, ends[1:]), key=lambda rows: order[rows.start])
+        return _Sorted([column[order] for column in values], {int(codes[order[rows.start]]): rows for rows in groups})
 
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the environments, -1 where there is no label"""
@@ -208,7 +233,9 @@ class MomentsAccumulator:
 
     def _add_numbers(self, name: str) -> None:
         """A column of numbers, and the curves of its spline"""
-        self._wide.setdefault(Column(name), len(self._wide))
+        if Column(name) in self._wide:
+            return
+        self._wide[Column(name)] = len(self._wide)
         basis = self.splines.get(name)
         for curve in range(1, len(basis.names) if basis else 0):
             self._wide.setdefault(Column(name, curve=curve), len(self._wide))
@@ -243,35 +270,42 @@ class MomentsAccumulator:
             doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
             refuse({**self.refused, name: doubt}, in_table=True)
 
-    def _count(self, values: Sequence[Floats], codes: NDArray[np.int64]) -> None:
-        """Complete rows: values (n,) of each column, and the positions (n,) of their environments"""
-        if not self._wide:
-            return
-        columns = dict(zip(self.columns, values, strict=True))
-        X, y = self._wide_rows(columns)
-        order = np.argsort(codes.astype(np.min_scalar_type(len(self._environments))), kind="stable")  # fast for few
-        starts = np.flatnonzero(np.diff(codes[order], prepend=-1))
+    def _count(self, pieces: Sequence[_Sorted]) -> None:
         # In the order of their first rows, as the environments of a table are.
-        groups = sorted(np.split(order, starts[1:]), key=lambda rows: rows[0])
+        codes = list(dict.fromkeys(code for piece in pieces for code in piece.groups))
+        if not self._wide or not codes:
+            return
         environments = self.environments
-        self._check_memory(sum(environments[codes[rows[0]]] not in self._rows for rows in groups))
-        unplaced = [name for name, basis in self.splines.items() if basis is None]
-        outcome = None if Column(self.outcome or "") not in self._wide else columns[self.outcome or ""]
-        for rows in groups:
-            whole = np.empty(0) if outcome is None else _whole_numbers(outcome[rows])
-            found = _Rows(of_rows(X, y, rows), whole, {name: columns[name][rows] for name in unplaced})
-            self._add_rows(environments[codes[rows[0]]], found)
+        labels = [environments[code] for code in codes]
+        self._check_memory(len({*labels} - self._rows.keys()))
+        segments = [(piece.columns, piece.groups[code]) for code in codes for piece in pieces if code in piece.groups]
+        block, kept = np.empty((len(self._wide), sum(piece.n_rows for piece in pieces))), {}
+        for j, name in enumerate(self.columns):
+            place = self._wide.get(Column(name))
+            own = None if place is None else block[place]
+            values = np.concatenate([columns[j][rows] for columns, rows in segments], out=own)
+            self._widen(name, values, block)
+            if place is not None and (name == self.outcome or self.splines.get(name, name) is None):
+                kept[name] = values.copy()
+        start = 0
+        for code, label in zip(codes, labels, strict=True):
+            n = sum(rows.stop - rows.start for rows in (piece.groups.get(code, slice(0, 0)) for piece in pieces))
+            rows = slice(start, start + n)
+            values = {name: column[rows] for name, column in kept.items()}
+            whole = _whole_numbers(values.pop(self.outcome)) if self.outcome in values else np.empty(0)
+            self._add_rows(label, _Rows(of_columns(block, rows.start, rows.stop), whole, values))
+            start += n
 
-    def _wide_rows(self, columns: Mapping[str, Floats]) -> tuple[Floats, Floats]:
-        """(n, d - 1) and (n,) with a column for each level that was met and each curve of a spline; columns that never
-        had a value are gone with their rows."""
-        curves = {name: basis.encode(columns[name]) for name, basis in self.splines.items() if basis is not None}
-        n, d = len(next(iter(columns.values()))), len(self._wide)
-        X, y = np.empty((n, d - 1)), np.empty(n)
-        for (name, level, curve), place in self._wide.items():
-            own = X[:, place] if place < d - 1 else y
-            own[:] = curves[name][:, curve] if curve else columns[name] if level is None else columns[name] == place
-        return X, y
+    def _widen(self, name: str, values: Floats, block: Floats) -> None:
+        """Into the block (d, n): which rows have each level of a column (n,) that was met, and curves of its spline.
+        Columns that never had a value are gone with their rows."""
+        basis = self.splines.get(name)
+        for curve in range(1, len(basis.names) if basis else 0):
+            block[self._wide[Column(name, curve=curve)]] = basis.encode(values)[:, curve]
+        for level in getattr(self.levels.get(name), "texts", ()):
+            place = self._wide.get(Column(name, level))
+            if place is not None:
+                np.equal(values, place, out=block[place])
 
     def _add_rows(self, label: Hashable, rows: _Rows) -> None:
         self._rows[label] = self._rows[label].merge(rows) if label in self._rows else rows

@@ -102,7 +102,7 @@ class Wanted:
             outcome=self.outcome,
             splines=self.splines,
         )
-        return reduce(MomentsAccumulator.add, batches, rows)
+        return rows.extend(batches)
 
     def screened(self, rows: MomentsAccumulator) -> Screened:
         return screened(rows, self.outcome, self.settings, self.choice, self.partial)

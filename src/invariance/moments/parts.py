@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..kernels.dispatch import centred_rows, fill_pooled
+from ..kernels.dispatch import centre_columns, centred_rows, fill_pooled
 from .least_squares import distance, gaps_between, moved, two_sum
 
 _EPSILON = float(np.finfo(float).eps)
@@ -17,6 +17,7 @@ _EPSILON = float(np.finfo(float).eps)
 # smallest pivot that second moments may decide by.
 _RESOLVED = 2e-11
 _ROWS_PER_BLOCK = 65_536
+_COLUMNS_AT_ONCE = 32
 # Numbers that are too large to square are refused once all rows were read.
 _silently = np.errstate(over="ignore", invalid="ignore")
 
@@ -42,12 +43,27 @@ def of_rows(X: Floats, y: Floats, rows: NDArray[np.intp]) -> Part:
 
 @_silently
 def _of_block(X: Floats, y: Floats, rows: NDArray[np.intp]) -> Part:
-    n, (centre, rest, minimum, maximum) = len(rows), np.empty((4, X.shape[1] + 1))
+    centre, rest, minimum, maximum = np.empty((4, X.shape[1] + 1))
     at_ends = np.empty((2, X.shape[1] + 1), np.int64)
     centred = centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends)
+    return _part(centred, centre, rest, minimum, maximum, at_ends)
+
+
+@_silently
+def of_columns(block: Floats, start: int, stop: int) -> Part:
+    """Of rows start:stop of the columns (d, n), which are overwritten"""
+    columns, d = block[:, start:stop], len(block)
+    minimum, maximum, rest, at_ends = columns.min(axis=1), columns.max(axis=1), np.empty(d), np.empty((2, d), np.int64)
+    centre = np.where(minimum == maximum, minimum, columns.mean(axis=1))
+    centre_columns(block, start, stop, minimum, maximum, centre, rest, at_ends)
+    return _part(columns.T, centre, rest, minimum, maximum, at_ends)
+
+
+def _part(centred: Floats, centre: Floats, rest: Floats, *ends: Any) -> Part:
+    """Of deviations (n, d)"""
     scatter = centred.T @ centred
-    rounding = _EPSILON * np.sqrt(n) * np.diagonal(scatter)
-    return Part(n, *two_sum(centre, rest), minimum, maximum, at_ends, rounding, scatter)
+    rounding = _EPSILON * np.sqrt(len(centred)) * np.diagonal(scatter)
+    return Part(len(centred), *two_sum(centre, rest), *ends, rounding, scatter)
 
 
 @_silently
@@ -56,9 +72,10 @@ def merged(a: Part, b: Part) -> Part:
     n, share = a.n_rows + b.n_rows, a.n_rows * b.n_rows / (a.n_rows + b.n_rows)
     minimum, maximum = np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum)
     gap = np.where(minimum == maximum, 0.0, distance(b.centre, b.rest, a.centre, a.rest))
-    scatter = np.outer(gap, gap)
-    scatter *= share
-    scatter += a.scatter + b.scatter
+    scatter = a.scatter + b.scatter
+    for start in range(0, len(gap), _COLUMNS_AT_ONCE):
+        own = slice(start, start + _COLUMNS_AT_ONCE)
+        scatter[own] += share * (gap[own, None] * gap)
     at_ends = np.zeros_like(a.at_ends)
     for part in (a, b):
         at_ends += np.where([part.minimum == minimum, part.maximum == maximum], part.at_ends, 0)
