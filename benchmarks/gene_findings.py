@@ -110,8 +110,8 @@ class Case:
     @cached_property
     def rows(self) -> MultiEnvironmentData:
         data = self.genome.simulated.data
-        kept = data.choosing(np.array([gene != self.target for gene in data.deleted]))
-        return _table(kept.values, kept.environments, kept.genes, kept.place[self.target])
+        kept = np.array([gene != self.target for gene in data.deleted])
+        return _table(data.values[kept], data.environments[kept], data.genes, data.place[self.target])
 
     def goal(self, reward: float, excluded: np.ndarray | None = None) -> Target:
         model = LinearGaussian(prediction=reward).bind(self.moments)

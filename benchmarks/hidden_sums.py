@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from _harness import header
+from _hidden_sums import HIDDEN_SUMS, hidden_sums
 from invariance import BetaBinomialPrior, LinearGaussian, Tempering, UniformPrior
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.priors import Prior
-from invariance.simulation import HIDDEN_SUMS, hidden_sums
 
 MAX_SIZE = 15
 PRIORS: dict[str, Prior] = {

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from invariance._tools.arrays import Floats, Mask
 from invariance.data.checks import listing, quoted, warn
 from invariance.exceptions import DataError, FileError
-from invariance.simulation.knockouts import Deletions
+from invariance.simulation.knockouts import DELETION, WILD_TYPE, Deletions
 
 if TYPE_CHECKING:
     import h5py
@@ -81,7 +82,62 @@ _PUBLISHED = {
 }
 
 
-def load_yeast(*paths: PathLike, names: Mapping[str, str] | None = None) -> Deletions:
+@dataclass(frozen=True, eq=False)
+class YeastDeletions(Deletions):
+    """Complete measurements of both kinds of samples; notes : what was noticed when they were read, in sentences"""
+
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        shape, needed = self.values.shape, (len(self.samples), len(self.genes))
+        if shape != needed or len(self.deleted) != len(self.samples):
+            raise DataError(
+                f"values have shape {shape} for {needed[0]} samples, {len(self.deleted)} deleted and {needed[1]} genes."
+            )
+        twice = [gene for gene, times in Counter(self.genes).items() if times > 1]
+        if twice:
+            raise DataError(f"measured twice: {quoted(twice)}. Average the columns of a gene, or leave one out.")
+        incomplete = ~np.isfinite(self.values)
+        if incomplete.any():
+            row, column = np.argwhere(incomplete)[0]
+            raise DataError(
+                f"{int(incomplete.sum()):,} values are missing or not finite, first of gene {self.genes[column]!r} in "
+                f"sample {self.samples[row]!r}. Leave out the genes or the samples without all values."
+            )
+        if not self.wild_type.any() or self.wild_type.all():
+            kind = WILD_TYPE if self.wild_type.any() else DELETION
+            raise DataError(f"all {shape[0]:,} samples are of one kind, {kind}: two environments are needed.")
+
+    @cached_property
+    def silenced(self) -> float:
+        """Share of the deletions of measured genes with the deleted gene below all wild types; nan without any."""
+        pairs = [
+            (row, self.place[gene]) for gene, rows in self.rows_deleting.items() if gene in self.place for row in rows
+        ]
+        if not pairs:
+            return np.nan
+        rows, columns = np.array(pairs).T
+        lowest = self.values[self.wild_type].min(axis=0)
+        return float(np.mean(self.values[rows, columns] < lowest[columns]))
+
+    def describe(self) -> str:
+        """Samples, genes and deletions in a few lines, with the notes of whoever read them."""
+        wild_types = int(self.wild_type.sum())
+        deletions = f"{len(self.samples) - wild_types:,} deletions of {len(self.rows_deleting):,} genes"
+        lines = [f"{wild_types:,} wild types and {deletions}; {len(self.genes):,} genes are measured."]
+        if not np.isnan(self.silenced):
+            lines.append(
+                f"The deleted gene, where measured, is below all wild types in {self.silenced:.0%} of the deletions."
+            )
+        if unmeasured := [gene for gene in self.rows_deleting if gene not in self.place]:
+            lines.append(f"Deleted and not measured: {listing(unmeasured)}.")
+        if repeated := {gene: len(rows) for gene, rows in self.rows_deleting.items() if len(rows) > 1}:
+            counts = listing(f"{gene} ({count})" for gene, count in repeated.items())
+            lines.append(f"Deleted in several samples, all of them kept: {counts}.")
+        return "\n".join([*lines, *self.notes])
+
+
+def load_yeast(*paths: PathLike, names: Mapping[str, str] | None = None) -> YeastDeletions:
     """Log2 expression ratios of yeast genes in wild types and in strains with one gene deleted.
 
     paths : one of
@@ -100,7 +156,7 @@ def load_yeast(*paths: PathLike, names: Mapping[str, str] | None = None) -> Dele
     table = _read(files, names)
     notes = [*table.notes, *table.warnings, *_same_values(table.samples, table.values)]
     checks = [check for file in files for check in _compared(file)]
-    deletions = Deletions(
+    deletions = YeastDeletions(
         table.values, table.genes, table.samples, table.deleted, (*notes, *(check.text for check in checks))
     )
     complaints = [*table.warnings, *(check.text for check in checks if check.doubtful)]

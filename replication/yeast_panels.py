@@ -11,7 +11,8 @@ import numpy as np
 from invariance._tools.arrays import Mask
 from invariance.data.checks import quoted
 from invariance.exceptions import DataError, FileError
-from invariance.simulation.knockouts import Deletions
+
+from .yeast import YeastDeletions
 
 _FILE = "panels_nodes.npz"
 _ARRAYS = ("X", "samples", "genes", "is_obs", "ko_index", "labels")
@@ -30,7 +31,7 @@ class YeastPanel:
     """
 
     number: int
-    deletions: Deletions
+    deletions: YeastDeletions
     strong: Mask
 
 
@@ -76,4 +77,5 @@ def _panel(
         raise DataError(f"panel {number}: labels are of {labels.shape}, not of {len(genes)} × {len(genes)} genes.")
     names = tuple(genes.tolist())
     deleted = tuple(None if j < 0 else names[j] for j in position.tolist())
-    return YeastPanel(number, Deletions(values, names, tuple(samples.tolist()), deleted, (_NOTE,)), labels.astype(bool))
+    deletions = YeastDeletions(values, names, tuple(samples.tolist()), deleted, (_NOTE,))
+    return YeastPanel(number, deletions, labels.astype(bool))

@@ -20,7 +20,6 @@ from invariance.simulation import (
     StructuralModel,
     example_1,
     flat,
-    hidden_sums,
     p10,
     p450,
     random_model,
@@ -217,7 +216,6 @@ def test_inconsistent_models_are_refused(changes: dict[str, object], named: str)
         (lambda: p10(0, RNG), "n_environments=0"),
         (lambda: example_1(4), "n_environments=4"),
         (lambda: random_model(30, 2, RNG, P450).mu_min(), "max_size"),
-        (lambda: hidden_sums("none", RNG), "kind='none'"),
         *(
             (lambda changes=changes: p10(2, RNG, **changes), next(iter(changes)))
             for changes in (

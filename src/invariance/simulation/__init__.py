@@ -2,7 +2,6 @@
 
 from .knockouts import Knockouts, knockouts
 from .presets import (
-    HIDDEN_SUMS,
     P10,
     P450,
     THEORY,
@@ -12,7 +11,6 @@ from .presets import (
     example_2,
     example_3,
     flat,
-    hidden_sums,
     p10,
     p450,
     random_model,
@@ -21,7 +19,6 @@ from .presets import (
 from .structural import StructuralModel
 
 __all__ = [
-    "HIDDEN_SUMS",
     "P10",
     "P450",
     "THEORY",
@@ -33,7 +30,6 @@ __all__ = [
     "example_2",
     "example_3",
     "flat",
-    "hidden_sums",
     "knockouts",
     "p10",
     "p450",

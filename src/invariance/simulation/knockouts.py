@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.checks import listing, quoted
 from ..exceptions import DataError, SettingError
 from .presets import signed
 
@@ -26,41 +24,19 @@ class Deletions:
 
     values : (n, d); genes : d names; samples : n names
     deleted : n names of the gene that is deleted in each sample, which need not be among `genes`; None in wild types
-    notes : what was noticed when the samples were read, in sentences
     """
 
     values: Floats
     genes: tuple[str, ...]
     samples: tuple[str, ...]
     deleted: tuple[str | None, ...]
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        shape, needed = self.values.shape, (len(self.samples), len(self.genes))
-        if shape != needed or len(self.deleted) != len(self.samples):
-            raise DataError(
-                f"values have shape {shape} for {needed[0]} samples, {len(self.deleted)} deleted and {needed[1]} genes."
-            )
-        twice = [gene for gene, times in Counter(self.genes).items() if times > 1]
-        if twice:
-            raise DataError(f"measured twice: {quoted(twice)}. Average the columns of a gene, or leave one out.")
-        incomplete = ~np.isfinite(self.values)
-        if incomplete.any():
-            row, column = np.argwhere(incomplete)[0]
-            raise DataError(
-                f"{int(incomplete.sum()):,} values are missing or not finite, first of gene {self.genes[column]!r} in "
-                f"sample {self.samples[row]!r}. Leave out the genes or the samples without all values."
-            )
-        if not self.wild_type.any() or self.wild_type.all():
-            kind = WILD_TYPE if self.wild_type.any() else DELETION
-            raise DataError(f"all {shape[0]:,} samples are of one kind, {kind}: two environments are needed.")
 
     @cached_property
     def wild_type(self) -> Mask:
         """(n,)"""
         return np.array([gene is None for gene in self.deleted])
 
-    @cached_property
+    @property
     def environments(self) -> NDArray[np.str_]:
         """(n,) the label of each sample's environment"""
         return np.where(self.wild_type, WILD_TYPE, DELETION)
@@ -73,53 +49,12 @@ class Deletions:
     @cached_property
     def rows_deleting(self) -> dict[str, NDArray[np.intp]]:
         """{gene: rows of the samples where it is deleted}"""
-        rows: dict[str, list[int]] = {}
-        for row, gene in enumerate(self.deleted):
-            if gene is not None:
-                rows.setdefault(gene, []).append(row)
-        return {gene: np.array(found, dtype=np.intp) for gene, found in rows.items()}
+        rows = pd.Series(self.deleted, dtype=object)
+        return {gene: np.asarray(found) for gene, found in rows.groupby(rows, sort=False).indices.items()}
 
     def deleting(self, gene: str) -> NDArray[np.intp]:
         """Rows of the samples where a gene is deleted."""
         return self.rows_deleting.get(gene, np.empty(0, dtype=np.intp))
-
-    @cached_property
-    def silenced(self) -> float:
-        """Share of the deletions of measured genes with the deleted gene below all wild types; nan without any."""
-        pairs = [
-            (row, self.place[gene]) for gene, rows in self.rows_deleting.items() if gene in self.place for row in rows
-        ]
-        if not pairs:
-            return np.nan
-        rows, columns = np.array(pairs).T
-        lowest = self.values[self.wild_type].min(axis=0)
-        return float(np.mean(self.values[rows, columns] < lowest[columns]))
-
-    def describe(self) -> str:
-        """Samples, genes and deletions in a few lines, with the notes of whoever read them."""
-        wild_types = int(self.wild_type.sum())
-        deletions = f"{len(self.samples) - wild_types:,} deletions of {len(self.rows_deleting):,} genes"
-        lines = [f"{wild_types:,} wild types and {deletions}; {len(self.genes):,} genes are measured."]
-        if not np.isnan(self.silenced):
-            lines.append(
-                f"The deleted gene, where measured, is below all wild types in {self.silenced:.0%} of the deletions."
-            )
-        if unmeasured := [gene for gene in self.rows_deleting if gene not in self.place]:
-            lines.append(f"Deleted and not measured: {listing(unmeasured)}.")
-        if repeated := {gene: len(rows) for gene, rows in self.rows_deleting.items() if len(rows) > 1}:
-            counts = listing(f"{gene} ({count})" for gene, count in repeated.items())
-            lines.append(f"Deleted in several samples, all of them kept: {counts}.")
-        return "\n".join([*lines, *self.notes])
-
-    def choosing(self, rows: NDArray[np.intp] | Mask) -> Deletions:
-        """Some of the samples, in this order. The notes, which speak of all samples, stay behind."""
-        chosen = np.arange(len(self.samples))[rows]
-        return Deletions(
-            self.values[chosen],
-            self.genes,
-            tuple(self.samples[i] for i in chosen),
-            tuple(self.deleted[i] for i in chosen),
-        )
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each sample: the genes, and columns "environment" and "deleted"."""
@@ -230,24 +165,44 @@ def knockouts(
     >>> neighbour in simulated.truth(gene)
     True
     """
-    _check(genes, wild_type, deletions, parents, signal, pairs, hidden)
+    n_regulators = max(round(REGULATORS * genes), 1)
+    for name, value, least, most in (
+        ("genes", genes, 2, np.inf),
+        ("wild_type", wild_type, 1, np.inf),
+        ("deletions", deletions, 1, genes),
+        ("pairs", pairs, 0, min(deletions, (genes - n_regulators) // 2)),
+    ):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
+            raise SettingError(f"{name}={value!r} must be a whole number from {least} to {most}.")
+    for name, number, below in (("parents", parents, np.inf), ("signal", signal, 1.0), ("hidden", hidden, 1.0)):
+        if not (isinstance(number, Real) and 0.0 <= number < below):
+            raise SettingError(f"{name}={number!r} must be at least 0 and less than {below}.")
     rng = np.random.default_rng(seed)
     order, scale = rng.permutation(genes), rng.uniform(*WILD_TYPE_DEVIATION, genes)
     regulates = np.zeros(genes, dtype=bool)
-    regulates[rng.choice(genes, _n_regulators(genes), replace=False)] = True
-    neighbours, partners = _pairs(order[~regulates[order]], pairs, rng)
+    regulates[rng.choice(genes, n_regulators, replace=False)] = True
+    others = order[~regulates[order]]
+    # In the network's order: of each pair the first comes first.
+    neighbours, partners = others[np.sort(rng.choice(len(others), (pairs, 2), replace=False), axis=1)].T
     scale[np.append(neighbours, partners)] = PAIR_DEVIATION
     children, causes = _edges(order, regulates, parents, rng)
-    weights = _weights(children, causes, scale, signal, rng)
+    # The parents of a gene share what they explain of it, none more than thrice what another does.
+    parts = rng.uniform(0.5, 1.5, len(children))
+    shares = signal * parts / np.bincount(children, parts, minlength=genes)[children]
+    weights = signed(rng, np.sqrt(shares) * scale[children] / scale[causes])
     noise = scale * np.sqrt(np.where(np.isin(np.arange(genes), children), 1.0 - signal, 1.0))
+    directions = rng.standard_normal((genes, HIDDEN_FACTORS if hidden else 0))
+    directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     edges = np.append(children, partners), np.append(causes, neighbours)
     network = Network(
         order,
         csr_array((np.append(weights, np.full(pairs, PAIR_WEIGHT)), edges), shape=(genes, genes)),
         noise * np.sqrt(1.0 - hidden),
-        (noise * np.sqrt(hidden))[:, None] * _directions(genes, HIDDEN_FACTORS if hidden else 0, rng),
+        (noise * np.sqrt(hidden))[:, None] * directions,
     )
-    deleted = _deleted(np.bincount(causes, minlength=genes), deletions, neighbours, rng)
+    priority = np.log1p(np.bincount(causes, minlength=genes)) + rng.gumbel(size=genes)
+    priority[neighbours] = np.inf
+    deleted = rng.permutation(np.argsort(-priority)[:deletions])
     levels = np.where(np.isin(deleted, neighbours), PAIR_LEVEL, rng.uniform(*DELETED_LEVEL, deletions))
     names = tuple(f"g{j + 1:0{len(str(genes))}d}" for j in range(genes))
     data = Deletions(
@@ -258,16 +213,6 @@ def knockouts(
     )
     planted = tuple((names[j], names[i]) for j, i in zip(neighbours, partners, strict=True))
     return Knockouts(data, network, levels, planted)
-
-
-def _n_regulators(genes: int) -> int:
-    return max(round(REGULATORS * genes), 1)
-
-
-def _pairs(candidates: Integers, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
-    """Distinct genes of the candidates, which are in the network's order: in each pair the first comes first."""
-    places = np.sort(rng.choice(len(candidates), (n_pairs, 2), replace=False), axis=1)
-    return candidates[places[:, 0]], candidates[places[:, 1]]
 
 
 def _edges(
@@ -283,40 +228,3 @@ def _edges(
         chosen = np.argsort(-log_popularity[:n] - rng.gumbel(size=n))[:wanted]
         parents.append(regulators[chosen])
     return np.repeat(order, [len(chosen) for chosen in parents]), np.concatenate(parents)
-
-
-def _weights(children: Integers, causes: Integers, scale: Floats, signal: float, rng: np.random.Generator) -> Floats:
-    """Of each edge: the parents of a gene share what they explain of it, none more than thrice what another does."""
-    parts = rng.uniform(0.5, 1.5, len(children))
-    shares = signal * parts / np.bincount(children, parts, minlength=len(scale))[children]
-    return signed(rng, np.sqrt(shares) * scale[children] / scale[causes])
-
-
-def _directions(genes: int, n_factors: int, rng: np.random.Generator) -> Floats:
-    """(genes, n_factors) of length 1, where there are factors"""
-    raw = rng.standard_normal((genes, n_factors))
-    return raw / np.linalg.norm(raw, axis=1, keepdims=True)
-
-
-def _deleted(n_children: Integers, deletions: int, neighbours: Integers, rng: np.random.Generator) -> Integers:
-    """Different genes, the neighbours of planted pairs among them."""
-    priority = np.log1p(n_children) + rng.gumbel(size=len(n_children))
-    priority[neighbours] = np.inf
-    return rng.permutation(np.argsort(-priority)[:deletions])
-
-
-def _check(
-    genes: int, wild_type: int, deletions: int, parents: float, signal: float, pairs: int, hidden: float
-) -> None:
-    most_pairs = min(deletions, (genes - _n_regulators(genes)) // 2)
-    for name, value, least, most in (
-        ("genes", genes, 2, np.inf),
-        ("wild_type", wild_type, 1, np.inf),
-        ("deletions", deletions, 1, genes),
-        ("pairs", pairs, 0, most_pairs),
-    ):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-            raise SettingError(f"{name}={value!r} must be a whole number from {least} to {most}.")
-    for name, number, below in (("parents", parents, np.inf), ("signal", signal, 1.0), ("hidden", hidden, 1.0)):
-        if not (isinstance(number, Real) and 0.0 <= number < below):
-            raise SettingError(f"{name}={number!r} must be at least 0 and less than {below}.")

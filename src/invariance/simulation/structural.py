@@ -16,6 +16,7 @@ from ..exceptions import SettingError
 from ..kernels.compiled import kernel
 from ..kernels.row_residuals import relative_residuals
 from ..moments.moments import Moments
+from ..moments.parts import filled_pool
 
 
 @kernel
@@ -111,18 +112,11 @@ class StructuralModel:
         return self._rows(seen, n, rng, jitter), self._rows(fresh, n, rng, jitter)
 
     def population_moments(self, n: int | ArrayLike = 1000) -> Moments:
-        """What the moments of n rows per environment would be without sampling error.
-
-        The scatter of environment e is n_e times its covariance matrix, so log Λ(z) from these moments is
-        −n E μ(z) where the n_e are equal. The range of every column is infinite.
-        """
+        """What the moments of n rows per environment would be without sampling error; the range of every column is
+        infinite."""
         counts = self._counts(n)
         means, factors = self._population()
-        scatter = np.empty((self.n_environments + 1, *factors.shape[1:]))
-        for local, count, factor in zip(scatter, counts, factors, strict=False):
-            np.matmul(factor * count, factor.T, out=local)
-        gaps = means - counts @ means / counts.sum()
-        scatter[-1] = (gaps * counts[:, None]).T @ gaps + scatter[:-1].sum(axis=0)
+        local = (factors * counts[:, None, None]) @ factors.swapaxes(1, 2)
         return Moments(
             columns=(*self.feature_names, self._outcome_name),
             outcome=self.n_features,
@@ -132,26 +126,18 @@ class StructuralModel:
             rest=np.zeros_like(means),
             minimum=np.full(means.shape, -np.inf),
             maximum=np.full(means.shape, np.inf),
-            scatter=scatter,
+            scatter=filled_pool(counts, means, np.zeros_like(means), local),
         )
 
     def mu(self, masks: ArrayLike) -> Floats:
         """(S,) heterogeneity μ(z) of the subsets in masks (S, p): how far y | x^z is from being the same everywhere.
 
-        The paper's μ(z) is the expectation, over environments e drawn uniformly and x^z ~ p_e, of the Kullback-Leibler
-        divergence from the local conditional p_e(y | x^z) to the pooled one. Here the pooled conditional is the best
-        fitting member of the linear Gaussian family, the one that pooled data estimate (the paper's μ̄, at least as
-        large as the μ(z) that has the conditional of the mixture itself there, which need not be Gaussian), so that
-
-            μ(z) = ½ [ log σ²_pool(z) − (1/E) Σ_e log σ²_e(z) ]
-
-        with σ²_e(z) the residual variance of y on x^z in environment e, and σ²_pool(z) that in the equal mixture of
-        the environments, whose covariance is the mean of theirs plus the covariance of their means. It is the limit of
-        −log Λ(z) / N, at least 0, and 0 for an invariant z.
+        The paper's μ̄(z) = ½ [ log σ²_pool(z) − (1/E) Σ_e log σ²_e(z) ], with σ²_e(z) the residual variance of y on x^z
+        in environment e and σ²_pool(z) that in their equal mixture: the limit of −log Λ(z) / N, 0 for an invariant z.
 
         Nothing is squared on the way: residuals come from orthogonalising factors of the covariances. A subset whose
         columns are collinear, or fix y, up to a squared, scaled pivot under 1e-20 in some environment or in the pool
-        is beyond float64 and has μ = nan.
+        has μ = nan.
         """
         chosen = as_masks(masks, self.n_features)
         used = np.append(np.flatnonzero(chosen.any(axis=0)), self.n_features)
@@ -174,7 +160,10 @@ class StructuralModel:
         limit = p if max_size is None else min(max_size, p)
         if sum(comb(p, k) for k in range(limit + 1)) > MOST_SUBSETS:
             raise SettingError(f"more than {MOST_SUBSETS} subsets of up to {limit} of {p} features: lower max_size.")
-        masks = np.vstack([_subsets(p, k) for k in range(limit + 1)])
+        members = [chosen for k in range(limit + 1) for chosen in combinations(range(p), k)]
+        masks = np.zeros((len(members), p), dtype=bool)
+        for mask, chosen in zip(masks, members, strict=True):
+            mask[list(chosen)] = True
         others = masks[(masks != truth).any(axis=1)]
         return float(np.min(self.mu(others), initial=np.inf)) if len(others) else np.inf
 
@@ -224,27 +213,19 @@ class StructuralModel:
 
     def _counts(self, n: int | ArrayLike) -> Integers:
         counts = np.asarray(n)
-        if counts.dtype.kind not in "iu" or counts.ndim > 1 or counts.size == 0 or counts.min() < 1:
-            raise SettingError(f"n={n!r} is not a positive whole number of rows, or one such number per environment.")
-        if counts.ndim == 1 and len(counts) != self.n_environments:
-            raise SettingError(f"n has {len(counts)} numbers, but there are {self.n_environments} environments.")
+        if counts.dtype.kind not in "iu" or counts.shape not in ((), (self.n_environments,)) or counts.min() < 1:
+            raise SettingError(f"n={n!r} is not a positive number of rows, or one for each environment.")
         return np.broadcast_to(counts, self.n_environments).astype(np.int64)
 
     def _check(self) -> None:
         d, n_environments = len(self.ordering), len(self.intercepts)
         if n_environments == 0 or d < 2 or not np.array_equal(np.sort(self.ordering), np.arange(d)):
             raise SettingError("ordering must hold every column 0..p once, p being the outcome, with p ≥ 1 and E ≥ 1.")
-        for name, shape in (
-            ("coefficients", (d, d)),
-            ("intercepts", (d,)),
-            ("variances", (d,)),
-            ("intervened", (d - 1,)),
-        ):
+        shapes = {"coefficients": (d, d), "intercepts": (d,), "variances": (d,), "intervened": (d - 1,)}
+        for name, shape in shapes.items():
             values = getattr(self, name)
             if values.shape != (n_environments, *shape) or not np.isfinite(values).all():
-                raise SettingError(
-                    f"{name} must be finite and of shape {(n_environments, *shape)}, not {values.shape}."
-                )
+                raise SettingError(f"{name} must be finite and of shape {(n_environments, *shape)}.")
         if not (self.variances > 0.0).all():
             raise SettingError("variances must be positive.")
         if len(self.feature_names) != d - 1 or len(set(self.feature_names)) != d - 1:
@@ -269,11 +250,3 @@ def _log_variances(factor: Floats, starts: Integers, members: Integers) -> Float
     relative_residuals(np.ascontiguousarray(triangle.T), starts, members, UNDECIDABLE, share, rank)
     share[(rank < np.diff(starts)) | (share == 0.0)] = np.nan
     return np.log(share) + 2.0 * np.log(norms[-1])
-
-
-def _subsets(p: int, size: int) -> Mask:
-    """All masks (C(p, size), p) with `size` members."""
-    chosen = np.array(list(combinations(range(p), size)), dtype=np.intp)
-    masks = np.zeros((len(chosen), p), dtype=bool)
-    np.put_along_axis(masks, chosen, True, axis=1)
-    return masks

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
+from benchmarks._hidden_sums import hidden_sums
 from invariance import BetaBinomialPrior, LinearGaussian, UniformPrior
 from invariance.exceptions import ApproximationWarning
 from invariance.inference.base import RunOptions, Target
@@ -16,7 +17,6 @@ from invariance.inference.tempering import engine as tempering
 from invariance.inference.tempering import posterior as posterior_of
 from invariance.inference.tempering.engine import Tempering
 from invariance.inference.tempering.posterior import TemperingPosterior, Visited, bridges, by_revisits
-from invariance.simulation import hidden_sums
 from twins import simulated
 
 LOG_EVIDENCE = -7.0

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import ArrayLike
 
+from benchmarks._hidden_sums import HIDDEN_SUMS, hidden_sums
 from invariance import (
     BetaBinomialPrior,
     InclusionPrior,
@@ -41,7 +42,7 @@ from invariance.kernels.search import (
 )
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand
-from invariance.simulation import HIDDEN_SUMS, hidden_sums, p450
+from invariance.simulation import p450
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import simulated
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invariance.exceptions import DataError
-from invariance.simulation.knockouts import Deletions
+from replication.yeast import YeastDeletions
 
 VALUES = np.array(
     [[0.1, 0.2, 0.0], [-0.1, 0.0, 0.1], [-3.0, 0.5, 0.0], [0.0, 0.1, -4.0], [-2.0, 0.0, 0.3], [0.0, 0.0, 0.0]]
@@ -16,11 +16,11 @@ SAMPLES = tuple("stuvwx")
 
 
 @pytest.fixture
-def deletions() -> Deletions:
-    return Deletions(VALUES, ("a", "b", "c"), SAMPLES, DELETED)
+def deletions() -> YeastDeletions:
+    return YeastDeletions(VALUES, ("a", "b", "c"), SAMPLES, DELETED)
 
 
-def test_rows_of_a_gene(deletions: Deletions) -> None:
+def test_rows_of_a_gene(deletions: YeastDeletions) -> None:
     for gene in ("a", "b", "c", "z", "nobody"):
         assert deletions.deleting(gene).tolist() == [row for row, name in enumerate(DELETED) if name == gene]
     assert deletions.values[deletions.deleting("b")].shape == (0, 3)
@@ -29,21 +29,12 @@ def test_rows_of_a_gene(deletions: Deletions) -> None:
     assert deletions.place == {"a": 0, "b": 1, "c": 2}
 
 
-def test_choosing_keeps_rows_together(deletions: Deletions) -> None:
-    chosen = deletions.choosing(np.array([3, 0]))
-    assert chosen.samples == ("v", "s")
-    assert chosen.deleted == ("c", None)
-    np.testing.assert_array_equal(chosen.values, VALUES[[3, 0]])
-    by_mask = deletions.choosing(np.array([True, False, False, True, False, False]))
-    assert by_mask.samples == ("s", "v")
-
-
-def test_share_silenced(deletions: Deletions) -> None:
+def test_share_silenced(deletions: YeastDeletions) -> None:
     # a is down in u and w, c in v; z is not measured
     assert deletions.silenced == 1.0
-    shifted = Deletions(VALUES, ("a", "b", "c"), SAMPLES, (None, None, "a", "b", "c", "a"))
+    shifted = YeastDeletions(VALUES, ("a", "b", "c"), SAMPLES, (None, None, "a", "b", "c", "a"))
     assert shifted.silenced == pytest.approx(1 / 4)
-    assert np.isnan(Deletions(VALUES[:3], ("a", "b", "c"), SAMPLES[:3], (None, None, "z")).silenced)
+    assert np.isnan(YeastDeletions(VALUES[:3], ("a", "b", "c"), SAMPLES[:3], (None, None, "z")).silenced)
 
 
 @pytest.mark.parametrize(
@@ -62,4 +53,4 @@ def test_share_silenced(deletions: Deletions) -> None:
 def test_complaints(changed: dict, message: str) -> None:
     fields = {"values": VALUES, "genes": ("a", "b", "c"), "samples": SAMPLES, "deleted": DELETED}
     with pytest.raises(DataError, match=message):
-        Deletions(**(fields | changed))
+        YeastDeletions(**(fields | changed))
