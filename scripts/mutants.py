@@ -179,7 +179,7 @@ MUTANTS = (
         file="decisions/predictive.py",
         find="return gain - 0.5 * self.price * columns",
         replace="return gain - self.price * columns",
-        tests=("tests/decisions/test_predictive_walk.py::test_all_subsets_are_those_of_the_twin",),
+        tests=("tests/decisions/test_predictive.py::test_all_subsets_are_those_of_the_twin",),
     ),
     Mutant(
         "residual-check-bonferroni",

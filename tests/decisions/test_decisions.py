@@ -11,8 +11,7 @@ from sklearn.base import clone
 from invariance import BIP
 from invariance.datasets import make_example
 from invariance.decisions import BestCompatible, Median, Mode, Threshold
-from invariance.decisions.rules import RULES, as_rule
-from invariance.decisions.search import generator
+from invariance.decisions.rules import RULES, as_rule, generator
 from invariance.exceptions import SettingError
 
 EXAMPLE = make_example()

@@ -96,7 +96,7 @@ def test_the_choice_of_all_rows_holds_for_parts_of_them() -> None:
     assert kept.family == Logistic()
     assert settled(LinearGaussian(), whole) == LinearGaussian()
     fitted = BIP().fit(whole)
-    assert fitted._search.family == kept
+    assert fitted._fit_settings.family == kept
 
 
 def test_data_are_recoded_for_two_classes_only() -> None:

@@ -11,7 +11,7 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 
 from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, Poisson, UniformPrior
-from invariance.decisions.predictive import PredictiveModel
+from invariance.decisions.predictive import PredictiveScore
 from invariance.exceptions import DataError
 from invariance.inference.enumeration import all_log_ratios
 from invariance.models.invariance_test import Tolerance, largest_deviance
@@ -176,8 +176,8 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
     masks = np.zeros((32, 6), dtype=bool)
     masks[:, free], masks[:, forced] = all_masks(5), True
     prior = UniformPrior().bind(model.feature_names, model.largest_size)
-    predictive = PredictiveModel(model, tolerance, prior=prior)
-    screen = model.screening_walk(free, forced, tolerance, predictive._weigh)
+    predictive = PredictiveScore(model, tolerance)
+    screen = model.screening_walk(free, forced, tolerance, predictive.weigh)
     weights = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool))
     accepted = model.invariance_test(masks, tolerance).joint >= tolerance.level
     assert 0 < accepted.sum() < 32

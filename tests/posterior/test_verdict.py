@@ -27,7 +27,7 @@ from invariance.inference.base import RunOptions, Target
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.invariance_test import deviance_moments
 from invariance.posterior.plots import plot_inclusion
-from invariance.posterior.summary import Verdict, verdict_of
+from invariance.posterior.posterior import Verdict, verdict_of
 from posteriors import from_probabilities, random_posterior
 from twins import log_ratio
 

@@ -118,7 +118,7 @@ def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
     models = [BIP(engine=Variational(iterations=5), random_state=g, progress=False) for g in generators]
     for model in models:
         model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
-    again = models[1]._search.findings(DATA, False)
+    again = models[1]._fit_settings.findings(DATA, False)
     np.testing.assert_array_equal(again.posterior.inclusion, models[1]._findings.posterior.inclusion)
     models[0].predict_interval(NEW)
     assert generators[0].random() == generators[1].random()

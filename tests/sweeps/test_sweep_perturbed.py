@@ -11,7 +11,7 @@ import pytest
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, Moments, MultiEnvironmentData, Tolerance, sweep
 from invariance.datasets import make_example
-from invariance.decisions.predictive import PredictiveModel, plain_neighbours
+from invariance.decisions.predictive import PredictiveScore, plain_neighbours
 from invariance.exceptions import SettingError
 from invariance.models.bayesian import BayesianGaussian
 from invariance.models.gaussian import GaussianFromMoments
@@ -117,7 +117,7 @@ def test_the_price_is_of_coefficients_that_are_free(family: Any) -> None:
     assert moments.features.widths.max() == 3
     assert again.features.widths.max() == 2
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
-    weights = [PredictiveModel(family(part), Tolerance()).log_weights(masks) for part in (moments, again)]
+    weights = [PredictiveScore(family(part), Tolerance()).log_weights(masks) for part in (moments, again)]
     np.testing.assert_allclose(*weights, rtol=1e-7)
 
 

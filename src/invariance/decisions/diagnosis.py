@@ -41,8 +41,7 @@ from .environments import (
     most_deviating,
 )
 from .roles import compatible_subsets
-from .rules import Findings
-from .search import Search
+from .rules import Findings, FitSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +87,7 @@ class LeftOut:
 
 
 def leave_one_out(
-    search: Search, compared: Compared, mask: Mask, refit: bool, progress: ProgressMode
+    settings: FitSettings, compared: Compared, mask: Mask, refit: bool, progress: ProgressMode
 ) -> tuple[LeftOut, ...]:
     """The evidence of a subset (p,) without each environment and, if `refit`, the whole fit."""
     labels, names = compared.moments.environments, np.array(compared.model.feature_names, dtype=object)
@@ -100,11 +99,11 @@ def leave_one_out(
             bar.advance(0, str(label))
             try:
                 data = source.choosing([other for other in labels if other != label])
-                findings = search.findings(data, False) if refit else None
-                model = search.family.bind(data) if findings is None else findings.target.model
+                findings = settings.findings(data, False) if refit else None
+                model = settings.family.bind(data) if findings is None else findings.target.model
                 left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
-                evidence = Judge(model, search.tolerance).evidence(left[None]).one()
-                again = None if findings is None else _refit(search, compared, findings, e, names)
+                evidence = Judge(model, settings.tolerance).evidence(left[None]).one()
+                again = None if findings is None else _refit(settings, compared, findings, e, names)
                 found.append(LeftOut(label, evidence.p_invariant, evidence.r2, again))
             except (DataError, EngineError):
                 found.append(LeftOut(label, np.nan, np.nan, None))
@@ -125,7 +124,7 @@ def _source(compared: Compared, mask: Mask, refit: bool) -> MultiEnvironmentData
     return moments.of_columns((*moments.features.chosen(kept).columns, moments.outcome_name))
 
 
-def _refit(search: Search, compared: Compared, findings: Findings, e: int, names: NDArray) -> Refit:
+def _refit(settings: FitSettings, compared: Compared, findings: Findings, e: int, names: NDArray) -> Refit:
     """names (p,) : of all features"""
 
     def inclusion(posterior: Posterior | None) -> Floats:
@@ -139,7 +138,7 @@ def _refit(search: Search, compared: Compared, findings: Findings, e: int, names
     if predictive is None:
         return Refit(*both)
     evidence = findings.judge.evidence(predictive.mode_mask[None]).one()
-    selected = np.array(predictive.feature_names, dtype=object)[search.rule.select(findings)]
+    selected = np.array(predictive.feature_names, dtype=object)[settings.rule.select(findings)]
     tested = compared.tests(np.isin(names, predictive.mode)).deviation(e)
     p_against = np.nan if tested is None else tested.p_value
     return Refit(*both, tuple(selected), predictive.mode, evidence.r2, evidence.p_invariant, p_against)
@@ -414,7 +413,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
 
 
 def diagnose(
-    search: Search, findings: Findings, mask: Mask, leave_out: LeaveOut = "auto", progress: ProgressMode = "auto"
+    settings: FitSettings, findings: Findings, mask: Mask, leave_out: LeaveOut = "auto", progress: ProgressMode = "auto"
 ) -> Diagnosis:
     """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does where all subsets are
     scored, and otherwise judges the subset alone."""
@@ -438,7 +437,7 @@ def diagnose(
         whole=tests.deviation(None),
         tests=tests.each(),
         nothing_compatible=predictive is None,
-        left_out=leave_one_out(search, compared, mask, refit, progress) if enough else (),
+        left_out=leave_one_out(settings, compared, mask, refit, progress) if enough else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
         predictive_inclusion=np.full(len(mask), np.nan) if predictive is None else predictive.inclusion,

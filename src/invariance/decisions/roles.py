@@ -19,7 +19,7 @@ from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
 from .environments import Broken, where_it_breaks
-from .predictive import PredictiveModel
+from .predictive import PredictiveScore
 from .rules import Findings
 
 # Residuals that a survey may compute, for the tails' weight.
@@ -211,7 +211,7 @@ class _Neighbours:
         """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, p-value of equal coefficients, each (S,)"""
         log_prior = self.findings.target.prior.log_prob(masks)
         r2 = self.model.r2_many(masks)
-        weight = PredictiveModel(self.model, self.accepted).log_weights(masks) + log_prior
+        weight = PredictiveScore(self.model, self.accepted).log_weights(masks) + log_prior
         test = self.model.invariance_test(masks, self.accepted)
         return test.joint, r2, weight, log_prior, self.model.log_ratio_many(masks), test.mean
 

@@ -26,8 +26,7 @@ from ..data.settings import Columns, FileFormat
 from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.residual_check import ResidualCheck, residual_check
-from ..decisions.rules import Findings, Rule, Threshold, as_rule
-from ..decisions.search import Search, generator
+from ..decisions.rules import Findings, FitSettings, Rule, Threshold, as_rule, generator
 from ..exceptions import DataError, NotInvariantWarning, Remedy, SettingError, use
 from ..inference.base import Engine
 from ..models.base import Family, Predicts, predicts_of
@@ -174,12 +173,12 @@ class BIP(IntervalRegressor):
         family, data = self._prepared(data)
         self._lay_out(data)
         rng = generator(self.random_state)
-        search = replace(self.search(copy.deepcopy(rng)), family=family)
+        settings = replace(self.fit_settings(copy.deepcopy(rng)), family=family)
         with compilation_explained(self.progress):
             # Sufficient statistics, the model bound to them, times the prior; one pass of the engine over that target.
-            findings = search.findings(data, self.progress, rng)
-            decision = Decision(findings, search.rule.select(findings), search.rule)
-            self._keep_decision(data, search, decision)
+            findings = settings.findings(data, self.progress, rng)
+            decision = Decision(findings, settings.rule.select(findings), settings.rule)
+            self._keep_decision(data, settings, decision)
             self._keep_predictor(data, PredictedOutcome.of(data, family))
         return self
 
@@ -215,7 +214,7 @@ class BIP(IntervalRegressor):
         family, data = prepared(settled(as_family(self.family), data), data)
         return family, as_fitted(family, data) if isinstance(data, MultiEnvironmentData) else data
 
-    def search(self, rng: np.random.Generator) -> Search:
+    def fit_settings(self, rng: np.random.Generator) -> FitSettings:
         """The members of the families that a fit combines."""
         families = as_family(self.family), as_prior(self.prior), self.engine
         tolerance = Tolerance() if self.tolerance is None else self.tolerance
@@ -223,14 +222,14 @@ class BIP(IntervalRegressor):
             raise SettingError(
                 f"tolerance={tolerance!r} is not known: use a Tolerance(...), Tolerance.strict() or None."
             )
-        return Search(*families, as_rule(self.select), tolerance, self.n_jobs, rng)
+        return FitSettings(*families, as_rule(self.select), tolerance, self.n_jobs, rng)
 
-    def _keep_decision(self, data: MultiEnvironmentData | Moments, search: Search, decision: Decision) -> None:
+    def _keep_decision(self, data: MultiEnvironmentData | Moments, settings: FitSettings, decision: Decision) -> None:
         findings = decision.findings
-        self._data, self._search, self._decision = data, search, decision
+        self._data, self._fit_settings, self._decision = data, settings, decision
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
-        self.posterior_ = replace(findings.posterior, drawer=decision)
+        self.posterior_ = replace(findings.posterior, decision=decision)
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
         self.invariant_ = not findings.judge.rejected(decision.mask[None])[0]
         if not self.invariant_:
@@ -253,14 +252,14 @@ class BIP(IntervalRegressor):
 
     @property
     def _family(self) -> Family:
-        return self._search.family
+        return self._fit_settings.family
 
     @property
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
         check_is_fitted(self)
         predictive = self._findings.predictive
-        return None if predictive is None else replace(predictive, drawer=self._decision)
+        return None if predictive is None else replace(predictive, decision=self._decision)
 
     @property
     def decision_(self) -> Decision:
@@ -282,7 +281,7 @@ class BIP(IntervalRegressor):
         names = self._findings.target.model.feature_names
         mask = as_mask(self.selected_features_ if subset is None else subset, names)
         with compilation_explained(self.progress):
-            return diagnose(self._search, self._findings, mask, leave_out, self.progress)
+            return diagnose(self._fit_settings, self._findings, mask, leave_out, self.progress)
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model of how features act:
@@ -348,7 +347,7 @@ class BIP(IntervalRegressor):
         new = [kind for kind in kinds if kind not in self._elsewhere]
         if new:
             builders = [partial(self._built, kind) for kind in new]
-            found = leave_one_out(self._search, self._data, builders, self.progress)
+            found = leave_one_out(self._fit_settings, self._data, builders, self.progress)
             self._elsewhere |= dict(zip(new, found, strict=True))
 
     def _mean(self, predictor: Floats) -> Floats:

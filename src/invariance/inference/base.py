@@ -16,8 +16,7 @@ from ..data.checks import quoted, warn
 from ..exceptions import ApproximationWarning, EngineError
 from ..models.base import BoundModel
 from ..models.walks import of_all_features
-from ..posterior.posterior import Judge, Posterior
-from ..posterior.summary import verdict_of
+from ..posterior.posterior import Judge, Posterior, verdict_of
 from ..priors.base import BoundPrior, PriorTerms
 
 

@@ -271,7 +271,7 @@ class Enumeration:
                 whole[start : start + len(scored.log_posterior)] = scored.log_posterior
             return _BlockSums.of(scored, start, self.keep, sums.threshold)
 
-        with ProgressBar(f"scoring {target.model.subsets_scored}", blocks.n_blocks, options.progress) as bar:
+        with ProgressBar("scoring subsets", blocks.n_blocks, options.progress) as bar:
             for part in ordered_map(work, range(blocks.n_blocks), options.n_jobs):
                 sums.add(part)
                 bar.advance()

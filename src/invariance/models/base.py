@@ -26,7 +26,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
 from .invariance_test import InvarianceTest, Tolerance, deviance_test
-from .walks import ModelWalk, ScreeningWalk, SubsetWalk
+from .walks import ModelWalk, SubsetWalk
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
@@ -382,8 +382,6 @@ class BoundModel(ABC):
 
     # ---------------------------------------------------------------- what engines ask
 
-    # What engines score, in the words of a progress bar.
-    subsets_scored = "subsets"
     # Largest error of log Λ in a walk; `rescore` then has the digits.
     walk_error: float = 0.0
     # Share of log Λ that a column costs which others in its subset nearly give, while compiled samplers search. NaN:
@@ -453,8 +451,8 @@ class WalksSubsets(Protocol):
 
 @runtime_checkable
 class ScreensSubsets(Protocol):
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> ScreeningWalk:
-        """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
+        """As `subset_walk`, with the weights of subsets, NaN where they are not invariant up to the tolerance."""
         ...
 
 

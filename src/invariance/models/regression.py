@@ -232,12 +232,9 @@ class RegressionWalk:
         return self._valued(tuple(high.tolist()), masks, lambda: self._walked(high, masks))
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        masks = self.list_members(prefix, max_size, members)
+        masks = list_subsets(prefix, max_size, self.n_features, members)
         key = tuple(prefix.tolist()), max_size, sizes.tobytes()
         return self._valued(key, masks, lambda: self._one_by_one(masks, sizes[masks.sum(axis=1)] & self._fits(masks)))
-
-    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> Mask:
-        return list_subsets(prefix, max_size, self.n_features, members)
 
     def _valued(self, key: Any, masks: Mask, walk: Callable[[], Figures]) -> Floats:
         known = self.remembered.get(key)

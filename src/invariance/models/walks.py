@@ -27,7 +27,7 @@ from ..moments.moments import Moments
 from .invariance_test import Residuals, Tolerance
 
 if TYPE_CHECKING:
-    from .base import BoundModel, Weigh
+    from .base import Weigh
     from .gaussian import GaussianFromMoments
 
 NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
@@ -60,12 +60,13 @@ class SubsetWalk(Protocol):
         ...
 
 
-class ScreeningWalk(SubsetWalk, Protocol):
-    """A walk whose values are weights of subsets, NaN where `invariance_test` cannot accept them."""
+class Scores(Protocol):
+    """A model, or what else gives subsets a value."""
 
-    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> object:
-        """Only fill `members`, as `listed` does."""
-        ...
+    @property
+    def n_features(self) -> int: ...
+
+    def log_ratio_many(self, masks: Mask) -> Floats: ...
 
 
 def dense_subsets(high: Integers, n_low: int, n_features: int) -> Mask:
@@ -107,7 +108,7 @@ def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_featur
 class ModelWalk:
     """The walk of any model. free (f,), forced (k,): features."""
 
-    model: BoundModel
+    model: Scores
     free: Integers
     forced: Integers
 
@@ -294,16 +295,13 @@ class GaussianScreen:
         return weights
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        self.list_members(prefix, max_size, members)
+        self.walk.listed(prefix, max_size, np.zeros(self.n_features + 1, dtype=bool), members)
         weights = np.full(len(members), np.nan)
         wanted = np.flatnonzero(sizes[(members >= 0).sum(axis=1)])
         for start in range(0, len(wanted), _MOST_SUBSETS):
             part = wanted[start : start + _MOST_SUBSETS]
             weights[part] = self._one_by_one(listed_subsets(members[part], self.n_features))
         return weights
-
-    def list_members(self, prefix: Integers, max_size: int, members: NDArray32) -> None:
-        self.walk.listed(prefix, max_size, np.zeros(self.n_features + 1, dtype=bool), members)
 
     def _one_by_one(self, draws: Mask) -> Floats:
         """(S,) of draws (S, f) over the free features, from the rows where second moments do not tell"""

@@ -16,7 +16,7 @@ import numpy as np
 from .._tools import json as plain
 from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError
-from .summary import Verdict
+from .posterior import Verdict
 
 if TYPE_CHECKING:
     from .posterior import Posterior

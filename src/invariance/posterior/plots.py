@@ -35,16 +35,6 @@ _LONGEST_NAME = 32
 MOST_BARS = 30
 
 
-def plot(posterior: Posterior, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
-    """One of PLOT_KINDS: inclusion probabilities, or what the decision of the fit draws."""
-    check_kind(kind)
-    if kind == "inclusion":
-        return plot_inclusion(posterior, ax, MOST_BARS if top is None else top)
-    if posterior.drawer is None:
-        raise SettingError(f"this posterior came without a fit, as from JSON, and has no {kind}: plot the fitted model")
-    return posterior.drawer.plot(kind, ax, top)
-
-
 def check_kind(kind: str) -> str:
     if kind not in PLOT_KINDS:
         raise SettingError(f"there is no plot {kind!r}", *(use(kind=known) for known in PLOT_KINDS))

@@ -18,7 +18,7 @@ from .._tools.text import format_subset, shorten
 from ..data.features import as_mask, as_masks
 from ..exceptions import DataError, SettingError, WrongTypeError, use
 from ..models.invariance_test import Tolerance
-from .summary import Summary, Verdict, format_probability, reading
+from .summary import Summary, format_probability, reading
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,10 +44,74 @@ class SubsetSource(Protocol):
         least `mass`; None when the engine cannot tell."""
 
 
-class Drawer(Protocol):
-    """A decision, which draws kinds of pictures that need more than a posterior."""
+# A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
+FAR_FROM_INVARIANT = 1e-9
 
-    def plot(self, kind: str, ax: Axes | None, top: int | None) -> Any: ...
+
+@dataclass(frozen=True)
+class Verdict:
+    """The most probable subset of a posterior is far from invariant.
+
+    log_ratio : log Λ of it; expected : its mean if the subset were invariant; tail_probability : of one as low then
+    n_judged : how many of the most probable subsets were judged; all_judged : whether there are no more
+    n_exceptions : how many of these are not far from invariant; exception : the most probable of them, or None
+    """
+
+    log_ratio: float
+    expected: float
+    tail_probability: float
+    n_judged: int
+    all_judged: bool
+    n_exceptions: int
+    exception: tuple[str, ...] | None
+
+    @property
+    def headline(self) -> str:
+        if self.n_exceptions or self.n_judged == 1:
+            return "the most probable subset does not look invariant"
+        return f"none of the {self._judged} looks invariant"
+
+    @property
+    def sentence(self) -> str:
+        """The headline with its figures."""
+        figures = (
+            f"{self.headline}: log ratio {self.log_ratio:.1f}, where about {self.expected:.1f} is expected of an "
+            f"invariant subset (tail probability {format_tail(self.tail_probability)})."
+        )
+        if self.exception is None:
+            return figures
+        others = f"{self.n_exceptions:,} of the {self._judged}, {format_subset(self.exception)} first"
+        return f"{figures} Not as far off: {others}."
+
+    @property
+    def _judged(self) -> str:
+        return f"{self.n_judged:,} {'' if self.all_judged else 'most probable '}subsets"
+
+
+def verdict_of(model: BoundModel, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
+    """On subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant."""
+    scored = np.flatnonzero(log_ratios > -np.inf)
+    if log_ratios[0] == -np.inf:
+        return None
+    # Most posteriors have no verdict: the first subset is judged alone.
+    (expected,), (probability,) = model.invariance_tails(masks[:1], log_ratios[:1])
+    if not probability <= FAR_FROM_INVARIANT:
+        return None
+    far = model.invariance_tails(masks[scored], log_ratios[scored]).probability <= FAR_FROM_INVARIANT
+    exceptions, names = scored[~far], model.feature_names
+    return Verdict(
+        log_ratio=float(log_ratios[0]),
+        expected=float(expected),
+        tail_probability=float(probability),
+        n_judged=len(scored),
+        all_judged=len(scored) == n_subsets,
+        n_exceptions=len(exceptions),
+        exception=tuple(names[j] for j in np.flatnonzero(masks[exceptions[0]])) if len(exceptions) else None,
+    )
+
+
+def format_tail(probability: float) -> str:
+    return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +221,7 @@ class Posterior:
     table_evidence : evidence on the first subsets of the table, where `judge` is not to be asked
     lowest_level : p-values below it speak against invariance; that of `judge` where there is one
     kind : "invariant", the paper's; "predictive", over the subsets that are compatible with invariance
-    judge, source, drawer : answer for any subset and draw the decision; kept by pickle, left out of JSON
+    judge, source, decision : answer for any subset and draw pictures; kept by pickle, left out of JSON
     """
 
     feature_names: tuple[str, ...]
@@ -184,39 +248,31 @@ class Posterior:
     kind: Literal["invariant", "predictive"] = "invariant"
     judge: Judge | None = None
     source: SubsetSource | None = None
-    drawer: Drawer | None = None
+    decision: Any = None
 
     def __post_init__(self) -> None:
         names, environments = tuple(self.feature_names), tuple(self.environments)
         p, k = len(names), len(self.masks)
-        masks, counts = np.array(self.masks), np.array(self.counts, dtype=np.int64)
-        log_ratios = _checked("log_ratios", self.log_ratios, (k,))
-        log_probabilities = _checked("log_probabilities", self.log_probabilities, (k,))
-        inclusion = _checked("inclusion", self.inclusion, (p,))
-        total = float(np.exp(log_probabilities).sum())
         if p == 0 or len(set(names)) != p:
             raise ValueError("feature_names: at least one name is needed, and no name may occur twice")
-        if masks.dtype != np.bool_ or masks.shape != (k, p):
-            raise ValueError(f"masks: a boolean array (k, {p}) is needed")
+        masks = _checked("masks", self.masks, (k, p), bool)
+        log_probabilities = _checked("log_probabilities", self.log_probabilities, (k,))
+        total = float(np.exp(log_probabilities).sum())
         if not 0.0 < total <= 1.0 + EXCESS_TOLERANCE:
             raise ValueError(f"log_probabilities: the probabilities of the subsets sum to {total:.6g}")
-        if not len(environments) or counts.shape != (len(environments),):
-            raise ValueError(f"counts: shape {counts.shape} does not match {len(environments)} environments")
-        if np.isnan(self.log_evidence) or np.isnan(self.entropy):
-            raise ValueError("log_evidence and entropy must not be NaN")
         order = table_order(masks, log_probabilities)
         self.__dict__.update(
             feature_names=names,
-            inclusion=np.clip(inclusion, 0.0, 1.0),
+            inclusion=np.clip(_checked("inclusion", self.inclusion, (p,)), 0.0, 1.0),
             pairwise=None if self.pairwise is None else _checked("pairwise", self.pairwise, (p, p)),
             masks=masks[order],
-            log_ratios=log_ratios[order],
+            log_ratios=_checked("log_ratios", self.log_ratios, (k,))[order],
             log_probabilities=log_probabilities[order],
-            log_evidence=float(self.log_evidence),
-            entropy=float(self.entropy),
+            log_evidence=float(_checked("log_evidence", self.log_evidence, ())),
+            entropy=float(_checked("entropy", self.entropy, ())),
             n_subsets=int(self.n_subsets),
             environments=environments,
-            counts=counts,
+            counts=_checked("counts", self.counts, (len(environments),), np.int64),
             notes=tuple(self.notes),
             diagnostics=dict(self.diagnostics),
             lowest_level=self.lowest_level if self.judge is None else self.judge.tolerance.lowest_level,
@@ -264,9 +320,7 @@ class Posterior:
         """Posterior inclusion probability by feature name, in the order of the features."""
         import pandas as pd
 
-        return pd.Series(
-            self.inclusion.copy(), index=list(self.feature_names), name="inclusion_probability", dtype=float
-        )
+        return pd.Series(self.inclusion.copy(), index=list(self.feature_names), name="inclusion_probability")
 
     @property
     def pairwise_inclusion(self) -> pd.DataFrame:
@@ -286,7 +340,7 @@ class Posterior:
         """
         if top is not None:
             check_at_least_one("top", top)
-        table = self._frame((self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top]))
+        table = self._frame(self.masks[:top], self.log_ratios[:top], self.log_probabilities[:top])
         return table.assign(**self.leading_evidence(len(table)).columns())
 
     def leading_evidence(self, k: int) -> Evidence[Floats]:
@@ -317,12 +371,12 @@ class Posterior:
         `subsets`. Where even the source cannot reach the level, all subsets at hand, with a warning."""
         if not 0 < level <= 1:
             raise SettingError(f"level must be above 0 and at most 1, not {level}")
-        table: SubsetTable = (self.masks, self.log_ratios, self.log_probabilities)
+        table: SubsetTable = self.masks, self.log_ratios, self.log_probabilities
         if self.table_mass < level - LEVEL_TOLERANCE and self.source is not None:
             more = self.source.leading(level)
             if more is not None and np.exp(more[2]).sum() > self.table_mass:
                 order = table_order(more[0], more[2])
-                table = (more[0][order], more[1][order], more[2][order])
+                table = more[0][order], more[1][order], more[2][order]
         cumulative = np.cumsum(np.exp(table[2]))
         needed = int(np.searchsorted(cumulative, level - LEVEL_TOLERANCE)) + 1
         if needed > len(cumulative):
@@ -332,7 +386,7 @@ class Posterior:
                 UserWarning,
                 stacklevel=2,
             )
-        return self._frame((table[0][:needed], table[1][:needed], table[2][:needed]))
+        return self._frame(table[0][:needed], table[1][:needed], table[2][:needed])
 
     def probability(self, subset: Iterable[str] | ArrayLike) -> float:
         """Posterior probability of one subset, given as names or as a boolean mask (p,)."""
@@ -382,9 +436,13 @@ class Posterior:
 
         kind : "inclusion" and, after a fit, "subsets", "coefficients", "environments" and "frontier" of its decision
         """
-        from .plots import plot
+        from .plots import MOST_BARS, check_kind, plot_inclusion
 
-        return plot(self, kind, ax, top)
+        if check_kind(kind) == "inclusion":
+            return plot_inclusion(self, ax, MOST_BARS if top is None else top)
+        if self.decision is None:
+            raise SettingError(f"this posterior came without a fit, as from JSON, and has no {kind}.")
+        return self.decision.plot(kind, ax, top)
 
     def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
         """The posterior without its source as strict JSON, also written to `path`; more : further keys, which
@@ -424,10 +482,9 @@ class Posterior:
     def names_of(self, mask: Mask) -> tuple[str, ...]:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
-    def _frame(self, table: SubsetTable) -> pd.DataFrame:
+    def _frame(self, masks: Mask, log_ratios: Floats, log_probabilities: Floats) -> pd.DataFrame:
         import pandas as pd
 
-        masks, log_ratios, log_probabilities = table
         probability = np.exp(log_probabilities)
         return pd.DataFrame(
             {
@@ -440,8 +497,8 @@ class Posterior:
         )
 
 
-def _checked(name: str, values: ArrayLike, shape: tuple[int, ...]) -> Floats:
-    array = np.array(values, dtype=np.float64)
+def _checked(name: str, values: ArrayLike, shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
+    array = np.array(values, dtype=dtype)
     if array.shape != shape or np.isnan(array).any():
         raise ValueError(f"{name}: shape {shape} without NaN is needed, not {array.shape}")
     return array

@@ -1,4 +1,4 @@
-"""A posterior in words: its verdict, its reading and the sections of its summary."""
+"""A posterior in words: its reading and the sections of its summary."""
 
 from __future__ import annotations
 
@@ -9,91 +9,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._tools.arrays import Floats, Mask
 from .._tools.sections import Rendered, Section
 from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, subset_labels
 
 if TYPE_CHECKING:
-    from ..models.base import BoundModel
     from .posterior import Posterior
 
-# A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
-FAR_FROM_INVARIANT = 1e-9
 CAUSES = (
     "Fits to these features do not account for how the environments differ: features may be missing, "
     "relations curved or tails heavy, or an environment may act on the outcome itself."
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The most probable subset of a posterior is far from invariant.
-
-    log_ratio : log Λ of it; expected : its mean if the subset were invariant; tail_probability : of one as low then
-    n_judged : how many of the most probable subsets were judged; all_judged : whether there are no more
-    n_exceptions : how many of these are not far from invariant; exception : the most probable of them, or None
-    """
-
-    log_ratio: float
-    expected: float
-    tail_probability: float
-    n_judged: int
-    all_judged: bool
-    n_exceptions: int
-    exception: tuple[str, ...] | None
-
-    @property
-    def headline(self) -> str:
-        if self.n_exceptions or self.n_judged == 1:
-            return "the most probable subset does not look invariant"
-        return f"none of the {self._judged} looks invariant"
-
-    @property
-    def sentence(self) -> str:
-        """The headline with its figures."""
-        figures = (
-            f"{self.headline}: log ratio {self.log_ratio:.1f}, where about {self.expected:.1f} is expected of an "
-            f"invariant subset (tail probability {format_tail(self.tail_probability)})."
-        )
-        if self.exception is None:
-            return figures
-        others = f"{self.n_exceptions:,} of the {self._judged}, {format_subset(self.exception)} first"
-        return f"{figures} Not as far off: {others}."
-
-    @property
-    def _judged(self) -> str:
-        return f"{self.n_judged:,} {'' if self.all_judged else 'most probable '}subsets"
-
-
-def tail_probability(model: BoundModel, mask: Mask, log_ratio: float) -> float:
-    """That an invariant subset (p,) has a log ratio as low; 1 where the model cannot tell."""
-    return float(model.invariance_tails(mask[None], np.array([log_ratio])).probability[0])
-
-
-def verdict_of(model: BoundModel, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
-    """On subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant."""
-    if log_ratios[0] == -np.inf:
-        return None
-    (expected,), (probability,) = model.invariance_tails(masks[:1], log_ratios[:1])
-    if not probability <= FAR_FROM_INVARIANT:
-        return None
-    scored = np.flatnonzero(log_ratios > -np.inf)
-    others = scored[1:]
-    exceptions = others[model.invariance_tails(masks[others], log_ratios[others]).probability > FAR_FROM_INVARIANT]
-    names = model.feature_names
-    return Verdict(
-        log_ratio=float(log_ratios[0]),
-        expected=float(expected),
-        tail_probability=float(probability),
-        n_judged=len(scored),
-        all_judged=len(scored) == n_subsets,
-        n_exceptions=len(exceptions),
-        exception=tuple(names[j] for j in np.flatnonzero(masks[exceptions[0]])) if len(exceptions) else None,
-    )
-
-
-def format_tail(probability: float) -> str:
-    return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
 
 
 def format_probability(value: float) -> str:

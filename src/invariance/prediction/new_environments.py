@@ -19,8 +19,7 @@ from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.rules import Findings
-from ..decisions.search import Search
+from ..decisions.rules import Findings, FitSettings
 from ..exceptions import DataError, EngineError
 from ..models.base import Predicts, predicts_of
 from ..moments.moments import Moments
@@ -235,7 +234,7 @@ class NewEnvironments:
 
 
 def leave_one_out(
-    search: Search, data: Data, builders: Sequence[Builder], progress: ProgressMode
+    settings: FitSettings, data: Data, builders: Sequence[Builder], progress: ProgressMode
 ) -> tuple[NewEnvironments, ...]:
     """For each builder. Repeats the selection without each environment, with the random numbers of the fit."""
     if data.n_environments == 1:
@@ -245,25 +244,25 @@ def leave_one_out(
     with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
         for label in data.environments:
             try:
-                found.append(_without(label, search, data, builders))
+                found.append(_without(label, settings, data, builders))
             except (DataError, EngineError):
                 impossible.append(label)
             bar.advance()
     return tuple(NewEnvironments(tuple(each[b] for each in found), tuple(impossible)) for b in range(len(builders)))
 
 
-def _without(label: Hashable, search: Search, data: Data, builders: Sequence[Builder]) -> tuple[LeftOut, ...]:
+def _without(label: Hashable, settings: FitSettings, data: Data, builders: Sequence[Builder]) -> tuple[LeftOut, ...]:
     with warnings.catch_warnings():
         # The fit to all environments has warned already.
         warnings.simplefilter("ignore")
         others = data.choosing([other for other in data.environments if other != label])
-        findings = search.findings(others, False)
-        selected = search.rule.select(findings)
+        findings = settings.findings(others, False)
+        selected = settings.rule.select(findings)
         predictors = [build(findings, selected, others) for build in builders]
     names = others.features.chosen(selected).names
     left = set(others.features.columns)
     unseen = tuple(name for name in data.features.columns if name not in left)
-    predicts = predicts_of(search.family)
+    predicts = predicts_of(settings.family)
     return tuple(_left_out(data, label, predictor, predicts, names, unseen) for predictor in predictors)
 
 

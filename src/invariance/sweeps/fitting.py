@@ -11,8 +11,7 @@ from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
 from .._tools.parallel import seed_number
-from ..decisions.rules import Findings
-from ..decisions.search import moments_notes
+from ..decisions.rules import Findings, moments_notes
 from ..estimators.bip import BIP
 from ..inference.base import Ready
 from ..inference.variational.device import Found

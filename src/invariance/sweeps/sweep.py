@@ -25,8 +25,7 @@ from ..data.checks import did_you_mean, nearest, quoted, warn
 from ..data.outcomes import ROLES
 from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.settings import Columns, Environments, listed_names
-from ..decisions.rules import as_rule
-from ..decisions.search import generator
+from ..decisions.rules import as_rule, generator
 from ..estimators.bip import BIP
 from ..exceptions import DataError, EngineError, Message, SettingError, WrongTypeError, use
 from ..inference.base import RunOptions, Target
@@ -376,12 +375,12 @@ def _entries(
 def _job(sweep: Sweep, outcome: str) -> Job:
     model = model_for(sweep, outcome)
     rng = generator(model.random_state)
-    search = model.search(rng)
+    settings = model.fit_settings(rng)
 
     def target() -> Target:
         moments = sweep.source.reduced(outcome)
         if moments is None:
             raise DataError(f"the rows that perturb {outcome!r} are far from the others, which have to be seen again.")
-        return search.target(moments)
+        return settings.target(moments)
 
     return Job(outcome, target, sweep.source.removed(outcome), RunOptions(1, copy.deepcopy(rng), False))

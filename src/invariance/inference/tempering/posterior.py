@@ -13,8 +13,7 @@ from scipy.special import logsumexp
 from ..._tools.arrays import Floats, Integers, Mask
 from ...data.checks import warn
 from ...exceptions import ApproximationWarning, Message, use
-from ...posterior.posterior import Posterior, table_order
-from ...posterior.summary import format_tail, tail_probability
+from ...posterior.posterior import Posterior, format_tail, table_order
 from ..base import Target, described, rescore_leading
 from ..modes import support_notes
 from .crews import AnyCrew
@@ -355,7 +354,7 @@ def tempering_posterior(target: Target, sampled: Sampled, engine: Tempering, sta
     all_in_a_block = space.n_free <= sampled.proposals.rules[1].largest
     if not all_in_a_block and len(visited.masks) != target.prior.support_size():
         (log_ratio,) = target.log_ratios(masks[mode : mode + 1], check.log_ratios[mode : mode + 1])
-        tail = tail_probability(target.model, masks[mode], log_ratio)
+        tail = float(target.model.invariance_tails(masks[mode : mode + 1], [log_ratio]).probability[0])
     problem = sampled.problem(log_evidence, agreement, tail)
     notes = [*check.notes, sampled.agreement_note(precision, agreement, problem is not None)]
     if problem is not None:

@@ -10,12 +10,12 @@ from scipy.special import logsumexp
 
 from ..._tools.arrays import Floats, Mask
 from ..._tools.json import from_json, to_json
+from ..._tools.text import format_subset
 from ...data.checks import warn
 from ...data.features import distinct
 from ...exceptions import ApproximationWarning, Message, use
 from ...kernels.subset_sums import weighted_shares
-from ...posterior.posterior import Posterior
-from ...posterior.summary import Verdict, format_subset, verdict_of
+from ...posterior.posterior import Posterior, Verdict, verdict_of
 from ..base import Target, described, rescore_leading, smallest
 from ..modes import MISSED_SHARE, around, support_notes
 from .ascent import Ascent, FreeSpace, log_ratios_of

@@ -1,0 +1,460 @@
+"""The predictive posterior: over all subsets, by a screen of them, and by a search along a soft gate."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+from scipy.stats import chi2, ncf
+
+from conformance_cases import MODELS, table
+from invariance import (
+    BetaBinomialPrior,
+    Enumeration,
+    InclusionPrior,
+    LinearGaussian,
+    Logistic,
+    MultiEnvironmentData,
+    Tempering,
+    UniformPrior,
+    Variational,
+)
+from invariance._tools.progress import ProgressBar
+from invariance.decisions import predictive
+from invariance.decisions.predictive import (
+    CompiledNeighbours,
+    PredictiveScore,
+    SoftGate,
+    annealed,
+    flipped_log_prior,
+    neighbours_of,
+    plain_neighbours,
+    predictive_posterior,
+)
+from invariance.inference.base import RunOptions, Target
+from invariance.kernels.active_set import active_set, flip_log_shares
+from invariance.models.base import BoundModel
+from invariance.models.invariance_test import Tolerance
+from invariance.models.walks import mean_limits, within_limits
+from invariance.moments import Moments
+from invariance.posterior.posterior import Posterior
+from predictive_twin import DATA, collinear, constant_inside, fitted, grouped, plain, twin_value, twin_values
+from regression_cases import plain_table, regression_data
+from twins import all_masks, log_ratio
+
+TOLERANT, STRICT = Tolerance(), Tolerance.strict()
+UNIFORM, TEMPERING = UniformPrior(), Tempering()
+EXACT = Enumeration()
+on_three = pytest.mark.parametrize("make", [plain, constant_inside, grouped])
+
+
+def target_of(model: BoundModel, prior=UNIFORM) -> Target:
+    return Target(model, prior.bind(model.feature_names, model.largest_size))
+
+
+def posterior_of(target: Target, engine=TEMPERING, tolerance=TOLERANT, seed=0, n_jobs=1, **known) -> Posterior | None:
+    options = RunOptions(n_jobs, np.random.default_rng(seed), progress=False)
+    return predictive_posterior(target, tolerance, engine, options, **known)
+
+
+def exact(data, prior=UNIFORM, tolerance: Tolerance = TOLERANT, n_jobs: int = 1) -> Posterior:
+    found = posterior_of(target_of(LinearGaussian().bind(data), prior), EXACT, tolerance, n_jobs=n_jobs)
+    assert found is not None
+    return found
+
+
+def codes(masks: np.ndarray) -> np.ndarray:
+    return masks @ (1 << np.arange(masks.shape[1]))
+
+
+def assert_is(posterior: Posterior, values: np.ndarray, prior=UNIFORM) -> None:
+    """The posterior is that of values (2**p,) under the prior."""
+    masks = all_masks(posterior.masks.shape[1])
+    joint = values + prior.bind(posterior.feature_names).log_prob(masks)
+    probability = np.exp(joint - logsumexp(joint))
+    np.testing.assert_allclose(np.exp(posterior.log_probabilities), probability[codes(posterior.masks)], rtol=1e-6)
+    np.testing.assert_allclose(posterior.inclusion, probability @ masks, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(posterior.log_evidence, logsumexp(joint), rtol=1e-8)
+    assert posterior.diagnostics["subsets_compatible"] == (joint > -np.inf).sum()
+    assert posterior.diagnostics["compatible_counted"] is True
+
+
+# ---------------------------------------------------------------- all subsets
+
+
+@pytest.mark.parametrize("make", DATA.values(), ids=DATA)
+@pytest.mark.parametrize("tolerance", [TOLERANT, STRICT], ids=["tolerant", "strict"])
+def test_all_subsets_are_those_of_the_twin(make, tolerance: Tolerance) -> None:
+    data = make()
+    values = twin_values(data, tolerance)
+    some = np.isfinite(values)
+    assert some.any()
+    assert data.n_environments == 1 or not some.all()
+    assert_is(exact(data, tolerance=tolerance), values)
+
+
+@pytest.mark.parametrize("make", DATA.values(), ids=DATA)
+def test_priors_force_weigh_and_limit(make) -> None:
+    data = make()
+    names, values = data.feature_names, twin_values(data, TOLERANT)
+    for prior in (
+        InclusionPrior({names[0]: 1.0, names[2]: 0.05}),
+        InclusionPrior({names[-1]: 0.0, names[1]: 0.9}),
+        InclusionPrior({names[1]: 0.9}, max_size=3),
+    ):
+        assert_is(exact(data, prior), values, prior)
+
+
+@on_three
+def test_moments_alone_know_no_tails(make) -> None:
+    values = twin_values(make(), STRICT, tails=False)
+    assert (np.isfinite(values) != np.isfinite(twin_values(make(), STRICT))).any()
+    assert_is(exact(Moments.from_data(make()), tolerance=STRICT), values)
+
+
+def test_lists_of_small_subsets_of_many_features() -> None:
+    data, prior = plain(p=14), UniformPrior(max_size=2)
+    small = all_masks(14).sum(axis=1) <= 2
+    values = np.full(1 << 14, -np.inf)
+    values[small] = [twin_value(data, mask, TOLERANT) for mask in all_masks(14)[small]]
+    assert (1 << 14) > LinearGaussian().bind(data).dense_advantage * small.sum() > 0
+    assert_is(exact(data, prior), values, prior)
+
+
+def test_decisions_are_those_of_the_evidence() -> None:
+    """To the last bit, also with a level that is a subset's own p-value."""
+    data = plain()
+    joint = LinearGaussian().bind(data).invariance_test(all_masks(6), TOLERANT).joint
+    for row in np.flatnonzero((joint > 0.01) & (joint < 0.9))[::5]:
+        level = float(joint[row])
+        posterior = exact(data, tolerance=replace(TOLERANT, level=level))
+        assert set(codes(posterior.masks)) == set(np.flatnonzero(joint >= level))
+
+
+@pytest.mark.parametrize("make", [plain, grouped, collinear])
+def test_threads_change_no_bit(make) -> None:
+    one, more = exact(make()), exact(make(), n_jobs=3)
+    for name in ("masks", "log_probabilities", "inclusion", "log_evidence"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(more, name))
+
+
+def probabilities(data: MultiEnvironmentData) -> dict[frozenset[str], float]:
+    subsets = exact(data).subsets(None)
+    return dict(zip(map(frozenset, subsets["subset"]), subsets["probability"], strict=True))
+
+
+@given(st.integers(0, 1000))
+@settings(max_examples=5, deadline=None)
+def test_units_and_orders_of_rows_features_and_environments(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    data = plain(p=5, counts=(25, 30, 20), seed=seed)
+    rows, columns = rng.permutation(data.n_rows), rng.permutation(5)
+    labels = rng.permutation(3)[data.environment_index]
+    X = data.X * rng.uniform(0.1, 10.0, 5) * rng.choice([-1.0, 1.0], 5) + rng.normal(size=5)
+    y = data.y * rng.uniform(0.1, 10.0) + rng.normal()
+    names = [data.feature_names[j] for j in columns]
+    other = MultiEnvironmentData.from_arrays(X[rows][:, columns], y[rows], labels[rows], feature_names=names)
+    assert probabilities(other) == pytest.approx(probabilities(data), rel=1e-6)
+
+
+def test_the_price_of_deciding_less_is_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What weighs nothing is left undecided once enough was decided; pieces of any size find the same."""
+    data = plain(p=9, counts=(600, 500, 700))
+    everything = exact(data)
+    monkeypatch.setattr(predictive, "SOON", 0)
+    monkeypatch.setattr(predictive, "_FIRST_COLLECTED", 4)
+    monkeypatch.setattr(predictive, "_DECIDED_AT_ONCE", 3)
+    leading = exact(data)
+    assert everything.diagnostics["compatible_counted"] is True
+    assert leading.diagnostics["compatible_counted"] is False
+    assert leading.diagnostics["subsets_compatible"] < everything.diagnostics["subsets_compatible"]
+    np.testing.assert_allclose(leading.inclusion, everything.inclusion, rtol=1e-12)
+    np.testing.assert_allclose(leading.log_evidence, everything.log_evidence, rtol=1e-12)
+    heavy = everything.log_probabilities > everything.log_probabilities[0] - predictive.WINDOW
+    assert heavy.sum() > 4
+    np.testing.assert_array_equal(leading.masks[: heavy.sum()], everything.masks[heavy])
+    monkeypatch.setattr(predictive, "SOON", 1 << 24)
+    pieces = exact(data)
+    np.testing.assert_array_equal(pieces.masks, everything.masks)
+    np.testing.assert_array_equal(pieces.log_probabilities, everything.log_probabilities)
+
+
+def test_what_weighs_nothing_is_so_under_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """x1 predicts, and the prior hardly believes it: subsets without it are heavy only because of the prior."""
+    monkeypatch.setattr(predictive, "SOON", 0)
+    monkeypatch.setattr(predictive, "_DECIDED_AT_ONCE", 1)
+    rng = np.random.default_rng(0)
+    X, environment = rng.normal(size=(300, 6)), np.repeat([0, 1, 2], 100)
+    y = X[:, 1] + X[:, 4] + rng.normal(size=300)
+    data = MultiEnvironmentData.from_arrays(X, y, environment, groups={"g": ["x0", "x5"]})
+    prior = InclusionPrior({"x1": 1e-80})
+    joint = twin_values(data, TOLERANT) + prior.bind(data.feature_names).log_prob(all_masks(5))
+    posterior = exact(data, prior)
+    np.testing.assert_allclose(posterior.log_evidence, logsumexp(joint), rtol=1e-8)
+    assert posterior.inclusion[data.feature_names.index("x1")] < 0.01
+
+
+class Weighed:
+    """Blocks of four subsets whose weights are given."""
+
+    n_features = 2
+
+    def __init__(self, weights: list[float]) -> None:
+        self.log_posterior = np.array(weights).reshape(-1, 4)
+        self.n_blocks = len(self.log_posterior)
+
+    def start(self, block: int) -> int:
+        return 4 * block
+
+    def scored(self, block: int) -> SimpleNamespace:
+        return SimpleNamespace(log_posterior=self.log_posterior[block], masks=lambda places: all_masks(2)[places])
+
+
+@given(st.lists(st.sampled_from([-np.inf, 0.0, 1.0, 2.0, 3.0]), min_size=4, max_size=24), st.integers(1, 5))
+@settings(max_examples=40, deadline=None)
+def test_every_candidate_comes_once_and_the_heaviest_first(weights: list[float], most: int) -> None:
+    blocks = Weighed(weights[: len(weights) // 4 * 4])
+    with ProgressBar("", 1, False) as bar:
+        pieces = list(predictive._heaviest_first(blocks, most, None, bar))
+    values = blocks.log_posterior.ravel()
+    expected = np.argsort(-values, kind="stable")[: (values > -np.inf).sum()]
+    np.testing.assert_array_equal(np.concatenate([[], *(piece[0] for piece in pieces)]), values[expected])
+    np.testing.assert_array_equal(np.concatenate([[], *(codes(piece[1]) for piece in pieces)]), expected % 4)
+
+
+def test_models_that_cannot_screen_are_scored_one_by_one() -> None:
+    model = LinearGaussian(second_moments="on demand").bind(plain())
+    assert not hasattr(model, "screening_walk")
+    assert_is(posterior_of(target_of(model), EXACT), twin_values(plain(), TOLERANT))
+    logistic = Logistic().bind(regression_data(*plain_table(False, n=150, p=6)))
+    target, masks = target_of(logistic, InclusionPrior({"x2": 1.0})), all_masks(6)
+    joint = target.prior.log_prob(masks) + PredictiveScore(logistic, Tolerance.strict(0.05)).log_ratio_many(masks)
+    weights = np.exp(joint - joint.max())
+    assert 0 < (weights > 0.0).sum() < 32
+    found = posterior_of(target, EXACT, Tolerance.strict(0.05))
+    np.testing.assert_allclose(found.inclusion, weights @ masks / weights.sum(), atol=1e-8)
+
+
+@on_three
+@pytest.mark.parametrize("tolerance", [TOLERANT, STRICT], ids=["tolerant", "strict"])
+def test_the_screen_rejects_much_and_nothing_that_is_compatible(make, tolerance: Tolerance) -> None:
+    model = LinearGaussian().bind(make())
+    free, masks = np.arange(model.n_features), all_masks(model.n_features)
+    walk = model.screening_walk(free, free[:0], tolerance, lambda gain, columns: gain - columns)
+    values = walk.dense(free[:0], np.ones(len(free) + 1, dtype=bool))
+    compatible = model.invariance_test(masks, tolerance).joint >= tolerance.level
+    passed = np.isfinite(values)
+    assert passed[compatible].all()
+    assert not passed[~compatible].all()
+    weights = model.prediction_many(masks).gain - masks @ model.features.widths
+    np.testing.assert_allclose(values[passed], weights[passed], rtol=1e-9, atol=1e-9)
+    limits = mean_limits(model.moments, tolerance)
+    np.testing.assert_array_equal(passed, within_limits(model.residuals(masks), limits))
+
+
+def test_limits_are_the_statistics_at_which_one_p_value_alone_rejects() -> None:
+    data = plain()
+    smallest = np.exp(-0.5 * chi2.isf(TOLERANT.level, 4))
+    limits = mean_limits(Moments.from_data(data), TOLERANT)
+    n, E, k = data.n_rows, 3, 2
+    d, v = (E - 1) * (k + 1), n - E * (k + 1)
+    assert ncf.sf(limits[k, 0], d, v, n * TOLERANT.delta) == pytest.approx(smallest, rel=1e-4)
+    assert limits.shape == (7, 2)
+    assert (limits[:, 1] == np.inf).all()
+
+
+# ---------------------------------------------------------------- a search
+
+
+def many(p: int = 10) -> MultiEnvironmentData:
+    """Three environments, which move all features but act on the outcome through x0 and x1 only; the last follows the
+    outcome, differently in each. Feature x2 is constant in the first."""
+    rng = np.random.default_rng(0)
+    environment = np.repeat(range(3), (70, 80, 90))
+    X = rng.normal(size=(240, p)) + rng.normal(size=(3, p))[environment]
+    X[environment == 0, 2] = 1.5
+    y = 1.2 * X[:, 0] - 0.8 * X[:, 1] + rng.normal(size=240)
+    X[:, -1] = np.array([1.0, -0.4, 2.0])[environment] * y + 0.5 * rng.normal(size=240)
+    return MultiEnvironmentData.from_arrays(X, y, environment)
+
+
+def gate_of(price: float, n_rows: int, width: float, kappa: float) -> SoftGate:
+    return SoftGate(price, n_rows * (TOLERANT.delta + TOLERANT.tau**2 / 2.0), width, kappa)
+
+
+@pytest.mark.parametrize("members", [[2], [0, 2, 4]])
+def test_shares_of_all_flips(members: list[int]) -> None:
+    data = many(6)
+    included = np.zeros(7, dtype=bool)
+    included[members] = True
+    logs = np.empty((4, 7))
+    assert flip_log_shares(LinearGaussian().bind(data).scoring(), active_set(4, 7, 7), included, logs)
+    groups = [*(data.rows(e) for e in range(3)), np.arange(data.n_rows)]
+    for j in range(7):
+        mask = included.copy()
+        mask[j] ^= j < 6
+        left = [
+            fitted(data.X[rows][:, mask[:6]], data.y[rows])[0] / np.var(data.y[rows]) / len(rows) for rows in groups
+        ]
+        np.testing.assert_allclose(logs[:, j], np.log(left), atol=1e-9)
+
+
+def test_flips_that_the_rows_cannot_decide() -> None:
+    data = many(6)
+    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
+    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
+    included = np.array([1, 1, 0, 0, 0, 0, 1], dtype=bool)
+    assert (neighbours_of(target_of(model), gate_of(5.0, 240, 1.0, 5.0))(included) == -np.inf).all()
+    rng = np.random.default_rng(0)
+    few = MultiEnvironmentData.from_arrays(rng.normal(size=(14, 6)), rng.normal(size=14), np.repeat([0, 1], 7))
+    neighbours = neighbours_of(target_of(LinearGaussian().bind(few)), gate_of(5.0, 14, 1.0, 5.0))
+    assert (neighbours(np.array([1, 1, 1, 1, 1, 0], dtype=bool)) > -np.inf).tolist() == [True] * 5 + [False]
+
+
+@pytest.mark.parametrize("kappa", [0.0, 5.0, 80.0])
+def test_compiled_neighbours_are_those_of_any_model(kappa: float) -> None:
+    target = target_of(LinearGaussian().bind(many(7)))
+    gate = gate_of(9.0, 240, 1.0, kappa)
+    compiled, by_model = neighbours_of(target, gate), plain_neighbours(target.model, gate)
+    assert isinstance(compiled, CompiledNeighbours)
+    for mask in all_masks(7)[::5]:
+        np.testing.assert_allclose(compiled(mask), by_model(mask), rtol=1e-8, atol=1e-7)
+
+
+def test_what_the_soft_gate_asks() -> None:
+    data = many(5)
+    model, n = LinearGaussian().bind(data), data.n_rows
+    excess = n * (0.02 + 0.1**2 / 2)
+    mask = np.array([True, True, False, False, True])
+    null, (gain, _) = model.null_many(mask[None]), model.prediction_many(mask[None])
+    allowed = -2 * null.expected[0] + excess + 2.0 * np.sqrt(4 * null.variance[0] + 4 * excess)
+    deviance = -2 * log_ratio(data, mask)
+    assert deviance > allowed
+    expected = gain[0] - 0.5 * 9.0 * 3 - 0.5 * 7.0 * (deviance - allowed)
+    without = np.array([True, True, False, False, False])
+    assert neighbours_of(target_of(model), gate_of(9.0, n, 2.0, 7.0))(without)[4] == pytest.approx(expected)
+
+
+def test_guessed_neighbours_are_near_the_plain_ones() -> None:
+    model = Logistic().bind(regression_data(*plain_table(False, n=80)))
+    gate = gate_of(8.0, model.n_rows, 0.0, 5.0)
+    mask = np.array([True, False, False, False, False])
+    guessed, by_model = neighbours_of(target_of(model), gate)(mask), plain_neighbours(model, gate)(mask)
+    assert (guessed != by_model).any()
+    np.testing.assert_allclose(guessed, by_model, atol=1.0 + 0.2 * np.ptp(by_model))
+    assert guessed.argmax() == by_model.argmax()
+
+
+@pytest.mark.parametrize(
+    "prior",
+    [UniformPrior(max_size=3), BetaBinomialPrior(1, 2), InclusionPrior({"x1": 1.0, "x3": 0.0, "x4": 0.9}, max_size=4)],
+)
+@pytest.mark.parametrize("members", [[], [1], [0, 1, 4]])
+def test_the_prior_of_flips(prior, members: list[int]) -> None:
+    bound = prior.bind(tuple(f"x{j}" for j in range(6)), 6)
+    mask = bound.forced_in.copy()
+    mask[members] = True
+    flipped = bound.log_prob(mask ^ np.eye(6, dtype=bool))
+    np.testing.assert_allclose(flipped_log_prior(bound, mask) - bound.log_normalizer, flipped, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("prior", "engine"),
+    [
+        (UNIFORM, TEMPERING),
+        (BetaBinomialPrior(max_size=4), Variational()),
+        (InclusionPrior({"x5": 1.0, "x3": 0.0, "x4": 0.9}), TEMPERING),
+    ],
+)
+def test_it_is_the_exact_one_where_that_can_be_had(prior, engine) -> None:
+    target = target_of(LinearGaussian().bind(many()), prior)
+    every, found = posterior_of(target, EXACT), posterior_of(target, engine)
+    np.testing.assert_allclose(found.inclusion, every.inclusion, atol=1e-6)
+    np.testing.assert_allclose(found.pairwise, every.pairwise, atol=1e-6)
+    assert found.log_evidence == pytest.approx(every.log_evidence, abs=1e-6)
+    assert found.entropy == pytest.approx(every.entropy, abs=1e-5)
+    assert found.mode == every.mode
+    np.testing.assert_allclose(found.log_ratios[:3], every.log_ratios[:3], atol=1e-7)
+    assert asdict(found.evidence(found.mode)) == pytest.approx(asdict(every.evidence(every.mode)), nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        MODELS["without abilities"].bind(table(1, False)),
+        MODELS["unit noise"].bind(table(0, False)),
+        LinearGaussian().bind(table(True, binary=False)),
+        LinearGaussian(second_moments="on demand").bind(many(4)),
+    ],
+)
+def test_models_without_abilities_and_features_of_several_columns(model: BoundModel) -> None:
+    every, found = posterior_of(target_of(model), EXACT), posterior_of(target_of(model))
+    np.testing.assert_allclose(found.inclusion, every.inclusion, atol=1e-6)
+    assert found.log_evidence == pytest.approx(every.log_evidence, abs=1e-6)
+
+
+def test_threads_and_seeds() -> None:
+    target = target_of(LinearGaussian().bind(many(12)), BetaBinomialPrior(max_size=6))
+    one, two, other = posterior_of(target), posterior_of(target, n_jobs=2), posterior_of(target, seed=1)
+    np.testing.assert_array_equal(one.masks, two.masks)
+    np.testing.assert_array_equal(one.inclusion, two.inclusion)
+    assert one.mode == other.mode == ("x0", "x1")
+    assert one.diagnostics["subsets_visited"] != other.diagnostics["subsets_visited"]
+
+
+@pytest.mark.parametrize("engine", [TEMPERING, EXACT], ids=["search", "exact"])
+def test_what_the_result_answers(engine) -> None:
+    target = target_of(LinearGaussian().bind(many()))
+    posterior, every = posterior_of(target, engine), posterior_of(target, EXACT)
+    np.testing.assert_allclose(posterior.sample(2000, random_state=0).mean(), posterior.inclusion, atol=0.05)
+    assert posterior.probability(np.ones(10, dtype=bool)) == 0.0
+    assert posterior.probability(("x0", "x1", "x5")) == pytest.approx(every.probability(("x0", "x1", "x5")))
+    short = replace(posterior, masks=posterior.masks[:1], log_ratios=[0.0], log_probabilities=[-3.0])
+    assert short.credible_subsets(0.9)["subset"].tolist() == posterior.credible_subsets(0.9)["subset"].tolist()
+    assert (PredictiveScore(target.model, TOLERANT).log_ratio_many(posterior.masks) > -np.inf).all()
+    assert posterior.diagnostics["subsets_compatible"] == len(posterior.masks)
+    if engine is TEMPERING:
+        found = posterior.diagnostics
+        assert found["subsets_visited"] <= found["subsets_tested"] <= 1024
+        assert len(posterior.notes) == 1
+
+
+def test_nothing_compatible() -> None:
+    rng = np.random.default_rng(1)
+    environment = np.repeat(range(3), 100)
+    y = 5.0 * environment + np.array([1.0, 3.0, 9.0])[environment] * rng.normal(size=300)
+    data = MultiEnvironmentData.from_arrays(rng.normal(size=(300, 8)), y, environment)
+    target = target_of(LinearGaussian().bind(data))
+    assert posterior_of(target) is None
+    assert posterior_of(target, EXACT) is None
+
+
+def test_known_subsets_are_tested_and_what_lies_around_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a search that goes nowhere, what is known and what lies around it is the answer."""
+    monkeypatch.setattr(predictive, "_STEPS", 1)
+    target = target_of(LinearGaussian().bind(many(40)), BetaBinomialPrior(max_size=8))
+    known = np.zeros((1, 40), dtype=bool)
+    known[0, [0, 1, 7, 9]] = True
+    everything = posterior_of(target, known=known)
+    assert everything.mode == ("x0", "x1")
+    assert everything.diagnostics["complete"]
+    assert everything.diagnostics["searches_that_found_the_best"] == 0
+    assert len(everything.notes) == 2
+    monkeypatch.setattr(predictive, "_MOST_AROUND", 5)
+    some = posterior_of(target, known=known).diagnostics
+    assert some["subsets_tested"] == some["subsets_visited"] + 5
+    assert not some["complete"]
+
+
+def test_a_search_visits_only_what_is_open() -> None:
+    target = target_of(LinearGaussian().bind(many()), InclusionPrior({"x5": 1.0, "x3": 0.0}, max_size=4))
+    neighbours = neighbours_of(target, gate_of(9.0, 240, 1.0, 5.0))
+    visited = annealed(target, neighbours, np.random.default_rng(0), 100)
+    assert len(visited) > 10
+    assert len(np.unique(visited, axis=0)) == len(visited)
+    assert (target.prior.log_prob(visited) > -np.inf).all()
