@@ -10,7 +10,7 @@ import pytest
 import statsmodels.api as sm
 from numpy.typing import NDArray
 
-from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, Poisson, UniformPrior
+from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, Poisson
 from invariance.decisions.predictive import PredictiveScore
 from invariance.exceptions import DataError
 from invariance.inference.enumeration import all_log_ratios
@@ -175,7 +175,6 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
     free, forced = np.array([0, 1, 3, 4, 5]), np.array([2])
     masks = np.zeros((32, 6), dtype=bool)
     masks[:, free], masks[:, forced] = all_masks(5), True
-    prior = UniformPrior().bind(model.feature_names, model.largest_size)
     predictive = PredictiveScore(model, tolerance)
     screen = model.screening_walk(free, forced, tolerance, predictive.weigh)
     weights = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool))

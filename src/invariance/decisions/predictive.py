@@ -182,9 +182,9 @@ def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, kee
             best = max(best, float(weights[compatible].max(initial=-np.inf)))
             n_decided += len(masks)
             found.append((masks[compatible], log_joint[compatible]))
-    masks, log_joint = map(np.concatenate, zip(*found, strict=True)) if found else (np.empty((0, 0)), np.empty(0))
-    if not len(masks):
+    if best == -np.inf:
         return None
+    masks, log_joint = (np.concatenate(parts) for parts in zip(*found, strict=True))
     diagnostics = {
         "seconds": time.perf_counter() - started,
         "subsets_scored": blocks.n_positions,
@@ -401,9 +401,9 @@ def _searched(target: Target, score: PredictiveScore, options: RunOptions, known
         "searches_that_found_the_best": n_found,
         "complete": complete,
     }
-    about = {"engine": f"annealed search ({len(runs)} searches)", "notes": tuple(notes), "diagnostics": diagnostics}
     found = examined.masks[compatible], examined.log_joint[compatible]
-    return _posterior(target, score, *found, _MOST_LISTED, **about)
+    about: dict[str, Any] = {"notes": tuple(notes), "diagnostics": diagnostics}
+    return _posterior(target, score, *found, _MOST_LISTED, engine=f"annealed search ({len(runs)} searches)", **about)
 
 
 def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:
