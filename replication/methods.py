@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import binomtest
 
 from invariance._tools.arrays import Mask
 from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
@@ -56,28 +56,9 @@ def recall(selected: ArrayLike, truth: ArrayLike) -> float:
     return _share(chosen & true, true)
 
 
-def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Score interval for a probability after `successes` in n independent trials (Wilson 1927).
-
-    It lies within [0, 1] and has positive width also at 0 and at n successes; without trials it is (0, 1).
-    """
-    if not 0 <= successes <= n:
-        raise SettingError(f"successes={successes!r} must be between 0 and n={n!r}.")
-    if not 0.0 < level < 1.0:
-        raise SettingError(f"level={level!r} must be between 0 and 1.")
-    if n == 0:
-        return 0.0, 1.0
-    z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
-    centre = (successes + z2 / 2) / (n + z2)
-    half = np.sqrt(z2 * (successes * (n - successes) / n + z2 / 4)) / (n + z2)
-    low = 0.0 if successes == 0 else max(0.0, float(centre - half))
-    high = 1.0 if successes == n else min(1.0, float(centre + half))
-    return low, high
-
-
 @dataclass(frozen=True)
 class Rate:
-    """The share of n trials that succeeded, and its Wilson interval; mean is nan without trials."""
+    """The share of n trials that succeeded, and its Wilson interval."""
 
     mean: float
     low: float
@@ -85,14 +66,11 @@ class Rate:
     n: int
 
 
-def rate(values: Iterable[bool] | ArrayLike, level: float = 0.95) -> Rate:
+def rate(outcomes: ArrayLike, level: float = 0.95) -> Rate:
     """Share of True (or 1) among outcomes that are each True or False (1 or 0), with its Wilson interval."""
-    outcomes = np.asarray(values if isinstance(values, np.ndarray) else list(values))  # type: ignore[arg-type]
-    if outcomes.ndim != 1 or not np.isin(outcomes, (0, 1)).all():
-        raise SettingError("a rate is taken over a flat list of True and False, or of 1 and 0.")
-    n, successes = len(outcomes), int(outcomes.sum())
-    low, high = wilson_interval(successes, n, level)
-    return Rate(successes / n if n else float("nan"), low, high, n)
+    values = np.asarray(outcomes)
+    interval = binomtest(int(values.sum()), len(values)).proportion_ci(level, method="wilson")
+    return Rate(float(values.mean()), float(interval.low), float(interval.high), len(values))
 
 
 def _masks(selected: ArrayLike, truth: ArrayLike) -> tuple[Mask, Mask]:

@@ -62,24 +62,6 @@ PathLike = str | os.PathLike[str]
 _R_BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"RDX")
 _HDF5_BEGINNING = b"\x89HDF"
 _ZIP_BEGINNING = b"PK"
-# No checksum comes with the files. These were written down in a public repository.
-_WITNESS = "github.com/Mjvolk3/torchcell"
-
-
-class _Published(NamedTuple):
-    lines: int | None = None
-    sha256: str | None = None
-
-
-_PUBLISHED = {
-    "deleteome_all_mutants_controls.txt": _Published(lines=6184),
-    "deleteome_all_mutants_ex_wt_var_controls.txt": _Published(
-        6125, "7f93af3567f943c8e428bb18e09633cd996aafd756bfdddd24b04312fdc61580"
-    ),
-    "deleteome_responsive_mutants_ex_wt_var_controls.txt": _Published(
-        sha256="563f30640c2a938e8e465ce7fc68a4929d43ec26656deba09859b285c86f9286"
-    ),
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,11 +137,9 @@ def load_yeast(*paths: PathLike, names: Mapping[str, str] | None = None) -> Yeas
         raise DataError(f"load_yeast needs the path of a file, such as load_yeast('Kemmeren.RData'). {ORIGIN}")
     table = _read(files, names)
     notes = [*table.notes, *table.warnings, *_same_values(table.samples, table.values)]
-    checks = [check for file in files for check in _compared(file)]
-    deletions = YeastDeletions(
-        table.values, table.genes, table.samples, table.deleted, (*notes, *(check.text for check in checks))
-    )
-    complaints = [*table.warnings, *(check.text for check in checks if check.doubtful)]
+    digests = (f"SHA-256 of {file.name}: {hashlib.sha256(file.read_bytes()).hexdigest()}." for file in files)
+    deletions = YeastDeletions(table.values, table.genes, table.samples, table.deleted, (*notes, *digests))
+    complaints = list(table.warnings)
     if np.isnan(deletions.silenced):
         complaints.append("No deleted gene is among the measured ones: do both have systematic names?")
     if deletions.silenced < 0.5:
@@ -208,35 +188,6 @@ def _kind(file: Path) -> str:
     if beginning.startswith(_ZIP_BEGINNING):
         raise DataError(f"{file.name} is a zip archive. Unpack it, or read panels from .npz with load_yeast_panels().")
     return "text"
-
-
-class _Check(NamedTuple):
-    text: str
-    doubtful: bool = False
-
-
-def _compared(file: Path) -> list[_Check]:
-    """The file beside what is known in public of the file of that name."""
-    known = _PUBLISHED.get(file.name, _Published())
-    checks = []
-    with file.open("rb") as source:
-        digest = hashlib.file_digest(source, "sha256").hexdigest()
-    if known.sha256 is None:
-        checks.append(_Check(f"SHA-256 of {file.name}: {digest}; none is published to compare it with."))
-    elif digest == known.sha256:
-        checks.append(_Check(f"SHA-256 of {file.name}: {digest}, as noted in {_WITNESS}."))
-    else:
-        other = (
-            f"SHA-256 of {file.name}: {digest}; {_WITNESS} noted {known.sha256}: another edition, or a damaged file."
-        )
-        checks.append(_Check(other, doubtful=True))
-    if known.lines is not None:
-        with file.open("rb") as source:
-            lines = sum(1 for _ in source)
-        if lines < known.lines:
-            cut = f"{file.name} has {lines:,} lines where {known.lines:,} are published: it may be cut off."
-            checks.append(_Check(cut, doubtful=True))
-    return checks
 
 
 def _same_values(samples: tuple[str, ...], values: Floats) -> list[str]:

@@ -16,6 +16,7 @@ MUTANTS = ("YBR020W", "YIL014W-A", "YML100W")
 POSITIONS = [GENES.index(gene) + 1 for gene in MUTANTS]
 WILD_TYPES = ("wt-a-vs-wt", "wt-b-vs-wt", "wt-a-vs-wt", "wt-c-vs-wt")
 VALUES = expression(4, MUTANTS)
+HOLED = np.where(VALUES[:4] == VALUES[1, 2], np.nan, VALUES[:4])
 
 
 def members(**changed: bytes | None) -> bytes:
@@ -88,36 +89,24 @@ class TestR:
             load_yeast(file)
 
     @pytest.mark.parametrize(
-        ("changed", "message"),
+        ("changed", "named"),
         [
-            (
-                {"intpos": r_integers([0, 2, 3]), "mutantnames": None},
-                "intpos reaches from 0 to 3, but counts from 1 to 6",
-            ),
+            ({"intpos": r_integers([0, 2, 3]), "mutantnames": None}, "intpos reaches from 0"),
             ({"intpos": r_integers([1, 2, 7]), "mutantnames": None}, "reaches from 1 to 7"),
-            ({"intpos": r_matrix(np.array([[1, np.nan, 2]])), "mutantnames": None}, "reaches from nan to nan"),
-            ({"intpos": r_integers([2, 3, 4])}, "intpos and mutantnames disagree, first 'YKL112W' and 'YML100W'"),
-            ({"mutantnames": r_strings(MUTANTS[:2])}, "disagree, first 3 and 2 deletions"),
-            ({"genenames": r_strings(GENES[:5])}, "5 gene names and 3 deletions, which do not fit .* 4 × 6 .* 3 × 6"),
-            (
-                {"genenames": r_strings(GENES[::-1]), "mutantnames": None},
-                "the columns of obs and genenames are not the same",
-            ),
+            ({"intpos": r_matrix(np.array([[1, np.nan, 2]])), "mutantnames": None}, "nan to nan"),
+            ({"intpos": r_integers([2, 3, 4])}, "first 'YKL112W' and 'YML100W'"),
+            ({"mutantnames": r_strings(MUTANTS[:2])}, "first 3 and 2"),
+            ({"genenames": r_strings(GENES[:5])}, "5 gene names and 3 deletions"),
+            ({"genenames": r_strings(GENES[::-1]), "mutantnames": None}, "columns of obs and genenames"),
             ({"genenames": None, "obs": r_matrix(VALUES[:4])}, "does not name the genes"),
-            (
-                {"intpos": None, "mutantnames": None, "int": r_matrix(VALUES[4:])},
-                "does not say which genes are deleted",
-            ),
-            ({"obs": None}, "one list with obs and int; its objects are 'data'"),
-            (
-                {"obs": r_matrix(np.where(VALUES[:4] == VALUES[1, 2], np.nan, VALUES[:4]), WILD_TYPES, GENES)},
-                "'wt-b-vs-wt'",
-            ),
+            ({"intpos": None, "mutantnames": None, "int": r_matrix(VALUES[4:])}, "which genes are deleted"),
+            ({"obs": None}, "its objects are 'data'"),
+            ({"obs": r_matrix(HOLED, WILD_TYPES, GENES)}, "'wt-b-vs-wt'"),
         ],
     )
-    def test_complaints(self, tmp_path: Path, changed: dict, message: str) -> None:
+    def test_complaints(self, tmp_path: Path, changed: dict, named: str) -> None:
         file = save_r(tmp_path / "k.RData", data=members(**changed))
-        with pytest.raises(DataError, match=message):
+        with pytest.raises(DataError, match=named):
             load_yeast(file)
 
     def test_cut_off(self, tmp_path: Path) -> None:

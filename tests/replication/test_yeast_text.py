@@ -10,7 +10,6 @@ import pytest
 from yeast_files import GENES, SYMBOLS, TextTable, expression
 
 from invariance.exceptions import DataError, DataWarning
-from replication import yeast
 from replication.yeast import GeneNames, Kind, load_yeast, understand
 
 WILD_TYPES = ("wt-tl035 vs. wt", "wt-ea004-1 vs. wt", "wt vs. refpool")
@@ -203,15 +202,3 @@ def test_samples_without_values_and_genes_without_names(tmp_path: Path) -> None:
             mutants(genes=(*GENES, ""), symbols=(*SYMBOLS, ""), values=np.pad(mutants().values, [(0, 0), (0, 1)])),
         )
     assert found.genes == GENES
-
-
-def test_what_is_known_of_published_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = mutants().write(tmp_path / "deleteome_all_mutants_ex_wt_var_controls.txt")
-    wild = WILD.write(tmp_path / "limma_MARG_wt_pool.txt")
-    with pytest.warns(DataWarning) as caught:
-        load_yeast(file, wild)
-    assert "7f93af3567f943c8e428bb18e09633cd996aafd756bfdddd24b04312fdc61580" in str(caught[0].message)
-    assert "8 lines where 6,125" in str(caught[1].message)
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    monkeypatch.setitem(yeast._PUBLISHED, file.name, yeast._Published(8, digest))
-    assert f"{digest}, as noted in github.com/Mjvolk3/torchcell." in load_yeast(file, wild).describe()
