@@ -38,7 +38,7 @@ from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
 from invariance.simulation import Knockouts, knockouts
-from invariance.simulation.knockouts import DELETION
+from invariance.sweeps.source import Source
 from replication.genes_methods import DELETIONS, GENES, WILD_TYPES
 
 PRIOR = BetaBinomialPrior(max_size=20)
@@ -64,9 +64,13 @@ class Genome:
     tempering: bool
 
     @cached_property
-    def moments(self) -> Moments:
+    def table(self) -> MultiEnvironmentData:
         data = self.simulated.data
-        return Moments.from_data(_table(data.values, data.environments, data.genes, len(data.genes) - 1))
+        return _table(data.values, data.environments, data.genes, len(data.genes) - 1)
+
+    @cached_property
+    def moments(self) -> Moments:
+        return Moments.from_data(self.table)
 
     @cached_property
     def deleted(self) -> set[str]:
@@ -102,10 +106,9 @@ class Case:
 
     @cached_property
     def moments(self) -> Moments:
-        data, moments = self.genome.simulated.data, self.genome.moments
-        for row in data.deleting(self.target):
-            moments = moments.without_row(DELETION, data.values[row])
-        return moments.with_outcome(self.target)
+        genome = self.genome
+        rows = tuple(genome.simulated.data.deleting(self.target).tolist())
+        return Source(genome.moments, genome.table, {self.target: rows}).moments_for(self.target)[0]
 
     @cached_property
     def rows(self) -> MultiEnvironmentData:

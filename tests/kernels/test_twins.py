@@ -170,16 +170,11 @@ def rows_and_moments(model, draw) -> Iterator[Call]:
     known = np.nan_to_num(found[-1])
     powers = unit, known, starts, members, np.empty(n), np.empty(n)
     yield Call(row_residuals, "residual_powers", powers)
-    centred = 1e4 + data.X, data.y, data.rows(0), *np.empty((4, d)), np.zeros((2, d), np.int64)
+    centred = 1e4 + data.X, data.y, data.rows(0), *np.empty((4, d))
     # Of a mean each has its own part in `centre` and in `rest`.
     yield Call(scatter, "centred_rows", centred, free=(3, 4))
-    block = np.ascontiguousarray(np.column_stack([data.X, data.y]).T)
-    ends = block[:, 3:20].min(axis=1), block[:, 3:20].max(axis=1), block[:, 3:20].mean(axis=1)
-    yield Call(scatter, "centre_columns", (block, 3, 20, *ends, np.empty(d), np.zeros((2, d), np.int64)), free=(6,))
     counts, gaps, local = np.array([3, 5]), rng.normal(size=(2, d)), rng.normal(size=(3, d, d))
     yield Call(scatter, "fill_pooled", (local, counts, gaps))
-    loss = rng.normal(size=d), rng.normal(size=d), rng.random(d) < 0.3
-    yield Call(scatter, "fill_without_row", (local, 1, *loss, counts, gaps, np.empty((3, d, d))))
 
 
 def sums_over_subsets(model, draw) -> Iterator[Call]:
@@ -392,8 +387,7 @@ def test_means_far_from_zero_cost_no_digits(n, module) -> None:
 def test_numbers_of_other_types_are_centred_as_doubles(kinds) -> None:
     rng = np.random.default_rng(4)
     X, y = (100.0 * rng.normal(size=(20, 3))).astype(kinds[0]), (100.0 * rng.normal(size=20)).astype(kinds[1])
-    out = *np.empty((4, 4)), np.zeros((2, 4), np.int64)
-    found = check(Call(scatter, "centred_rows", (X, y, np.arange(2, 20), *out), free=(3, 4)))
+    found = check(Call(scatter, "centred_rows", (X, y, np.arange(2, 20), *np.empty((4, 4))), free=(3, 4)))
     assert found[0].dtype == float
 
 

@@ -287,5 +287,3 @@ def test_twelve_digits(make_hard: Callable[[np.ndarray, np.ndarray], None], batc
         rows = X[sites == label]
         off = (moments.centre[e] - rows.astype(np.longdouble)).mean(axis=0) + moments.rest[e]
         assert (np.abs(off) <= 1e-15 * rows.std(axis=0)).all()
-        stated: Any = moments.rounding
-        assert (np.abs(np.diagonal(moments.scatter[e] - exact_scatter(rows))) <= stated[e]).all()

@@ -1,10 +1,9 @@
-"""Moments of data in memory: merged, of some environments or columns, with another outcome, without a row."""
+"""Moments of data in memory: merged, of some environments or columns, with another outcome."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,12 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance import BIP, Enumeration, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData
 from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning
-from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import all_log_ratios
-from invariance.simulation import example_1
 from patients import patients
 from twins import datasets, simulated
 
@@ -48,7 +45,7 @@ def assert_same(a: Moments, b: Moments, rtol: float = 1e-12) -> None:
     assert (a.columns, a.outcome_name, a.encoding) == (b.columns, b.outcome_name, b.encoding)
     assert (dict(a.constants), a.losses, dict(a.groups)) == (dict(b.constants), b.losses, dict(b.groups))
     order = [b.environments.index(label) for label in a.environments]
-    for name in ("counts", "minimum", "maximum", "at_ends"):
+    for name in ("counts", "minimum", "maximum"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name)[order], err_msg=name)
     np.testing.assert_allclose(a.means, b.means[order], rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(a.pooled_mean, b.pooled_mean, rtol=1e-12, atol=1e-12)
@@ -74,18 +71,6 @@ def test_a_large_mean_costs_no_digits() -> None:
     np.testing.assert_allclose(far.scatter, near.scatter, rtol=1e-12)
 
 
-def test_ends_are_counted_as_numpy_does() -> None:
-    rng = np.random.default_rng(8)
-    X, y = rng.integers(0, 3, (50, 4)).astype(float), rng.integers(0, 9, 50).astype(float)
-    data = from_arrays(X, y, np.repeat([0, 1], 25))
-    table = np.column_stack([X, y])
-    halves = [from_data(subset_of_rows(data, np.arange(start, 50, 2))) for start in (0, 1)]
-    for moments in (from_data(data), halves[0].merge(halves[1])):
-        for e, rows in enumerate((table[:25], table[25:])):
-            expected = [(rows == rows.min(axis=0)).sum(axis=0), (rows == rows.max(axis=0)).sum(axis=0)]
-            np.testing.assert_array_equal(moments.at_ends[e], expected)
-
-
 # ---------------------------------------------------------------- merging
 
 
@@ -98,24 +83,6 @@ def test_merging_equals_concatenating(data, random) -> None:
     parts = [from_data(subset_of_rows(data, np.array(part))) for part in (rows[:cut], rows[cut:])]
     merged = parts[0].merge(parts[1])
     assert_same(from_data(data), merged.of_columns((*data.feature_names, "y")))
-
-
-def test_merging_far_from_the_origin_is_counted_as_rounding() -> None:
-    """The origin lies in environment 0; the means of environment 1 are measured from there, and lose digits."""
-    rng = np.random.default_rng(0)
-    worst = 0.0
-    for _ in range(20):
-        X = rng.normal(size=(80, 1))
-        X[20:40] += 1e7
-        X[60:] += 1e7 + rng.uniform(1, 2)
-        data = from_arrays(X, rng.normal(size=80), np.tile(np.repeat([0, 1], 20), 2))
-        merged = reduce(Moments.merge, (from_data(subset_of_rows(data, np.arange(k, k + 40))) for k in (0, 40)))
-        near = data.X[data.environment_index == 1, 0] - 1e7  # without rounding
-        error = abs(merged.scatter[1, 0, 0] - ((near - near.mean()) ** 2).sum())
-        assert merged.rounding is not None
-        assert error <= merged.rounding[1, 0]
-        worst = max(worst, error / merged.rounding[1, 0])
-    assert worst > 0.01  # the bound is not an empty one
 
 
 TABLE = patients(12)[["smoking", "age", "region", "drugs", "pressure", "hospital"]]
@@ -256,199 +223,6 @@ def test_what_cannot_be_the_outcome() -> None:
         moments.with_outcome("x2")
     with pytest.raises(DataError, match="'x2' is constant inside environment 0"):
         LinearGaussian().bind(replace(moments, outcome=2))
-
-
-# ---------------------------------------------------------------- without a row
-
-
-@settings(max_examples=30, deadline=None)
-@given(datasets(), st.integers(0, 1000))
-def test_removing_a_row_equals_never_having_it(data, pick: int) -> None:
-    row = pick % data.n_rows
-    moments = from_data(data)
-    before = moments.scatter.copy()
-    removed = moments.without_row(data.environments[data.environment_index[row]], np.append(data.X[row], data.y[row]))
-    expected = from_data(subset_of_rows(data, np.delete(np.arange(data.n_rows), row)))
-    np.testing.assert_allclose(removed.scatter, expected.scatter, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(removed.means, expected.means, rtol=1e-10, atol=1e-10)
-    np.testing.assert_array_equal(removed.counts, expected.counts)
-    np.testing.assert_array_equal(moments.scatter, before)
-
-
-def with_outlier(size: float, first: bool = False) -> tuple[MultiEnvironmentData, int]:
-    """One value of x0 at `size` standard deviations, and its row."""
-    data = simulated(3, (100, 100), seed=5)
-    X, row = data.X.copy(), 0 if first else 7
-    X[row, 0] = size
-    return from_arrays(X, data.y, data.environment_index), row
-
-
-def removed_and_expected(data: MultiEnvironmentData, row: int) -> tuple[Moments, Moments]:
-    removed = from_data(data).without_row(0, np.append(data.X[row], data.y[row]))
-    return removed, from_data(subset_of_rows(data, np.delete(np.arange(data.n_rows), row)))
-
-
-@pytest.mark.parametrize("first", [False, True])
-@pytest.mark.parametrize("size", [10.0, 1e3])
-def test_removing_an_outlier_is_right_to_nine_digits(size: float, first: bool) -> None:
-    removed, expected = removed_and_expected(*with_outlier(size, first=first))
-    scale = np.sqrt(np.einsum("gjj->gj", expected.scatter))
-    np.testing.assert_array_equal(removed.varies, expected.varies)
-    error = np.abs(removed.scatter - expected.scatter) / (scale[:, :, None] * scale[:, None, :])
-    assert error.max() < 1e-9
-    assert np.abs(removed.means - expected.means).max() < 1e-9
-
-
-def test_the_refusal_begins_where_nine_digits_end() -> None:
-    """Whatever is not refused is right, and an outlier of a thousand standard deviations is not refused."""
-    refused = []
-    for size in np.geomspace(1e2, 1e12, 60):
-        try:
-            removed, expected = removed_and_expected(*with_outlier(size))
-        except DataError:
-            refused.append(size)
-            continue
-        assert removed.scatter[0, 0, 0] == pytest.approx(expected.scatter[0, 0, 0], rel=1e-9)
-    assert 1e3 < min(refused) < 1e5
-    assert max(refused) == 1e12
-
-
-def test_errors_of_removal_after_removal_add_up() -> None:
-    """Each outlier leaves enough digits of what is left; one after the other they do not."""
-    data = simulated(3, (100, 100), seed=5)
-    X = data.X.copy()
-    X[3:6, 0] = 1e5, 2e3, 50.0
-    data = from_arrays(X, data.y, data.environment_index)
-    rows = np.column_stack([data.X, data.y])
-    once = from_data(data).without_row(0, rows[3])
-    fresh = from_data(subset_of_rows(data, np.delete(np.arange(200), 3)))
-    np.testing.assert_allclose(once.scatter[0, 0, 0], fresh.scatter[0, 0, 0], rtol=1e-9)
-    fresh.without_row(0, rows[4])
-    with pytest.raises(DataError, match="'x0'"):
-        once.without_row(0, rows[4])
-
-
-@pytest.mark.parametrize("far", [1e2, 1e3, 1e4])
-def test_log_ratios_after_a_far_row_left(far: float) -> None:
-    """Two columns that differ by 5e-5: right to a twentieth of a nat, or refused."""
-    rng = np.random.default_rng(0)
-    n = 800
-    X = rng.normal(size=(2 * n, 3))
-    u = rng.normal(size=2 * n)
-    X[:, 1] = X[:, 0] + 5e-5 * u
-    y = u + rng.normal(size=2 * n)
-    X[-1] = far * np.array([1.0, 0.7, 0.1])
-    site = np.repeat([0, 1], n)
-    whole = from_data(from_arrays(X, y, site))
-    if far >= 1e4:
-        with pytest.raises(DataError, match="far from the others"):
-            whole.without_row(1, [*X[-1], y[-1]])
-        return
-    remaining = LinearGaussian().bind(from_data(from_arrays(X[:-1], y[:-1], site[:-1])))
-    left, mask = LinearGaussian().bind(whole.without_row(1, [*X[-1], y[-1]])), np.array([[True, True, False]])
-    assert left.log_ratio_many(mask)[0] == pytest.approx(remaining.log_ratio_many(mask)[0], abs=0.05)
-
-
-def test_a_dummy_can_lose_all_its_ones() -> None:
-    data = simulated(3, (20, 20), seed=6)
-    X = data.X.copy()
-    X[:20, 1] = np.arange(20) < 3
-    data = from_arrays(X, data.y, data.environment_index)
-    moments = from_data(data)
-    for row in range(3):
-        assert moments.varies[0, 1]
-        moments = moments.without_row(0, np.append(X[row], data.y[row]))
-    assert moments.varies[:, 1].tolist() == [False, True, True]
-    assert moments.minimum[0, 1] == moments.maximum[0, 1] == moments.means[0, 1] == 0.0
-    assert (moments.scatter[0, 1] == 0).all()
-    with pytest.raises(DataError, match="'x1' is outside the range"):
-        moments.without_row(0, np.append(X[0], data.y[0]))
-
-
-def test_a_row_at_the_end_of_a_range_leaves_once() -> None:
-    data = simulated(2, (20, 20), seed=7)
-    row = int(np.argmax(data.X[:20, 0]))
-    values = np.append(data.X[row], data.y[row])
-    moments = from_data(data).without_row(0, values)
-    with pytest.raises(DataError, match="'x0' is outside the range"):
-        moments.without_row(0, values)
-
-
-def with_a_lonely_value() -> tuple[MultiEnvironmentData, np.ndarray]:
-    """x1 is 1 in row 5 of environment 0, and 0 in all other rows; that row."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(40, 2))
-    X[:, 1] = 0.0
-    X[5, 1] = 1.0
-    data = from_arrays(X, X[:, 0] + rng.normal(size=40), np.repeat([0, 1], 20))
-    return data, np.append(data.X[5], data.y[5])
-
-
-def test_a_feature_that_no_row_varies_any_more_is_dropped() -> None:
-    data, row = with_a_lonely_value()
-    with pytest.warns(DataWarning, match="'x1'"):
-        remaining = from_data(data).without_row(0, row)
-    assert remaining.columns == ("x0", "y")
-    keep = np.delete(np.arange(40), 5)
-    fresh = from_data(from_arrays(data.X[keep, :1], data.y[keep], data.environment_index[keep]))
-    np.testing.assert_allclose(remaining.scatter, fresh.scatter, rtol=1e-12)
-    target = Target(LinearGaussian().bind(remaining), UniformPrior().bind(1))
-    assert Enumeration().run(target, RunOptions(progress=False)).feature_names == ("x0",)
-    twice = from_data(data).merge(from_data(data))
-    assert twice.without_row(0, row).columns == (*data.feature_names, "y")
-    flat = replace(data, X=data.X * [1.0, 0.0])  # was constant before: may vary in what is merged later
-    assert from_data(flat).without_row(0, row * [1.0, 0.0, 1.0]).columns == ("x0", "x1", "y")
-    only = from_arrays(data.X[:, 1:], data.y, data.environment_index)
-    with pytest.raises(DataError, match="every feature is constant"):
-        from_data(only).without_row(0, row[1:])
-
-
-def test_an_outcome_that_becomes_constant_is_not_dropped() -> None:
-    X, y = np.random.default_rng(0).normal(size=(20, 2)), np.zeros(20)
-    y[5] = 1.0
-    remaining = from_data(from_arrays(X, y)).without_row("all", [*X[5], 1.0])
-    with pytest.raises(DataError, match="'y' is constant"):
-        remaining.check_outcome()
-
-
-@pytest.mark.filterwarnings("ignore:dropped columns")
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_level_whose_last_row_is_removed(place: int) -> None:
-    level = sorted(LEVELS["smoking"])[place]
-    table = TABLE.assign(smoking=np.resize([text for text in LEVELS["smoking"] if text != level], N))
-    table.loc[5, "smoking"] = level
-    data = from_table(table, **ASKED, features=["smoking", "age"])
-    left = from_data(data).without_row("aa", [*data.X[5], data.y[5]])
-    assert left.encoding is not None
-    assert left.encoding.of_levels["smoking"].absent == {level}
-    with pytest.raises(DataError, match=f"'smoking' has {level!r}"):
-        BIP().fit(left).predict(table)
-    assert set(left.constants) == ({f"smoking={level}"} if place else set())
-
-
-def test_a_feature_that_loses_all_levels_but_one_is_not_noted() -> None:
-    table = TABLE.assign(smoking=["current", *["never"] * (N - 1)])
-    data = from_table(table, **ASKED, features=["smoking", "age"])
-    with pytest.warns(DataWarning, match="'smoking'"):
-        left = from_data(data).without_row("aa", [*data.X[0], data.y[0]])
-    assert left.notes == ()
-    assert len(left.losses) == 1
-
-
-def test_rows_that_cannot_be_removed() -> None:
-    moments = from_data(simulated(2, (5, 6)))
-    for environment, row, told in (
-        ("x", np.zeros(3), "no environment 'x'"),
-        (0, np.zeros(2), "3 numbers"),
-        (0, ["a", "b", "c"], "3 numbers"),
-        (0, np.array([1e6, 0.0, 0.0]), "'x0' is outside"),
-        (0, np.array([np.nan, 0.0, np.nan]), "3 numbers"),
-    ):
-        with pytest.raises(DataError, match=told):
-            moments.without_row(environment, row)
-    population = example_1().population_moments()
-    with pytest.raises(DataError, match="not computed from rows"):
-        population.without_row(population.environments[0], np.zeros(len(population.columns)))
 
 
 # ---------------------------------------------------------------- features of several columns

@@ -88,9 +88,8 @@ def test_every_bit_comes_back(trip: Callable[[pa.Table, Path], pa.Table], tmp_pa
     [
         lambda: moments_of_messy({"both": ["far", "small"], "wide": spline("wide", knots=4)}),
         lambda: replace(moments_of_messy(), environment_notes=("left out: 'd' (2 rows).",), merged={"u": "m"}),
-        lambda: replace(Moments.from_data(make_example()), at_ends=None, rounding=None),
     ],
-    ids=["splines and groups", "notes", "no rows"],
+    ids=["splines and groups", "notes"],
 )
 def test_all_that_is_known_comes_back(moments: Callable[[], Moments]) -> None:
     made = moments()
@@ -200,8 +199,8 @@ def test_damage_is_found() -> None:
     ]:
         with pytest.raises(DataError, match=f"the table of moments is damaged: .*{found}"):
             Moments.from_arrow(changed(table, name, row))
-    with pytest.raises(DataError, match=r"is damaged: .*at_ends"):
-        Moments.from_arrow(table.drop_columns(["at_ends"]))
+    with pytest.raises(DataError, match=r"is damaged: .*rest"):
+        Moments.from_arrow(table.drop_columns(["rest"]))
     with pytest.raises(DataError, match="is damaged"):
         Moments.from_arrow(retold(table, outcome="nothing"))
     with pytest.raises(DataError, match="is damaged"):

@@ -15,7 +15,7 @@ import pytest
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, sweep
 from invariance._tools import files
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
-from invariance.sweeps.source import read_source
+from invariance.sweeps.source import check_processes, read_source
 from invariance.sweeps.store import MANIFEST
 from invariance.sweeps.sweep import settings_of
 
@@ -172,9 +172,9 @@ def test_processes_need_room_for_outcomes_that_do_without_rows(monkeypatch: pyte
     rows, perturbed = table(), ["a", *[None] * 59]
     moments = Moments.from_data(MultiEnvironmentData.from_table(rows, "a", "site"))
     assert moments.scatter.nbytes == 384
-    monkeypatch.setattr("invariance.sweeps.source.check_room", lambda data, needs_rows: None)
+    source = read_source(rows, "site", perturbed)
     monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 383)
     with pytest.raises(DataError, match="n_jobs=1"):
-        outcomes_of(rows, perturbed=perturbed)
+        check_processes(source, 1)
     monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 384)
-    assert outcomes_of(rows, perturbed=perturbed, outcomes=["a"]) == ["a"]
+    check_processes(source, 1)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from invariance import BIP, BetaBinomialPrior, InclusionPrior, Moments, MultiEnvironmentData, Tolerance, sweep
 from invariance.datasets import make_example
 from invariance.decisions.predictive import PredictiveScore, plain_neighbours
-from invariance.exceptions import SettingError
+from invariance.exceptions import DataError, SettingError
 from invariance.models.bayesian import BayesianGaussian
 from invariance.models.gaussian import GaussianFromMoments
 from invariance.sweeps.fitting import Sweep, fit_outcome
-from invariance.sweeps.source import read_source
+from invariance.sweeps.source import Source, read_source
+from twins import datasets, simulated
 
 
 def few_rows() -> pd.DataFrame:
@@ -41,6 +45,74 @@ def check_one(found: pd.DataFrame, outcome: str, model: BIP) -> None:
 
 def first_note(found: pd.DataFrame, outcome: str) -> str:
     return str(found.loc[found["outcome"] == outcome, "notes"].iloc[0])
+
+
+# ---------------------------------------------------------------- moments without rows
+
+
+def without(data: MultiEnvironmentData, *rows: int) -> tuple[Moments | None, Moments]:
+    """Moments that rows were taken out of, and those of the others"""
+    kept = np.delete(np.arange(data.n_rows), rows)
+    left = replace(data, X=data.X[kept], y=data.y[kept], environment_index=data.environment_index[kept])
+    return Source(Moments.from_data(data), data, {"y": rows}).reduced("y"), Moments.from_data(left)
+
+
+@settings(max_examples=30, deadline=None)
+@given(datasets(), st.sets(st.integers(0, 1000), min_size=1, max_size=3))
+@pytest.mark.filterwarnings("ignore:dropped")
+def test_removing_rows_equals_never_having_them(data: MultiEnvironmentData, picks: set[int]) -> None:
+    rows = {pick % data.n_rows for pick in picks}
+    counts = np.bincount(np.delete(data.environment_index, list(rows)), minlength=data.n_environments)
+    assume(counts.min() >= 3)
+    found, expected = without(data, *rows)
+    assume(found is not None)
+    assert found is not None
+    expected = expected.of_columns(found.columns)
+    for name in ("counts", "minimum", "maximum", "varies"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    np.testing.assert_allclose(found.scatter, expected.scatter, rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(found.means, expected.means, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("more", [(), (4, 5)], ids=["one", "three"])
+def test_what_is_not_refused_is_right_to_nine_digits(more: tuple[int, ...]) -> None:
+    refused = []
+    for size in np.geomspace(1e2, 1e12, 30):
+        data = simulated(3, (100, 100), seed=5)
+        data.X[[3, *more], 0] = [size, 200.0, 50.0][: 1 + len(more)]
+        found, expected = without(data, 3, *more)
+        if found is None:
+            refused.append(size)
+        else:
+            scale = np.sqrt(np.einsum("gjj->gj", expected.scatter))
+            assert np.abs((found.scatter - expected.scatter) / scale[:, :, None] / scale[:, None, :]).max() < 1e-9
+    assert 1e3 < min(refused) < 1e5
+    assert max(refused) == 1e12
+
+
+def test_a_dummy_can_lose_all_its_ones() -> None:
+    data = simulated(3, (20, 20), seed=6)
+    data.X[:20, 1] = np.arange(20) < 3
+    found, _ = without(data, 0, 1, 2)
+    assert found is not None
+    assert found.varies[:, 1].tolist() == [False, True, True]
+    assert found.minimum[0, 1] == found.maximum[0, 1] == found.means[0, 1] == 0.0
+    assert (found.scatter[0, 1] == 0).all()
+
+
+@pytest.mark.filterwarnings("ignore:dropped columns")
+@pytest.mark.parametrize("level", ["current", "former", "never"])
+def test_a_level_whose_last_row_is_removed(level: str) -> None:
+    rows, others = few_rows(), [text for text in ("never", "former", "current") if text != level]
+    rows = rows[["a", "b", "site"]].assign(smoking=np.resize(others, 60))
+    rows.loc[5, "smoking"] = level
+    left = read_source(rows, "site", ["a" if row == 5 else None for row in range(60)]).reduced("a")
+    assert left is not None
+    assert left.encoding is not None
+    assert left.encoding.of_levels["smoking"].absent == {level}
+    assert set(left.constants) == ({f"smoking={level}"} if level != "current" else set())
+    with pytest.raises(DataError, match=f"'smoking' has {level!r}"):
+        BIP().fit(left).predict(rows)
 
 
 # ---------------------------------------------------------------- the size of subsets

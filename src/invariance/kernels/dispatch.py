@@ -53,9 +53,7 @@ centred_rows = _by_size(
     scatter.centred_rows,
     lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4,
 )
-centre_columns = _by_size(scatter.centre_columns, lambda block, *_: block.size <= NUMBERS >> 4)
 fill_pooled = _by_size(scatter.fill_pooled, lambda scatter, *_: scatter.size <= NUMBERS >> 4)
-fill_without_row = _by_size(scatter.fill_without_row, _few)
 
 score_grouped_block = _by_size(
     subset_tree.score_grouped_block,

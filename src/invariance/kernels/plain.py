@@ -10,24 +10,14 @@ from .row_residuals import DEPENDENT
 from .subset_tree import POSSIBLE, REJECTED, UNDECIDABLE
 
 
-def centred_rows(X, y, rows, centre, rest, minimum, maximum, at_ends=None):
+def centred_rows(X, y, rows, centre, rest, minimum, maximum):
     centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
     minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
-    if at_ends is not None:
-        at_ends[:] = (centred == minimum).sum(axis=0), (centred == maximum).sum(axis=0)
     centre[:] = np.where(minimum == maximum, minimum, centred.mean(axis=0))
     centred -= centre
     rest[:] = centred.mean(axis=0)
     centred -= rest
     return centred
-
-
-def centre_columns(block, start, stop, minimum, maximum, centre, rest, at_ends):
-    values = block[:, start:stop]
-    at_ends[:] = [(values == end[:, None]).sum(axis=1) for end in (minimum, maximum)]
-    values -= centre[:, None]
-    rest[:] = values.mean(axis=1)
-    values -= rest[:, None]
 
 
 def fill_pooled(scatter, counts, gaps):
@@ -37,13 +27,6 @@ def fill_pooled(scatter, counts, gaps):
         scatter[-1] += factor[:, None] * gap
     for local in scatter[:-1]:
         scatter[-1] += local
-
-
-def fill_without_row(scatter, e, loss, deviation, constant, counts, gaps, out):
-    out[:-1] = scatter[:-1]
-    out[e] -= loss[:, None] * deviation
-    out[e, constant] = out[e, :, constant] = 0.0
-    fill_pooled(out, counts, gaps)
 
 
 # Numbers in the bases of subsets that are worked on together.

@@ -293,15 +293,15 @@ class MomentsAccumulator:
             rows = slice(start, start + n)
             values = {name: column[rows] for name, column in kept.items()}
             whole = _whole_numbers(values.pop(self.outcome)) if self.outcome in values else np.empty(0)
-            self._add_rows(label, _Rows(of_columns(block, rows.start, rows.stop), whole, values))
+            self._add_rows(label, _Rows(of_columns(block[:, rows]), whole, values))
             start += n
 
     def _widen(self, name: str, values: Floats, block: Floats) -> None:
         """Into the block (d, n): which rows have each level of a column (n,) that was met, and curves of its spline.
         Columns that never had a value are gone with their rows."""
         basis = self.splines.get(name)
-        for curve in range(1, len(basis.names) if basis else 0):
-            block[self._wide[Column(name, curve=curve)]] = basis.encode(values)[:, curve]
+        for curve, own in enumerate([] if basis is None else basis.encode(values).T):
+            block[self._wide[Column(name, curve=curve)]] = own
         for level in getattr(self.levels.get(name), "texts", ()):
             place = self._wide.get(Column(name, level))
             if place is not None:

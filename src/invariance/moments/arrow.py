@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 FORMAT = "invariance.moments/1"
 _KEY = b"invariance"
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
-_OF_ROWS = ("at_ends", "rounding")  # which moments that were not computed from rows lack
-_FIELDS = ("label", "count", *_OF_COLUMNS, *_OF_ROWS, "scatter")
 _WRITE_AGAIN = "Write moments.to_arrow() again."
 
 
@@ -34,12 +32,12 @@ def to_arrow(moments: Moments) -> pa.Table:
     pa = _pyarrow()
     labels = [json.dumps(label_to_plain(label), allow_nan=False) for label in moments.environments]
     below = np.tril_indices(len(moments.columns))
-    arrays = {name: getattr(moments, name) for name in (*_OF_COLUMNS, *_OF_ROWS)}
+    arrays = {name: getattr(moments, name) for name in _OF_COLUMNS}
     arrays["scatter"] = moments.scatter[:-1, *below]
     lists = {name: _lists(values, len(labels)) for name, values in arrays.items()}
     columns = {"label": pa.array(labels, pa.string()), "count": pa.array(moments.counts, pa.int64()), **lists}
     told = json.dumps(_described(moments), allow_nan=False).encode()
-    return pa.table({name: columns[name] for name in _FIELDS}).replace_schema_metadata({_KEY: told})
+    return pa.table(columns).replace_schema_metadata({_KEY: told})
 
 
 def _described(moments: Moments) -> dict[str, Any]:
@@ -58,12 +56,10 @@ def _described(moments: Moments) -> dict[str, Any]:
     }
 
 
-def _lists(values: Any, n: int) -> Any:
-    """A list for each of n environments, or null"""
+def _lists(values: Floats, n: int) -> Any:
+    """A list for each of n environments"""
     import pyarrow as pa
 
-    if values is None:
-        return pa.nulls(n, pa.large_list(pa.float64()))
     flat = np.ascontiguousarray(values).reshape(n, -1)
     starts = np.arange(n + 1, dtype=np.int64) * flat.shape[1]
     return pa.LargeListArray.from_arrays(pa.array(starts), pa.array(flat.ravel()))
@@ -104,10 +100,9 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
             "table as it was written; Moments.merge joins two, Moments.choosing leaves some environments."
         )
     columns = tuple(map(str, told["columns"]))
-    E, d = len(environments), len(columns)
+    d = len(columns)
     counts = table["count"].to_numpy().astype(np.int64)
     centre, rest, minimum, maximum = (_numbers(table, name, d) for name in _OF_COLUMNS)
-    from_rows = all(table[name].null_count < E for name in _OF_ROWS)
     moments = Moments(
         columns=columns,
         outcome=columns.index(told["outcome"]),
@@ -117,8 +112,6 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         rest=rest,
         minimum=minimum,
         maximum=maximum,
-        at_ends=_numbers(table, "at_ends", 2 * d).astype(np.int64).reshape(E, 2, d) if from_rows else None,
-        rounding=_numbers(table, "rounding", d) if from_rows else None,
         scatter=filled_pool(counts, centre, rest, _symmetric(table, d)),
         groups={name: tuple(members) for name, members in told["groups"].items()},
         encoding=encoding_from_plain(told["encoding"]),

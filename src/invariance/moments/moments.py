@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
@@ -34,15 +34,15 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import OutcomeKind
 from ..data.settings import Columns
 from ..exceptions import DataError, use
-from ..kernels.dispatch import fill_without_row
+from ..kernels.dispatch import fill_pooled
 from .least_squares import gaps_between
-from .parts import Part, fill_pool, filled_pool, merged, of_rows, without
+from .parts import Part, filled_pool, merged, of_rows
 from .second_pass import SecondPassResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_OF_COLUMNS = ("centre", "rest", "minimum", "maximum", "rounding")
+_OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
 
@@ -54,11 +54,8 @@ class Moments:
     columns : d names; outcome : index of the column that is predicted
     environments : E labels; counts : (E,) rows of each
     centre, rest : (E, d) the means are centre + rest, so that those far from zero, or from each other, cost no digits
-    minimum, maximum : (E, d), equal exactly where a column is constant inside an environment; bounds that no row
-        need attain once rows were removed
+    minimum, maximum : (E, d), equal exactly where a column is constant inside an environment
     scatter : (E + 1, d, d) centred sums of products; the last one is over the pooled rows
-    at_ends : (E, 2, d) how many rows attain the minimum and the maximum
-    rounding : (E, d) error to expect in the diagonal of the scatter; both None where rows were never seen
 
     groups : {feature: its columns} of the features that are not one column of the same name
     encoding : how the columns were made from those of a table, where they are not the same
@@ -79,8 +76,6 @@ class Moments:
     minimum: Floats
     maximum: Floats
     scatter: Floats
-    at_ends: Integers | None = None
-    rounding: Floats | None = None
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     encoding: Encoding | None = None
     constants: Mapping[str, float] = field(default_factory=dict)
@@ -351,58 +346,13 @@ class Moments:
             dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
             second=None if self.second is None else self.second.choosing(kept),
             kind=None,
-            **self._mapped(lambda values: values[kept], *_OF_COLUMNS, "at_ends"),
+            **{name: getattr(self, name)[kept] for name in _OF_COLUMNS},
         )
         constant = ~left.varies[-1]
         constant[left.outcome] = False
         if constant[left.feature_columns].all():
             raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
         return left._without_constant(constant)._of_occurring_levels()
-
-    def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
-        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment.
-
-        Right to ten digits, or refused: a row that made up nearly all of a column's scatter leaves too few digits of
-        the other rows behind. A feature that is constant over all rows that are left is dropped, with a warning.
-        """
-        e = int(places_of([environment], self.environments)[0])
-        left = without(self.part(e), self._checked_row(e, row))
-        if left.unresolved.any():
-            raise DataError(
-                f"the row is far from the others of environment {environment!r}, whose scatter of "
-                f"{quoted(self._names_of(left.unresolved))} loses its digits: compute moments of the remaining rows."
-            )
-        arrays = {}
-        for name in ("centre", "rest", "minimum", "maximum", "at_ends", "rounding"):
-            arrays[name] = getattr(self, name).copy()
-            arrays[name][e] = getattr(left, name)
-        counts, scatter = self.counts.copy(), np.empty_like(self.scatter)
-        counts[e] = left.n_rows
-        gaps = gaps_between(counts, arrays["centre"], arrays["rest"])
-        fill_without_row(self.scatter, e, left.loss, left.deviation, left.constant, counts, gaps, scatter)
-        remaining = replace(self, counts=counts, scatter=scatter, second=None, kind=None, **arrays)
-        return of_fewer_rows(remaining, self.varies[-1] & ~remaining.varies[-1])
-
-    def _checked_row(self, e: int, row: ArrayLike) -> Floats:
-        """The row (d,); raise where it cannot be one of environment e."""
-        columns, label = self.columns, self.environments[e]
-        try:
-            values = np.asarray(row, dtype=float)
-        except (TypeError, ValueError):
-            values = np.empty(0)
-        if values.shape != (len(columns),) or np.isnan(values).any():
-            raise DataError(f"a row has {len(columns)} numbers ({columns[0]!r}, …), not {row!r}.")
-        if self.rounding is None:
-            raise DataError("these moments were not computed from rows, so that none can be removed.")
-        part = self.part(e)
-        if part.n_rows < 2:
-            raise DataError(f"environment {label!r} has {part.n_rows} row; the last row cannot be removed.")
-        beyond = np.stack([values <= part.minimum, values >= part.maximum]) & (part.at_ends == 0)
-        outside = (values < part.minimum) | (values > part.maximum) | beyond.any(axis=0)
-        if outside.any():
-            name = columns[int(np.argmax(outside))]
-            raise DataError(f"this row is not in environment {label!r}: its {name!r} is outside the range there.")
-        return values
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
@@ -432,21 +382,13 @@ class Moments:
             outcome=columns.index(self.outcome_name),
             scatter=self.scatter[np.ix_(range(len(self.scatter)), order, order)],
             second=None if self.second is None else self.second.of_columns(order),
-            **self._mapped(lambda values: values[..., order], *_OF_COLUMNS, "at_ends"),
+            **{name: getattr(self, name)[:, order] for name in _OF_COLUMNS},
         )
 
     def part(self, e: int) -> Part:
         """The environment at place e."""
-        d = len(self.columns)
-        at_ends = np.zeros((2, d), np.int64) if self.at_ends is None else self.at_ends[e]
-        rounding = np.full(d, np.inf) if self.rounding is None else self.rounding[e]
-        ends = self.minimum[e], self.maximum[e], at_ends
-        return Part(int(self.counts[e]), self.centre[e], self.rest[e], *ends, rounding, self.scatter[e])
-
-    def _mapped(self, function: Callable[[Any], Any], *names: str) -> dict[str, Any]:
-        """{name: function of that array}; None stays None"""
-        arrays = {name: getattr(self, name) for name in names}
-        return {name: None if values is None else function(values) for name, values in arrays.items()}
+        ends = self.minimum[e], self.maximum[e]
+        return Part(int(self.counts[e]), self.centre[e], self.rest[e], *ends, self.scatter[e])
 
     def _names_of(self, chosen: Mask) -> list[str]:
         return [self.columns[j] for j in np.flatnonzero(chosen)]
@@ -480,17 +422,16 @@ class Moments:
         if not back:
             return self
         everywhere = np.tile([self.constants[name] for name in back], (self.n_environments, 1))
-        k = len(back)
-        count = np.broadcast_to(self.counts[:, None, None], (self.n_environments, 2, k))
         return replace(
             self,
             columns=(*self.columns, *back),
             groups=self.groups if self.encoding is None else self.encoding.features.groups,
-            scatter=np.pad(self.scatter, ((0, 0), (0, k), (0, k))),
+            scatter=np.pad(self.scatter, ((0, 0), (0, len(back)), (0, len(back)))),
             second=None,
-            **self._mapped(lambda values: np.hstack([values, everywhere]), "centre", "minimum", "maximum"),
-            **self._mapped(lambda values: np.hstack([values, np.zeros_like(everywhere)]), "rest", "rounding"),
-            **self._mapped(lambda values: np.concatenate([values, count], axis=2), "at_ends"),
+            rest=np.hstack([self.rest, np.zeros_like(everywhere)]),
+            centre=np.hstack([self.centre, everywhere]),
+            minimum=np.hstack([self.minimum, everywhere]),
+            maximum=np.hstack([self.maximum, everywhere]),
         )
 
     def _of_occurring_levels(self) -> Moments:
@@ -506,15 +447,13 @@ def assembled(
 ) -> Moments:
     """Moments of the parts of the environments; described: further fields"""
     d, n_environments = len(columns), len(environments)
-    counts = np.empty(n_environments, np.int64)
-    centre, rest, minimum, maximum, rounding = (np.empty((n_environments, d)) for _ in range(5))
-    at_ends = np.empty((n_environments, 2, d), np.int64)
+    counts, vectors = np.empty(n_environments, np.int64), np.empty((len(_OF_COLUMNS), n_environments, d))
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
-        counts[e], centre[e], rest[e], minimum[e], maximum[e], at_ends[e], rounding[e], scatter[e] = part
-    fill_pool(counts, centre, rest, scatter)
-    spread = minimum, maximum, scatter, at_ends, rounding
-    return Moments(columns, outcome, environments, counts, centre, rest, *spread, **described)
+        counts[e], *vectors[:, e], scatter[e] = part
+    fill_pooled(scatter, counts, gaps_between(counts, *vectors[:2]))
+    centre, rest, minimum, maximum = vectors
+    return Moments(columns, outcome, environments, counts, centre, rest, minimum, maximum, scatter, **described)
 
 
 def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
@@ -544,8 +483,6 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
         minimum=np.hstack([moments.minimum[kept], own]),
         maximum=np.hstack([moments.maximum[kept], own]),
         scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
-        at_ends=None,
-        rounding=None,
         dropped_rows={},
         second=None if moments.second is None else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
     )

@@ -49,8 +49,11 @@ class Deletions:
     @cached_property
     def rows_deleting(self) -> dict[str, NDArray[np.intp]]:
         """{gene: rows of the samples where it is deleted}"""
-        rows = pd.Series(self.deleted, dtype=object)
-        return {gene: np.asarray(found) for gene, found in rows.groupby(rows, sort=False).indices.items()}
+        rows: dict[str, list[int]] = {}
+        for row, gene in enumerate(self.deleted):
+            if gene is not None:
+                rows.setdefault(gene, []).append(row)
+        return {gene: np.array(found, dtype=np.intp) for gene, found in rows.items()}
 
     def deleting(self, gene: str) -> NDArray[np.intp]:
         """Rows of the samples where a gene is deleted."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes, n_workers, one_thread
 from .._tools.progress import ProgressMode
 from ..data.checks import (
@@ -29,11 +29,17 @@ from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.record_batches import RowSource, kind_of
 from ..data.settings import Columns, Environments
-from ..exceptions import DataError, SettingError, use
+from ..exceptions import DataError, Remedy, SettingError, use
 from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
 from ..moments.from_rows import Wanted, of_source
 from ..moments.moments import Moments, of_fewer_rows
+
+_EPSILON = float(np.finfo(float).eps)
+# What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
+# smallest pivot that second moments may decide by.
+_RESOLVED = 2e-11
+_COLUMNS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,41 +61,51 @@ class Source:
         grouped = {column for members in self.moments.groups.values() for column in members}
         return tuple(name for name in self.moments.columns if name not in grouped)
 
-    @property
-    def features_only(self) -> tuple[str, ...]:
-        """Features that cannot be an outcome: levels, splines, groups."""
-        return tuple(self.moments.groups)
-
     def moments_for(self, outcome: str) -> tuple[Moments, tuple[str, ...]]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
-        rows = self.perturbing.get(outcome, ())
         left = self.reduced(outcome)
         if left is not None:
             return left, self.left_out(outcome)
+        data, kept = self._rows, np.delete(np.arange(self._rows.n_rows), self.perturbing[outcome])
+        index = data.environment_index[kept]
+        rows = replace(data, X=np.ascontiguousarray(data.X[kept]), y=data.y[kept], environment_index=index)
+        remaining = Moments.from_data(rows).with_outcome(outcome)
         far = "Second moments come from the remaining rows: what was left out is far from them."
-        return self._of_the_remaining(outcome, rows), (*self.left_out(outcome), far)
+        return of_fewer_rows(remaining, ~remaining.varies[-1]), (*self.left_out(outcome), far)
 
     def reduced(self, outcome: str) -> Moments | None:
         """Those of all rows, less those that perturb the outcome; None where that leaves too few digits."""
-        if outcome in self.moments.constants:
-            raise DataError(f"outcome {outcome!r} is constant: every row is {self.moments.constants[outcome]:g}.")
-        turned = self.moments.with_outcome(outcome)
-        rows = self.perturbing.get(outcome, ())
+        whole, rows = self.moments, self.perturbing.get(outcome, ())
+        if outcome in whole.constants:
+            raise DataError(f"outcome {outcome!r} is constant: every row is {whole.constants[outcome]:g}.")
+        turned = whole.with_outcome(outcome)
         if not rows:
             return turned
-        self._check_left(outcome, rows)
-        try:
-            for row in rows:
-                turned = self._without(turned, row)
-        except DataError:
+        counts = self._counts_without(rows)
+        small = [label for label, n in zip(whole.environments, counts, strict=True) if n < SMALLEST_ENVIRONMENT]
+        if small:
+            raise DataError(
+                f"without {rows_text(len(rows))} that perturb {outcome!r}, fewer than {SMALLEST_ENVIRONMENT} rows are "
+                f"left of environment {quoted(small)}: leave that environment out or merge it with another."
+            )
+        vectors, centre, rest = self._removal(rows)
+        minimum, maximum = self._ranges_without(rows)
+        constant = np.vstack([minimum == maximum, minimum.min(axis=0) == maximum.max(axis=0)])
+        before = np.diagonal(whole.scatter, axis1=1, axis2=2)
+        left = np.where(constant, 0.0, before - np.sum(vectors**2, axis=0))
+        rounding = _EPSILON * (np.sqrt(whole.group_counts)[:, None] + 8.0) * before
+        if (~constant & ~(rounding <= _RESOLVED * left)).any():
             return None
-        return turned
+        centre[:-1], rest[:-1] = np.where(constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1]))
+        arrays: dict[str, Any] = {"centre": centre[:-1], "rest": rest[:-1], "minimum": minimum, "maximum": maximum}
+        scatter = _less_products(whole.scatter, vectors, constant)
+        remaining = replace(turned, counts=counts, scatter=scatter, second=None, kind=None, **arrays)
+        return of_fewer_rows(remaining, turned.varies[-1] & ~remaining.varies[-1])
 
     def largest_size(self, outcome: str) -> int:
         """The largest subsets that can be fitted to the rows which do not perturb the outcome."""
-        rows = self.perturbing.get(outcome, ())
         turned = replace(self.moments, outcome=self.moments.columns.index(outcome))
-        return largest_size(self._counts_without(rows) if rows else turned.counts, turned.varying_widths[:-1])
+        return largest_size(self._counts_without(self.perturbing[outcome]), turned.varying_widths[:-1])
 
     def left_out(self, outcome: str) -> tuple[str, ...]:
         """A sentence about the rows that perturb the outcome, if there are such."""
@@ -99,49 +115,38 @@ class Source:
     def removed(self, outcome: str) -> Floats:
         """(R, E + 1, d) what takes the rows that perturb the outcome out of the scatter of each environment and of the
         pool: the sum of the products of these."""
-        rows = self.perturbing.get(outcome, ())
-        vectors = np.zeros((len(rows), len(self.moments.group_counts), len(self.moments.columns)))
-        counts = self.moments.group_counts.copy()
-        means = np.vstack([self.moments.means, self.moments.pooled_mean])
+        return self._removal(self.perturbing.get(outcome, ()))[0]
+
+    def _removal(self, rows: Sequence[int]) -> tuple[Floats, Floats, Floats]:
+        """`removed`, and the means centre + rest (E + 1, d) of the rows that are left"""
+        whole, counts = self.moments, self.moments.group_counts.copy()
+        centre = np.vstack([whole.centre, whole.centre[0]])
+        rest = np.vstack([whole.rest, whole.rest[0] - whole.gaps[0]])
+        vectors = np.zeros((len(rows), *centre.shape))
         for vector, row in zip(vectors, rows, strict=True):
+            values = np.append(self._rows.X[row], self._rows.y[row])
             for g in (self._rows.environment_index[row], -1):
-                deviation = self._values(row) - means[g]
+                deviation = (values - centre[g]) - rest[g]
                 vector[g] = deviation * np.sqrt(counts[g] / (counts[g] - 1.0))
-                means[g] -= deviation / (counts[g] - 1.0)
+                rest[g] -= deviation / (counts[g] - 1.0)
                 counts[g] -= 1.0
-        return vectors
+        return vectors, centre, rest
 
-    def _check_left(self, outcome: str, rows: tuple[int, ...]) -> None:
-        left = zip(self._rows.environments, self._counts_without(rows), strict=True)
-        small = [label for label, n in left if n < SMALLEST_ENVIRONMENT]
-        if small:
-            raise DataError(
-                f"without {rows_text(len(rows))} that perturb {outcome!r}, fewer than {SMALLEST_ENVIRONMENT} rows are "
-                f"left of environment {quoted(small)}: leave that environment out or merge it with another."
-            )
+    def _ranges_without(self, rows: Sequence[int]) -> tuple[Floats, Floats]:
+        """(E, d) lowest and highest values of the rows that are left"""
+        data, minimum, maximum = self._rows, self.moments.minimum.copy(), self.moments.maximum.copy()
+        gone = np.column_stack([data.X[list(rows)], data.y[list(rows)]])
+        for e in np.unique(data.environment_index[list(rows)]):
+            kept = np.setdiff1d(data.rows(e), rows)
+            for j in np.flatnonzero(((gone == minimum[e]) | (gone == maximum[e])).any(axis=0)):
+                values = data.y[kept] if j == data.X.shape[1] else data.X[kept, j]
+                minimum[e, j], maximum[e, j] = values.min(), values.max()
+        return minimum, maximum
 
-    def _counts_without(self, rows: tuple[int, ...]) -> Integers:
+    def _counts_without(self, rows: Sequence[int]) -> Integers:
         """(E,) rows that are left of each environment"""
         data = self._rows
         return data.counts - np.bincount(data.environment_index[list(rows)], minlength=data.n_environments)
-
-    def _without(self, moments: Moments, row: int) -> Moments:
-        data = self._rows
-        values = dict(zip(self.moments.columns, self._values(row).tolist(), strict=True))
-        label = data.environments[data.environment_index[row]]
-        return moments.without_row(label, [values[name] for name in moments.columns])
-
-    def _values(self, row: int) -> Floats:
-        """(d,) in the order of the columns of the moments"""
-        return np.append(self._rows.X[row], self._rows.y[row])
-
-    def _of_the_remaining(self, outcome: str, rows: tuple[int, ...]) -> Moments:
-        data, kept = self._rows, np.ones(self._rows.n_rows, dtype=bool)
-        kept[list(rows)] = False
-        index = data.environment_index[kept]
-        left = replace(data, X=np.ascontiguousarray(data.X[kept]), y=data.y[kept], environment_index=index)
-        remaining = Moments.from_data(left).with_outcome(outcome)
-        return of_fewer_rows(remaining, ~remaining.varies[-1])
 
     @property
     def _rows(self) -> MultiEnvironmentData:
@@ -149,43 +154,34 @@ class Source:
         return self.data
 
 
-def check_room(data: MultiEnvironmentData, needs_rows: bool) -> None:
-    """Raise where second moments of all columns, and those of an environment while they are computed, do not fit."""
-    needed = moments_bytes(data) * (data.n_environments + 2) / (data.n_environments + 1)
-    needed += data.X.nbytes * needs_rows
+def _less_products(scatter: Floats, vectors: Floats, constant: Mask) -> Floats:
+    """scatter (G, d, d) without products of the vectors (R, G, d), and without columns that are constant (G, d)"""
+    left, right = np.empty_like(scatter), np.moveaxis(vectors, 1, 0)
+    for start in range(0, scatter.shape[1], _COLUMNS_AT_ONCE):
+        own = slice(start, start + _COLUMNS_AT_ONCE)
+        np.subtract(scatter[:, own], right[:, :, own].swapaxes(1, 2) @ right, out=left[:, own])
+    for group, flags in zip(left, constant, strict=True):
+        group[flags] = group[:, flags] = 0.0
+    return left
+
+
+def check_memory(what: str, needed: float, *remedies: Remedy) -> None:
     free = free_bytes()
     if free is not None and needed > free:
-        raise DataError(
-            f"second moments of {data.features.n_columns + 1:,} columns in {data.n_environments} environments take "
-            f"{_text(needed)} while they are computed, and {_text(free)} are free. Leave columns out, or merge "
-            "environments."
-        )
-
-
-def memory_words(source: Source) -> str:
-    return f"Second moments of {len(source.moments.columns):,} columns take {_text(_held(source))}."
+        take = f"{what} would take {size_text(needed)}, and {size_text(free)} are free"
+        raise DataError(take if remedies else f"{take}: leave columns out.", *remedies)
 
 
 def check_processes(source: Source, processes: int) -> None:
-    """Raise where so many processes cannot have what they need besides the moments that are there already."""
-    free, needed = free_bytes(), _needed(source, processes)
-    if free is None or needed <= free:
-        return
-    fewer = [use(n_jobs=n) for n in range(1, processes) if _needed(source, n) <= free]
-    what = f"processes (n_jobs={processes}) would take {_text(needed)} more, and {_text(free)} are free"
-    raise DataError(what if fewer else f"{what}: leave columns out.", *fewer[-1:])
+    """Raise where so many processes cannot have what they share, and what each takes for an outcome that does without
+    rows, besides the moments that are there already."""
+    scatter = source.moments.scatter.nbytes
+    shared = scatter + (0 if source.data is None else source.data.X.nbytes)
+    needed = shared * (processes > 1) + scatter * processes * bool(source.perturbing)
+    check_memory(f"processes (n_jobs={processes})", needed, *([use(n_jobs=1)] if processes > 1 else []))
 
 
-def _held(source: Source) -> int:
-    return source.moments.scatter.nbytes + (0 if source.data is None else source.data.X.nbytes)
-
-
-def _needed(source: Source, processes: int) -> int:
-    """Bytes besides the moments: what processes share, and what each takes for an outcome that does without rows."""
-    return _held(source) * (processes > 1) + source.moments.scatter.nbytes * processes * bool(source.perturbing)
-
-
-def _text(size: float) -> str:
+def size_text(size: float) -> str:
     unit, scale = ("GB", 1e9) if size >= 1e9 else ("MB", 1e6) if size >= 1e6 else ("kB", 1e3)
     return f"{size / scale:.3g} {unit}"
 
@@ -213,7 +209,10 @@ def read_source(
     else:
         how: dict[str, Any] = {"select": select, "missing": missing or "error"}
         data, whom = _rows_of(table, labels, perturbed, columns or Columns(), how)
-    check_room(data, needs_rows=whom is not None)
+    held = moments_bytes(data) * (data.n_environments + 2) / (data.n_environments + 1)
+    check_memory(
+        f"second moments of {data.features.n_columns + 1:,} columns", held + data.X.nbytes * (whom is not None)
+    )
     with one_thread():
         moments = Moments.from_data(data)
     perturbing = {} if whom is None else _perturbing(whom, moments.columns)

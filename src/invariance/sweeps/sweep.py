@@ -40,7 +40,7 @@ from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments
 from ..priors.priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .fitting import Entry, Sweep, fit_outcome, model_for
-from .source import Source, check_processes, memory_words, read_source
+from .source import Source, check_processes, read_source, size_text
 from .store import Store
 
 if TYPE_CHECKING:
@@ -298,7 +298,7 @@ def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
     if not names:
         raise SettingError("outcomes is an empty list", use(" for all", outcomes=None))
     for name in names:
-        if name in source.features_only:
+        if name in source.moments.groups:
             raise DataError(f"{name!r} is made of levels or of several columns: it is a feature, and no outcome.")
         if name not in possible and name not in constants:
             raise DataError(f"outcome column {name!r} is not among those of the sweep; {nearest(name, possible)}")
@@ -315,13 +315,16 @@ def _announcements(task: Sweep, wanted: list[str], left: list[str]) -> Iterator[
     source = task.source
     n_there = len(wanted) - len(left)
     before = f", {n_there:,} of them there already" if n_there else ""
-    yield f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. {memory_words(source)}"
+    yield (
+        f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. "
+        f"Second moments of {len(source.moments.columns):,} columns take {size_text(source.moments.scatter.nbytes)}."
+    )
     n_rows = len(wanted) * source.moments.n_features
     if task.top is None and n_rows > _MANY_ROWS:
         size = f"{n_rows * _ROW_BYTES / 1e9:.1f} GB"
         yield f"All features are kept: a table of {n_rows:,} rows, which takes about {size}."
-    if source.features_only:
-        names = ", ".join(source.features_only[:8])
+    if source.moments.groups:
+        names = ", ".join(list(source.moments.groups)[:8])
         yield f"Features only, and no outcomes, because they are levels or several columns: {names}."
 
 
@@ -343,8 +346,8 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
             use(family=GAUSSIAN),
             use(device=None),
         )
-    if sweep.source.features_only:
-        names = list(sweep.source.features_only)
+    names = list(sweep.source.moments.groups)
+    if names:
         raise SettingError(
             f"device={device!r} knows features of one column, not {quoted(names)}", use(exclude=names), use(device=None)
         )
