@@ -183,7 +183,7 @@ def test_small_environments_limit_nothing_but_all_rows_together_do() -> None:
     assert wide.largest_size == 4
     assert np.isfinite(wide.log_ratio_many(np.arange(9)[None] < 4)).all()
     (reason,) = wide.outside_support(np.arange(9)[None] < 5)
-    assert reason.startswith("6 rows in all are too few to fit more than 4")
+    assert "6 rows of all rows together are too few to fit more than 4 columns" in reason
 
 
 @pytest.mark.parametrize("moments_only", [True, False])
@@ -198,11 +198,10 @@ def test_dependence_over_all_rows_and_copies_of_the_outcome_are_outside_the_supp
     np.testing.assert_array_equal(model.prediction_many(masks).gain == -np.inf, outside)
     assert (model.null_many(masks).expected[outside] == -np.inf).all()
     assert model.nearly_outcome().tolist() == [False] * 5 + [True]
-    collinear, copy = model.outside_support(masks)
-    assert collinear.startswith("'x0', 'x1', 'x4' are too collinear over all rows")
-    assert copy.startswith("'x5' determines the outcome exactly over all rows")
-    assert all(reason.endswith("remove one of these features") for reason in (collinear, copy))
-    with pytest.raises(DataError, match="cannot be fitted: 'x0'"):
+    copy, collinear = model.outside_support(masks)
+    assert copy.startswith("'x5' with the outcome")
+    assert "'x0', 'x1', 'x4'" in collinear
+    with pytest.raises(DataError, match=r"cannot be fitted: .*'x0'"):
         model.fit(["x0", "x1", "x4"])
 
 

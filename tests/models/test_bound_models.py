@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from conformance_cases import Plain, StatsmodelsLogistic, UnitNoise, table
+from conformance_cases import StatsmodelsLogistic, UnitNoise, table
 from invariance import LinearGaussian, MultiEnvironmentData
-from invariance.exceptions import DataError
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.moments import Moments
@@ -108,13 +107,6 @@ def test_parameters_and_degrees_are_those_of_the_ranks(make) -> None:
         np.testing.assert_allclose(prediction.gain, gain, rtol=1e-8, atol=1e-8)
         assert (null.variance > 0.0).all()
         np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
-
-
-@pytest.mark.parametrize("make", [category, settings, levels_set])
-def test_moments_alone_know_the_ranks_of_categories_and_settings(make) -> None:
-    data = make()
-    model = LinearGaussian().bind(Moments.from_data(data))
-    np.testing.assert_array_equal(model.ranks(all_masks(data.n_features)), ranks_of(data))
 
 
 def test_a_category_is_no_dependence_for_which_rows_are_needed() -> None:
@@ -263,15 +255,3 @@ def test_a_pooled_fit_that_beats_the_local_ones_is_an_optimisers_error() -> None
 
 
 # -------------------------------------------------------------------- abilities that every model has
-
-
-def test_flips_need_a_subset_with_a_value_to_start_from() -> None:
-    data = sums()
-    model = Plain(LinearGaussian().bind(Moments.from_data(data)))
-    dependent = np.isin(np.arange(7), [0, 1, 6])
-    with pytest.raises(DataError, match="x0, x1, x6"):
-        model.flip_neighbours(dependent)
-    start = np.isin(np.arange(7), [0, 1])
-    expected = model.log_ratio_many(start ^ np.eye(7, dtype=bool)) - model.log_ratio_many(start)
-    np.testing.assert_array_equal(model.flip_neighbours(start), expected)
-    assert expected[6] == -np.inf

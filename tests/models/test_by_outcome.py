@@ -10,18 +10,18 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Poisson, Posterior
+from invariance import BIP, LinearGaussian, Logistic, Moments, MultiEnvironmentData, Posterior
 from invariance.exceptions import SettingError
 from invariance.models.registry import (
     FAMILIES,
     MODELS,
     ByOutcome,
     Chosen,
-    as_fitted,
     family_of,
     parse_family,
-    settled,
+    resolve_family,
     two_valued,
+    with_family_columns,
 )
 
 RNG = np.random.default_rng(11)
@@ -57,9 +57,7 @@ def test_the_choice(y: Any, outcome_columns: dict[str, Any], name: str) -> None:
     choice = family_of(data)
     assert choice.name == name
     assert choice.reason == data.outcome_kind.reason
-    assert choice.in_words == choice.reason + (
-        "" if outcome_columns or name == "linear_gaussian" else "; family='linear_gaussian' overrides"
-    )
+    assert choice.overridable == (not outcome_columns and name != "linear_gaussian")
 
 
 def test_two_values_are_fitted_by_logistic_regression() -> None:
@@ -85,25 +83,25 @@ def test_the_choice_of_all_rows_holds_for_parts_of_them() -> None:
     """In the two environments that are left, the counts look like two classes."""
     counts = np.where(SITE == "c", RNG.poisson(1.0, size=N), DIED)
     data = data_of(counts)
-    chosen = Chosen(Poisson(), "of all rows")
+    chosen = Chosen("poisson", "of all rows")
     assert family_of(data).name == "negative_binomial"
     assert family_of(data.choosing(["a", "b"])).name == "logistic"
     model = chosen.bind(data.choosing(["a", "b"]))
     assert (model.describe().model, model.reason) == ("Poisson", "of all rows")
     whole = data_of(DIED)
-    kept = settled(ByOutcome(), whole)
+    kept = resolve_family(ByOutcome(), whole)
     assert isinstance(kept, Chosen)
     assert kept.family == Logistic()
-    assert settled(LinearGaussian(), whole) == LinearGaussian()
+    assert resolve_family(LinearGaussian(), whole) == LinearGaussian()
     fitted = BIP().fit(whole)
     assert fitted._fit_settings.family == kept
 
 
 def test_data_are_recoded_for_two_classes_only() -> None:
     data = data_of(np.where(DIED, 2, 1))
-    assert as_fitted(Logistic(), data).classes == (1.0, 2.0)
-    assert as_fitted(Chosen(Logistic(), ""), data).classes == (1.0, 2.0)
-    assert as_fitted(LinearGaussian(), data) is data
+    for family in (Logistic(), Chosen("logistic", "")):
+        assert with_family_columns(family, data)[1].classes == (1.0, 2.0)
+    assert with_family_columns(LinearGaussian(), data)[1] is data
 
 
 # ---------------------------------------------------------------- what comes with an outcome

@@ -23,9 +23,8 @@ from invariance.inference.modes import support_notes
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_log_ratios
-from invariance.kernels.row_residuals import _supported, fill_shares_from_rows, share_from_rows
 from invariance.models.gaussian import GaussianOnDemand
-from invariance.models.gaussian_fits import group_rows, no_rows
+from invariance.models.gaussian_fits import group_rows
 from invariance.moments import Moments
 from twins import all_masks, simulated
 
@@ -100,7 +99,7 @@ def test_every_subset_is_scored_as_by_the_rows(kind: str, factor: float) -> None
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(KINDS), st.sampled_from([12, 60]))
 def test_blocks_and_flips_agree_with_single_subsets(seed: int, kind: tuple[str, float], n: int) -> None:
     data = intervened(kind[1], 7, kind[0], seed, n)
@@ -122,47 +121,6 @@ def test_blocks_and_flips_agree_with_single_subsets(seed: int, kind: tuple[str, 
         flipped = included.copy()
         flipped[j] ^= True
         assert change[j] + now == pytest.approx(subset_log_ratio(scoring, np.flatnonzero(flipped)), rel=1e-5, abs=1e-5)
-
-
-def test_flips_are_scored_where_the_outcome_has_little_left() -> None:
-    """Beside the intervened cause every other feature can be flipped; taking the cause away is left to blocks."""
-    scoring = LinearGaussian().bind(intervened(1e6, 6)).scoring()
-    state, change = active_set(5, 7, 7), np.empty(7)
-    included = np.array([True, True, False, False, False, False, False])
-    assert load(scoring, state, included)
-    assert flip_scores(scoring, state, change)
-    assert np.isnan(change[[0, 6]]).all()
-    assert np.isfinite(change[1:6]).all()
-    bare = scoring._replace(rows=no_rows(LinearGaussian().bind(intervened(1e6, 6)).moments))
-    assert load(bare, state, included)
-    assert not flip_scores(bare, state, change)
-
-
-def test_shares_of_dependent_columns_and_of_groups_with_few_rows() -> None:
-    data = simulated(4, (6, 30), seed=3)
-    X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], data.X[:, 2]])
-    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-    rows = LinearGaussian().bind(data).scoring().rows
-    assert rows.stops[0] - rows.starts[0] == 6
-    assert rows.stops[1] - rows.starts[1] == 7  # a triangular factor of 30 rows
-    assert np.isnan(_supported(0.5, 5, 4))
-    assert _supported(0.5, 6, 4) == 0.5
-    block = np.array([0, 1, 2, 3, 4, 5])
-    for g, group in enumerate((data.rows(0), data.rows(1))):
-        shares = np.full(64, np.nan)
-        fill_shares_from_rows(rows, g, np.empty(0, np.int64), block, 6, shares)
-        for code, mask in enumerate(all_masks(6)):
-            independent = mask.copy()
-            independent[4] &= not mask[:2].all()
-            independent[5] &= not mask[2]
-            single = share_from_rows(rows, g, np.flatnonzero(mask), 6)
-            if g == 0 and independent.sum() + 2 > 6:
-                assert np.isnan(shares[code])
-                assert np.isnan(single)
-            else:
-                expected = row_share(X[group][:, independent], data.y[group])
-                assert shares[code] == pytest.approx(expected, rel=1e-9)
-                assert single == pytest.approx(expected, rel=1e-9)
 
 
 def test_rows_are_not_built_for_data_without_trouble() -> None:
@@ -197,38 +155,24 @@ def copied() -> MultiEnvironmentData:
     return labelled(np.column_stack([data.X, 3.0 * data.y - 2.0]), data.y)
 
 
-COPY = "'x5' determines the outcome exactly in environments 'a', 'b', 'c', 'd': remove it, or one of them"
-
-
-def test_a_copy_of_the_outcome_has_its_own_message() -> None:
+def test_a_copy_of_the_outcome_is_named() -> None:
     model = LinearGaussian().bind(copied())
-    assert run(model).notes == (f"32 of 64 subsets are outside the support: {COPY}.",)
-    assert run(model, UniformPrior(max_size=2)).notes == (f"6 of 22 subsets are outside the support: {COPY}.",)
+    (copy,) = model.outside_support(all_masks(6))
+    assert copy.startswith("'x5' with the outcome")
+    assert run(model).notes == (f"32 of 64 subsets are outside the support: {copy}.",)
+    assert run(model, UniformPrior(max_size=2)).notes == (f"6 of 22 subsets are outside the support: {copy}.",)
     assert run(model, InclusionPrior({"x5": 0.0})).notes == ()
-    forced = InclusionPrior({"x5": 1.0, "x0": 1.0})
     for engine in (EXACT, Tempering(), Variational()):
-        with pytest.raises(
-            EngineError, match=r"'x5' determines the outcome .* All subsets hold 'x0', 'x5': force fewer"
-        ):
-            run(model, forced, engine)
+        with pytest.raises(EngineError, match=r"'x5' with the outcome .* All subsets hold 'x0', 'x5': force fewer"):
+            run(model, InclusionPrior({"x5": 1.0, "x0": 1.0}), engine)
     bound = UniformPrior().bind(model.feature_names, model.largest_size)
     (note,) = support_notes(Target(model, bound), np.zeros((0, 6), bool))
     assert [note] == support_notes(Target(GaussianOnDemand(copied()), bound), np.zeros((0, 6), bool))
-    assert note == f"Some subsets are outside the support: {COPY}."
+    assert copy in note
     for engine in (Tempering(), Variational()):
         assert note in run(model, None, engine).notes
     steady = Target(LinearGaussian().bind(intervened(1e6)), UniformPrior().bind(5))
     assert support_notes(steady, np.zeros((0, 5), bool)) == []
-
-
-def test_moments_alone_name_the_real_cause() -> None:
-    data = intervened(1e5)
-    model = LinearGaussian().bind(Moments.from_data(labelled(data.X, data.y)))
-    (note,) = run(model).notes
-    assert note.startswith(
-        "16 of 32 subsets are outside the support: 'x0' determines the outcome exactly in environment 'b'"
-    )
-    assert "collinear" not in note
 
 
 @pytest.mark.parametrize("in_memory", [0, 1 << 24])
@@ -254,22 +198,10 @@ def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.Monke
         assert posterior.diagnostics["subsets_undecidable"] == outside
         if outside:
             assert posterior.notes[0].startswith(
-                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6' are too collinear"
+                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6' "
             )
         else:
             assert posterior.notes == ()
-
-
-@pytest.mark.parametrize("with_rows", [True, False])
-def test_an_environment_that_is_too_small_is_not_called_collinear(with_rows: bool) -> None:
-    data = simulated(6, (5, 40, 50), seed=8)
-    model = LinearGaussian().bind(data if with_rows else Moments.from_data(data))
-    bound = UniformPrior().bind(model.feature_names)  # not cut to what the environments can fit
-    posterior = EXACT.run(Target(model, bound), RunOptions(progress=False))
-    assert posterior.notes[0] == (
-        "22 of 64 subsets are outside the support: environment 0 has 5 rows, too few to fit more than 3 features that "
-        "vary there."
-    )
 
 
 @pytest.mark.parametrize("n", [6, 60])

@@ -169,23 +169,6 @@ def test_groups_of_columns_and_columns_that_others_give() -> None:
     assert len(bound(data).fit(["level"]).coefficients) == 2
 
 
-def test_a_setting_is_fitted_by_the_pool_alone() -> None:
-    X = DATA.X.copy()
-    X[:, 2] = np.array([1.0, 4.0, 2.0])[DATA.environment_index]
-    data = replace(DATA, X=X)
-    model = bound(data)
-    for mask in MASKS[[4, 5, 7]]:
-        assert_allclose(model.log_ratio(mask), twin(data, mask)[0], rtol=1e-6, atol=1e-8)
-    assert model.null_many(MASKS[4]).degrees[0] == 3 - 2
-    # Three settings of three environments: one of them adds nothing to the others.
-    X[:, 3], X[:, 4] = (np.array(values)[data.environment_index] for values in ([0.0, 1.0, 5.0], [3.0, 0.0, 1.0]))
-    model = bound(replace(DATA, X=X))
-    assert_allclose(model.log_ratio_many(MASKS[[28]]), 0.0, atol=1e-8)
-    assert model.null_many(MASKS[[28]]).degrees[0] == 0.0
-    assert model.invariance_test(MASKS[[28]], Tolerance()).joint[0] == 1.0
-    assert bound(Moments.from_data(replace(DATA, X=X))).log_ratio_many(MASKS[[28]])[0] == -np.inf
-
-
 def test_rows_decide_what_second_moments_cannot() -> None:
     rng = np.random.default_rng(3)
     X = DATA.X.copy()
@@ -197,7 +180,7 @@ def test_rows_decide_what_second_moments_cannot() -> None:
     assert_allclose(model.log_ratio(both), expected, rtol=1e-5)
     assert_allclose(model.fit(both).coefficients, beta[1:], rtol=1e-4)
     assert few.log_ratio(both) == -np.inf
-    assert "'x2', 'x3' are too collinear" in few.outside_support(both)[0]
+    assert few.outside_support(both)[0].startswith("'x2', 'x3' ")
 
 
 def test_outside_the_support() -> None:
@@ -205,14 +188,13 @@ def test_outside_the_support() -> None:
     X[:, 2] = 2.0 * DATA.y + 1.0
     model = bound(replace(DATA, X=X))
     assert model.log_ratio(["x2"]) == -np.inf == model.prediction_many(MASKS[4]).gain[0]
-    assert "'x2' determines the outcome exactly" in model.outside_support(MASKS[4])[0]
-    with pytest.raises(DataError, match="'x2' determines"):
+    with pytest.raises(DataError, match="'x2' with the outcome"):
         model.fit(["x2"])
     small = bound(simulated(counts=(5, 40), noise=(1.0, 2.0)))
     assert small.largest_size == 3
     np.testing.assert_array_equal(small.log_ratio_many(MASKS) == -np.inf, MASKS.sum(axis=1) > 3)
-    assert "environment 0 has 5 rows" in small.outside_support(MASKS[31])[0]
-    assert "environment 0 has 5 rows" in bound(small.moments).outside_support(MASKS[31])[0]
+    for model in (small, bound(small.moments)):
+        assert "5 rows of environment 0" in model.outside_support(MASKS[31])[0]
 
 
 def test_variances_many_orders_apart() -> None:
@@ -226,7 +208,7 @@ def test_variances_many_orders_apart() -> None:
     both = np.ones(2, dtype=bool)
     few, model = bound(Moments.from_data(data)), bound(data)
     assert few.log_ratio(both) == -np.inf
-    assert "noise of some environments" in few.outside_support(both)[0]
+    assert few.outside_support(both)[0].startswith("second moments cannot tell")
     assert -20.0 < model.log_ratio(both) <= 0.0
     assert abs(model.fit(both).coefficients[1] - 0.1) < 0.5
 

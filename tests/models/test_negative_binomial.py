@@ -117,12 +117,6 @@ def test_law_of_invariant_subsets() -> None:
         assert tails.probability[row] == pytest.approx(gammaincc(shape, 12.0 * shape / expected), rel=1e-9)
 
 
-def test_an_environment_needs_a_row_more_than_parameters() -> None:
-    model = NegativeBinomial().bind(counted(counts=(5, 40)))
-    assert model.largest_size == 2
-    assert model.log_ratio_many([[1, 1, 0, 0], [1, 1, 1, 0]])[1] == -np.inf
-
-
 ODD = {
     "one huge count": lambda data, rng: np.where(np.arange(data.n_rows) == data.rows(1)[0], 1e6, 0.0),
     "huge counts": lambda data, rng: np.round(1e6 * np.exp(0.1 * data.X[:, 0]) * rng.gamma(2.0, 0.5, data.n_rows)),

@@ -40,17 +40,6 @@ def test_own_fits_do_not_depend_on_units(name: str, factor: float, offset: float
     np.testing.assert_allclose(slopes, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", OUTCOMES)
-def test_walks_and_lists_agree_on_moved_columns(name: str) -> None:
-    moved = X.copy()
-    moved[ENVIRONMENT == 1] = 1e4 * moved[ENVIRONMENT == 1] + 1e5
-    model = figures(OUTCOMES[name][0], moved, *OUTCOMES[name][1:])
-    masks = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
-    walked = model.subset_walk(np.arange(3), np.arange(0)).dense(np.arange(0), np.ones(4, dtype=bool))
-    np.testing.assert_allclose(walked, model.log_ratio_many(masks), atol=1e-3)
-    assert (model.figures(masks).degrees == model.figures(masks).degrees[0] + 2 * masks.sum(axis=1)).all()
-
-
 @pytest.mark.parametrize("apart", [1e-3, 1e-5])
 @pytest.mark.parametrize("name", OUTCOMES)
 def test_columns_that_are_nearly_combinations(name: str, apart: float) -> None:

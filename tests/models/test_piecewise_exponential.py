@@ -10,9 +10,8 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from invariance import Enumeration, MultiEnvironmentData, PiecewiseExponential, Tempering, Variational
+from invariance import MultiEnvironmentData, PiecewiseExponential
 from invariance.exceptions import DataError
-from invariance.inference.base import Engine
 from invariance.models.survival import PiecewiseHazard
 from survival_twins import split, survived
 from twins import all_masks
@@ -54,13 +53,6 @@ def test_statsmodels_on_split_rows(pseudo_rows: float, steps: int, mask: list[in
         np.testing.assert_allclose(
             np.log(fit.local_baselines[e].hazards) + fit.local_intercepts[e], hazards, rtol=1e-7, atol=1e-7
         )
-
-
-ENGINES: dict[str, Engine] = {
-    "exact": Enumeration(),
-    "tempering": Tempering(chains=2, searches=2),
-    "vi": Variational(iterations=300, pairs=10),
-}
 
 
 def changed(data: MultiEnvironmentData, X: NDArray | None = None, **fields: NDArray) -> MultiEnvironmentData:

@@ -86,14 +86,6 @@ def test_it_is_pearsons_statistic_with_own_intercepts(exposed: bool) -> None:
     assert found == pytest.approx(fit.pearson_chi2 / fit.df_resid, rel=1e-6)
 
 
-def test_rows_of_environments_may_be_mixed() -> None:
-    data = counted()
-    mixed = np.random.default_rng(0).permutation(data.n_rows)
-    again = type(data).from_arrays(data.X[mixed], data.y[mixed], data.environment_index[mixed])
-    expected = overdispersion(Poisson().bind(data), ["x1"])
-    assert overdispersion(Poisson().bind(again), ["x1"]) == pytest.approx(expected, rel=1e-9)
-
-
 def test_it_is_about_one_for_poisson_counts_only() -> None:
     for alpha, least, most in ((0.0, 0.9, 1.1), (1.0, 2.0, np.inf)):
         model = Poisson().bind(counted(alpha=alpha, counts=(400, 400)))
@@ -101,9 +93,3 @@ def test_it_is_about_one_for_poisson_counts_only() -> None:
         notes = model.remarks(np.array([[True, True, False, False]])).notes
         advised = [remedy.settings for note in notes for remedy in getattr(note, "remedies", ())]
         assert advised == ([(("family", "negative_binomial"),)] if alpha else [])
-
-
-def test_an_environment_without_events() -> None:
-    data = counted()
-    data.y[data.rows(1)] = 0.0
-    assert 0.0 < overdispersion(Poisson().bind(data), ["x0"]) < np.inf

@@ -32,7 +32,7 @@ from ..inference.base import Engine
 from ..models.base import Family, Predicts, predicts_of
 from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
-from ..models.registry import ByOutcome, as_family, as_fitted, prepared, settled
+from ..models.registry import ByOutcome, as_family, resolve_family, with_family_columns
 from ..models.survival import PiecewiseExponential
 from ..moments.moments import Moments
 from ..moments.second_pass import SecondPass
@@ -211,8 +211,7 @@ class BIP(IntervalRegressor):
         if isinstance(data, Moments):
             refuse_moments(self.regressor)
         refuse_outcome_columns(self.regressor, data)
-        family, data = prepared(settled(as_family(self.family), data), data)
-        return family, as_fitted(family, data) if isinstance(data, MultiEnvironmentData) else data
+        return with_family_columns(resolve_family(as_family(self.family), data), data)
 
     def fit_settings(self, rng: np.random.Generator) -> FitSettings:
         """The members of the families that a fit combines."""
@@ -441,7 +440,7 @@ class BIPClassifier(ClassProbabilities, BIP):
         return super()._validated(X, coded)
 
     def _prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData | Moments]:
-        if predicts_of(settled(as_family(self.family), data)) is not Predicts.probability:
+        if predicts_of(resolve_family(as_family(self.family), data)) is not Predicts.probability:
             raise SettingError(
                 f"family={self.family!r} predicts no probabilities, as BIPClassifier must", use(family="logistic")
             )
@@ -506,7 +505,7 @@ class BIPSurvival(TimesToEvent, BIP):
 
     def _prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData | Moments]:
         family = as_family(self.family)
-        if predicts_of(settled(family, data)) is not Predicts.time:
+        if predicts_of(resolve_family(family, data)) is not Predicts.time:
             if isinstance(family, ByOutcome):
                 PiecewiseExponential().bind(data)  # raises, and says what the data lack
             raise SettingError(

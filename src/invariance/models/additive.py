@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.checks import check_max_size, largest_size
+from ..data.checks import largest_size
 from ..data.encoding import Encoding, check_names
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
@@ -30,13 +30,13 @@ from .base import (
     Prediction,
     StandardErrors,
     check_choice,
-    check_whole,
+    check_whole_number,
     in_parts,
     rows_for,
 )
 from .gaussian import GaussianFromMoments, GaussianModel, MomentModel, null_of_ranks
 from .gaussian_fits import group_weights, inverse_scales
-from .invariance_test import InvarianceTest, Residuals, Tolerance, invariance_test
+from .invariance_test import Residuals
 
 _FEWEST_PER_THREAD = 64
 
@@ -60,24 +60,11 @@ class AllCoefficients(GaussianFromMoments):
 class AdditiveModel(MomentModel):
     """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
     feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
-    component and the variance may be others.
-
-    Rows decide what second moments cannot. A feature whose columns depend on those before it has no component.
-    """
+    component and the variance may be others. Rows decide what second moments cannot."""
 
     name = "additive, compared by shape"
     makes_curves = True
     data: MultiEnvironmentData
-
-    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
-        self.data, self.n_jobs = data, n_jobs
-        self._linear = GaussianFromMoments(data, n_jobs)
-        self.moments = self._linear.moments
-
-    @property
-    def linear(self) -> GaussianFromMoments:
-        """With all columns: environments may then differ in the whole of a curve."""
-        return self._linear
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
@@ -86,8 +73,7 @@ class AdditiveModel(MomentModel):
         return self.linear.prediction_many(masks)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """As of linear Gaussian fits with the degrees of freedom of `residuals`: of −2 log Λ they are (|z| + 2)(E − 1),
-        less what the curves can follow of differences between environments."""
+        """As of linear Gaussian fits with the degrees of freedom of `residuals`."""
         return null_of_ranks(self.moments.group_counts, self.residuals(as_masks(masks, self.n_features)).ranks)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
@@ -96,37 +82,25 @@ class AdditiveModel(MomentModel):
         pooled = self.linear.fit(mask, local=False)
         if not local:
             return pooled
-        widths, X = self.features.widths[mask], self.data.X[:, self.features.expand(mask)]
-        components = self._pooled(mask)[1]
-        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
-        fits = [least_squares(components[rows], self.data.y[rows]) for rows in groups]
-        slopes = np.array([fit.coefficients for fit in fits]).reshape(len(groups), len(widths))
-        coefficients = np.repeat(slopes, widths, axis=1) * pooled.coefficients
+        components, chosen = self.compared_by(mask)
+        fit, columns = components.fit(chosen), self.moments.feature_columns[self.features.expand(mask)]
+        slopes = np.repeat(np.nan_to_num(fit.local_coefficients), self.features.widths[mask], axis=1)
+        coefficients = slopes * pooled.coefficients
         # Components are centred over all rows.
-        intercepts = np.array([fit.intercept for fit in fits]) - coefficients @ X.mean(axis=0)
-        constant = [np.ptp(X[rows], axis=0) == 0.0 for rows in groups]
-        coefficients[np.array(constant, dtype=bool).reshape(coefficients.shape)] = np.nan
-        return Fit(pooled.columns, pooled.coefficients, pooled.intercept, coefficients, intercepts)
+        intercepts = fit.local_intercepts - coefficients @ self.moments.pooled_mean[columns]
+        coefficients[~self.moments.varies[:-1, columns]] = np.nan
+        return replace(pooled, local_coefficients=coefficients, local_intercepts=intercepts)
 
     # ---------------------------------------------------------------- abilities
 
     def residuals(self, masks: Mask) -> Residuals:
-        """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool.
-
-        Ranks are what the fits take of the degrees of freedom, so that a residual sum of squares of an invariant subset
-        is expected to be σ² times the rest: an environment's slopes, and its part in the rest of the curves. They need
-        not be whole numbers.
+        """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool. Ranks are
+        what the fits take of the degrees of freedom: an environment's slopes, and its part in the rest of the curves.
         """
         fits = self._fits(masks)
         ranks = fits.ranks.astype(float)
         ranks[:, :-1] += self._bending(masks, fits)
         return Residuals(fits.rss, ranks, self.moments.group_counts)
-
-    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """By the F test of common intercepts and slopes and Bartlett's test of equal variances, corrected for heavy
-        tails."""
-        chosen = as_masks(masks, self.n_features)
-        return invariance_test(self.residuals(chosen), tolerance, self.linear.excess_kurtosis(chosen))
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         """Of local coefficients: those of the slopes that make them, with the shapes of the curves taken as given."""
@@ -154,9 +128,6 @@ class AdditiveModel(MomentModel):
         pooled = largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
         return min(largest_size(self.moments.counts, self._varies), pooled)
 
-    def check_max_size(self, max_size: int) -> None:
-        check_max_size(max_size, self.moments.counts, self._varies, self.moments.environments)
-
     @property
     def steps_per_subset(self) -> int:
         half = 0.5 * self.features.n_columns
@@ -167,15 +138,8 @@ class AdditiveModel(MomentModel):
         fits = [self._by_rows(mask) for mask in as_masks(masks, self.n_features)]
         return self._log_ratios(np.array([rss for rss, _ in fits]))
 
-    @property
-    def fits(self) -> str:
-        return "features"
-
     def too_few_rows(self, masks: Mask) -> Mask:
         return np.asarray(self._fits(masks).ranks + 2 > self.moments.group_counts)
-
-    def undecided_groups(self, mask: Mask) -> Integers:
-        return np.flatnonzero(np.isnan(self._by_rows(mask)[0]))
 
     # ---------------------------------------------------------------- fits
 
@@ -244,14 +208,14 @@ class AdditiveModel(MomentModel):
         return np.where(impossible, np.nan, rss), ranks
 
     def _pooled(self, mask: Mask) -> tuple[LeastSquares, Floats]:
-        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred; to
-        the last bit the same in all rows of an environment where the feature is"""
+        """The fit of a subset (p,) to all rows, and what each of its features contributes to it (N, |z|), centred"""
         columns = self._spanning[:, self.features.expand(mask)]
         fit = least_squares(columns, self.data.y)
         parts = columns * fit.coefficients
         if not mask.any():
             return fit, parts
         components = np.add.reduceat(parts, self.features.chosen(mask).starts[:-1], axis=1)
+        # To the last bit the same where a feature is.
         for e in range(self.data.n_environments):
             rows, constant = self.data.rows(e), np.flatnonzero(~self._varies[e, mask])
             components[np.ix_(rows, constant)] = components[rows[0], constant]
@@ -293,12 +257,10 @@ def _encoding_of(data: MultiEnvironmentData) -> Encoding:
     """How a table becomes the columns of the data; where these are the table's, that is all it says."""
     if data.encoding is not None:
         return data.encoding
-    if data.grouping is None:
-        names = data.names_as_given
-        return Encoding(names, tuple((name, (Numbers(name),)) for name in names))
-    groups = data.features.groups
-    members = ((name, tuple(map(Numbers, groups.get(name, (name,))))) for name in data.feature_names)
-    return Encoding(data.features.columns, tuple(members))
+    plain = data.grouping is None
+    names, groups = data.names_as_given if plain else data.feature_names, data.features.groups
+    members = tuple((name, tuple(map(Numbers, groups.get(name, (name,))))) for name in names)
+    return Encoding(names if plain else data.features.columns, members)
 
 
 def _curved(terms: tuple[Term, ...], given: Mapping[str, Floats], knots: int) -> tuple[Term, ...]:
@@ -334,14 +296,14 @@ class Additive:
     def __post_init__(self) -> None:
         check_choice(self, "comparison", ("shape", "all"))
         if self.knots is not None:
-            check_whole(self, "knots", FEWEST_KNOTS, 6)
+            check_whole_number(self, "knots", FEWEST_KNOTS, 6)
 
-    def prepared(self, data: EnvironmentData) -> tuple[Additive, MultiEnvironmentData]:
+    def with_splines(self, data: EnvironmentData) -> tuple[Additive, MultiEnvironmentData]:
         """The data with curves in the place of columns, and the specification that takes them as they are."""
         rows = rows_for("additive", data)
         return (self, rows) if self.knots is None else (replace(self, knots=None), with_curves(rows, int(self.knots)))
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         """Tie the model to rows."""
-        _, curved = self.prepared(data)
+        _, curved = self.with_splines(data)
         return AdditiveModel(curved, n_jobs) if self.comparison == "shape" else AllCoefficients(curved, n_jobs)

@@ -41,17 +41,13 @@ Weigh = Callable[[Floats, Integers], Floats]
 
 
 class Predicts(StrEnum):
-    """number : the outcome itself; probability : of the second of two classes; rate : events per unit of exposure;
-    time : until an event that may be censored"""
-
     number = "number"
-    probability = "probability"
-    rate = "rate"
-    time = "time"
+    probability = "probability"  # of the second of two classes
+    rate = "rate"  # events per unit of exposure
+    time = "time"  # until an event that may be censored
 
 
 def predicts_of(family: Any) -> Predicts:
-    """What a specification declares as `predicts`; without that it is a number."""
     return Predicts(getattr(family, "predicts", Predicts.number))
 
 
@@ -72,7 +68,6 @@ class EnvironmentData(Protocol):
 
 
 def rows_of(data: EnvironmentData) -> MultiEnvironmentData | None:
-    """The rows, where they are at hand."""
     return data if isinstance(data, MultiEnvironmentData) else None
 
 
@@ -82,10 +77,9 @@ def moments_of(data: EnvironmentData) -> Moments:
 
 def rows_for(model: str, data: EnvironmentData) -> MultiEnvironmentData:
     """The rows, which this model cannot do without."""
-    rows = rows_of(data)
-    if rows is None:
+    if not isinstance(data, MultiEnvironmentData):
         raise DataError(f"the {model} model needs the rows, and only moments are at hand: pass the data.")
-    return rows
+    return data
 
 
 def check_choice(family: Any, name: str, known: Sequence[str]) -> None:
@@ -103,7 +97,7 @@ def check_number(family: Any, name: str, what: str, positive: bool = False) -> N
         raise SettingError(f"{name}={value!r} is no {what}: use a number {'above 0' if positive else 'from 0 on'}.")
 
 
-def check_whole(family: Any, name: str, least: int, usual: int | str) -> None:
+def check_whole_number(family: Any, name: str, least: int, usual: int | str) -> None:
     """Raise where a parameter of a specification is no whole number from `least` on."""
     value = getattr(family, name)
     if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
@@ -118,7 +112,7 @@ class Family(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Description:
-    """What a posterior says about the data of a model. environments: E labels; counts (E,): rows of each."""
+    """environments: E labels; counts (E,): rows of each."""
 
     model: str
     outcome_name: str
@@ -139,18 +133,15 @@ class Description:
 
 
 class Prediction(NamedTuple):
-    """gain (S,): pooled log-likelihood above that of the empty subset, -inf outside the support; parameters (S,): of
-    the pooled fit, all of them."""
+    """gain (S,): pooled log-likelihood above that of the empty subset, -inf outside the support; parameters (S,)."""
 
     gain: Floats
     parameters: Floats
 
 
 class Null(NamedTuple):
-    """Law of log Λ of invariant subsets: mean, variance and degrees of freedom of −2 log Λ, (S,) each.
-
-    Unknown (one environment, no degree of freedom left): -inf and 0.
-    """
+    """Law of log Λ of invariant subsets (S,): its mean and variance, and the degrees of freedom of −2 log Λ; -inf and 0
+    where unknown, as with one environment."""
 
     expected: Floats
     variance: Floats
@@ -178,8 +169,7 @@ class Remarks(NamedTuple):
 
 
 class FlipGuess(NamedTuple):
-    """(S, p) each, of S subsets with each of p features flipped: log Λ (-inf outside the support), the gain of the
-    pooled fit as in `Prediction`, the mean and the variance of log Λ as in `Null`."""
+    """(S, p) each, of S subsets with each of p features flipped, as in `Prediction` and `Null`."""
 
     log_ratio: Floats
     gain: Floats
@@ -188,8 +178,8 @@ class FlipGuess(NamedTuple):
 
 
 class StandardErrors(NamedTuple):
-    """values (E + 1, k): of the coefficients of k columns in each environment and, last, in the pool; NaN where a
-    column is constant or given by the others. freedom (E + 1,): degrees of freedom that the fits leave."""
+    """values (E + 1, k): of k columns in each environment and the pool, NaN where a column is constant or given by the
+    others; freedom (E + 1,): degrees of freedom that the fits leave."""
 
     values: Floats
     freedom: Floats
@@ -197,12 +187,9 @@ class StandardErrors(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """One subset fitted to all rows and to those of each environment.
-
-    columns: k names; coefficients (k,), intercept: of the pooled fit, 0 for a column that adds nothing to those before
-    it; local_coefficients (E, k), local_intercepts (E,): of each environment, NaN where a column is constant there,
-    E = 0 where they were not asked for.
-    """
+    """One subset fitted to all rows (0 for a column that adds nothing to those before it) and to those of each
+    environment (NaN where a column is constant; E = 0 where not asked for). columns: k names; coefficients (k,);
+    local_coefficients (E, k), local_intercepts (E,)"""
 
     columns: tuple[str, ...]
     coefficients: Floats
@@ -223,17 +210,19 @@ def chosen_names(names: Sequence[str], mask: Mask) -> tuple[str, ...]:
     return tuple(name for name, flag in zip(names, mask, strict=True) if flag)
 
 
+def too_few_rows_for(place: str, n_rows: int, room: int) -> str:
+    return f"the {n_rows} rows of {place} are too few to fit more than {max(room, 0)} columns that vary there"
+
+
 class BoundModel(ABC):
     """A family tied to data. Masks are over features, which may be several columns.
 
     The six abstract members are what a model must answer; all others have a generic answer here, which a model
     overrides where it has a better one. log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor of
     either sign; -inf outside the support.
-
-    reason : why this model, where the outcome chose it; empty where a person did
     """
 
-    reason: str = ""
+    reason: str = ""  # why this model, where the outcome chose it
 
     @property
     @abstractmethod
@@ -327,18 +316,15 @@ class BoundModel(ABC):
         return None
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask] | None:
-        """The linear Gaussian model by whose fits environments are compared for one subset (p,), and the subset
-        there."""
+        """The linear Gaussian model whose fits compare environments for one subset (p,), and the subset there."""
         return None if self.by_least_squares is None else (self.by_least_squares, mask)
 
     # ---------------------------------------------------------------- what reports say about subsets
 
-    # Whether it fits curves of its own making instead of the data's columns.
-    makes_curves = False
+    makes_curves = False  # instead of fitting the data's columns
 
     @property
     def rows(self) -> MultiEnvironmentData | None:
-        """The rows themselves, where they are at hand."""
         return None
 
     @property
@@ -373,7 +359,8 @@ class BoundModel(ABC):
         outside = chosen[~(self.log_ratio_many(chosen) > -np.inf)]
         if not len(outside):
             return ()
-        return (f"the model has no value for {{{', '.join(chosen_names(self.feature_names, smallest(outside)))}}}",)
+        smallest = outside[np.argmin(outside.sum(axis=1))]
+        return (f"the model has no value for {{{', '.join(chosen_names(self.feature_names, smallest))}}}",)
 
     def require(self, supported: bool, mask: Mask) -> None:
         """Raise DataError where one subset (p,) is outside the support."""
@@ -382,10 +369,8 @@ class BoundModel(ABC):
 
     # ---------------------------------------------------------------- what engines ask
 
-    # Largest error of log Λ in a walk; `rescore` then has the digits.
-    walk_error: float = 0.0
-    # Share of log Λ that a column costs which others in its subset nearly give, while compiled samplers search. NaN:
-    # such a subset has no value.
+    walk_error: float = 0.0  # largest error of log Λ in a walk; `rescore` then has the digits
+    # Share of log Λ that a column costs which others in its subset nearly give, while samplers search; NaN: no value.
     search_penalty: float = np.nan
 
     @property
@@ -395,7 +380,14 @@ class BoundModel(ABC):
 
     def check_max_size(self, max_size: int) -> None:
         """Raise DataError where some environment has too few rows for subsets of max_size features."""
-        return
+        if max_size > self.largest_size:
+            told = self.describe()
+            e = int(np.argmin(told.counts))
+            raise DataError(
+                f"environment {told.environments[e]!r} has {told.counts[e]} rows, too few for subsets of {max_size} "
+                "features",
+                use(" at most", max_size=self.largest_size),
+            )
 
     @property
     def steps_per_subset(self) -> int:
@@ -452,7 +444,7 @@ class WalksSubsets(Protocol):
 @runtime_checkable
 class ScreensSubsets(Protocol):
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
-        """As `subset_walk`, with the weights of subsets, NaN where they are not invariant up to the tolerance."""
+        """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
         ...
 
 
@@ -466,8 +458,7 @@ class ScoresColumns(Protocol):
 @runtime_checkable
 class GuessesFlips(Protocol):
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
-        """Of the subsets in masks (S, p) with each feature flipped, from a fit of each subset alone: good enough to
-        look for subsets, not to judge them."""
+        """Of the subsets in masks (S, p) with each feature flipped: good enough to search, not to judge."""
         ...
 
 
@@ -479,11 +470,6 @@ def walk_of(model: BoundModel, free: Integers, forced: Integers) -> SubsetWalk:
 
 def scoring_of(model: BoundModel) -> Scoring | None:
     return model.scoring() if isinstance(model, ScoresColumns) else None
-
-
-def smallest(masks: Mask) -> Mask:
-    """(p,) one of the smallest of masks (S, p)"""
-    return np.asarray(masks[np.argmin(masks.sum(axis=1))])
 
 
 def in_parts(n: int, n_jobs: int | None, work: Callable[[slice], None], fewest: int = 256) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from scipy.special import digamma, gammaln, polygamma
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import largest_size
-from ..data.features import Subset, as_lists, as_mask, as_masks
+from ..data.features import Subset, as_mask, as_masks
 from ..kernels.cholesky import subset_volumes
 from .base import (
     PIVOT_TOLERANCE,
@@ -22,12 +21,9 @@ from .base import (
     Null,
     Prediction,
     check_number,
-    moments_of,
-    rows_of,
 )
-from .gaussian import GaussianFromMoments, MomentModel
-from .gaussian_fits import inverse_scales
-from .invariance_test import InvarianceTest, Tolerance
+from .gaussian import MomentModel
+from .gaussian_fits import equally_many
 
 
 def residual_law(seconds: Floats, counts: Floats, prior_rows: float) -> tuple[Floats, Floats]:
@@ -35,14 +31,15 @@ def residual_law(seconds: Floats, counts: Floats, prior_rows: float) -> tuple[Fl
     residual sum of squares in environment e, regularised by the prior, over that of the pool.
 
     seconds (S, E + 1, m, m): sums of products of the m columns of each fit, the constant one included, in each
-    environment and over all rows; counts (E,).
-
-    t_e is a quadratic form of the noise over the pooled residual sum of squares, of which it is independent. First and
-    second moments of these forms are exact; their logarithms are taken as those of gamma variables.
+    environment and over all rows; counts (E,). First and second moments of t_e, quadratic forms of the noise, are
+    exact; their logarithms are taken as those of gamma variables.
     """
     n_rows, m = counts.sum(), seconds.shape[-1]
     share, freedom, weights = prior_rows / n_rows, n_rows - m, 0.5 * (counts + prior_rows)
-    spectrum, axes = np.linalg.eigh(_whitened(seconds))
+    # In coordinates where the products of all rows are the identity.
+    root = np.linalg.cholesky(seconds[:, -1])[:, None]
+    half = np.swapaxes(np.linalg.solve(root, seconds[:, :-1]), -1, -2)
+    spectrum, axes = np.linalg.eigh(np.linalg.solve(root, half))
     spectrum = np.clip(spectrum, 0.0, 1.0)
     forms = (axes * (share * spectrum / (spectrum + share))[..., None, :]) @ np.swapaxes(axes, -1, -2)
     kept = share * (1.0 - spectrum) / (spectrum + share)
@@ -60,13 +57,6 @@ def residual_law(seconds: Floats, counts: Floats, prior_rows: float) -> tuple[Fl
     mean = log_means @ weights - weights.sum() * (digamma(freedom / 2.0) + np.log(2.0))
     spread = np.einsum("sef,e,f->s", log_covariances, weights, weights)
     return mean, spread - weights.sum() ** 2 * polygamma(1, freedom / 2.0)
-
-
-def _whitened(seconds: Floats) -> Floats:
-    """(S, E, m, m) in coordinates where the pool's are the identity"""
-    root = np.linalg.cholesky(seconds[:, -1])[:, None]
-    half = np.linalg.solve(root, seconds[:, :-1])
-    return np.asarray(np.linalg.solve(root, np.swapaxes(half, -1, -2)))
 
 
 _AT_ONCE = 1024
@@ -105,16 +95,13 @@ class _Reduced(NamedTuple):
 
 
 class BayesianGaussian(MomentModel):
-    """The model tied to second moments. Environments may have fewer rows than columns, and columns may be constant or
-    dependent there: the prior is proper. Over all rows the columns of a subset must be independent (smallest scaled
-    pivot at least 1e-9) and leave some of the outcome.
-    """
+    """The model tied to second moments. Over all rows the columns of a subset must be independent (smallest scaled
+    pivot at least 1e-9) and leave some of the outcome; in environments they need not."""
 
     name = "Bayesian linear Gaussian"
 
     def __init__(self, data: EnvironmentData, prior_rows: float = 1.0) -> None:
-        self.data, self.moments = rows_of(data), moments_of(data)
-        self.moments.check_outcome()
+        super().__init__(data)
         self.prior_rows = float(prior_rows)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
@@ -133,13 +120,13 @@ class BayesianGaussian(MomentModel):
         return Prediction(np.where(np.isnan(gain), -np.inf, gain), reduced.n_columns.astype(float) + 2.0)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """Given the columns, the log Bayes factor of an invariant subset has a law without unknowns, since the prior
-        stands at the pooled fit. Its mean and variance are approximate, and too careful in environments with hardly
-        more rows than columns."""
+        """Since the prior stands at the pooled fit, the law has no unknowns. Its mean and variance are approximate, and
+        too careful in environments with hardly more rows than columns."""
         chosen, reduced = as_masks(masks, self.n_features), self._reduced(masks)
         known = ~np.isnan(reduced.left[:, -1]) & (self.moments.n_environments > 1)
         mean, variance = np.zeros((2, len(chosen)))
-        for rows, columns in self._alike(chosen, np.flatnonzero(known)):
+        kept = self.features.expand(chosen) & self.moments.present[-1, self.moments.feature_columns]
+        for rows, columns in equally_many(kept, known, _AT_ONCE):
             with_constant = np.insert(columns + 1, 0, 0, axis=1)
             seconds = self._seconds[:, with_constant[:, :, None], with_constant[:, None, :]].swapaxes(0, 1)
             mean[rows], variance[rows] = residual_law(seconds, self.moments.counts.astype(float), self.prior_rows)
@@ -149,8 +136,8 @@ class BayesianGaussian(MomentModel):
         return Null(expected, np.where(known, variance, 0.0), np.where(known, local - reduced.n_columns - 2, 0.0))
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """Posterior means. Those of the pooled fit are least squares, where the prior stands; those of an environment
-        lie between its own and the pooled ones."""
+        """Posterior means: least squares in the pool, where the prior stands; between these and its own in an
+        environment."""
         mask = as_mask(subset, self.feature_names)
         self.require(self.log_ratio(mask) > -np.inf, mask)
         moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
@@ -166,21 +153,10 @@ class BayesianGaussian(MomentModel):
 
     # ---------------------------------------------------------------- abilities
 
-    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """That of the fits by maximum likelihood: whether environments differ is no matter of a prior."""
-        return self.linear.invariance_test(masks, tolerance)
-
-    @cached_property
-    def linear(self) -> GaussianFromMoments:
-        return GaussianFromMoments(self.moments if self.data is None else self.data)
-
     @property
     def largest_size(self) -> int:
         """All features, however small an environment, as long as the rows of all together can fit them."""
         return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
-
-    def check_max_size(self, max_size: int) -> None:
-        return
 
     @property
     def steps_per_subset(self) -> int:
@@ -189,43 +165,28 @@ class BayesianGaussian(MomentModel):
     def nearly_outcome(self) -> Mask:
         return np.asarray(self.log_ratio_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
 
-    @property
-    def remedy(self) -> str:
-        return "remove one of these features"
-
     def too_few_rows(self, masks: Mask) -> Mask:
         few = super().too_few_rows(masks)
         few[:, :-1] = False
         return few
 
-    def undecided_groups(self, mask: Mask) -> Integers:
-        """The pool."""
-        return np.array([self.moments.n_environments])
-
     # ---------------------------------------------------------------- second moments
 
-    @property
+    @cached_property
     def _weights(self) -> Floats:
         """(E,) half the rows that each local fit has seen, the prior's included"""
         return 0.5 * (self.moments.counts.astype(float) + self.prior_rows)
 
     @cached_property
-    def _scale(self) -> Floats:
-        """(d,) 1 / root of the pooled sums of squares"""
-        return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
-
-    @cached_property
     def _matrices(self) -> Floats:
-        """(E + 1, d, d) scaled scatter that each local fit has seen, the prior's rows included; last, that of all rows
-
-        The intercept is eliminated. Every matrix is at least prior_rows / N times the last.
-        """
+        """(E + 1, d, d) scaled scatter that each local fit has seen, the prior's rows included; last, that of all
+        rows. Every matrix is at least prior_rows / N times the last."""
         moments, counts = self.moments, self.moments.counts
         between = counts * self.prior_rows / (counts + self.prior_rows)
         matrices = moments.scatter.copy()
         matrices[:-1] += between[:, None, None] * self.moments.gaps[:, :, None] * self.moments.gaps[:, None, :]
         matrices[:-1] += self.prior_rows / moments.n_rows * moments.scatter[-1]
-        return matrices * self._scale[:, None] * self._scale
+        return matrices * self.pooled_scale[:, None] * self.pooled_scale
 
     @cached_property
     def _seconds(self) -> Floats:
@@ -233,7 +194,7 @@ class BayesianGaussian(MomentModel):
         moments, columns = self.moments, self.moments.feature_columns
         counts = moments.group_counts
         gaps = np.vstack([self.moments.gaps[:, columns], np.zeros(len(columns))])
-        scale = np.append(1.0 / np.sqrt(moments.n_rows), self._scale[columns])
+        scale = np.append(1.0 / np.sqrt(moments.n_rows), self.pooled_scale[columns])
         seconds = np.empty((len(counts), len(columns) + 1, len(columns) + 1))
         seconds[:, 0, 0] = counts
         seconds[:, 0, 1:] = seconds[:, 1:, 0] = counts[:, None] * gaps
@@ -241,34 +202,19 @@ class BayesianGaussian(MomentModel):
         seconds[:, 1:, 1:] += counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
         return seconds * scale[:, None] * scale
 
-    def _chosen(self, masks: Mask) -> Mask:
-        """(…, q) columns of masks (…, p), without those that others of their feature give over all rows"""
-        return self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
-
-    def _alike(self, masks: Mask, rows: NDArray[np.intp]) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """(rows (n,), columns (n, k)) of subsets with equally many columns, not too many at once"""
-        chosen = self._chosen(masks[rows])
-        sizes = chosen.sum(axis=1)
-        for size in np.unique(sizes):
-            alike = np.flatnonzero(sizes == size)
-            for part in np.array_split(alike, -(-len(alike) // _AT_ONCE)):
-                yield rows[part], np.nonzero(chosen[part])[1].reshape(len(part), size)
-
     def _reduced(self, masks: ArrayLike) -> _Reduced:
-        chosen = self._chosen(as_masks(masks, self.n_features))
-        starts, members = as_lists(chosen)
-        columns = self.moments.feature_columns[members].astype(np.int64)
-        volumes, left = np.empty((2, len(chosen), self.moments.n_environments + 1))
+        starts, columns = self.pooled_lists(as_masks(masks, self.n_features))
+        volumes, left = np.empty((2, len(starts) - 1, self.moments.n_environments + 1))
         floor = self.prior_rows / self.moments.n_rows
         subset_volumes(self._matrices, floor, self.moments.outcome, PIVOT_TOLERANCE, starts, columns, volumes, left)
-        return _Reduced(chosen.sum(axis=1), volumes, left)
+        return _Reduced(np.diff(starts), volumes, left)
 
     def _slopes(self, matrix: Floats, columns: NDArray[np.intp]) -> Floats:
         """(k,) coefficients of the columns in the units of the data; 0 for those that add nothing over all rows"""
         slopes, used = np.zeros(len(columns)), self.moments.present[-1, columns]
         inside, y = columns[used], self.moments.outcome
         scaled = np.linalg.solve(matrix[np.ix_(inside, inside)], matrix[inside, y])
-        slopes[used] = scaled * self._scale[inside] / self._scale[y]
+        slopes[used] = scaled * self.pooled_scale[inside] / self.pooled_scale[y]
         return slopes
 
     def _agreement(self, reduced: _Reduced) -> Floats:

@@ -91,15 +91,12 @@ class Poisson(CountRegression):
 def overdispersion(model: RegressionModel, subset: Subset) -> float:
     """Pearson's χ² over its degrees of freedom, of the Poisson fit with common slopes and an intercept for each
     environment: about 1 where counts are Poisson. NaN where no degree of freedom is left or the fit comes to no end."""
-    mask = as_mask(subset, model.feature_names)
-    rows, data = model.problem, model.data
-    n_environments = data.n_environments
+    chosen = model.features.expand(as_mask(subset, model.feature_names))
+    rows, data, n_environments = model.problem, model.data, model.data.n_environments
     sites = np.repeat(np.eye(n_environments), data.counts, axis=1)
-    slopes = rows.columns[1:][model.features.expand(mask)]
-    columns = np.concatenate([sites, slopes])
+    columns = np.concatenate([sites, rows.columns[1:][chosen]])
     k = len(columns)
-    theta = np.zeros(k)
-    theta[:n_environments] = model.beginning[:-1, 0]
+    theta = np.append(model.beginning[:-1, 0], np.zeros(k - n_environments))
     own = rows._replace(columns=columns)
     work, inverse = work_for(own, k), np.empty((k, k))
     largest, rank = maximise(own, 0, n_environments, np.arange(k), k, theta, k, inverse, False, REPORTED, work)
@@ -123,8 +120,7 @@ _VALUES_AT_ONCE = 4_000
 
 
 def counts_of(y: Floats, expected: Floats, exposure: Floats, shares: Floats, starts: Integers) -> Counts:
-    """Of rows sorted by environment, each with a count y, and pseudo-data of the weight shares[e] (E,) whose count is
-    `expected` (N,)."""
+    """Of rows sorted by environment with counts y (N,), and pseudo-data of weight shares (E,), counts `expected`."""
     scale = float(max(y.max(), expected.max(), _SMALLEST_SCALE))
     centre = float(y.mean())
     n_pieces = int(np.ceil(np.log1p(_LARGEST_DISPERSION * scale) / _PIECE))
@@ -134,11 +130,10 @@ def counts_of(y: Floats, expected: Floats, exposure: Floats, shares: Floats, sta
     to_powers = np.linalg.inv(np.vander(nodes))
     pieces = np.empty((len(starts) - 1, n_pieces, _DEGREE + 1))
     for e, share in enumerate(shares):
-        own = slice(starts[e], starts[e + 1])
-        values = _at_centre(y[own], alpha, centre) + y[own] @ np.log(exposure[own])
-        if share > 0.0:
-            pseudo = _at_centre(expected[own], alpha, centre) + expected[own] @ np.log(exposure[own])
-            values = values + share * pseudo
+        own, values = slice(starts[e], starts[e + 1]), np.zeros(len(alpha))
+        for counts, weight in ((y[own], 1.0), (expected[own], share)):
+            if weight > 0.0:
+                values += weight * (_at_centre(counts, alpha, centre) + counts @ np.log(exposure[own]))
         pieces[e] = values.reshape(n_pieces, -1) @ to_powers.T
     return Counts(np.ascontiguousarray(exposure), centre, scale, _PIECE * n_pieces, pieces)
 
@@ -213,14 +208,13 @@ class NegativeBinomial(CountRegression):
         return np.column_stack([np.log(rate), phi])
 
     def null(self, counts: Integers, figures: Figures) -> Null:
-        """That of a linear Gaussian model: its fits too have coefficients and one parameter for the scatter, and in few
-        rows −2 log Λ grows in the same way beyond its chi-square law."""
+        """That of a linear Gaussian model, whose fits too have coefficients and one parameter for the scatter."""
         local = (figures.degrees + figures.parameters) / len(counts)
         parameters = np.column_stack([*[local] * len(counts), figures.parameters])
         mean, variance = deviance_moments(np.append(counts, counts.sum()).astype(float), parameters - 2.0)
         return Null.of_deviance(mean, variance, figures.degrees)
 
-    def finished(self, fit: RegressionFit, rows: Rows) -> NegativeBinomialFit:
+    def complete(self, fit: RegressionFit, rows: Rows) -> NegativeBinomialFit:
         dispersions = dispersion_of(fit.more[:, 0], rows.counts.scale)
         local = dispersions[: len(fit.local_intercepts)]
         return NegativeBinomialFit(**vars(fit), dispersion=float(dispersions[-1]), local_dispersions=local)

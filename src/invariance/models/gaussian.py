@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -14,10 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes
-from ..data.checks import check_max_size, largest_size, warn
+from ..data.checks import quoted, warn
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import SettingError, use
+from ..exceptions import DataError, SettingError, use
 from ..kernels import cholesky
 from ..kernels.active_set import Scoring, active_set, flip_scores, load
 from ..kernels.dispatch import centred_rows, relative_residuals, score_subsets, sizes, subset_fits
@@ -39,31 +40,30 @@ from .base import (
     Weigh,
     check_choice,
     check_number,
+    chosen_names,
     in_parts,
     moments_of,
     rows_of,
+    too_few_rows_for,
 )
 from .gaussian_fits import (
-    WITH_ROWS,
     always_decidable,
-    few_rows_reason,
     group_rows,
     group_weights,
     inverse_scales,
     kurtosis_from_fourths,
     kurtosis_from_rows,
-    left_out_errors,
     linear_errors,
     linear_fit,
     no_rows,
     random_effects_risk,
     roots_in,
-    smallest_outside,
-    undecidable_reasons,
     unit_groups,
 )
 from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_moments, invariance_test
-from .walks import GaussianScreen, GaussianWalk, mean_limits
+from .walks import GaussianScreen, GaussianWalk
+
+_MOST_REASONS, _EXAMPLES = 3, 64
 
 
 class MomentModel(BoundModel):
@@ -72,12 +72,33 @@ class MomentModel(BoundModel):
 
     moments: Moments
     data: MultiEnvironmentData | None
-    n_jobs: int | None = None
     name: str
 
-    @property
+    def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
+        self.data, self.moments, self.n_jobs = rows_of(data), moments_of(data), n_jobs
+        self.moments.check_outcome()
+
+    @cached_property
     def linear(self) -> GaussianFromMoments:
-        raise NotImplementedError
+        linear = GaussianFromMoments(self.moments, self.n_jobs)
+        linear.data = self.data
+        return linear
+
+    @cached_property
+    def pooled_scale(self) -> Floats:
+        """(d,) 1 / root of the pooled sums of squares"""
+        return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
+
+    def pooled_lists(self, masks: Mask) -> tuple[Integers, Integers]:
+        """Columns of the moments of subsets (S, p), as lists, without those that others of their feature give over all
+        rows"""
+        moments = self.moments
+        starts, members = as_lists(self.features.expand(masks) & moments.present[-1, moments.feature_columns])
+        return starts, moments.feature_columns[members].astype(np.int64)
+
+    def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
+        """A linear Gaussian model that has the second moments of the features in subsets (S, p), the subsets there."""
+        return self.linear, masks
 
     @property
     def features(self) -> Features:
@@ -105,34 +126,36 @@ class MomentModel(BoundModel):
     def largest_size(self) -> int:
         return self.moments.largest_size
 
-    def check_max_size(self, max_size: int) -> None:
-        self.moments.check_max_size(max_size)
-
     def describe(self) -> Description:
         return Description.of(self.name, self.moments)
 
     def residuals(self, masks: Mask) -> Residuals:
         """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
-        return self.linear.residuals(masks)
+        part, chosen = self.with_moments(masks)
+        return part.residuals(chosen)
 
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        return self.linear.left_out_r2_many(masks)
+    def excess_kurtosis(self, masks: Mask) -> Floats:
+        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or
+        sums of fourth powers."""
+        part, chosen = self.with_moments(masks)
+        return part.excess_kurtosis(chosen)
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
+        chosen = as_masks(masks, self.n_features)
+        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen))
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        return self.linear.random_effects_risk_many(masks)
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
+        fits = part.residuals(chosen)
+        return random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
+        return part.left_out_r2_many(chosen)
 
     def nearly_outcome(self) -> Mask:
         return self.linear.nearly_outcome()
-
-    @property
-    def remedy(self) -> str:
-        """What decides subsets that second moments cannot; empty where rows did."""
-        return "" if self.has_rows else WITH_ROWS
-
-    @property
-    def fits(self) -> str:
-        """What an environment has slopes of."""
-        return "columns of features" if self.features.grouped else "features"
 
     def too_few_rows(self, masks: Mask) -> Mask:
         """(S, G) groups whose rows cannot fit the columns of the subsets (S, p)"""
@@ -141,18 +164,42 @@ class MomentModel(BoundModel):
         needed = sizes(masks)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
         return np.asarray(needed + 2 > self.moments.group_counts)
 
-    def undecided_groups(self, mask: Mask) -> Integers:
-        """Groups where a subset (p,) outside the support is so."""
-        return np.flatnonzero(np.isnan(self.linear.residuals(mask[None]).rss[0]))
-
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
-        chosen = as_masks(masks, self.n_features)
+        chosen, moments = as_masks(masks, self.n_features), self.moments
         outside = chosen[self.log_ratio_many(chosen) == -np.inf]
-        few = self.too_few_rows(outside)
-        unknown = outside[~few.any(axis=1)]
-        causes = smallest_outside(unknown, lambda mask: bool(self.log_ratio_many(mask)[0] > -np.inf))
-        found = [(cause, self.undecided_groups(cause)) for cause in causes]
-        return (*few_rows_reason(self.moments, few, self.fits), *undecidable_reasons(self.moments, found, self.remedy))
+        few, reasons = self.too_few_rows(outside), []
+        if few.any():
+            g = int(np.argmin(np.where(few.any(axis=0), moments.group_counts, np.inf)))
+            n_rows = int(moments.group_counts[g])
+            reasons.append(too_few_rows_for(self._place([g]), n_rows, n_rows - 2))
+        causes = self._causes(outside[~few.any(axis=1)])
+        remedy = "remove one of them" if self.has_rows else "remove one of them, or pass the data with their rows"
+        for cause in causes[:_MOST_REASONS]:
+            names = quoted(chosen_names(self.feature_names, cause)) or "the constant"
+            groups = np.flatnonzero(np.isnan(self.residuals(cause[None]).rss[0]))
+            with_outcome = "with" if self.has_rows or cause.sum() == 1 else "and perhaps"
+            what = f"{names} {with_outcome} the outcome are collinear in {self._place(groups)}"
+            reasons.append(f"{what if len(groups) else f'second moments cannot tell {names} apart'}: {remedy}")
+        if len(causes) > _MOST_REASONS:
+            reasons.append(f"likewise for {len(causes) - _MOST_REASONS} more sets of features")
+        return tuple(reasons)
+
+    def _place(self, groups: Iterable[int]) -> str:
+        labels = [self.moments.environments[g] for g in groups if g < self.moments.n_environments]
+        return f"environment {quoted(labels)}" if labels else "all rows together"
+
+    def _causes(self, masks: Mask) -> list[Mask]:
+        """Sets of features (p,) that put subsets (S, p) outside the support, and of which no smaller one does."""
+        causes: list[Mask] = []
+        for mask in masks[np.argsort(masks.sum(axis=1), kind="stable")[:_EXAMPLES]]:
+            if any((mask >= cause).all() for cause in causes):
+                continue
+            smallest = mask.copy()
+            for j in np.flatnonzero(mask):
+                smallest[j] = False
+                smallest[j] = self.log_ratio(smallest) > -np.inf
+            causes.append(smallest)
+        return causes
 
 
 class GaussianModel(MomentModel):
@@ -161,8 +208,11 @@ class GaussianModel(MomentModel):
     prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).
     """
 
-    prediction: float = 0.0
     name = "linear Gaussian"
+
+    def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
+        super().__init__(data, n_jobs)
+        self.prediction = prediction
 
     @abstractmethod
     def of(self, data: EnvironmentData) -> GaussianModel:
@@ -205,41 +255,10 @@ class GaussianModel(MomentModel):
         the pooled RSS: its first two moments have no unknowns."""
         return null_of_ranks(self.moments.group_counts, self.ranks(as_masks(masks, self.n_features)))
 
-    def with_moments(self, masks: Mask) -> tuple[GaussianModel, Mask]:
-        """A model that has second moments of the features in subsets (S, p), and the subsets there."""
-        return self, masks
-
-    def excess_kurtosis(self, masks: Mask) -> Floats:
-        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or
-        sums of fourth powers."""
-        if self.data is None and self.fourths is None:
-            return np.zeros(len(masks))
-        part, asked = self.with_moments(masks)
-        chosen = part.features.expand(asked)
-        used = np.flatnonzero(chosen.any(axis=0))
-        columns = np.append(part.moments.feature_columns[used], part.moments.outcome)
-        within = part.moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-        if part.data is not None:
-            return kurtosis_from_rows(part.data, used, within, chosen[:, used], self.n_jobs)
-        assert part.fourths is not None
-        return kurtosis_from_fourths(part.moments, part.fourths, used, within, chosen[:, used])
-
-    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
-        chosen = as_masks(masks, self.n_features)
-        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen))
-
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        if self.moments.n_environments < 2:
-            return np.full(len(chosen), np.nan)
-        total = part.moments.scatter[-1][part.moments.outcome, part.moments.outcome]
-        return 1.0 - left_out_errors(part.data, part.moments, part.features.expand(chosen)).sum(axis=1) / total
-
-    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        fits = part.residuals(chosen)
-        return random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
+    def ranks(self, masks: Mask) -> Integers:
+        """(S, E + 1) ranks of the fits in each environment and in the pool."""
+        part, chosen = self.with_moments(masks)
+        return part.ranks(chosen)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         return linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
@@ -248,19 +267,49 @@ class GaussianModel(MomentModel):
         columns = self.features.expand(as_mask(subset, self.feature_names))
         return linear_errors(self.data, self.moments, columns)
 
-    def ranks(self, masks: Mask) -> Integers:
-        """(S, E + 1) ranks of the fits in each environment and in the pool.
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
+        kept, y = chosen.any(axis=0), part.moments.outcome
+        kept[0] |= not kept.any()
+        columns = *part.features.chosen(kept).columns, part.moments.outcome_name
+        moments = replace(part.moments.of_columns(columns), encoding=None)
+        subsets = [chosen_names(part.feature_names, mask) for mask in chosen]
+        missed = [self._missed(moments, part.data, e, subsets) for e in range(moments.n_environments)]
+        return np.asarray(1.0 - np.sum(missed, axis=0) / part.moments.scatter[-1, y, y])
 
-        They are the numbers of columns that vary there, as in every subset that second moments can decide. Columns
-        that are constant in every environment differ between E points only, and have rank E − 1 at most.
-        """
-        chosen = self.features.expand(masks)
-        constant = ~self.moments.present[:, self.moments.feature_columns]
-        partly = np.flatnonzero(constant.any(axis=0) & chosen.any(axis=0))
-        settings = constant[:-1].all(axis=0) & ~constant[-1]
-        ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
-        ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
-        return ranks
+    def _missed(
+        self, moments: Moments, data: MultiEnvironmentData | None, e: int, subsets: Sequence[Sequence[str]]
+    ) -> Floats:
+        """(S,) sums of squared errors in environment e of the fits of subsets to the others, NaN where there are none;
+        from second moments, or from the rows where these cannot decide"""
+        others = [label for place, label in enumerate(moments.environments) if place != e]
+        missed = np.full(len(subsets), np.nan)
+        if not others:
+            return missed
+        roots = roots_in(moments)
+        with suppress(DataError):
+            rest = self.of(moments.choosing(others))
+            for s, names in enumerate(subsets):
+                left = [name for name in names if name in rest.feature_names]
+                if rest.log_ratio(left) == -np.inf:
+                    if data is not None:
+                        missed[s] = self._missed_in_rows(data.narrowed(as_mask(names, data.feature_names)), e, others)
+                    continue
+                fit = rest.fit(left, local=False)
+                used = [*map(moments.columns.index, fit.columns), moments.outcome]
+                weights = np.append(-fit.coefficients, 1.0)
+                own = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
+                if roots is not None:
+                    own = np.sum((roots[e][:, used] @ weights) ** 2)
+                missed[s] = own + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2
+        return missed
+
+    def _missed_in_rows(self, data: MultiEnvironmentData, e: int, others: Sequence[Hashable]) -> float:
+        """As `_missed`, of all features of the data"""
+        rest, rows = data.choosing(others), data.rows(e)
+        fit = self.of(rest).fit(rest.feature_names, local=False)
+        columns = np.isin(data.features.columns, fit.columns)
+        return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))
 
     def pooled_prediction(self, losses: Floats, masks: Mask) -> Prediction:
         """losses (S,) : minus the gain of the pooled fit, as kernels return it with the weights of `pooled_scoring`"""
@@ -285,14 +334,11 @@ class GaussianFromMoments(GaussianModel):
     1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf.
     """
 
-    def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
-        self.data, self.moments = rows_of(data), moments_of(data)
-        self.moments.check_outcome()
-        self.n_jobs, self.prediction = n_jobs, prediction
+    # With moments alone a collinear subset counts as its decidable part, at a cost, while samplers search.
+    search_penalty = 0.05
 
-    @property
-    def linear(self) -> GaussianFromMoments:
-        return self
+    def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
+        return self, masks
 
     def of(self, data: EnvironmentData) -> GaussianFromMoments:
         return GaussianFromMoments(data, self.n_jobs)
@@ -300,10 +346,7 @@ class GaussianFromMoments(GaussianModel):
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, np.nan)
 
-    search_penalty = 0.05
-
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
-        """With moments alone a collinear subset counts as its decidable part, at a cost."""
         return self._supported(masks, self.search_penalty)
 
     def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
@@ -315,7 +358,7 @@ class GaussianFromMoments(GaussianModel):
 
     def prediction_many(self, masks: ArrayLike) -> Prediction:
         chosen = as_masks(masks, self.n_features)
-        return self.pooled_prediction(self._score(chosen, np.nan, self.pooled_scoring(self._scoring)), chosen)
+        return self.pooled_prediction(self._score(chosen, np.nan, self.pooled_scoring(self.scoring_by_rows())), chosen)
 
     def residuals(self, masks: Mask) -> Residuals:
         shares, ranks = self._fits(masks)
@@ -325,8 +368,31 @@ class GaussianFromMoments(GaussianModel):
         return Residuals(shares * self.moments.scatter[:, y, y], ranks, self.moments.group_counts)
 
     def ranks(self, masks: Mask) -> Integers:
-        """As of any `GaussianModel`; subsets with other dependences are fitted to the rows where these are at hand."""
-        return self._fits(masks)[1] if self._scoring.rows.values.size else super().ranks(masks)
+        """Numbers of columns that vary there, as in every subset that second moments can decide; columns that are
+        constant in every environment differ between E points only, and have rank E − 1 at most. Where second moments
+        cannot decide all subsets, ranks are those of the rows."""
+        if self._rows.values.size:
+            return self._fits(masks)[1]
+        chosen = self.features.expand(masks)
+        constant = ~self.moments.present[:, self.moments.feature_columns]
+        partly = np.flatnonzero(constant.any(axis=0) & chosen.any(axis=0))
+        settings = constant[:-1].all(axis=0) & ~constant[-1]
+        ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
+        ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
+        return ranks
+
+    def excess_kurtosis(self, masks: Mask) -> Floats:
+        moments, data, fourths = self.moments, self.data, self.fourths
+        if data is None and fourths is None:
+            return np.zeros(len(masks))
+        chosen = self.features.expand(masks)
+        used = np.flatnonzero(chosen.any(axis=0))
+        columns = np.append(moments.feature_columns[used], moments.outcome)
+        within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+        if data is not None:
+            return kurtosis_from_rows(data, used, within, chosen[:, used], self.n_jobs)
+        assert fourths is not None
+        return kurtosis_from_fourths(moments, fourths, used, within, chosen[:, used])
 
     # ---------------------------------------------------------------- walks and searches
 
@@ -344,20 +410,19 @@ class GaussianFromMoments(GaussianModel):
         return GaussianWalk(self, free, forced)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> GaussianScreen:
-        limits = mean_limits(self.moments, tolerance)
-        return GaussianScreen(self, self.subset_walk(free, forced), free, forced, limits, weigh)
+        return GaussianScreen(self, free, forced, tolerance, weigh)
 
     def walk_order(self, free: Integers) -> Integers:
         return walk_order(self.features.widths[free])
 
     def scoring(self) -> Scoring | None:
-        return None if self.features.grouped else self._scoring
+        return None if self.features.grouped else self.scoring_by_rows()
 
     def flip_neighbours(self, mask: Mask) -> Floats:
         if self.features.grouped:
             return super().flip_neighbours(mask)
         chosen = as_masks(mask, self.n_features)
-        scoring, d = self._from_moments, len(self.moments.columns)
+        scoring, d = self.scoring_by_moments(), len(self.moments.columns)
         included, change = np.zeros(d, dtype=bool), np.full(d, np.nan)
         included[self.columns_of(np.flatnonzero(chosen[0]))] = True
         state = active_set(len(scoring.weights), d, max(1, int(included.sum())))
@@ -389,22 +454,22 @@ class GaussianFromMoments(GaussianModel):
         """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot."""
         if not self.has_rows:
             return None
-        chosen = self.features.expand(as_masks(masks, self.n_features))
+        chosen, scoring = self.features.expand(as_masks(masks, self.n_features)), self.scoring_by_moments()
         used = np.flatnonzero(chosen.any(axis=0))
         starts, members = as_lists(chosen[:, used])
         counts = self.moments.group_counts
-        total = np.full(len(chosen), self._from_moments.offset)
+        total = np.full(len(chosen), scoring.offset)
         residual, rank = np.empty(len(chosen)), np.empty(len(chosen), np.int64)
         for g, (unit, _, _) in enumerate(unit_groups(self.data, self.moments, used)):
             relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
             unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
-            total += self._from_moments.weights[g] * np.log(np.where(unfit, np.nan, residual))
-        settle(total, self._from_moments.weights)
+            total += scoring.weights[g] * np.log(np.where(unfit, np.nan, residual))
+        settle(total, scoring.weights)
         return np.where(np.isnan(total), -np.inf, total)
 
     def nearly_outcome(self) -> Mask:
         """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
-        y, scale = self.moments.outcome, self._from_moments.inverse_scale
+        y, scale = self.moments.outcome, self.scoring_by_moments().inverse_scale
         correlations = self.moments.scatter[:, y] * scale * scale[:, y, None]
         nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
         return np.logical_or.reduceat(nearly, self.features.starts[:-1])
@@ -416,22 +481,14 @@ class GaussianFromMoments(GaussianModel):
         return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
 
     def scoring_by_moments(self) -> Scoring:
-        return self._from_moments
+        return self.rewarding(self._untilted_scoring)
 
     def scoring_by_rows(self) -> Scoring:
         """With the rows, which take longer to prepare, for what second moments cannot decide."""
-        return self._scoring
-
-    @property
-    def _scoring(self) -> Scoring:
-        return self._from_moments._replace(rows=self._rows)
-
-    @property
-    def _from_moments(self) -> Scoring:
-        return self.rewarding(self._untilted_from_moments)
+        return self.scoring_by_moments()._replace(rows=self._rows)
 
     @cached_property
-    def _untilted_from_moments(self) -> Scoring:
+    def _untilted_scoring(self) -> Scoring:
         moments = self.moments
         diagonal = np.einsum("gjj->gj", moments.scatter)
         scale, weights = inverse_scales(diagonal, moments.present), group_weights(moments.group_counts)
@@ -441,30 +498,22 @@ class GaussianFromMoments(GaussianModel):
     @cached_property
     def decides_all(self) -> bool:
         """Whether second moments decide every subset."""
-        return always_decidable(self.moments, self._from_moments.inverse_scale, PIVOT_TOLERANCE)
+        return always_decidable(self.moments, self._untilted_scoring.inverse_scale, PIVOT_TOLERANCE)
 
     @cached_property
     def _rows(self) -> GroupRows:
         return group_rows(self.data, self.moments) if self.has_rows and not self.decides_all else no_rows(self.moments)
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
-        out = np.empty(len(masks))
-
-        def score(rows: slice, starts: Integers, columns: Integers) -> None:
-            score_subsets(self._scoring if scoring is None else scoring, penalty, starts, columns, out[rows])
-
-        self._in_parts(masks, score)
+        out, used = np.empty(len(masks)), self.scoring_by_rows() if scoring is None else scoring
+        self._in_parts(masks, lambda rows, *lists: score_subsets(used, penalty, *lists, out[rows]))
         return out
 
     def _fits(self, masks: Mask) -> tuple[Floats, Integers]:
         """(S, G) what the subsets leave of the outcome in each group, NaN where undecidable, and their ranks there"""
-        shape = len(masks), len(self.moments.group_counts)
+        shape, scoring = (len(masks), len(self.moments.group_counts)), self.scoring_by_rows()
         shares, ranks = np.empty(shape), np.empty(shape, np.int64)
-
-        def fit(rows: slice, starts: Integers, columns: Integers) -> None:
-            subset_fits(self._scoring, starts, columns, shares[rows], ranks[rows])
-
-        self._in_parts(masks, fit)
+        self._in_parts(masks, lambda rows, *lists: subset_fits(scoring, *lists, shares[rows], ranks[rows]))
         return shares, ranks
 
     def _in_parts(self, masks: Mask, work: Callable[[slice, Integers, Integers], None]) -> None:
@@ -572,35 +621,11 @@ class GaussianOnDemand(GaussianModel):
         columns = np.any((nearly & self.moments.varies)[:, self.moments.feature_columns], axis=0)
         return np.logical_or.reduceat(columns, self.features.starts[:-1])
 
-    @property
-    def largest_size(self) -> int:
-        return largest_size(self.moments.counts, self._widths)
-
-    def check_max_size(self, max_size: int) -> None:
-        check_max_size(max_size, self.moments.counts, self._widths, self.moments.environments)
-
-    @cached_property
-    def _widths(self) -> Integers:
-        """(E, p) how many columns of each feature are present in each environment"""
-        widths = self.moments.varying_widths[:-1].copy()
-        for j in np.flatnonzero(self.features.widths > 1):
-            alone, _ = self.with_moments(np.eye(self.n_features, dtype=bool)[j : j + 1])
-            widths[:, j] = alone.moments.varying_widths[:-1, 0]
-        return widths
-
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         """Of the features that the subsets hold; one, if they hold none."""
         kept = np.asarray(masks.any(axis=0))
         kept[0] |= not kept.any()
         return GaussianFromMoments(self.data.narrowed(kept), prediction=self.prediction), masks[:, kept]
-
-    def residuals(self, masks: Mask) -> Residuals:
-        part, chosen = self.with_moments(masks)
-        return part.residuals(chosen)
-
-    def ranks(self, masks: Mask) -> Integers:
-        part, chosen = self.with_moments(masks)
-        return part.ranks(chosen)
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Mask
 from ..exceptions import SettingError, use
 from ..kernels.active_set import Scoring
 from ..kernels.subset_sums import listed, sizes
@@ -31,12 +32,9 @@ def as_device(name: str) -> torch.device:
         import torch
     except ImportError:
         raise SettingError(f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]'.") from None
-    try:
-        device = torch.device(name)
-    except RuntimeError:
-        device = None
-    if device is None or device.type not in ("cuda", "cpu"):
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise SettingError(f"device={name!r} is not known", use(device="cuda"), use(device="cuda:1"), use(device="cpu"))
+    device = torch.device(name)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         found = torch.cuda.device_count()
         raise SettingError(f"device={name!r} is not there: torch {torch.__version__} sees {found} CUDA devices.")
@@ -59,10 +57,7 @@ class OutcomeArrays(NamedTuple):
 
 
 class SharedScatter:
-    """Second moments on a device, for models of any outcome whose moments are these, with rows removed or not.
-
-    scoring : held by the thread whose subsets are scored
-    """
+    """Second moments on a device, for models of any outcome whose moments are these, with rows removed or not."""
 
     def __init__(self, moments: Moments, device: torch.device) -> None:
         import torch
@@ -70,7 +65,7 @@ class SharedScatter:
         self.columns = moments.columns
         self.diagonal = np.einsum("gjj->gj", moments.scatter).copy()
         self.device = device
-        self.scoring = Lock()
+        self.scoring = Lock()  # held by the thread whose subsets are scored
         self.scatter = torch.as_tensor(moments.scatter, dtype=torch.float64, device=device)
 
     def suits(self, model: GaussianFromMoments, removed: Floats) -> bool:
@@ -116,25 +111,22 @@ class GaussianOnDevice(GaussianFromMoments):
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
         if scoring is not None or not len(masks):
             return super()._score(masks, penalty, scoring)
-        size = sizes(masks)
-        room = max(int(size.max()), 1)
-        members = listed(masks, self.moments.feature_columns, room)
-        step = max(1, _WORK_BYTES // (8 * len(self._shared.scatter) * (room + 64) ** 2))
-        parts = (slice(start, start + step) for start in range(0, len(masks), step))
-        problem = self._shared.problem([OutcomeArrays.of(self, self._removed)])
-        values = np.concatenate([self._on_device(problem, members[part], size[part]) for part in parts])
-        unknown = np.isnan(values)
-        values[unknown] = super()._score(masks[unknown], penalty)
-        return values
-
-    def _on_device(self, problem: Problem, members: Integers, size: Integers) -> Floats:
-        """(S,) of subsets by members (S, k), so many of each"""
         import torch
 
         from ..kernels.device.ascent import log_ratios
         from ..kernels.device.torch_kernels import Subsets
 
-        owner = torch.zeros(len(size), dtype=torch.int64, device=problem.device)
-        there = [torch.as_tensor(values, device=problem.device) for values in (members, size)]
-        with self._shared.scoring:
-            return log_ratios(problem, Subsets(owner, *there)).cpu().numpy()
+        size, values = sizes(masks), np.empty(len(masks))
+        room = max(int(size.max()), 1)
+        members = listed(masks, self.moments.feature_columns, room)
+        step = max(1, _WORK_BYTES // (8 * len(self._shared.scatter) * (room + 64) ** 2))
+        problem = self._shared.problem([OutcomeArrays.of(self, self._removed)])
+        for start in range(0, len(masks), step):
+            part = slice(start, start + step)
+            there = [torch.as_tensor(given[part], device=problem.device) for given in (members, size)]
+            with self._shared.scoring:
+                owner = torch.zeros(len(there[1]), dtype=torch.int64, device=problem.device)
+                values[part] = log_ratios(problem, Subsets(owner, *there)).cpu().numpy()
+        unknown = np.isnan(values)
+        values[unknown] = super()._score(masks[unknown], penalty)
+        return values

@@ -1,30 +1,23 @@
-"""Least squares fits behind the Gaussian models: coefficients, standard errors, residuals' kurtosis, errors in left-out
-environments, and why a subset cannot be fitted.
+"""Least squares fits behind the Gaussian models: coefficients, standard errors, residuals' kurtosis, errors in new
+environments.
 
 Each has three sources: the rows, factors of them (`roots`, from a second pass over the rows), or second moments alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.checks import quoted
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.dispatch import residual_powers, subset_slopes, triangular_factor
 from ..kernels.row_residuals import DEPENDENT, GroupRows
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import (
-    Fit as LeastSquares,
-)
-from ..moments.least_squares import (
-    distance,
-    gaps_between,
-    least_squares,
     least_squares_of_root,
     least_squares_of_units,
     root_of,
@@ -34,6 +27,9 @@ from ..moments.least_squares import (
 )
 from ..moments.moments import Moments
 from .base import PIVOT_TOLERANCE, Fit, StandardErrors, chosen_names, in_parts
+
+# An eigenvalue of scaled second moments that rounding may have made.
+_ROUNDING = 1e-12
 
 
 def group_weights(counts: Floats) -> Floats:
@@ -69,118 +65,77 @@ def unit_groups(
             yield unit_rows(columns[rows])
         return
     roots, chosen = roots_in(moments), np.append(moments.feature_columns[used], moments.outcome)
-    assert roots is not None
     means = np.vstack([moments.means, moments.pooled_mean])[:, chosen]
-    for root, mean in zip(roots_of_groups(moments, roots, chosen)[first:], means[first:], strict=True):
-        yield *unit_columns(root), mean
+    for g in range(first, len(means)):
+        if roots is None:
+            root = _root_of_products(moments.scatter[g][np.ix_(chosen, chosen)], moments.present[g, chosen])
+        else:
+            root = root_of(moments, roots, [g] if g < moments.n_environments else range(g), chosen)
+        yield *unit_columns(root), means[g]
 
 
-# ---------------------------------------------------------------- coefficients
+def _root_of_products(products: Floats, present: Mask) -> Floats:
+    """(k, k) a factor of centred products (k, k), 0 for columns that are not present"""
+    norms = np.where(present, np.sqrt(np.diagonal(products)), 0.0)
+    scale = inverse_scales(norms**2, present)
+    gram = products * scale[:, None] * scale + np.diag(~present)
+    try:
+        root = np.linalg.cholesky(gram).T
+    except np.linalg.LinAlgError:
+        values, vectors = np.linalg.eigh(gram)
+        root = np.sqrt(np.where(values > _ROUNDING, values, 0.0))[:, None] * vectors.T
+    return np.asarray(root * norms)
+
+
+# ---------------------------------------------------------------- coefficients and their standard errors
 
 
 def linear_fit(data: MultiEnvironmentData | None, moments: Moments, mask: Mask, local: bool = True) -> Fit:
-    """The subset (p,) by least squares, from the best source there is."""
-    chosen = moments.features.expand(mask)
-    columns = moments.feature_columns[chosen]
-    if data is not None or roots_in(moments) is not None:
-        groups = unit_groups(data, moments, np.flatnonzero(chosen), 0 if local else moments.n_environments)
-        fits = [least_squares_of_units(*group) for group in groups]
-        slopes = np.array([fit.coefficients for fit in fits])
-        intercepts = np.array([fit.intercept for fit in fits])
-    else:
-        means = np.vstack([moments.means, moments.pooled_mean])
-        slopes = np.array([_slopes_from_moments(moments, g, columns) for g in range(len(means))])
-        intercepts = means[:, moments.outcome] - np.einsum("gk,gk->g", means[:, columns], slopes)
-    n_local = moments.n_environments if local else 0
-    slopes[:n_local][~moments.varies[:n_local, columns]] = np.nan
+    """The subset (p,) by least squares."""
+    chosen, n_local = moments.features.expand(mask), moments.n_environments if local else 0
+    groups = unit_groups(data, moments, np.flatnonzero(chosen), moments.n_environments - n_local)
+    fits = [least_squares_of_units(*group) for group in groups]
+    slopes = np.array([fit.coefficients for fit in fits])
+    intercepts = np.array([fit.intercept for fit in fits])
+    slopes[:n_local][~moments.varies[:n_local, moments.feature_columns[chosen]]] = np.nan
     names = chosen_names(moments.features.columns, chosen)
     return Fit(names, slopes[-1], float(intercepts[-1]), slopes[:n_local], intercepts[:n_local])
 
 
-def _slopes_from_moments(moments: Moments, g: int, columns: NDArray[np.intp]) -> Floats:
-    """(k,) in one group; 0 for columns that are not present there."""
-    slopes = np.zeros(len(columns))
-    varying = moments.present[g, columns]
-    used = columns[varying]
-    gram = moments.scatter[g][np.ix_(used, used)]
-    scale = 1.0 / np.sqrt(np.diagonal(gram))
-    cross = moments.scatter[g][used, moments.outcome] * scale
-    slopes[varying] = np.linalg.lstsq(gram * scale[:, None] * scale, cross, rcond=None)[0] * scale
-    return slopes
-
-
-# ---------------------------------------------------------------- standard errors
-
-
 def linear_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: Mask) -> StandardErrors:
     """Of the columns (q,) of the features."""
-    if data is not None or roots_in(moments) is not None:
-        units = unit_groups(data, moments, np.flatnonzero(chosen))
-        factors = [(*_triangle(unit), norms) for unit, norms, _ in units]
-    else:
-        members = np.append(moments.feature_columns[chosen], moments.outcome)
-        factors = [_factor_of_moments(moments, g, members) for g in range(moments.n_environments + 1)]
-    each = zip(factors, moments.group_counts, strict=True)
-    values, freedom = zip(*(_group_errors(*factor, int(n)) for factor, n in each), strict=True)
-    return StandardErrors(np.array(values), np.array(freedom))
-
-
-def _triangle(unit: Floats) -> tuple[Floats, Mask]:
-    return triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
-
-
-def _factor_of_moments(moments: Moments, g: int, members: NDArray[np.intp]) -> tuple[Floats, Mask, Floats]:
-    present = moments.present[g, members]
-    norms = np.where(present, np.sqrt(np.diagonal(moments.scatter[g])[members]), 1.0)
-    gram = moments.scatter[g][np.ix_(members, members)] / (norms[:, None] * norms)
-    return _cholesky(gram, present), present, norms
-
-
-def _cholesky(gram: Floats, kept: Mask) -> Floats:
-    """Upper factor of the kept columns, 0 for the others"""
-    triangle, inside = np.zeros(gram.shape), np.ix_(kept, kept)
-    triangle[inside] = np.linalg.cholesky(gram[inside]).T
-    return triangle
-
-
-def _group_errors(triangle: Floats, independent: Mask, norms: Floats, n_rows: int) -> tuple[Floats, float]:
-    """From R of the unit columns and, last, the outcome (k + 1, k + 1), which of them are independent, their lengths"""
-    k = len(norms) - 1
-    kept = np.flatnonzero(independent[:k])
-    freedom = n_rows - 1.0 - len(kept)
-    values = np.full(k, np.nan)
-    if freedom > 0.0 and len(kept):
-        inverse = np.linalg.inv(triangle[np.ix_(kept, kept)])
-        sigma = triangle[k, k] * norms[k] / np.sqrt(freedom)
-        values[kept] = sigma * np.sqrt((inverse**2).sum(axis=1)) / norms[kept]
-    return values, freedom
+    k, n_groups = int(chosen.sum()), moments.n_environments + 1
+    values, freedom = np.full((n_groups, k), np.nan), np.empty(n_groups)
+    for g, (unit, norms, _) in enumerate(unit_groups(data, moments, np.flatnonzero(chosen))):
+        unscaled, rest = _unscaled_errors(unit, norms, k)
+        freedom[g] = moments.group_counts[g] - 1.0 - np.count_nonzero(~np.isnan(unscaled))
+        if freedom[g] > 0.0:
+            values[g] = unscaled * rest * norms[k] / np.sqrt(freedom[g])
+    return StandardErrors(values, freedom)
 
 
 def weighted_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, deviations: Floats) -> Floats:
     """(k,) of the columns (q,) of one fit to all rows, whose noise has a standard deviation (E,) in each environment;
     NaN where a column is constant or given by the others."""
-    if data is not None:
-        X = data.X[:, chosen]
-        design = np.column_stack([np.ones(data.n_rows), X - X.mean(axis=0)])
-        weighted = design / deviations[data.environment_index, None]
-        norms = np.sqrt(np.einsum("nk,nk->k", weighted, weighted))
-        norms[norms == 0.0] = 1.0
-        triangle, independent = _triangle(np.ascontiguousarray((weighted / norms).T))
-    else:
-        used = moments.feature_columns[chosen]
-        design = np.insert(moments.gaps[:, used], 0, 1.0, axis=1)
-        precision = 1.0 / deviations**2
-        gram = np.einsum("e,ei,ej->ij", precision * moments.counts, design, design)
-        gram[1:, 1:] += np.einsum("e,eij->ij", precision, moments.scatter[:-1][:, used[:, None], used])
-        independent = np.insert(moments.present[-1, used], 0, True)
-        norms = np.where(independent, np.sqrt(np.diagonal(gram)), 1.0)
-        triangle = _cholesky(gram / (norms[:, None] * norms), independent)
-    kept, n_rows = np.flatnonzero(independent), moments.n_rows
-    values = np.full(len(norms), np.nan)
-    inverse = np.linalg.inv(triangle[np.ix_(kept, kept)])
+    used, parts = np.flatnonzero(chosen), []
+    means = np.insert(moments.gaps[:, moments.feature_columns[used]], 0, 1.0, axis=1)
+    for e, (unit, norms, _) in zip(range(moments.n_environments), unit_groups(data, moments, used), strict=False):
+        own = np.pad((unit * norms[:, None])[:-1].T, ((0, 0), (1, 0)))
+        parts.append(np.vstack([np.sqrt(moments.counts[e]) * means[e], own]) / deviations[e])
+    errors, _ = _unscaled_errors(*unit_columns(np.vstack(parts)), len(used) + 1)
     # Variances by maximum likelihood are too small by N to the degrees of freedom left.
-    values[kept] = np.sqrt((inverse**2).sum(axis=1) * n_rows / (n_rows - len(kept))) / norms[kept]
-    return values[1:]
+    left = moments.n_rows - np.count_nonzero(~np.isnan(errors))
+    return np.asarray(errors[1:] * np.sqrt(moments.n_rows / left))
+
+
+def _unscaled_errors(unit: Floats, norms: Floats, k: int) -> tuple[Floats, float]:
+    """(k,) standard errors with noise of variance 1 of the first k unit columns of these lengths, NaN where one depends
+    on those before it; and the length that they leave of the last column"""
+    triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
+    kept = np.flatnonzero(independent[:k])
+    errors = np.full(k, np.nan)
+    errors[kept] = np.sqrt((np.linalg.inv(triangle[np.ix_(kept, kept)]) ** 2).sum(axis=1)) / norms[kept]
+    return errors, float(triangle[-1, -1])
 
 
 # ---------------------------------------------------------------- rows for kernels
@@ -248,16 +203,11 @@ def kurtosis_from_rows(
         part[:-1], part[-1] = data.X[np.ix_(rows, used)].T, data.y[rows] / unit
         part -= part.mean(axis=1, keepdims=True)
         start += len(rows)
-    chosen = masks & (np.diagonal(within)[:-1] > 0.0)
     squares, fourths = np.empty((2, len(masks)))
 
-    def by_rows(own: Integers) -> LeastSquares:
-        return least_squares(columns[own].T, columns[-1])
-
     def one(part: slice) -> None:
-        starts, members = as_lists(chosen[part])
-        slopes = _common_slopes(within, np.sqrt(data.n_rows), starts, members, by_rows)
-        residual_powers(columns, slopes, starts, members, squares[part], fourths[part])
+        slopes, *lists = _common_slopes(within, columns, masks[part])
+        residual_powers(columns, slopes, *lists, squares[part], fourths[part])
 
     in_parts(len(masks), n_jobs, one, fewest=64)
     return _excess(data.n_rows, squares, fourths)
@@ -275,16 +225,9 @@ def kurtosis_from_fourths(
     if places is None or not len(told):
         return excess
     kept = np.append(np.flatnonzero(known), len(used))
-    products, chosen = within[np.ix_(kept, kept)], masks[np.ix_(told, known)]
     # The coordinates of all environments together leave the same residuals as the rows less their means.
     columns = fourths.coordinates[:, :, places].reshape(-1, len(places)).T
-    starts, members = as_lists(chosen & (np.diagonal(products)[:-1] > 0.0))
-
-    def by_rows(own: Integers) -> LeastSquares:
-        root = columns[np.append(own, len(columns) - 1)].T
-        return least_squares_of_root(root, np.zeros(root.shape[1]))
-
-    slopes = _common_slopes(products, np.sqrt(products[-1, -1]), starts, members, by_rows)
+    slopes, *_ = _common_slopes(within[np.ix_(kept, kept)], columns, masks[np.ix_(told, known)])
     weights = np.zeros((len(told), len(fourths.columns)))
     weights[:, places] = np.column_stack([-slopes, np.ones(len(told))])
     excess[told] = _excess(moments.n_rows, *fourths.power_sums(weights))
@@ -296,22 +239,29 @@ def _excess(n_rows: int, squares: Floats, fourths: Floats) -> Floats:
         return np.where(squares > 0.0, n_rows * fourths / squares**2 - 3.0, 0.0)
 
 
-def _common_slopes(
-    within: Floats, length: float, starts: Integers, members: Integers, by_rows: Callable[[Integers], LeastSquares]
-) -> Floats:
-    """(S, k) least squares slopes of the last of k + 1 columns, of this length in the units of the slopes, on those of
-    each subset, 0 for the others: from their products `within` where these can tell, else by the rows."""
-    diagonal = np.diagonal(within)
-    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    gram = within * scale[:, None] * scale
-    slopes = np.zeros((len(starts) - 1, len(within) - 1))
-    subset_slopes(gram, PIVOT_TOLERANCE, starts, members, slopes)
+def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> tuple[Floats, Integers, Integers]:
+    """(S, k) least squares slopes of the last of k + 1 columns (k + 1, n) on those of each subset (S, k), 0 for the
+    others: from their products `within`, in any unit of the last, where these can tell; and the subsets as lists"""
+    scale = inverse_scales(np.diagonal(within), np.diagonal(within) > 0.0)
+    starts, members = as_lists(masks & (scale[:-1] > 0.0))
+    slopes = np.zeros((len(masks), len(within) - 1))
+    subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members, slopes)
     unknown = np.flatnonzero(np.isnan(slopes).any(axis=1))
-    slopes *= scale[:-1] * length
+    slopes *= scale[:-1] * np.linalg.norm(columns[-1])
     for s in unknown:
-        columns = members[starts[s] : starts[s + 1]]
-        slopes[s, columns] = by_rows(columns).coefficients
-    return slopes
+        own = members[starts[s] : starts[s + 1]]
+        root = columns[np.append(own, len(columns) - 1)].T
+        slopes[s, own] = least_squares_of_root(root, np.zeros(root.shape[1])).coefficients
+    return slopes, starts, members
+
+
+def equally_many(masks: Mask, wanted: Mask, at_once: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Of the wanted (S,) among subsets (S, q): rows (n,) of such with equally many members (n, k), and these"""
+    sizes = np.where(wanted, masks.sum(axis=1), -1)
+    for size in np.unique(sizes[wanted]):
+        alike = np.flatnonzero(sizes == size)
+        for rows in np.array_split(alike, -(-len(alike) // at_once)):
+            yield rows, np.nonzero(masks[rows])[1].reshape(len(rows), size)
 
 
 # ---------------------------------------------------------------- new environments
@@ -331,14 +281,10 @@ def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Flo
     telling = (masks.astype(np.int64) @ absent.T.astype(np.int64) == 0) & (freedom[:, :-1] > 0.0)
     possible = (telling.sum(axis=1) >= 2) & (freedom[:, -1] > 0.0) & ~np.isnan(rss).any(axis=1)
     risks = np.full(len(masks), np.inf)
-    keys = np.column_stack([masks.sum(axis=1), telling])
-    for key in np.unique(keys[possible], axis=0):
-        alike = np.flatnonzero(possible & (keys == key).all(axis=1))
-        for rows in np.array_split(alike, -(-len(alike) // _AT_ONCE)):
-            members = np.nonzero(masks[rows])[1].reshape(len(rows), int(key[0]))
-            columns = moments.feature_columns[members]
+    for pattern in np.unique(telling[possible], axis=0):
+        for rows, members in equally_many(masks, possible & (telling == pattern).all(axis=1), _AT_ONCE):
             noise = rss[rows] / freedom[rows]
-            risks[rows] = noise[:, -1] + _between(moments, columns, key[1:].astype(bool), noise[:, :-1])
+            risks[rows] = noise[:, -1] + _between(moments, moments.feature_columns[members], pattern, noise[:, :-1])
     return risks
 
 
@@ -375,157 +321,3 @@ def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: 
     between = np.linalg.eigvalsh(root.swapaxes(1, 2) @ (scattered - errors) @ root)
     risks = (1.0 + 1.0 / n) * np.maximum(between, 0.0).sum(axis=1)
     return np.where(independent < PIVOT_TOLERANCE, np.inf, risks)
-
-
-def left_out_errors(data: MultiEnvironmentData | None, moments: Moments, masks: Mask) -> Floats:
-    """(S, E) sums of squared errors in each environment of the fit to the others, of subsets of columns (S, q); NaN
-    where columns nearly depend on each other, and only second moments are there."""
-    held = masks.any(axis=0)
-    others = _OtherEnvironments(moments, np.append(moments.feature_columns[held], moments.outcome))
-    errors = np.array([others.errors(np.flatnonzero(mask)) for mask in masks[:, held]]).reshape(len(masks), -1)
-    unknown = np.flatnonzero(np.isnan(errors).any(axis=1))
-    roots = _factors(data, moments) if len(unknown) else None
-    if roots is not None:
-        for s in unknown:
-            errors[s] = _left_out_from_factors(moments, roots, masks[s])
-    return errors
-
-
-def _factors(data: MultiEnvironmentData | None, moments: Moments) -> Floats | list[Floats] | None:
-    """(n, d) factors of the centred products in each environment: the rows less their means, or those of a second
-    pass"""
-    if data is None:
-        return roots_in(moments)
-    columns = np.column_stack([data.X, data.y])
-    return [columns[data.rows(e)] - moments.centre[e] - moments.rest[e] for e in range(data.n_environments)]
-
-
-def _left_out_from_factors(moments: Moments, roots: Floats | list[Floats], chosen: Mask) -> Floats:
-    used = np.append(moments.feature_columns[chosen], moments.outcome)
-    errors, gaps = np.empty(moments.n_environments), _OtherEnvironments(moments, used).gaps
-    for e in range(moments.n_environments):
-        others = np.delete(np.arange(moments.n_environments), e)
-        fit = least_squares_of_root(root_of(moments, roots, others, used), np.zeros(len(used)))
-        weights = np.append(-fit.coefficients, 1.0)
-        own = root_of(moments, roots, [e], used) @ weights
-        errors[e] = own @ own + moments.counts[e] * (gaps[e] @ weights) ** 2
-    return errors
-
-
-class _OtherEnvironments:
-    """scatter, others (E, d, d): centred products in each environment, and over all rows of the others; gaps (E, d):
-    mean of the environment minus that of the others; the outcome is the last of the d columns."""
-
-    def __init__(self, moments: Moments, columns: NDArray[np.intp]) -> None:
-        self.scatter = moments.scatter[:-1, columns[:, None], columns]
-        self.counts = counts = moments.counts.astype(float)
-        centre, remainder = moments.centre[:, columns], moments.rest[:, columns]
-        self.others, self.gaps = np.zeros_like(self.scatter), np.zeros_like(centre)
-        for e in range(len(counts)):
-            rest = np.arange(len(counts)) != e
-            apart = gaps_between(counts[rest], centre[rest], remainder[rest])
-            self.others[e] = self.scatter[rest].sum(axis=0) + (apart * counts[rest][:, None]).T @ apart
-            first = int(np.argmax(rest))
-            self.gaps[e] = distance(centre[e], remainder[e], centre[first], remainder[first]) + apart[0]
-
-    def errors(self, members: NDArray[np.intp]) -> Floats:
-        """(E,) of the columns `members`"""
-        outcome = self.others.shape[-1] - 1
-        slopes = self._slopes(members, outcome)
-        cross = self.scatter[:, members, outcome]
-        own = np.einsum("ei,eij,ej->e", slopes, self.scatter[:, members[:, None], members], slopes)
-        missed = self.gaps[:, outcome] - np.einsum("ei,ei->e", self.gaps[:, members], slopes)
-        errors = self.scatter[:, outcome, outcome] - 2.0 * np.einsum("ei,ei->e", cross, slopes) + own
-        return np.maximum(errors, 0.0) + self.counts * missed**2
-
-    def _slopes(self, members: NDArray[np.intp], outcome: int) -> Floats:
-        """(E, k) of the fit to the others; 0 for a column that is constant there"""
-        grams = self.others[:, members[:, None], members]
-        diagonal = np.einsum("eii->ei", grams)
-        scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-        unit = grams * scale[:, :, None] * scale[:, None, :]
-        unit += (scale == 0.0)[:, :, None] * np.eye(len(members))
-        right = self.others[:, members, outcome] * scale
-        if not len(members):
-            return right
-        if np.linalg.eigvalsh(unit).min() < PIVOT_TOLERANCE:
-            return np.full(right.shape, np.nan)
-        return np.asarray(np.linalg.solve(unit, right[:, :, None])[:, :, 0] * scale)
-
-
-# ---------------------------------------------------------------- outside the support
-
-# Subsets that are examined for causes, the smallest first.
-_EXAMPLES = 64
-_MOST_SENTENCES = 3
-BEYOND_MOMENTS = "more than second moments can resolve"
-WITH_ROWS = "pass the data, or read their rows in a second pass"
-
-
-def smallest_outside(masks: Mask, supported: Callable[[Mask], bool]) -> list[Mask]:
-    """Sets of features (p,) that put subsets (S, p) outside the support, and of which no smaller one does."""
-    causes: list[Mask] = []
-    for mask in masks[np.argsort(masks.sum(axis=1), kind="stable")[:_EXAMPLES]]:
-        if any((mask >= cause).all() for cause in causes):
-            continue
-        smallest = mask.copy()
-        for j in np.flatnonzero(mask):
-            smallest[j] = False
-            smallest[j] = supported(smallest[None])
-        causes.append(smallest)
-    return causes
-
-
-def few_rows_reason(moments: Moments, few: Mask, local: str) -> list[str]:
-    """A sentence on the smallest of the groups whose rows are too few, (S, G), for some subsets; local: what
-    environments fit."""
-    if not few.any():
-        return []
-    counts = moments.group_counts
-    g = int(np.argmin(np.where(few.any(axis=0), counts, np.inf)))
-    if g == moments.n_environments:
-        return [f"{counts[g]:.0f} rows in all are too few to fit more than {max(counts[g] - 2, 0):.0f} columns"]
-    return [too_few_in(moments.environments[g], int(counts[g]), int(counts[g]) - 2, local)]
-
-
-def too_few_in(environment: object, n_rows: int, room: int, what: str) -> str:
-    return (
-        f"environment {environment!r} has {n_rows} rows, too few to fit more than {max(room, 0)} {what} that vary there"
-    )
-
-
-def undecidable_reasons(moments: Moments, causes: list[tuple[Mask, Integers]], remedy: str) -> list[str]:
-    """One sentence for all collinear features, and one for each set that determines the outcome, from sets of features
-    (p,) and the groups where they do. remedy: empty where rows decided."""
-    collinear = [cause for cause in causes if remedy and any(_collinear(moments, g, cause[0]) for g in cause[1])]
-    joint = np.any([features for features, _ in collinear], axis=0)
-    reasons = []
-    if collinear:
-        groups = sorted({int(g) for _, where in collinear for g in where})
-        named = quoted(chosen_names(moments.feature_names, joint))
-        reasons.append(f"{named} are too collinear {_where(groups, moments)}, {BEYOND_MOMENTS}: {remedy}")
-    others = [cause for cause in causes if not any(cause is other for other in collinear)]
-    for features, where in others[:_MOST_SENTENCES]:
-        names = chosen_names(moments.feature_names, features)
-        verb = "determines" if len(names) == 1 else "together determine"
-        how, do = (" as far as second moments can tell", remedy) if remedy else ("", "remove it, or one of them")
-        reasons.append(f"{quoted(names)} {verb} the outcome exactly {_where(where, moments)}{how}: {do}")
-    if len(others) > _MOST_SENTENCES:
-        reasons.append(f"likewise for {len(others) - _MOST_SENTENCES} more sets of features")
-    return reasons
-
-
-def _collinear(moments: Moments, g: int, features: Mask) -> bool:
-    """Whether second moments cannot tell the columns of features (p,) apart in a group."""
-    columns = moments.feature_columns[moments.features.expand(features)]
-    columns = columns[moments.present[g, columns]]
-    gram = moments.scatter[g][np.ix_(columns, columns)]
-    scale = 1.0 / np.sqrt(np.diagonal(gram))
-    return bool(np.linalg.eigvalsh(gram * scale[:, None] * scale).min(initial=1.0) < PIVOT_TOLERANCE)
-
-
-def _where(groups: Iterable[int], moments: Moments) -> str:
-    labels = [moments.environments[g] for g in groups if g < moments.n_environments]
-    if not labels:
-        return "over all rows"
-    return f"in environment{'s' if len(labels) > 1 else ''} {quoted(labels)}"

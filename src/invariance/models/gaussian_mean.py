@@ -11,16 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, polygamma
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.features import Subset, as_lists, as_mask, as_masks
-from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError
+from ..data.features import Subset, as_mask, as_masks
 from ..kernels.generalised_least_squares import (
     LocalMoments,
     fit_from_moments,
     fit_from_rows,
     score_lists,
     score_lists_from_rows,
-    without_environment,
 )
 from ..kernels.row_residuals import GroupRows
 from .base import (
@@ -33,8 +30,8 @@ from .base import (
     StandardErrors,
     in_parts,
 )
-from .gaussian import GaussianFromMoments, GaussianModel
-from .gaussian_fits import BEYOND_MOMENTS, WITH_ROWS, group_rows, inverse_scales, weighted_errors
+from .gaussian import GaussianModel
+from .gaussian_fits import group_rows, weighted_errors
 from .invariance_test import InvarianceTest, Tolerance, deviance_tails
 
 
@@ -56,9 +53,6 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
     return mean, variance
 
 
-_UNEVEN = f"the noise of some environments is far smaller than that of others, {BEYOND_MOMENTS}: {WITH_ROWS}"
-
-
 class _Scores(NamedTuple):
     """Of S subsets, NaN outside the support. ratios (S,): log Λ; gains (S,): of the environments' own fits over their
     means; squares (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): how much of it
@@ -74,21 +68,10 @@ class MeanGaussian(GaussianModel):
     """Outcome ~ Normal(intercept + coefficients · columns of z, a variance of the environment), by maximum likelihood.
 
     log Λ(z) = ½ Σ_e n_e log(RSS_e / RSS_e(β)), RSS_e what environment e's own fit leaves and β the common fit, by
-    feasible generalised least squares. The support is that of the model with one variance for all,
-    but for second moments of environments whose variances differ by many orders of magnitude.
+    feasible generalised least squares.
     """
 
     name = "linear Gaussian, same mean"
-
-    def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
-        self._linear = GaussianFromMoments(data, n_jobs)
-        self.data, self.moments = self._linear.data, self._linear.moments
-        self.n_jobs, self.prediction = n_jobs, prediction
-
-    @property
-    def linear(self) -> GaussianFromMoments:
-        """With one variance for all."""
-        return self._linear
 
     def of(self, data: EnvironmentData) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
@@ -98,7 +81,7 @@ class MeanGaussian(GaussianModel):
         return IN_MEAN
 
     def judged_by(self, tolerance: Tolerance) -> str:
-        return tolerance.told_without_tau("invariance of the mean")
+        return tolerance.in_words("invariance of the mean", "delta")
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._values(self._scored(as_masks(masks, self.n_features)))
@@ -108,14 +91,13 @@ class MeanGaussian(GaussianModel):
         chosen = as_masks(masks, self.n_features)
         scores = self._scored(chosen)
         gain = scores.ratios + scores.gains - self._empty
-        n_environments = self.moments.n_environments
-        parameters = self.ranks(chosen)[:, -1].astype(float) + 1.0 + n_environments
+        parameters = self.ranks(chosen)[:, -1].astype(float) + 1.0 + self.moments.n_environments
         return Prediction(np.where(np.isnan(gain), -np.inf, gain), parameters)
 
     def r2_many(self, masks: ArrayLike) -> Floats:
         """Of all rows, whatever the variance of their environment."""
         y, squares = self.moments.outcome, self._scored(as_masks(masks, self.n_features)).squares
-        return 1.0 - squares.sum(axis=1) / (self.moments.scatter[-1, y, y] * self._scale[y] ** 2)
+        return 1.0 - squares.sum(axis=1) / (self.moments.scatter[-1, y, y] * self.pooled_scale[y] ** 2)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """−2 log Λ is chi-square for many rows; its mean and variance are those of few."""
@@ -137,8 +119,8 @@ class MeanGaussian(GaussianModel):
         columns = self.moments.feature_columns[self.features.expand(mask)]
         y, used, means = self.moments.outcome, self.moments.present[-1, columns], self.moments.pooled_mean
         slopes = np.zeros(len(columns))
-        slopes[used] = beta[1:] * self._scale[columns[used]] / self._scale[y]
-        intercept = means[y] + beta[0] / self._scale[y] - means[columns] @ slopes
+        slopes[used] = beta[1:] * self.pooled_scale[columns[used]] / self.pooled_scale[y]
+        intercept = means[y] + beta[0] / self.pooled_scale[y] - means[columns] @ slopes
         return replace(self.linear.fit(mask, local), coefficients=slopes, intercept=float(intercept))
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
@@ -146,22 +128,11 @@ class MeanGaussian(GaussianModel):
         mask = as_mask(subset, self.feature_names)
         values, freedom = self.linear.standard_errors(mask)
         _, squares = self._pooled(mask)
-        deviations = np.sqrt(squares / self.moments.counts) / self._scale[self.moments.outcome]
+        deviations = np.sqrt(squares / self.moments.counts) / self.pooled_scale[self.moments.outcome]
         values[-1] = weighted_errors(self.data, self.moments, self.features.expand(mask), deviations)
         return StandardErrors(values, freedom)
 
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        chosen, y = as_masks(masks, self.n_features), self.moments.outcome
-        places = range(self.moments.n_environments)
-        if len(places) < 2:
-            return np.full(len(chosen), np.nan)
-        errors = np.array([sum(self._missed(mask, e) for e in places) for mask in chosen])
-        return np.asarray(1.0 - errors / self.moments.scatter[-1, y, y])
-
     # ---------------------------------------------------------------- abilities
-
-    def ranks(self, masks: Mask) -> Integers:
-        return self.linear.ranks(masks)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         return self.linear.alike(feature, most)
@@ -177,12 +148,6 @@ class MeanGaussian(GaussianModel):
             return None
         return self._values(self._scored(as_masks(masks, self.n_features), from_rows=True))
 
-    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
-        chosen = as_masks(masks, self.n_features)
-        reasons = self.linear.outside_support(chosen)
-        uneven = (self.log_ratio_many(chosen) == -np.inf) & (self.linear.log_ratio_many(chosen) > -np.inf)
-        return (*reasons, _UNEVEN) if uneven.any() else reasons
-
     # ---------------------------------------------------------------- scores
 
     def _values(self, scores: _Scores) -> Floats:
@@ -192,24 +157,13 @@ class MeanGaussian(GaussianModel):
             values = values + self.prediction * (values + scores.gains - self._empty)
         return np.where(np.isnan(values), -np.inf, values)
 
-    def columns_of(self, features: Integers) -> Integers:
-        """Columns of the moments that features (k,) stand for, without those that others of their feature give over
-        all rows."""
-        columns = self.moments.feature_columns[self.features.columns_of(features)]
-        return columns[self.moments.present[-1, columns]].astype(np.int64)
-
     @cached_property
     def local_moments(self) -> LocalMoments:
-        moments, scale = self.moments, self._scale
+        moments, scale = self.moments, self.pooled_scale
         gaps = moments.gaps * scale
         scatter = moments.scatter[:-1] * scale[:, None] * scale
         counts, present = moments.counts.astype(float), np.ascontiguousarray(moments.present[:-1])
         return LocalMoments(scatter, gaps, present, counts, moments.outcome, PIVOT_TOLERANCE)
-
-    @cached_property
-    def _scale(self) -> Floats:
-        """(d,) 1 / root of the pooled sums of squares"""
-        return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
 
     @cached_property
     def _rows(self) -> GroupRows:
@@ -221,15 +175,11 @@ class MeanGaussian(GaussianModel):
         return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
     def _scored(self, masks: Mask, from_rows: bool = False) -> _Scores:
-        """From second moments, and from the rows where those cannot decide, or if `from_rows`. Columns that others of
-        their feature give over all rows are left out."""
+        """From second moments, and from the rows where those cannot decide, or if `from_rows`."""
         scores = _Scores(*np.empty((2, len(masks))), *np.empty((2, len(masks), self.moments.n_environments)))
-        chosen = self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
 
         def one(part: slice) -> None:
-            starts, members = as_lists(chosen[part])
-            columns = self.moments.feature_columns[members].astype(np.int64)
-            given = starts, columns, *(values[part] for values in scores)
+            given = *self.pooled_lists(masks[part]), *(values[part] for values in scores)
             if from_rows:
                 score_lists_from_rows(self._rows, self.local_moments, *given)
             else:
@@ -256,34 +206,10 @@ class MeanGaussian(GaussianModel):
 
     def _pooled(self, mask: Mask) -> tuple[Floats, Floats]:
         """(k + 1,) constant and slopes of the common fit, (E,) its residual sums of squares, in common units"""
-        columns = self.columns_of(np.flatnonzero(mask))
+        _, columns = self.pooled_lists(mask[None])
         if self.has_rows:
             beta, squares = fit_from_rows(self._rows, self.local_moments, columns)
         else:
             beta, squares = fit_from_moments(self.local_moments, columns)
         self.require(not np.isnan(beta).any(), mask)
         return beta, squares
-
-    def _missed(self, mask: Mask, e: int) -> float:
-        """Sum of squared errors in environment e of the common fit of a subset (p,) to the others; NaN where that
-        cannot be fitted"""
-        moments, columns = self.local_moments, self.columns_of(np.flatnonzero(mask))
-        beta, _ = fit_from_moments(without_environment(moments, e), columns)
-        if np.isnan(beta).any():
-            return np.nan if self.data is None else self._missed_in_rows(self.data.narrowed(mask), e)
-        involved, weights = np.append(columns, moments.outcome), np.append(-beta[1:], 1.0)
-        gap = moments.gaps[e, involved] @ weights - beta[0]
-        scattered = weights @ moments.scatter[e][np.ix_(involved, involved)] @ weights
-        return float(scattered + moments.counts[e] * gap**2) / float(self._scale[moments.outcome]) ** 2
-
-    def _missed_in_rows(self, data: MultiEnvironmentData, e: int) -> float:
-        """As `_missed`, of all features of the data"""
-        others = [label for label in data.environments if label != data.environments[e]]
-        try:
-            rest = data.choosing(others)
-            fit = self.of(rest).fit(np.ones(rest.n_features, dtype=bool), local=False)
-        except DataError:
-            return np.nan
-        columns = np.isin(data.features.columns, fit.columns)
-        rows = data.rows(e)
-        return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))

@@ -33,13 +33,11 @@ class Tolerance:
     weak_level: float = 0.02
 
     def __post_init__(self) -> None:
-        for name in ("delta", "tau"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0.0 <= value < float("inf"):
+        for name, value in vars(self).items():
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            if name in ("delta", "tau") and not (number and 0.0 <= value < float("inf")):
                 raise SettingError(f"{name}={value!r} is no tolerance: use a number from 0 on.")
-        for name in ("level", "weak_level"):
-            value = getattr(self, name)
-            if not _is_number(value) or not 0.0 < value < 1.0:
+            if name in ("level", "weak_level") and not (number and 0.0 < value < 1.0):
                 raise SettingError(f"{name}={value!r} is no level: use a number between 0 and 1.")
 
     @classmethod
@@ -57,24 +55,15 @@ class Tolerance:
         """With the level that counts where no subset reaches the usual one."""
         return replace(self, level=self.lowest_level)
 
-    @property
-    def is_strict(self) -> bool:
-        return self.delta == 0.0 and self.tau == 0.0
-
     def __str__(self) -> str:
-        if self.is_strict:
-            return f"exact invariance at level {self.level:g}"
-        return f"invariance up to delta {self.delta:g}, tau {self.tau:g} at level {self.level:g}"
+        return self.in_words("invariance", "delta", "tau")
 
-    def told_without_tau(self, what: str) -> str:
-        """In words, for models in which `what`, such as "invariance of the mean", has no variance in it."""
-        if self.delta == 0.0:
+    def in_words(self, what: str, *allowed: str) -> str:
+        """allowed : which of delta and tau the model tolerates"""
+        if not any(getattr(self, name) for name in allowed):
             return f"exact {what} at level {self.level:g}"
-        return f"{what} up to delta {self.delta:g} at level {self.level:g}"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+        sizes = ", ".join(f"{name} {getattr(self, name):g}" for name in allowed)
+        return f"{what} up to {sizes} at level {self.level:g}"
 
 
 # No decision depends on a smaller tail, and the series for F' takes ever more terms there.
@@ -82,8 +71,8 @@ _FAR_OUT = 1e-30
 
 
 class Residuals(NamedTuple):
-    """rss (S, G): residual sums of squares of S subsets in each environment and, last, in the pool; NaN where they
-    cannot be decided. ranks (S, G): of the fits, or what they take of the degrees of freedom. counts (G,): rows."""
+    """rss (S, G): residual sums of squares in each environment and, last, in the pool, NaN where undecidable; ranks
+    (S, G): what the fits take of the degrees of freedom; counts (G,): rows"""
 
     rss: Floats
     ranks: Integers | Floats
@@ -96,9 +85,8 @@ class Residuals(NamedTuple):
 
 
 class InvarianceTest(NamedTuple):
-    """p-values (S,): that coefficients and intercepts differ so much (mean), and variances (spread), if they differ by
-    the tolerance at most; joint: both together. NaN in mean and spread where a model has no such parts; 0 in joint
-    outside the support."""
+    """p-values (S,) of approximate invariance: of coefficients and intercepts (mean) and of variances (spread), NaN
+    where a model has no such parts, and of both (joint), 0 outside the support"""
 
     mean: Floats
     spread: Floats
@@ -170,8 +158,7 @@ def invariance_test(residuals: Residuals, tolerance: Tolerance, excess_kurtosis:
 
 
 def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, tolerated: float) -> Floats:
-    """(S,) p-value of −2 log Λ scaled to its degrees of freedom, for models that have no parts; tolerated: so much
-    noncentrality is no reason against a subset."""
+    """(S,) p-value of −2 log Λ, scaled to its degrees of freedom, with this tolerated noncentrality."""
     scaled = deviance * degrees / expected
     return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, tolerated))
 
@@ -185,16 +172,14 @@ def largest_deviance(degrees: Floats, tolerated: float, level: float) -> Floats:
 
 
 def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: float) -> Floats:
-    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), as a chi-square of so many degrees and in
-    such units, that so much noncentrality is added to."""
+    """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), a scaled chi-square, and noncentrality."""
     unit = 2.0 * mean / variance
     return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
 
 
 def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, Floats]:
     """Mean and variance (S,) of −2 log Λ of invariant subsets of a linear Gaussian model, from counts (G,) of rows and
-    ranks (S, G) of the fits in each environment and, last, in the pool; 0 with one environment, and where some fit has
-    no degree of freedom left."""
+    ranks (S, G) of the fits; 0 with one environment, and where some fit has no degree of freedom left."""
     freedom = counts - 1.0 - ranks
     estimable = (freedom > 0.0).all(axis=1) & (len(counts) > 2)
     halves = freedom[estimable] / 2.0

@@ -1,7 +1,6 @@
 """log Λ by maximum likelihood, and any model with a maximum-likelihood fit as a family: write one method, `maximise`.
 
-log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those of each environment's rows. It takes
-E + 1 fits; a model for which that is too slow overrides the methods of `BoundModel`.
+log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those of each environment's rows.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ _ROUNDING = 1e-6
 
 
 class Figures(NamedTuple):
-    """Of S subsets, (S,) each: log Λ, the pooled log-likelihood, the degrees of freedom of −2 log Λ, and the parameters
-    of the pooled fit."""
+    """(S,) each: log Λ, the pooled log-likelihood, degrees of freedom of −2 log Λ, parameters of the pooled fit."""
 
     log_ratio: Floats
     pooled: Floats
@@ -46,7 +44,6 @@ class Figures(NamedTuple):
         return cls(log_ratio, pooled, degrees, parameters[:, -1])
 
     def null(self, n_environments: int) -> Null:
-        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ."""
         degrees = self.degrees if n_environments > 1 else np.zeros_like(self.degrees)
         return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
 
@@ -106,9 +103,8 @@ class LikelihoodRatioModel(BoundModel):
         """Pooled log-likelihood of the empty subset"""
         value = float(self.figures(np.zeros(self.n_features, dtype=bool)).pooled[0])
         if np.isnan(value):
-            raise DataError(
-                f"the {self.specification.name} model cannot be fitted to {self.data.outcome_name!r} alone."
-            )
+            name = self.specification.name
+            raise DataError(f"the {name} model cannot be fitted to {self.data.outcome_name!r} alone.")
         return value
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
@@ -123,6 +119,7 @@ class LikelihoodRatioModel(BoundModel):
         return self.null_of(self.figures(masks))
 
     def null_of(self, figures: Figures) -> Null:
+        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ."""
         return figures.null(self.data.n_environments)
 
 
@@ -179,7 +176,11 @@ class LikelihoodModel(LikelihoodRatioModel):
             return np.nan, np.nan, 0.0, np.nan
         *local, pooled = [fit for fit, _ in found]
         degrees = sum(fit.n_parameters for fit in local) - pooled.n_parameters
-        value = _log_ratio([fit.log_likelihood for fit in local], pooled.log_likelihood)
+        own = sum(fit.log_likelihood for fit in local)
+        value = pooled.log_likelihood - own if len(local) > 1 else 0.0
+        # Above 0 an optimiser stopped early: a little, which is rounding, or too early for log Λ to make sense.
+        if value > 0.0:
+            value = 0.0 if value <= _ROUNDING * max(1.0, abs(own)) else -np.inf
         return value, pooled.log_likelihood, degrees, pooled.n_parameters
 
     def _fitted(self, chosen: Mask, local: bool = True) -> list[tuple[Maximum, Mask]] | None:
@@ -194,11 +195,3 @@ class LikelihoodModel(LikelihoodRatioModel):
                 return None
             fits.append((fit, used))
         return fits
-
-
-def _log_ratio(local: list[float], pooled: float) -> float:
-    """-inf where an optimiser stopped too early for it to make sense"""
-    if len(local) == 1:
-        return 0.0
-    value = pooled - sum(local)
-    return value if value <= 0.0 else 0.0 if value <= _ROUNDING * max(1.0, abs(sum(local))) else -np.inf

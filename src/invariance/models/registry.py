@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from .._tools.registry import Member, Registry, is_a, read_call
 from ..data.checks import did_you_mean
-from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import at_two_values
 from ..exceptions import SettingError, use
 from ..moments.moments import Moments
@@ -87,20 +86,6 @@ FAMILY_OF_KIND = {
 }
 
 
-class Choice(NamedTuple):
-    """name: of a member of MODELS; reason: a clause that begins with the name of the outcome; overridable:
-    whether the linear Gaussian model could be fitted as well, and is not"""
-
-    name: str
-    reason: str
-    overridable: bool = False
-
-    @property
-    def in_words(self) -> str:
-        """The reason and, where there is another way, how that is asked for."""
-        return f"{self.reason}; family={GAUSSIAN!r} overrides" if self.overridable else self.reason
-
-
 @dataclass(frozen=True)
 class ByOutcome:
     """The family by what the outcome is.
@@ -110,21 +95,26 @@ class ByOutcome:
     second moments without rows, LinearGaussian().
     """
 
-    def chosen(self, data: EnvironmentData) -> Chosen:
-        """The choice for these data, which is kept when rows are left out of them."""
-        choice = family_of(data)
-        return Chosen(MODELS[choice.name](), choice.in_words)
-
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
-        return self.chosen(data).bind(data, n_jobs)
+        return family_of(data).bind(data, n_jobs)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """A family, and why it was chosen."""
+    """A family that the outcome chose, which is kept when rows are left out.
 
-    family: Family
+    name: of a member of MODELS; reason: a clause that begins with the name of the outcome; overridable: whether the
+    linear Gaussian model could be fitted as well, and is not
+    """
+
+    name: str
     reason: str
+    overridable: bool = False
+
+    @property
+    def family(self) -> Family:
+        found: Family = MODELS[self.name]()
+        return found
 
     @property
     def takes(self) -> tuple[str, ...]:
@@ -136,39 +126,41 @@ class Chosen:
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         model = self.family.bind(data, n_jobs)
-        model.reason = self.reason
+        model.reason = f"{self.reason}; family={GAUSSIAN!r} overrides" if self.overridable else self.reason
         return model
 
 
-def family_of(data: EnvironmentData) -> Choice:
+def family_of(data: EnvironmentData) -> Chosen:
     """What is fitted to these data unless somebody asks for something else."""
     rows = rows_of(data)
     if rows is None:
-        return Choice(GAUSSIAN, _why_gaussian(moments_of(data)))
+        return Chosen(GAUSSIAN, _why_gaussian(moments_of(data)))
     name = FAMILY_OF_KIND[rows.outcome_kind.kind]
-    return Choice(name, rows.outcome_kind.reason, name != GAUSSIAN and not rows.outcome_columns)
+    return Chosen(name, rows.outcome_kind.reason, name != GAUSSIAN and not rows.outcome_columns)
 
 
 def _why_gaussian(moments: Moments) -> str:
-    looked_at = moments.second is not None and moments.second.fourths is not None
-    known = "second and fourth moments" if looked_at else "second moments alone"
-    alone = f"but {known} are known, which fit this model only"
-    two = two_valued(moments, moments.outcome)
-    if two:
-        return f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}, {alone}"
-    if moments.kind is None:
-        return f"{moments.outcome_name} is known by {known}"
-    return moments.kind.reason if FAMILY_OF_KIND[moments.kind.kind] == GAUSSIAN else f"{moments.kind.reason}, {alone}"
+    two, kind = two_valued(moments, moments.outcome), moments.kind
+    if two is None and kind is None:
+        return f"{moments.outcome_name} is known by second moments alone"
+    if kind is not None and FAMILY_OF_KIND[kind.kind] == GAUSSIAN:
+        return kind.reason
+    what = f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}" if two else kind and kind.reason
+    return f"{what}, but second moments alone are known, which fit this model only"
 
 
-def settled(family: Family, data: EnvironmentData) -> Family:
+def resolve_family(family: Family, data: EnvironmentData) -> Family:
     """The family that is fitted to the data: "auto" is replaced by its choice for all of them."""
-    return family.chosen(data) if isinstance(family, ByOutcome) else family
+    return family_of(data) if isinstance(family, ByOutcome) else family
 
 
-def as_fitted(family: Family, data: MultiEnvironmentData) -> MultiEnvironmentData:
-    """The data with an outcome of 0 and 1 where the family predicts a probability."""
-    return data.with_classes() if predicts_of(family) is Predicts.probability else data
+def with_family_columns(family: Family, data: Any) -> tuple[Family, Any]:
+    """The family, and the data with spline columns, which stay when rows are left out, or an outcome of 0 and 1, where
+    it makes them."""
+    if isinstance(family, Additive):
+        return family.with_splines(data)
+    rows = rows_of(data)
+    return family, data if rows is None or predicts_of(family) is not Predicts.probability else rows.with_classes()
 
 
 def taken_by(family: Any) -> tuple[str, ...]:
@@ -193,11 +185,6 @@ def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
         return None
     mean, scatter = float(moments.pooled_mean[column]), float(moments.scatter[-1, column, column])
     return (low, high) if at_two_values(moments.n_rows, low, high, mean, scatter) else None
-
-
-def prepared(family: Family, data: EnvironmentData) -> tuple[Family, Any]:
-    """The family and the data with its spline columns, made once: they stay when rows are left out."""
-    return family.prepared(data) if isinstance(family, Additive) else (family, data)
 
 
 def needs_rows(family: Family) -> bool:

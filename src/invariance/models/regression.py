@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,8 +18,7 @@ from .._tools.text import format_subset
 from ..data.checks import listing
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, use
-from ..kernels.likelihoods import Own, Rows, Work, evaluate, with_columns, work_for
+from ..kernels.likelihoods import Own, Rows, evaluate, with_columns, work_for
 from ..kernels.newton import guess_flips, invert, score_dense, score_lists
 from .base import (
     IN_MEAN,
@@ -31,11 +31,11 @@ from .base import (
     check_number,
     chosen_names,
     rows_for,
+    too_few_rows_for,
 )
-from .gaussian_fits import too_few_in
 from .invariance_test import Tolerance, largest_deviance
 from .likelihood import Figures, LikelihoodFit, LikelihoodRatioModel
-from .walks import LOW_FEATURES, MARGIN, NDArray32, dense_subsets, list_subsets
+from .walks import LOW_FEATURES, MARGIN, NDArray32, dense_subsets, list_subsets, of_all_features
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,49 +58,37 @@ def remarks_of(model: RegressionModel, masks: Mask) -> Remarks:
         f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}" for e in np.argsort(events, kind="stable")
     )
     counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
-    notes = (counted, _R2, *specification.remarks(model, masks))
-    if not specification.two_values:
-        return Remarks(notes, tuple(_alike("there are no events", events == 0.0, model)))
-    every = _alike("every row is an event", events == data.counts, model)
-    return Remarks(notes, (*_alike("there are no events", events == 0.0, model), *every, *_separating(model, masks)))
-
-
-def _alike(what: str, places: Mask, model: RegressionModel) -> list[str]:
-    """On environments (E,) whose rows are all events, or none is."""
-    data = model.data
-    if not places.any():
-        return []
-    labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(places))
-    rest = "rest on the pseudo-data there" if model.specification.pseudo_rows else "have no finite maximum there"
-    return [f"{what} in environment {labels}: its own fits {rest}. Merge it with a similar one, or leave it out."]
-
-
-def _separating(model: RegressionModel, masks: Mask) -> list[str]:
-    """That a subset separates the two values in all rows: then it looks invariant whatever the environments do."""
-    found = [mask for mask in masks if separates(model, mask)]
-    if not found:
-        return []
-    more = f" (and {len(found) - 1} more of the {len(masks)} leading subsets)" if len(found) > 1 else ""
-    return [
-        f"{format_subset(list(chosen_names(model.feature_names, found[0])))}{more} separates the two values of "
-        f"{model.data.outcome_name!r} in all rows: its log ratio says nothing about invariance. Remove copies or "
-        "consequences of the outcome, or add rows."
-    ]
+    alarms, found = [], []
+    every = events == data.counts if specification.two_values else np.zeros(len(events), dtype=bool)
+    for what, places in (("there are no events", events == 0.0), ("every row is an event", every)):
+        if places.any():
+            labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(places))
+            rest = "rest on the pseudo-data there" if specification.pseudo_rows else "have no finite maximum there"
+            alarms.append(
+                f"{what} in environment {labels}: its own fits {rest}. Merge it with a similar one, or leave it out."
+            )
+    if specification.two_values:
+        found = [chosen_names(model.feature_names, mask) for mask in masks if separates(model, mask)]
+    if found:
+        more = f" (and {len(found) - 1} more of the {len(masks)} leading subsets)" if len(found) > 1 else ""
+        alarms.append(
+            f"{format_subset(list(found[0]))}{more} separates the two values of {data.outcome_name!r} in all rows: its "
+            "log ratio says nothing about invariance. Remove copies or consequences of the outcome, or add rows."
+        )
+    return Remarks((counted, _R2, *specification.remarks(model, masks)), tuple(alarms))
 
 
 def separates(model: RegressionModel, mask: Mask) -> bool:
     """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the outcome and all with
-    the other: by a linear programme, sign·(b₀ + Xb) ≥ 1 has a solution."""
-    data = model.data
+    the other, so that the subset looks invariant whatever the environments do."""
+    data, fit = model.data, model.fit(mask, local=False)
     event = model.specification.events(data) > 0.0
-    share = float(event.mean())
-    fit = model.fit(mask, local=False)
     X = data.X[:, data.features.expand(mask)]
     predictor = X @ fit.coefficients + fit.intercept
-    log_likelihood = -float(np.logaddexp(0.0, np.where(event, -predictor, predictor)).sum())
-    without = data.n_rows * (share * np.log(share) + (1.0 - share) * np.log1p(-share))
-    if predictor[event].min() > predictor[~event].max() or log_likelihood <= (1.0 - _NEARLY_ALL) * without:
-        return bool(predictor[event].min() > predictor[~event].max())
+    if predictor[event].min() > predictor[~event].max():
+        return True
+    if model.prediction_many(mask).gain[0] <= -_NEARLY_ALL * model.empty:
+        return False
     from scipy.optimize import linprog
 
     scale = X.std(axis=0)
@@ -166,7 +154,7 @@ class Regression(ABC):
         """The law of log Λ of invariant subsets, from the rows (E,) of each environment."""
         return figures.null(len(counts))
 
-    def finished(self, fit: RegressionFit, rows: Rows) -> RegressionFit:
+    def complete(self, fit: RegressionFit, rows: Rows) -> RegressionFit:
         """The fit with names for what else the model has."""
         return fit
 
@@ -190,85 +178,73 @@ _MOST_FLIPS_REMEMBERED = 2000
 _MOST_SUBSETS_REMEMBERED = 1 << 21
 
 
-def _log_ratio(figures: Figures, columns: Integers) -> Floats:
-    return figures.log_ratio
-
-
-@dataclass(frozen=True, eq=False)
 class RegressionWalk:
-    """rows: their columns are those that are always in, n_always of them, and those of f features: feature j has the
-    columns starts[j]:starts[j + 1] (f + 1,). beginning (E + 1, n_always + r): where fits without features start;
-    tolerance: see `kernels.newton.maximise`; needed (f, E): columns of a feature that vary in an environment;
-    room (E,): how many of them its rows can fit; profiled: see `Figures`; value: figures of subsets and their numbers
-    of free columns (S,) → what the walk yields (S,).
+    """All subsets of the `free` features (f,), each joined by the `forced` ones.
+
+    value : figures of subsets and their numbers of columns (S,) → what the walk yields (S,); None: log Λ
 
     What was walked is remembered, while it is not too much: who decides after an enumeration need not walk again.
     """
 
-    rows: Rows
-    starts: Integers
-    n_always: int
-    beginning: Floats
-    tolerance: float
-    needed: Integers
-    room: Integers
-    profiled: Integers | int = 0
-    value: Callable[[Figures, Integers], Floats] = _log_ratio
-    remembered: dict[Any, Figures] = field(default_factory=dict, repr=False)
+    def __init__(self, model: RegressionModel, free: Integers, forced: Integers) -> None:
+        self.model, self.free, self.forced = model, free, forced
+        self.value: Callable[[Figures, Integers], Floats] | None = None
+        first, own, widths = model.n_always, model.beginning, model.features.widths
+        # Columns that are always in come first.
+        n_always = first + int(widths[forced].sum())
+        columns = model.features.columns_of(np.concatenate([forced, free]).astype(np.int64))
+        self._rows = with_columns(model.problem, np.concatenate([np.arange(first), first + columns]))
+        self._starts = n_always + np.concatenate([[0], np.cumsum(widths[free])]).astype(np.int64)
+        self._beginning = np.insert(own, [first] * (n_always - first), 0.0, axis=1)
+        share = _SHARE if model.specification.pseudo_rows > 0.0 else _SHARE_IF_SEPARATED
+        self._tolerance = min(IN_BULK, _WALK_ERROR * share / len(own))
+        self._remembered: dict[Any, Figures] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"remembered": {}}
+        return self.__dict__ | {"_remembered": {}}
 
     @property
     def n_features(self) -> int:
-        return len(self.starts) - 1
+        return len(self.free)
 
     @property
     def n_low(self) -> int:
         return min(self.n_features, LOW_FEATURES)
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
-        masks = dense_subsets(high, self.n_low, self.n_features)
-        return self._valued(tuple(high.tolist()), masks, lambda: self._walked(high, masks))
+        draws = dense_subsets(high, self.n_low, self.n_features)
+        return self._valued(tuple(high.tolist()), draws, lambda masks: self._walked(high, masks))
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        masks = list_subsets(prefix, max_size, self.n_features, members)
+        draws = list_subsets(prefix, max_size, self.n_features, members)
+        wanted = sizes[draws.sum(axis=1)]
         key = tuple(prefix.tolist()), max_size, sizes.tobytes()
-        return self._valued(key, masks, lambda: self._one_by_one(masks, sizes[masks.sum(axis=1)] & self._fits(masks)))
+        return self._valued(key, draws, lambda masks: self._one_by_one(masks, wanted))
 
-    def _valued(self, key: Any, masks: Mask, walk: Callable[[], Figures]) -> Floats:
-        known = self.remembered.get(key)
+    def _valued(self, key: Any, draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:
+        masks = of_all_features(draws, self.free, self.forced, self.model.n_features)
+        known = self._remembered.get(key)
         if known is None:
-            known = walk()
-            held = sum(len(figures.pooled) for figures in list(self.remembered.values()))
+            known = walk(masks)
+            held = sum(len(figures.pooled) for figures in list(self._remembered.values()))
             if held + len(known.pooled) <= _MOST_SUBSETS_REMEMBERED:
-                self.remembered[key] = known
-        return self.value(known, masks.astype(np.int64) @ np.diff(self.starts))
+                self._remembered[key] = known
+        return known.log_ratio if self.value is None else self.value(known, masks @ self.model.features.widths)
 
     def _walked(self, high: Integers, masks: Mask) -> Figures:
-        log_ratio, pooled, ranks = self._room_for(len(masks))
-        score_dense(self.rows, high.astype(np.int64), self.n_low, *self._layout, log_ratio, pooled, ranks)
-        return Figures.of(np.where(self._fits(masks), log_ratio, np.nan), pooled, ranks, self.profiled)
+        n, most = len(masks), len(self._rows.columns) + self._beginning.shape[1]
+        log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, len(self._beginning)), np.int64)
+        layout = self._starts, np.arange(self._starts[0]), self._beginning, self._tolerance, work_for(self._rows, most)
+        score_dense(self._rows, high.astype(np.int64), self.n_low, *layout, log_ratio, pooled, ranks)
+        log_ratio[~self.model.supported(masks)] = np.nan
+        return Figures.of(log_ratio, pooled, ranks, self.model.profiled)
 
     def _one_by_one(self, masks: Mask, wanted: Mask) -> Figures:
-        log_ratio, pooled, ranks = self._room_for(int(wanted.sum()))
-        thetas = np.empty((*ranks.shape, len(self.rows.columns) + self.beginning.shape[1]))
-        score_lists(self.rows, masks[wanted], *self._layout, log_ratio, pooled, ranks, thetas)
+        wanted = wanted & self.model.supported(masks)
+        scores = self.model.scores(masks[wanted], self._tolerance)
         every = np.full((len(Figures._fields), len(masks)), np.nan)
-        every[:, wanted] = Figures.of(log_ratio, pooled, ranks, self.profiled)
+        every[:, wanted] = Figures.of(scores.log_ratio, scores.pooled, scores.ranks, self.model.profiled)
         return Figures(*every)
-
-    def _fits(self, masks: Mask) -> Mask:
-        """(S,) whether every environment has rows enough for subsets (S, f)"""
-        return np.asarray((masks.astype(np.int64) @ self.needed <= self.room).all(axis=1))
-
-    def _room_for(self, n: int) -> tuple[Floats, Floats, Integers]:
-        return np.empty(n), np.empty(n), np.empty((n, len(self.rows.starts)), np.int64)
-
-    @property
-    def _layout(self) -> tuple[Integers, Integers, Floats, float, Work]:
-        work = work_for(self.rows, len(self.rows.columns) + self.beginning.shape[1])
-        return self.starts, np.arange(self.n_always), self.beginning, self.tolerance, work
 
 
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
@@ -314,7 +290,7 @@ class RegressionModel(LikelihoodRatioModel):
         self._varies = np.array([np.ptp(rows, axis=0) > 0.0 for rows in groups])
         self._scale = np.array([rows.std(axis=0) for rows in groups])
         self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
-        self._walk: tuple[bytes, RegressionWalk] | None = None
+        self._walk: RegressionWalk | None = None
         self._guessed: dict[bytes, FlipGuess] = {}
 
     def __getstate__(self) -> dict[str, object]:
@@ -353,7 +329,7 @@ class RegressionModel(LikelihoodRatioModel):
         return 0.5 * self.n_rows * tolerance.delta
 
     def judged_by(self, tolerance: Tolerance) -> str:
-        return tolerance.told_without_tau("invariance")
+        return tolerance.in_words("invariance", "delta")
 
     def remarks(self, masks: ArrayLike) -> Remarks:
         return remarks_of(self, as_masks(masks, self.n_features))
@@ -363,15 +339,6 @@ class RegressionModel(LikelihoodRatioModel):
         """As many features as leave every environment a row more than it has parameters."""
         each = (np.cumsum(np.sort(needed)) <= room for needed, room in zip(self._needed.T, self._room, strict=True))
         return min(int(enough.sum()) for enough in each)
-
-    def check_max_size(self, max_size: int) -> None:
-        if max_size > self.largest_size:
-            e = int(np.argmin(self.data.counts))
-            raise DataError(
-                f"environment {self.data.environments[e]!r} has {self.data.counts[e]} rows, too few for subsets of "
-                f"{max_size} features",
-                use(" at most", max_size=self.largest_size),
-            )
 
     # ---------------------------------------------------------------- scores
 
@@ -434,8 +401,8 @@ class RegressionModel(LikelihoodRatioModel):
         if fits.all():
             return reasons
         e = int(np.argmin(self._room))
-        few = too_few_in(self.data.environments[e], int(self.data.counts[e]), int(self._room[e]), "columns")
-        return few, *reasons
+        place = f"environment {self.data.environments[e]!r}"
+        return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
 
     # ---------------------------------------------------------------- neighbours
 
@@ -497,7 +464,7 @@ class RegressionModel(LikelihoodRatioModel):
         columns, n_local = chosen_names(self.features.columns, chosen), len(slopes) - 1 if local else 0
         pooled, own = (slopes[-1], float(intercepts[-1])), (slopes[:n_local], intercepts[:n_local])
         fit = RegressionFit(columns, *pooled, *own, self.specification, theta[:, first + k :])
-        return self.specification.finished(fit, self.problem)
+        return self.specification.complete(fit, self.problem)
 
     def _errors(self, chosen: Mask, thetas: Floats) -> Floats:
         """(E + 1, k) standard errors of the slopes of chosen columns (q,) at thetas (E + 1, K), from the second
@@ -526,33 +493,18 @@ class RegressionModel(LikelihoodRatioModel):
     # ---------------------------------------------------------------- all subsets
 
     def subset_walk(self, free: Integers, forced: Integers) -> RegressionWalk:
-        asked = np.asarray(free, np.int64).tobytes() + b"|" + np.asarray(forced, np.int64).tobytes()
-        if self._walk is None or self._walk[0] != asked:
-            self._walk = asked, self._walk_over(free, forced)
-        return self._walk[1]
-
-    def _walk_over(self, free: Integers, forced: Integers) -> RegressionWalk:
-        columns = self.features.columns_of(np.concatenate([forced, free]).astype(np.int64))
-        kept = np.concatenate([np.arange(self.n_always), self.n_always + columns])
-        n_always = self.n_always + int(self.features.widths[forced].sum())
-        starts = n_always + np.concatenate([[0], np.cumsum(self.features.widths[free])]).astype(np.int64)
-        rows = with_columns(self.problem, kept)
-        beginning = np.zeros((len(rows.starts), n_always + self.beginning.shape[1] - self.n_always))
-        beginning[:, : self.n_always] = self.beginning[:, : self.n_always]
-        beginning[:, n_always:] = self.beginning[:, self.n_always :]
-        room = self._room - self._needed[forced].sum(axis=0)
-        share = _SHARE if self.specification.pseudo_rows > 0.0 else _SHARE_IF_SEPARATED
-        tolerance = min(IN_BULK, _WALK_ERROR * share / len(rows.starts))
-        return RegressionWalk(rows, starts, n_always, beginning, tolerance, self._needed[free], room, self.profiled)
+        walk = self._walk
+        if walk is None or not np.array_equal(walk.free, free) or not np.array_equal(walk.forced, forced):
+            walk = self._walk = RegressionWalk(self, free, forced)
+        return walk
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionWalk:
-        n_forced = int(self.features.widths[forced].sum())
-        return replace(self.subset_walk(free, forced), value=partial(self._weights, tolerance, weigh, n_forced))
+        screen = copy(self.subset_walk(free, forced))
+        screen.value = partial(self._weights, tolerance, weigh)
+        return screen
 
-    def _weights(
-        self, tolerance: Tolerance, weigh: Weigh, n_forced: int, figures: Figures, columns: Integers
-    ) -> Floats:
-        """(S,) of subsets with so many free columns (S,), NaN where the deviance is too large for compatible ones"""
+    def _weights(self, tolerance: Tolerance, weigh: Weigh, figures: Figures, columns: Integers) -> Floats:
+        """(S,) of subsets with so many columns (S,), NaN where the deviance is too large for compatible ones"""
         possible, null = ~np.isnan(figures.log_ratio), self.null_of(figures)
         tested = possible & (null.variance > 0.0)
         degrees = null.degrees[tested]
@@ -562,7 +514,7 @@ class RegressionModel(LikelihoodRatioModel):
         limits = largest_deviance(distinct, self.tolerated(tolerance), tolerance.level)
         possible[tested] = scaled <= MARGIN * limits[group]
         values = np.full(len(possible), np.nan)
-        values[possible] = weigh(figures.pooled[possible] - self.empty, n_forced + columns[possible])
+        values[possible] = weigh(figures.pooled[possible] - self.empty, columns[possible])
         return values
 
     @property

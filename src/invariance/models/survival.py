@@ -14,15 +14,14 @@ from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, DataWarning, use
 from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, evaluate, work_for
-from .base import BASELINE, Predicts, check_whole
+from .base import BASELINE, Predicts, check_whole_number
 from .regression import READ, Regression, RegressionFit, RegressionModel, environment_starts
 
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseHazard:
-    """cuts (J − 1,): where one interval ends and the next begins, an end belonging to the former; hazards (J,):
-    events per unit of time. The first interval begins at 0, and the last one has no end: its hazard goes on.
-    """
+    """cuts (J − 1,): ends of the intervals but for the last, whose hazard goes on; hazards (J,): events per unit of
+    time"""
 
     cuts: Floats
     hazards: Floats
@@ -50,8 +49,7 @@ class PiecewiseHazard:
         return np.where(cumulative > 0.0, self.starts[j] + rest, 0.0)
 
     def survival(self, risk: Floats, times: Floats) -> Floats:
-        """The probability that nothing has happened by `times` at `risk` times these hazards, of shapes that go
-        together."""
+        """The probability that nothing has happened by `times` at `risk` times these hazards."""
         cumulative = self.cumulative(np.asarray(times, dtype=float))
         with np.errstate(over="ignore", invalid="ignore"):
             return np.exp(-np.where(cumulative > 0.0, risk * cumulative, 0.0))
@@ -72,8 +70,7 @@ def interval_of(times: Floats, cuts: Floats) -> Integers:
 
 
 def cuts_at(events: Floats, shares: Floats) -> Floats:
-    """Times of events by which these shares of them have occurred, each once, so that none of the intervals between is
-    without an event."""
+    """Distinct times of events by which these shares of them have occurred: no interval is without an event."""
     cuts = np.unique(np.quantile(events, shares, method="inverted_cdf")) if len(shares) else np.zeros(0)
     return cuts[cuts < events.max()]
 
@@ -117,8 +114,8 @@ class PiecewiseExponential(Regression):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.intervals != "auto":
-            check_whole(self, "intervals", 1, "auto")
-        check_whole(self, "steps", 1, 16)
+            check_whole_number(self, "intervals", 1, "auto")
+        check_whole_number(self, "steps", 1, 16)
 
     def check(self, data: MultiEnvironmentData) -> None:
         if data.event is None:
@@ -127,20 +124,16 @@ class PiecewiseExponential(Regression):
                 use(" (1: event, 0: censored)", event="column"),
             )
         if (data.y <= 0.0).any():
-            raise DataError(
-                f"the {self.name} model is for times above 0, and {data.outcome_name!r} is not in "
-                f"{int((data.y <= 0.0).sum()):,} rows."
-            )
+            n_wrong = int((data.y <= 0.0).sum())
+            raise DataError(f"{self.name} times are above 0, and {data.outcome_name!r} is not in {n_wrong:,} rows.")
         if not data.event.any():
             raise DataError(f"the {self.name} model needs events, and {data.event_name!r} is 0 in all rows.")
         without = [label for label, n in zip(data.environments, events_by_environment(data), strict=True) if not n]
-        if not without:
-            return
-        if not self.pseudo_rows:
-            raise DataError(
-                f"no event occurs in environment {quoted(without)}, where no hazard can be fitted", use(pseudo_rows=1)
-            )
-        warn(f"no event occurs in environment {quoted(without)}: it hardly says which features matter.", DataWarning)
+        what = f"no event occurs in environment {quoted(without)}"
+        if without and not self.pseudo_rows:
+            raise DataError(f"{what}, where no hazard can be fitted", use(pseudo_rows=1))
+        if without:
+            warn(f"{what}: it hardly says which features matter.", DataWarning)
 
     def events(self, data: MultiEnvironmentData) -> Floats:
         assert data.event is not None
@@ -200,8 +193,7 @@ class PiecewiseExponential(Regression):
         return np.zeros((len(rows.starts), 0))
 
     def profiled(self, rows: Rows) -> Integers:
-        """A factor for each interval in which an environment is watched; the pooled fit has all of them, and the shape
-        of the baseline within them is one for all."""
+        """A factor for each interval in which an environment is watched; the pooled fit has all of them."""
         events = rows.spans.intervals.events
         return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
 
@@ -222,8 +214,8 @@ class PiecewiseExponential(Regression):
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseExponentialFit(RegressionFit):
-    """As `RegressionFit`. intercept: minus the coefficients at the mean of the columns, so that baselines are those of
-    rows in the middle; baseline: of the pooled fit; local_baselines: of each environment's own."""
+    """intercept: minus the coefficients at the mean of the columns, so that baselines are those of rows in the middle;
+    baseline: of the pooled fit; local_baselines: of each environment's own."""
 
     baseline: PiecewiseHazard
     local_baselines: tuple[PiecewiseHazard, ...]
@@ -234,19 +226,16 @@ class PiecewiseExponentialFit(RegressionFit):
             return np.exp(X @ self.coefficients + self.intercept)
 
     def survival(self, X: Floats, times: Floats) -> Floats:
-        """(n, len(times)) the probability that nothing has happened by each time to rows X (n, k), by the pooled fit;
-        beyond the last cut the last hazard goes on."""
+        """(n, len(times)) the probability that nothing has happened by each time to rows X (n, k)"""
         return self.baseline.survival(self.risk(X)[:, None], times)
 
     def mean(self, predictor: Floats) -> Floats:
-        """(n,) expected time to the event; the last hazard goes on, also where nobody was watched as long."""
+        """(n,) expected time to the event"""
         with np.errstate(over="ignore"):
             return self.baseline.expected_time(np.exp(predictor))
 
 
 class PiecewiseExponentialModel(RegressionModel):
-    """Times to an event, tied to rows."""
-
     specification: PiecewiseExponential
 
     def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
@@ -269,13 +258,9 @@ class PiecewiseExponentialModel(RegressionModel):
                 return pooled
             return shape * np.repeat(hazards(e, e + 1, thetas[e])[: len(interval)], interval)
 
-        return PiecewiseExponentialFit(
-            **vars(plain),
-            baseline=PiecewiseHazard(rates.cuts, pooled),
-            local_baselines=tuple(
-                PiecewiseHazard(rates.cuts, own(e)) for e in range(self.data.n_environments if local else 0)
-            ),
-        )
+        n_local, baseline = self.data.n_environments if local else 0, PiecewiseHazard(rates.cuts, pooled)
+        each = tuple(PiecewiseHazard(rates.cuts, own(e)) for e in range(n_local))
+        return PiecewiseExponentialFit(**vars(plain), baseline=baseline, local_baselines=each)
 
 
 def events_by_environment(data: MultiEnvironmentData) -> Integers:

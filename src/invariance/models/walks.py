@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
@@ -13,7 +12,6 @@ from scipy.stats import chi2, f, ncf
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
-from ..kernels.active_set import Scoring
 from ..kernels.dispatch import (
     grouped_block_log_ratios,
     score_grouped_block,
@@ -40,8 +38,8 @@ _MOST_SUBSETS = 1 << 16
 class SubsetWalk(Protocol):
     """All subsets of f features, each joined by some that are always in.
 
-    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ is NaN
-    where undecidable.
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ, or the
+    weight of a subset, is NaN where undecidable.
     """
 
     @property
@@ -55,8 +53,7 @@ class SubsetWalk(Protocol):
         ...
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        """(n,) of `prefix` (ascending) and of every subset that extends it by features after its last one, up to
-        max_size; members (n, k): filled with their features, -1 beyond the last"""
+        """(n,) of the subsets of `list_subsets`, which fills `members`"""
         ...
 
 
@@ -78,14 +75,15 @@ def dense_subsets(high: Integers, n_low: int, n_features: int) -> Mask:
 
 
 def list_subsets(prefix: Integers, max_size: int, n_features: int, members: NDArray32) -> Mask:
-    """Fill `members` as `SubsetWalk.listed` does; (n, f) the same subsets"""
-    given, first = prefix.tolist(), int(prefix[-1]) + 1 if len(prefix) else 0
-    members[:, :] = -1
-    row = 0
-    for size in range(max_size - len(given) + 1):
-        for more in combinations(range(first, n_features), size):
-            members[row, : len(given) + size] = [*given, *more]
-            row += 1
+    """(n, f) `prefix` (ascending) and every subset that extends it by features after its last one, up to max_size;
+    members (n, k): filled with their features, -1 beyond the last"""
+    k, row = len(prefix), 0
+    later = range(int(prefix[-1]) + 1 if k else 0, n_features)
+    members[:, :k], members[:, k:] = prefix, -1
+    for size in range(max_size - k + 1):
+        added = list(combinations(later, size))
+        members[row : row + len(added), k : k + size] = np.array(added, np.int32).reshape(len(added), size)
+        row += len(added)
     return listed_subsets(members, n_features)
 
 
@@ -139,15 +137,15 @@ class ModelWalk:
 
 
 class GaussianWalk:
-    """From second moments, and from the rows where those cannot decide.
+    """From second moments, and from the rows where those cannot decide. free (f,), forced (k,): features.
 
-    grams (G, q+1, q+1): scaled second moments of the columns of f features and of the outcome (last) in E environments
-    and the pool, after regression on what is always in; absent (G, q+1): not present in that group. starts (f+1,):
-    feature j has the columns starts[j]:starts[j+1].
+    grams (G, q+1, q+1): scaled second moments of the columns of the free features and of the outcome (last) in E
+    environments and the pool, after regression on what is always in; absent (G, q+1): not present in that group.
+    starts (f+1,): feature j has the columns starts[j]:starts[j+1].
     """
 
     def __init__(self, model: GaussianFromMoments, free: Integers, forced: Integers) -> None:
-        self.model, self.scoring = model, model.scoring_by_moments()
+        self.model, self.scoring, self.free, self.forced = model, model.scoring_by_moments(), free, forced
         self._forced, self._free = model.columns_of(forced), model.columns_of(free)
         k, widths = len(self._forced), model.features.widths[free]
         columns = np.concatenate([self._forced, self._free, [self.scoring.outcome]]).astype(np.intp)
@@ -165,14 +163,13 @@ class GaussianWalk:
 
     @property
     def n_features(self) -> int:
-        return len(self.starts) - 1
+        return len(self.free)
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         log_ratio = np.empty(1 << self.n_low)
         prefix = dense_prefix(high, self.n_low)
         score_grouped_block(self.grams, self.absent, *self._terms, self.starts, prefix, self.n_low, log_ratio)
-        unknown = np.flatnonzero(np.isnan(log_ratio)) if self.model.has_rows else np.empty(0, np.intp)
-        unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
+        unknown = self._for_rows(np.isnan(log_ratio), high, sizes)
         if len(unknown):
             decided = np.empty(1 << self.n_low)
             parts = [self._forced, *(self._free[self.starts[j] : self.starts[j + 1]] for j in high)]
@@ -186,24 +183,23 @@ class GaussianWalk:
         score_grouped_extensions(
             self.grams, self.absent, *self._terms, self.starts, prefix, max_size, members, log_ratio
         )
-        unknown = np.flatnonzero(np.isnan(log_ratio)) if self.model.has_rows else np.empty(0, np.intp)
-        unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
+        unknown = np.flatnonzero(np.isnan(log_ratio) & self.model.has_rows & sizes[(members >= 0).sum(axis=1)])
         if len(unknown):
-            log_ratio[unknown] = self._decided(self.model.scoring_by_rows(), members[unknown])
+            draws = np.repeat(listed_subsets(members[unknown], self.n_features), np.diff(self.starts), axis=1)
+            starts, chosen = as_lists(np.pad(draws, ((0, 0), (len(self._forced), 0)), constant_values=True))
+            decided, columns = np.empty(len(unknown)), np.concatenate([self._forced, self._free])[chosen]
+            score_subsets(self.model.scoring_by_rows(), np.nan, starts, columns, decided)
+            log_ratio[unknown] = decided
         return log_ratio
+
+    def _for_rows(self, undecided: Mask, high: Integers, sizes: Mask) -> Integers:
+        """Those of a dense block that only the rows can decide"""
+        unknown = np.flatnonzero(undecided & self.model.has_rows)
+        return unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
 
     @property
     def _terms(self) -> tuple[Floats, float, float]:
         return self.scoring.weights, self.scoring.offset, self.scoring.tolerance
-
-    def _decided(self, scoring: Scoring, members: NDArray32) -> Floats:
-        """(n,) log Λ of subsets given by their members (n, k), -1 beyond the last"""
-        always = np.ones((len(members), len(self._forced)), bool)
-        columns = np.repeat(listed_subsets(members, self.n_features), np.diff(self.starts), axis=1)
-        starts, chosen = as_lists(np.column_stack([always, columns]))
-        log_ratio = np.empty(len(members))
-        score_subsets(scoring, np.nan, starts, np.concatenate([self._forced, self._free])[chosen], log_ratio)
-        return log_ratio
 
 
 def dense_prefix(high: Integers, n_low: int) -> int:
@@ -245,71 +241,53 @@ def within_limits(residuals: Residuals, limits: Floats) -> Mask:
     return np.asarray((statistic <= limits[ranks[:, -1], missing]) & ~np.isnan(rss).any(axis=1))
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianScreen:
-    """The weights of subsets; NaN where the F test of common coefficients alone rejects them.
+class GaussianScreen(GaussianWalk):
+    """The weights of subsets; NaN where the F test of common coefficients alone rejects them."""
 
-    free (f,), forced (k,): features; walk: over them, of log Λ; limits: see `mean_limits`.
-    """
-
-    model: GaussianFromMoments
-    walk: GaussianWalk
-    free: Integers
-    forced: Integers
-    limits: Floats
-    weigh: Weigh
-
-    @property
-    def n_features(self) -> int:
-        return self.walk.n_features
-
-    @property
-    def n_low(self) -> int:
-        return self.walk.n_low
-
-    @cached_property
-    def _low_ranks(self) -> Integers:
-        """(G, 2**n_low) of all subsets of the first features"""
-        low_ranks = np.zeros((self.model.moments.n_environments + 1, 1 << self.n_low), np.int64)
-        for j, widths in enumerate(self.model.moments.varying_widths[:, self.free[: self.n_low]].T):
-            low_ranks[:, 1 << j : 2 << j] = low_ranks[:, : 1 << j] + widths[:, None]
-        return low_ranks
+    def __init__(
+        self, model: GaussianFromMoments, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
+    ) -> None:
+        super().__init__(model, free, forced)
+        self._limits, self._weigh = mean_limits(model.moments, tolerance), weigh
+        # (G, 2**n_low) of all subsets of the first features
+        self._low_ranks = np.zeros((model.moments.n_environments + 1, 1 << self.n_low), np.int64)
+        for j, widths in enumerate(model.moments.varying_widths[:, free[: self.n_low]].T):
+            self._low_ranks[:, 1 << j : 2 << j] = self._low_ranks[:, : 1 << j] + widths[:, None]
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
-        moments, walk, low_ranks = self.model.moments, self.walk, self._low_ranks
+        moments, low_ranks = self.model.moments, self._low_ranks
         always = np.concatenate([self.forced, self.free[high]]).astype(np.intp)
         high_ranks = moments.varying_widths[:, always].sum(axis=1)
         share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
-        blocks = walk.starts, dense_prefix(high, self.n_low), self.n_low, high_ranks, low_ranks
-        tests = moments.group_counts, self.limits, walk.scoring.tolerance
-        screen_grouped_block(walk.grams, walk.absent, squares, *tests, *blocks, share, state)
+        blocks = self.starts, dense_prefix(high, self.n_low), self.n_low, high_ranks, low_ranks
+        tests = moments.group_counts, self._limits, self.scoring.tolerance
+        screen_grouped_block(self.grams, self.absent, squares, *tests, *blocks, share, state)
         weights = np.full(len(share), np.nan)
         possible = np.flatnonzero(state == POSSIBLE)
         columns = high_ranks[-1] + low_ranks[-1, possible]
-        weights[possible] = self.weigh(-0.5 * moments.n_rows * share[possible], columns)
-        unknown = np.flatnonzero(state == UNDECIDABLE) if self.model.has_rows else possible[:0]
-        unknown = unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
+        weights[possible] = self._weigh(-0.5 * moments.n_rows * share[possible], columns)
+        unknown = self._for_rows(state == UNDECIDABLE, high, sizes)
         if len(unknown):
             weights[unknown] = self._one_by_one(dense_subsets(high, self.n_low, self.n_features)[unknown])
         return weights
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        self.walk.listed(prefix, max_size, np.zeros(self.n_features + 1, dtype=bool), members)
-        weights = np.full(len(members), np.nan)
-        wanted = np.flatnonzero(sizes[(members >= 0).sum(axis=1)])
+        draws = list_subsets(prefix, max_size, self.n_features, members)
+        weights = np.full(len(draws), np.nan)
+        wanted = np.flatnonzero(sizes[draws.sum(axis=1)])
         for start in range(0, len(wanted), _MOST_SUBSETS):
             part = wanted[start : start + _MOST_SUBSETS]
-            weights[part] = self._one_by_one(listed_subsets(members[part], self.n_features))
+            weights[part] = self._one_by_one(draws[part])
         return weights
 
     def _one_by_one(self, draws: Mask) -> Floats:
         """(S,) of draws (S, f) over the free features, from the rows where second moments do not tell"""
         masks = of_all_features(draws, self.free, self.forced, self.model.n_features)
         residuals = self.model.residuals(masks)
-        moments, allowed = self.model.moments, within_limits(residuals, self.limits)
+        moments, allowed = self.model.moments, within_limits(residuals, self._limits)
         total = moments.scatter[-1][moments.outcome, moments.outcome]
         gain = -0.5 * moments.n_rows * np.log(residuals.rss[allowed, -1] / total)
         weights = np.full(len(draws), np.nan)
-        weights[allowed] = self.weigh(gain, masks[allowed] @ moments.varying_widths[-1])
+        weights[allowed] = self._weigh(gain, masks[allowed] @ moments.varying_widths[-1])
         return weights

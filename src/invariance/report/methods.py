@@ -218,7 +218,7 @@ def _same(parts: tuple[str, ...]) -> str:
 
 
 def _score(subject: Subject) -> str:
-    kind = type(subject.settled).__name__
+    kind = type(subject.chosen_family).__name__
     if kind == "BayesianLinearGaussian":
         return (
             "Λ(z) is the Bayes factor of one regression on z for all environments against one of its own in each, "
@@ -227,12 +227,16 @@ def _score(subject: Subject) -> str:
         )
     fits = "one fit to the rows of all environments against separate fits to those of each"
     curves = " Numeric features enter by smooth curves that are fitted to all rows." if kind == "Additive" else ""
-    own = " Each environment has a variance of its own." if getattr(subject.settled, "invariance", "") == "mean" else ""
+    own = (
+        " Each environment has a variance of its own."
+        if getattr(subject.chosen_family, "invariance", "") == "mean"
+        else ""
+    )
     return f"Λ(z) is the ratio of maximised likelihoods of {fits}, given z.{curves}{own}{_pseudo_rows(subject)}"
 
 
 def _pseudo_rows(subject: Subject) -> str:
-    weight = getattr(subject.settled, "pseudo_rows", 0.0)
+    weight = getattr(subject.chosen_family, "pseudo_rows", 0.0)
     if not weight:
         return ""
     timed = predicts_of(subject.family) is Predicts.time
@@ -242,7 +246,7 @@ def _pseudo_rows(subject: Subject) -> str:
 
 
 def _reward(subject: Subject) -> str:
-    reward = getattr(subject.settled, "prediction", 0.0)
+    reward = getattr(subject.chosen_family, "prediction", 0.0)
     return f", with a reward of {reward:g} for subsets that predict well," if reward else ""
 
 

@@ -442,7 +442,7 @@ def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
     for section in others:
         sentences, title = section.sentences, section.title
         # Where Λ is a Bayes factor by the methods of the page, T is none of it.
-        if title == T_BY_ENVIRONMENT and isinstance(subject.settled, BayesianLinearGaussian):
+        if title == T_BY_ENVIRONMENT and isinstance(subject.chosen_family, BayesianLinearGaussian):
             sentences, title = (_T_OF_LIKELIHOODS, *sentences), "T by environment"
         yield Heading(title)
         yield from prose(_sentence(worded(said)) for said in sentences)

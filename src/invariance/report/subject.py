@@ -50,7 +50,7 @@ class Subject:
         return cls(*fitted, comparison, source or Source())
 
     @property
-    def settled(self) -> Any:
+    def chosen_family(self) -> Any:
         """The family, whoever chose it."""
         return self.family.family if isinstance(self.family, Chosen) else self.family
 
