@@ -269,7 +269,7 @@ class GaussianModel(MomentModel):
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        kept, y = chosen.any(axis=0), part.moments.outcome
+        kept, y = np.asarray(chosen.any(axis=0)), part.moments.outcome
         kept[0] |= not kept.any()
         columns = *part.features.chosen(kept).columns, part.moments.outcome_name
         moments = replace(part.moments.of_columns(columns), encoding=None)
