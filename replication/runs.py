@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from invariance._tools.files import held, keep_apart, replacing, write_text
-from invariance._tools.parallel import finished, seed_number, seed_sequence
+from invariance._tools.files import check_identity, lock_folder, replacing, write_text
+from invariance._tools.parallel import run_tasks, seed_number, seed_sequence
 from invariance._tools.plotting import new_figure, tidy
 from invariance._tools.progress import ProgressBar, ProgressMode
 from invariance._tools.text import duration
@@ -188,8 +188,8 @@ class Store:
     @contextmanager
     def open(self) -> Iterator[dict[tuple[str, int], Finished]]:
         """Create or check the folder and keep other processes out of it; gives what is there already."""
-        with held(self.folder, EngineError):
-            keep_apart(self.folder / SETTINGS, self.study.identity(), (self.folder / ROWS).exists(), EngineError)
+        with lock_folder(self.folder):
+            check_identity(self.folder / SETTINGS, self.study.identity(), (self.folder / ROWS).exists())
             finished = self._read()
             with (self.folder / ROWS).open("a", encoding="utf-8") as self._rows:
                 yield finished
@@ -348,13 +348,12 @@ def _workers(study: Study, tasks: list[Task], jobs: int | None, dask: str | None
     """Who does the work, in words, and the finished tasks in any order."""
     if study.measures_time and dask is not None:
         raise EngineError(f"the study {study.name!r} measures seconds on this machine: run it without dask=.")
-    return finished(
+    return run_tasks(
         run_task,
         tasks,
         shared=study,
         jobs=1 if study.measures_time else jobs,
         dask=dask,
-        error=EngineError,
         kept="Finished replicates are kept",
     )
 

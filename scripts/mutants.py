@@ -268,8 +268,8 @@ MUTANTS = (
         "a run goes on in a folder whose results are of other settings or data",
         old="_tools/run_folder.py",
         file="_tools/files.py",
-        find="        if differing:\n",
-        replace="        if False:\n",
+        find="        if not differing:\n            return\n",
+        replace="        return\n",
         tests=("tests/sweeps/test_sweep_store.py::test_other_settings_or_data_are_refused",),
     ),
     # ---- faces

@@ -1,15 +1,17 @@
-"""One function over many tasks: here and on processes, which share what is large."""
+"""One function over many tasks: here and on processes, which share what is large; memory that is free."""
 
 from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from invariance._tools.parallel import finished
+from invariance._tools import parallel
+from invariance._tools.parallel import run_tasks
 from invariance.exceptions import EngineError
 
 
@@ -19,14 +21,11 @@ def scaled(shared: np.ndarray, task: int) -> float:
 
 def kinds(shared: dict[str, np.ndarray], task: int) -> tuple[Any, ...]:
     """What a compiled kernel and the least digits depend on."""
-    array = shared["array"]
-    return array.flags.writeable, array.ctypes.data % 16, isinstance(array, np.memmap), float(array.sum())
-
-
-def threads(shared: None, task: int) -> list[int]:
     from threadpoolctl import threadpool_info
 
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    array = shared["array"]
+    threads = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return array.flags.writeable, array.ctypes.data % 16, isinstance(array, np.memmap), float(array.sum()), *threads
 
 
 def dies(shared: None, task: int) -> int:
@@ -38,51 +37,43 @@ def complains(shared: None, task: int) -> int:
     raise EngineError("a bad setting") if task == 3 else ZeroDivisionError
 
 
-# ---------------------------------------------------------------- here and on processes
-
-
 @pytest.mark.parametrize(("jobs", "who"), [(1, "1 process"), (None, "1 process"), (2, "2 processes")])
 def test_all_tasks_are_done(jobs: int | None, who: str) -> None:
-    said, results = finished(scaled, range(20), shared=np.arange(20.0), jobs=jobs)
-    assert said == who
-    assert sorted(results) == [2.0 * task for task in range(20)]
+    for factor in (1.0, 10.0):  # the same processes, and files that are found under the same path
+        said, results = run_tasks(scaled, range(20), shared=factor * np.arange(20.0), jobs=jobs)
+        assert said == who
+        assert sorted(results) == [2.0 * factor * task for task in range(20)]
+    shared = {"array": np.arange(300_000.0)}
+    large = set(run_tasks(kinds, range(3), shared=shared, jobs=jobs)[1])
+    assert large == {(True, 0, jobs == 2, float(shared["array"].sum()), 1)}
+    for task, error in ((3, EngineError), (1, ZeroDivisionError)):
+        with pytest.raises(error):
+            list(run_tasks(complains, [task, task], shared=None, jobs=jobs)[1])
 
 
 def test_no_more_processes_than_tasks() -> None:
-    assert finished(scaled, [1], shared=np.arange(2.0), jobs=4)[0] == "1 process"
-    who, results = finished(scaled, [], shared=np.arange(2.0), jobs=2)
+    assert run_tasks(scaled, [1], shared=np.arange(2.0), jobs=4)[0] == "1 process"
+    who, results = run_tasks(scaled, [], shared=np.arange(2.0), jobs=2)
     assert (who, list(results)) == ("1 process", [])
-
-
-def test_processes_never_mix_up_what_is_shared() -> None:
-    """The same processes, and files that are found under the same path."""
-    for factor in (1.0, 10.0, 100.0):
-        _, results = finished(scaled, range(4), shared=factor * np.arange(4.0), jobs=2)
-        assert sorted(results) == [0.0, 2 * factor, 4 * factor, 6 * factor]
-
-
-def test_processes_map_large_arrays() -> None:
-    shared = {"array": np.arange(300_000.0)}
-    _, results = finished(kinds, range(6), shared=shared, jobs=2)
-    assert set(results) == {(True, 0, True, float(shared["array"].sum()))}
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_blas_has_one_thread(jobs: int) -> None:
-    _, results = finished(threads, range(3), shared=None, jobs=jobs)
-    for counts in results:
-        assert counts
-        assert set(counts) == {1}
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_errors_of_a_task_come_through(jobs: int) -> None:
-    with pytest.raises(EngineError, match="a bad setting"):
-        list(finished(complains, [3, 3], shared=None, jobs=jobs)[1])
-    with pytest.raises(ZeroDivisionError):
-        list(finished(complains, [1, 1], shared=None, jobs=jobs)[1])
 
 
 def test_a_killed_process() -> None:
     with pytest.raises(EngineError, match="Rows are kept"):
-        list(finished(dies, [1, 2], shared=None, jobs=2, kept="Rows are kept")[1])
+        list(run_tasks(dies, [1, 2], shared=None, jobs=2, kept="Rows are kept")[1])
+
+
+def test_free_memory_counts_files_that_are_kept_and_the_limit_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, limit = tmp_path / "meminfo", tmp_path / "memory.max"
+    told.write_text("MemTotal:  100 kB\nMemFree:  1 kB\nMemAvailable:   70 kB\nCached:  80 kB\n")
+    monkeypatch.setattr(parallel, "_LINUX", told)
+    monkeypatch.setattr(parallel, "_GROUP", tmp_path)
+    assert parallel.free_bytes() == 70 * 1024
+    (tmp_path / "memory.current").write_text("30000\n")
+    (tmp_path / "memory.stat").write_text("anon 5\nactive_file 7\ninactive_file 4000\n")
+    for written, free in (("50000", 24_000), ("10000", 0), ("9223372036854771712", 70 * 1024), ("max", 70 * 1024)):
+        limit.write_text(f"{written}\n")
+        assert parallel.free_bytes() == free
+    monkeypatch.setattr(parallel, "_LINUX", tmp_path / "nowhere")
+    assert parallel.free_bytes() is None or parallel.free_bytes() > 0

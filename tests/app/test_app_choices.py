@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from invariance import BIP, InclusionPrior, Tolerance
 from invariance.app.choices import read_choices
+from invariance.app.session import Fields
 from invariance.app.tasks import SCRIPT, fit
-from invariance.cli.inputs import read_file
 from invariance.cli.options import FitOptions
 from invariance.data.settings import Columns, Environments
 from invariance.exceptions import SettingError
@@ -23,7 +22,7 @@ ROLES = [("outcome", "3"), ("environment", "4")]
 
 
 def chosen(*form: tuple[str, str], rest: tuple[str, ...] = ()) -> FitOptions:
-    return read_choices([*ROLES, *form], COLUMNS, rest, {})
+    return read_choices(Fields([*ROLES, *form]), COLUMNS, rest, {})
 
 
 def ticks(*positions: int) -> list[tuple[str, str]]:
@@ -72,21 +71,14 @@ def test_what_is_left_open_is_asked_for(form: list[tuple[str, str]], named: str)
         chosen(*form)
 
 
-def table() -> pd.DataFrame:
-    rows = patients(60)
-    return rows.assign(years=np.exp(rows["age"] / 50), died=[1, 1, 0, 1] * 60, ward=[1, 2, 3] * 80)
-
-
 PRESSURE: dict[str, Any] = {"outcome": "pressure", "environment": "hospital"}
 CASES: dict[str, dict[str, Any]] = {
-    "plain": PRESSURE | {"features": "age,smoking,drugs"},
-    "times": PRESSURE | {"outcome": "years", "event": "died", "features": "age,sex"},
-    "codes": PRESSURE | {"features": "age,ward", "categorical": "ward"},
+    "times": PRESSURE | {"outcome": "years", "event": "died", "features": "age,sex", "engine": "exact"},
+    "codes": PRESSURE | {"features": "age,ward", "categorical": "ward", "sep": "|", "na": 'n/k,"a,b"'},
     "settings": PRESSURE | {"features": "age,drugs", "prior": "beta-binomial(1,3)", "max_size": 1, "select": "mode"},
-    "strict": PRESSURE | {"features": "age,drugs", "strict": True, "family": "mean", "min_rows": 60},
-    "drawn": PRESSURE | {"features": "age,drugs", "engine": "tempering", "seed": 2},
-    "environments": PRESSURE | {"features": "age", "drop_environment": "dd", "merge": "aa+bb=ab"},
-    "format": PRESSURE | {"features": "age,drugs", "sep": "|", "na": 'n/k,"a,b"', "encoding": "latin-1"},
+    "strict": PRESSURE | {"features": "age,drugs", "strict": True, "min_rows": 20, "encoding": "latin-1"},
+    "drawn": PRESSURE | {"features": "age", "engine": "tempering", "seed": 2, "drop_environment": "dd"},
+    "merged": PRESSURE | {"features": "age", "merge": "aa+bb=ab"},
 }
 
 
@@ -94,13 +86,15 @@ CASES: dict[str, dict[str, Any]] = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the name of the file."""
+    reported: list[BIP] = []
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(BIP, "report", lambda model, path, source=None: path)
+    monkeypatch.setattr(BIP, "report", lambda model, path, source=None: reported.append(model))
     file, choices = Path("my 'table'); raise SystemExit #.csv"), FitOptions(**CASES[name])
-    table().to_csv(file, index=False, sep=choices.sep or ",")
-    model = choices.bip().fit(read_file(file, choices))
+    rows = patients(30)
+    rows = rows.assign(years=np.exp(rows["age"] / 50), died=[1, 1, 0, 1] * 30, ward=[1, 2, 3] * 40)
+    rows.to_csv(file, index=False, sep=choices.sep or ",")
     fit(lambda *_: None, file, file.name, choices, tmp_path)
-    names: dict[str, Any] = {}
-    exec(Path(SCRIPT).read_text(encoding="utf-8"), names)
-    np.testing.assert_array_equal(names["model"].posterior_.inclusion, model.posterior_.inclusion)
-    assert str(names["model"].summary(20)) == str(model.summary(20))
+    exec(Path(SCRIPT).read_text(encoding="utf-8"), {})
+    page, script = reported
+    np.testing.assert_array_equal(script.posterior_.inclusion, page.posterior_.inclusion)
+    assert str(script.summary(20)) == str(page.summary(20))

@@ -9,7 +9,6 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -26,19 +25,6 @@ httpx = pytest.importorskip("httpx", reason="needs httpx")
 pytestmark = pytest.mark.integration
 
 NAMES = list(patients(3).columns)
-
-
-@pytest.fixture(scope="module")
-def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
-    with running_app(tmp_path_factory.mktemp("page")) as started:
-        yield started
-
-
-@pytest.fixture
-def client(app: RunningApp) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as opened:
-        yield opened
-        opened.post("cancel")
 
 
 def bring(client: httpx.Client, content: bytes | str, name: str = "table.csv") -> httpx.Response:
@@ -94,7 +80,7 @@ def start_endless_fit(client: httpx.Client) -> None:
     assert fit(client, **form).url.path.endswith("/run")
 
 
-def test_from_a_table_to_a_report_without_scripts(client: httpx.Client) -> None:
+def check_report_without_scripts(client: httpx.Client) -> None:
     content = patients().rename(columns={"sex": "Größe"}).to_csv(index=False).encode("latin-1")
     refused = bring(client, content, "patients.csv")
     assert refused.status_code == 422
@@ -106,8 +92,9 @@ def test_from_a_table_to_a_report_without_scripts(client: httpx.Client) -> None:
     assert fit(client, outcome="0", feature=["1"]).status_code == 422  # no environment
     result = fitted(client, "age", "smoking", "drugs")
     assert result.url.path.endswith("/result")
-    assert written(client, result, "report").text == written(client, result, "report.html").text
-    policy = written(client, result, "report").headers["content-security-policy"]
+    report = written(client, result, "report")
+    assert report.text == written(client, result, "report.html").text
+    policy = report.headers["content-security-policy"]
     assert policy.startswith("sandbox allow-scripts; default-src 'none'; script-src 'sha256-")
     assert "allow-same-origin" not in policy
     script = written(client, result, "reproduce.py")
@@ -116,78 +103,71 @@ def test_from_a_table_to_a_report_without_scripts(client: httpx.Client) -> None:
     assert script.headers["content-disposition"] == 'attachment; filename="reproduce.py"'
 
 
-@pytest.mark.parametrize(
-    ("name", "content"), [("table.csv", b"a,a,y,site\n1,2,3,p\n"), ("table.csv.gz", b"a,y,site\n"), ("t.doc", b"a\n")]
-)
-def test_bad_files_get_the_sentences_of_the_command_line(
-    name: str, content: bytes, client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = bring(client, content, name)
-    assert answer.status_code == 422
-    monkeypatch.chdir(tmp_path)
-    Path(name).write_bytes(content)
-    assert f"error: {notice(answer)}" == fails("fit", name, "--outcome", "y", "--environment", "site")
-
-
-@pytest.mark.parametrize("content", [table(a=[0.5, "", -1, 2, 0.25, 3]), table(site=["n"] * 6)])
-def test_tables_that_cannot_be_fitted_get_the_sentences_of_the_command_line(
-    content: str, client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def check_sentences_are_those_of_the_command_line(client: httpx.Client) -> None:
+    """About files that cannot be read, and tables that cannot be fitted."""
+    bad = {"table.csv": b"a,a,y,site\n1,2,3,p\n", "table.csv.gz": b"a,y,site\n", "t.doc": b"a\n"}
+    for name, content in bad.items():
+        answer = bring(client, content, name)
+        assert answer.status_code == 422
+        Path(name).write_bytes(content)
+        assert f"error: {notice(answer)}" == fails("fit", name, "--outcome", "y", "--environment", "site")
+    content = table(a=[0.5, "", -1, 2, 0.25, 3])
     bring(client, content)
     answer = ended(client, fit(client, outcome="2", environment="3", feature=["0", "1"]))
     assert answer.url.path.endswith("/table")
-    monkeypatch.chdir(tmp_path)
     Path("table.csv").write_text(content)
     assert f"error: {notice(answer)}" == fails("fit", "table.csv", "--outcome", "y", "--environment", "site")
     assert 'value="2" selected' in answer.text  # what was chosen is still chosen
 
 
-def test_a_worker_that_dies_is_replaced(app: RunningApp, client: httpx.Client) -> None:
+def check_a_worker_that_dies_is_replaced(app: RunningApp, client: httpx.Client) -> None:
     start_endless_fit(client)
-    answer = bring(client, patients().to_csv(index=False))
+    answer = bring(client, "a\n1\n")
     assert answer.status_code == 409
     assert "A fit is running" in notice(answer)
     os.kill(app.worker, signal.SIGKILL)
     answer = ended(client, client.get("run"))
     assert answer.url.path.endswith("/table")
     assert "has ended before its answer" in notice(answer)
-    bring(client, patients().to_csv(index=False))
-    os.kill(app.worker, signal.SIGKILL)  # idle
-    wait_until(lambda: not app.workers)
-    assert bring(client, patients().to_csv(index=False)).url.path.endswith("/table")
-    assert fitted(client, "age", "smoking").url.path.endswith("/result")
+
+
+def check_nothing_is_left_behind(app: RunningApp, client: httpx.Client, name: str) -> None:
+    """Whatever the page does when it ends, and whoever ends it."""
+    start_endless_fit(client)
+    worker = app.worker
+    assert app.folder.stat().st_mode & 0o777 == 0o700
+    assert list(app.folder.rglob("table.csv"))
+    printed = app.end(getattr(signal, name))
+    if name != "SIGKILL":
+        assert app.process.returncode == 0
+        assert printed.endswith("The page is closed.\n")
+        assert "Traceback" not in printed
+        assert list(app.temporary.iterdir()) == []
+    wait_until(lambda: not list(app.temporary.glob("invariance-*")))
+    wait_until(lambda: not Path(f"/proc/{worker}").exists())
 
 
 @pytest.mark.parametrize("name", ["SIGINT", pytest.param("SIGHUP", marks=pytest.mark.slow), "SIGKILL"])
-def test_nothing_is_left_behind(name: str, tmp_path: Path) -> None:
-    """Whatever the page does when it ends, and whoever ends it."""
-    with running_app(tmp_path) as app, httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as client:
-        start_endless_fit(client)
-        worker = app.worker
-        assert app.folder.stat().st_mode & 0o777 == 0o700
-        assert list(app.folder.rglob("table.csv"))
-        printed = app.end(getattr(signal, name))
-        if name != "SIGKILL":
-            assert app.process.returncode == 0
-            assert printed.endswith("The page is closed.\n")
-            assert "Traceback" not in printed
-            assert list(tmp_path.iterdir()) == []
-        wait_until(lambda: not list(tmp_path.glob("invariance-*")))
-        wait_until(lambda: not Path(f"/proc/{worker}").exists())
-
-
-def test_the_port_that_is_asked_for_is_used(tmp_path: Path) -> None:
+def test_a_page_from_its_start_to_its_end(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that needs a page that runs, on one of them."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"port {port}" in fails("app", "--no-browser", "--port", port)
-    with running_app(tmp_path, "--port", str(port)) as app:
+    with (
+        running_app(tmp_path / "temporary", "--port", str(port)) as app,
+        httpx.Client(base_url=app.address, follow_redirects=True, timeout=120) as client,
+    ):
         assert app.address.startswith(f"http://127.0.0.1:{port}/")
-        assert httpx.get(app.address).status_code == 200
-
-
-def test_nobody_stands_in_between(app: RunningApp) -> None:
-    headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "1.2.3.4"}
-    assert httpx.get(app.address.rstrip("/"), headers=headers).headers["location"] == app.address
+        headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "1.2.3.4"}
+        assert httpx.get(app.address.rstrip("/"), headers=headers).headers["location"] == app.address
+        if name == "SIGINT":
+            check_report_without_scripts(client)
+            check_sentences_are_those_of_the_command_line(client)
+            check_a_worker_that_dies_is_replaced(app, client)
+        check_nothing_is_left_behind(app, client, name)
 
 
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

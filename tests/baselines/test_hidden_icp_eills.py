@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 from invariance.baselines import EILLS, HiddenICP
 from invariance.exceptions import DataWarning
@@ -91,28 +90,8 @@ def test_hidden_icp_two_environments_have_one_contrast() -> None:
     np.testing.assert_allclose(forward.p_values_, backward.p_values_, rtol=1e-6)
 
 
-# Where A's condition number passes 1e12, the authors' code decides by rounding, and picks other subsets on a processor
-# of another type than the one that made the reference outputs.
+# Where A's condition number passes 1e12, the authors' code decides by rounding.
 DECIDED_BY_ROUNDING = {("p10_n200_E2", False), ("p10_n200_E5", False), ("p10_n50_E2", False), ("p10_n50_E2", True)}
-SAME_ROUNDING = {"SkylakeX", "Cooperlake"} & {library.get("architecture") for library in threadpool_info()}
-
-
-@needs_reference
-@pytest.mark.parametrize("center", [False, True])
-@pytest.mark.parametrize("name", reference_files())
-def test_eills_by_inverse_equals_its_authors_code(name: str, center: bool) -> None:
-    reference = load_reference(name)
-    theirs = reference.results["eills_center" if center else "eills_raw"]
-    if (name, center) in DECIDED_BY_ROUNDING:
-        if not SAME_ROUNDING:
-            pytest.skip("rounding decides here, and this processor rounds otherwise")
-        with pytest.warns(DataWarning, match="rounding"):
-            model = EILLS(center=center, solver="inverse").fit(*reference.fit_arguments)
-    else:
-        model = EILLS(center=center, solver="inverse").fit(*reference.fit_arguments)
-    assert np.flatnonzero(model.support_).tolist() == sorted(theirs["selected"])
-    tolerance = {"rtol": 1e-12} if SAME_ROUNDING else {"rtol": 1e-4, "atol": 1e-5}
-    np.testing.assert_allclose(model.coef_, theirs["coef"], **tolerance)
 
 
 @needs_reference
@@ -133,14 +112,6 @@ def test_eills_finds_the_minimiser(name: str, center: bool) -> None:
         np.testing.assert_allclose(model.coef_, theirs["coef"], rtol=1e-4, atol=1e-5)
 
 
-def test_both_eills_solvers_agree_where_rounding_does_not_matter() -> None:
-    X, y, env = simulated()
-    for arguments in ({}, {"max_size": 2}, {"center": False}):
-        plain, inverse = (EILLS(solver=solver, **arguments).fit(X, y, env) for solver in ("cholesky", "inverse"))
-        np.testing.assert_allclose(inverse.losses_, plain.losses_, rtol=1e-8, atol=1e-8)
-        np.testing.assert_allclose(inverse.coef_, plain.coef_, rtol=1e-8)
-
-
 @pytest.mark.parametrize("center", [False, True])
 def test_every_eills_loss_equals_the_formula(center: bool) -> None:
     X, y, env = simulated()
@@ -150,7 +121,7 @@ def test_every_eills_loss_equals_the_formula(center: bool) -> None:
 
 
 def test_eills_size_limit_and_threads() -> None:
-    X, y, env = simulated(p=14)
+    X, y, env = simulated(n=20, p=14)
     full = EILLS().fit(X, y, env)
     np.testing.assert_array_equal(full.losses_, EILLS(n_jobs=2).fit(X, y, env).losses_)
     limited = EILLS(max_size=2).fit(X, y, env)
@@ -169,16 +140,15 @@ def test_centred_eills_ignores_shifts_that_change_the_raw_one() -> None:
     assert not np.allclose(raw.coef_, here.coef_)
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "inverse"])
-def test_eills_leaves_collinear_subsets_out_by_name(solver: str) -> None:
+def test_eills_leaves_collinear_subsets_out_by_name() -> None:
     X, y, env = simulated()
     with pytest.warns(DataWarning, match=r"16 of 64.*'x0', 'x5'"):
-        doubled = EILLS(solver=solver).fit(np.column_stack([X, X[:, 0]]), y, env)
+        doubled = EILLS().fit(np.column_stack([X, X[:, 0]]), y, env)
     assert doubled.n_unscored_ == 16
     np.testing.assert_allclose(np.nanmin(doubled.losses_), EILLS().fit(X, y, env).losses_.min())
 
 
-@pytest.mark.parametrize("shift", [1e3, 1e6, 1e8])
+@pytest.mark.parametrize("shift", [1e3, 1e8])
 def test_hidden_icp_with_an_intercept_is_safe_against_shifts_of_single_environments(shift: float) -> None:
     """Effects by exact arithmetic: the equations of two environments in fractions."""
     rng = np.random.default_rng(3)

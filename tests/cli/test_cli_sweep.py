@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -76,19 +75,6 @@ def test_failed_outcomes_are_named(example: Path) -> None:
     said = swept("--outcomes", "age,sleep")
     assert re.search(r"^  failed +1$", said, re.MULTILINE)
     assert "Failed\n  sleep: " in said
-
-
-def test_several_outcomes_are_for_sweep(example: Path) -> None:
-    """The line that the message names works as typed."""
-    asked = ("fit", "example.csv", "--environment", "hospital", "--outcome")
-    line = re.search(r": invariance (sweep .*)$", fails(*asked, 'age, "salt"'))
-    assert line
-    assert run(*shlex.split(line[1]), "--jobs", "1").exit_code == 0
-    assert set(read_sweep("sweep")["outcome"]) == {"age", "salt"}
-    for other in ("age,slat", "age,age"):
-        assert "invariance sweep" not in fails(*asked, other)
-    pd.read_csv(example).rename(columns={"age": "age,salt"}).to_csv(example, index=False)
-    assert run(*asked, "age,salt").exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior
 from invariance.cli.main import app
 from invariance.cli.remedies import said_by
 from invariance.datasets import make_example
-from invariance.exceptions import EngineError, InvarianceError, SettingError
+from invariance.exceptions import EngineError, InvarianceError
 from invariance.posterior.summary import display_width
 from posteriors import JSON_ARRAYS
 from report_reader import Page
@@ -99,13 +99,7 @@ def test_bad_request(workdir: Path, monkeypatch: pytest.MonkeyPatch, arguments: 
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [
-        (EngineError("too many subsets"), 2),
-        (SettingError("too many subsets"), 2),
-        (KeyboardInterrupt(), 130),
-        (RuntimeError("a bug"), 1),
-        (np.linalg.LinAlgError("a bug"), 1),
-    ],
+    [(EngineError("too many subsets"), 2), (KeyboardInterrupt(), 130), (np.linalg.LinAlgError("a bug"), 1)],
 )
 def test_errors_of_the_fit(workdir: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, code: int) -> None:
     def raising(self: BIP, *data: Any, **more: Any) -> None:
@@ -117,7 +111,6 @@ def test_errors_of_the_fit(workdir: Path, monkeypatch: pytest.MonkeyPatch, error
     assert result.stderr == {2: "error: too many subsets\n", 130: "interrupted\n", 1: ""}[code]
     assert result.exception is error if code == 1 else isinstance(result.exception, SystemExit)
     assert not Path("out.json").exists()
-    assert "it is a folder" in fails("fit", "good.csv", *COLUMNS, "--json", ".")
 
 
 def test_failed_save_still_shows_the_result(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +175,7 @@ def test_what_else_is_written(example: Path) -> None:
 def test_demo_finds_the_truth_and_its_commands_work(workdir: Path) -> None:
     result = run("demo", "--json", "p.json", "--plot", "p.png", "--csv", "my rows.csv", "--new-csv", "new.csv")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert "The true subset {age, exercise, smoking}\nis the most probable" in result.stdout
+    assert "The true subset {age, exercise, smoking} has probability >0.999." in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
     data, again = make_example(), MultiEnvironmentData.from_table("my rows.csv", "blood_pressure", "hospital")
     np.testing.assert_array_equal(again.X, data.X)
@@ -214,23 +207,6 @@ def test_standard_input_and_european_files(tmp_path: Path) -> None:
     assert "90 rows of standard input" in piped(european, "predict", model, "-", "--out", out)[1]
     swept = ("sweep", "-", "--environment", "site", "--out", tmp_path / "sweep", "--jobs", "1")
     assert piped(european, *swept)[0] == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "remedy"),
-    [
-        (lambda t: t.rename(columns={"a": "größe"}).to_csv(index=False).encode("latin-1"), "--encoding latin-1"),
-        (
-            lambda t: t.assign(y=t["y"].map("{:,.2f}".format), a=1e4 * t["a"]).to_csv(index=False).encode(),
-            "--thousands ,",
-        ),
-    ],
-    ids=["encoding", "thousands"],
-)
-def test_file_options_work_as_typed(tmp_path: Path, change: Any, remedy: str) -> None:
-    (tmp_path / "t.csv").write_bytes(change(TABLE.assign(y=1000 * TABLE["y"])))
-    assert ("encoding" if "encoding" in remedy else "'y'") in fails("fit", tmp_path / "t.csv", *COLUMNS)
-    assert run("fit", tmp_path / "t.csv", *COLUMNS, *shlex.split(remedy)).exit_code == 0
 
 
 def test_predictions_are_written_with_points(tmp_path: Path) -> None:
@@ -289,18 +265,13 @@ def test_the_outcome_model(tmp_path: Path, options: list[str], model: str, noted
     assert result.stderr.startswith("note: outcome model: ") == noted
 
 
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
+def test_outcomes_that_the_model_refuses(tmp_path: Path) -> None:
+    for options, named in (
         (["--outcome", "stage"], "stage"),
         (["--outcome", "years", "--event", "dead"], "'died'"),
-        (["--outcome", "visits", "--exposure", "u"], "'u'"),
         (["--outcome", "years", "--event", "event", "--exposure", "visits"], "both"),
-        (["--outcome", "visits", "--family", "logistic"], "visits"),
-    ],
-)
-def test_outcomes_that_the_model_refuses(tmp_path: Path, options: list[str], named: str) -> None:
-    assert named in fails("fit", patients(tmp_path), "--environment", "site", *options)
+    ):
+        assert named in fails("fit", patients(tmp_path), "--environment", "site", *options)
 
 
 # ---------------------------------------------------------------- report

@@ -59,7 +59,8 @@ def test_help_states_the_defaults() -> None:
         default = getattr(Tolerance(), name)
         assert re.search(rf"--{name.replace('_', '-')} .*?\[default: \({default:g}\b", text)
     assert f"{Tolerance.strict().level:g} with --strict" in text
-    assert f"[default: ({Tempering().chains})" in text
+    for name in ("chains", "steps"):
+        assert re.search(rf"--{name} .*?\[default: \({getattr(Tempering(), name)}\b", text)
 
 
 def test_start() -> None:
@@ -70,48 +71,20 @@ def test_start() -> None:
     assert "--environment" in fails("fit", "t.csv", "--outcome", "y")
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("invariance f", {"fit"}),
-        ("invariance fit t.csv --miss", {"--missing"}),
-        ("invariance fit t.csv --missing ", {"error", "drop"}),
-    ],
-)
-def test_completion(words: str, expected: set[str]) -> None:
-    asked = {"_INVARIANCE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    assert set(run(**asked).stdout.split()) == expected
-
-
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, encoding="utf-8")
-
-
-@pytest.mark.integration
-def test_python_m_is_the_same(tmp_path: Path) -> None:
-    missing = python("-m", "invariance", "fit", str(tmp_path / "none.csv"), "--outcome", "y", "--environment", "e")
-    assert (missing.returncode, missing.stdout) == (2, "")
-    assert missing.stderr.startswith("error: ")
-    assert "none.csv" in missing.stderr
-    ascii_only = "import sys; sys.stdout.reconfigure(encoding='ascii'); from invariance.__main__ import main; main()"
-    assert "The true subset" in python("-c", ascii_only, "demo").stdout
-
-
-@pytest.mark.integration
-def test_help_loads_no_heavy_library() -> None:
-    code = """
-import atexit, sys
-heavy = {"numpy", "scipy", "sklearn", "pandas", "numba", "matplotlib", "narwhals", "rich", "uvicorn"}
-atexit.register(lambda: print("loaded:", sorted(heavy & set(sys.modules))))
-from invariance.__main__ import main
-main()
-"""
-    assert python("-c", code, "fit", "--help").stdout.endswith("loaded: []\n")
+def test_completion() -> None:
+    for words, expected in {
+        "invariance f": {"fit"},
+        "invariance fit t.csv --miss": {"--missing"},
+        "invariance fit t.csv --missing ": {"error", "drop"},
+    }.items():
+        asked = {"_INVARIANCE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        assert set(run(**asked).stdout.split()) == expected
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("no_color", [False, True])
-def test_no_color_means_no_escape_sequences(no_color: bool) -> None:
+def test_the_program_on_a_terminal(no_color: bool) -> None:
+    """An error is one line, without escape sequences where NO_COLOR asks for that."""
     ours, theirs = pty.openpty()
     environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
     environment |= {"TERM": "xterm-256color", "COLUMNS": "80"} | ({"NO_COLOR": "1"} if no_color else {})
@@ -124,9 +97,26 @@ def test_no_color_means_no_escape_sequences(no_color: bool) -> None:
     assert (b"\x1b" in said) != no_color
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
+@pytest.mark.integration
+def test_help_loads_no_heavy_library_and_bars_need_no_unicode(workdir: Path) -> None:
+    code = """
+import atexit, sys
+sys.stdout.reconfigure(encoding="ascii")
+heavy = {"numpy", "scipy", "sklearn", "pandas", "numba", "matplotlib", "narwhals", "rich", "uvicorn"}
+atexit.register(lambda: print("loaded:", sorted(heavy & set(sys.modules))))
+from invariance.__main__ import main
+main()
+"""
+    asked = ["fit", "good.csv", "--outcome", "y", "--environment", "site"]
+    said = [
+        subprocess.run([sys.executable, "-c", code, *a], capture_output=True).stdout for a in (["fit", "-h"], asked)
+    ]
+    assert said[0].endswith(b"loaded: []\n")
+    assert b"Inclusion probability" in said[1]
+
+
+def test_names_and_merges_in_an_argument() -> None:
+    for text, names in (
         (None, []),
         (" , ", []),
         ("a, b c ,d", ["a", "b c", "d"]),
@@ -134,33 +124,20 @@ def test_no_color_means_no_escape_sequences(no_color: bool) -> None:
         ('5" pipe,b', ['5" pipe', "b"]),
         ('"say ""so"", then",b', ['say "so", then', "b"]),
         ("a,,b,\nc", ["a", "b", "c"]),
-    ],
-)
-def test_names_in_an_argument(text: str | None, names: list[str]) -> None:
-    assert read_names(text) == names
-
-
-@pytest.mark.parametrize(
-    ("text", "merges"),
-    [
-        (None, {}),
-        (" a + b c =d , e+f+g=e", {"d": ["a", "b c"], "e": ["e", "f", "g"]}),
-        ('"a, b+c=d"', {"d": ["a, b", "c"]}),
-        *((bad, None) for bad in ("a", "a+b", "a=b", "a+=c", "+b=c", "a+b=", "a+b=c=d", "a+b=c,d+e=c")),
-    ],
-)
-def test_merges_in_an_argument(text: str | None, merges: dict[str, list[str]] | None) -> None:
-    if merges is None:
+    ):
+        assert read_names(text) == names
+    assert read_merges(None) == {}
+    assert read_merges(" a + b c =d , e+f+g=e") == {"d": ["a", "b c"], "e": ["e", "f", "g"]}
+    assert read_merges('"a, b+c=d"') == {"d": ["a, b", "c"]}
+    for bad in ("a", "a+b", "a=b", "a+=c", "+b=c", "a+b=", "a+b=c=d", "a+b=c,d+e=c"):
         with pytest.raises(SettingError, match="--merge"):
-            read_merges(text)
-    else:
-        assert read_merges(text) == merges
+            read_merges(bad)
 
 
-@pytest.mark.parametrize("option", [("--exclude", "a"), ("--merge", "a+b=c"), ("--outcome", "b")])
-def test_no_option_is_given_twice(option: tuple[str, str]) -> None:
-    given = ("fit", "t.csv", "--strict", "--strict", "--outcome", "a", "--environment", "site", *option, *option)
-    assert option[0] in fails(*given)
+def test_no_option_is_given_twice() -> None:
+    for option in (("--exclude", "a"), ("--outcome", "b")):
+        given = ("fit", "t.csv", "--strict", "--strict", "--outcome", "a", "--environment", "site", *option, *option)
+        assert option[0] in fails(*given)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,6 @@ def test_pyarrow_is_not_needed() -> None:
 def test_notebooks_show_nothing_on_standard_error(
     mode: progress.ProgressMode, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(progress, "_notebook", object)
     sweep(make_example(), outcomes=["salt"], progress=mode)
     assert capfd.readouterr().err == ""

@@ -10,7 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from itertools import islice
 from numbers import Integral
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._version import __version__
-from ..exceptions import EngineError, InvarianceError, InvarianceWarning, SettingError
+from ..exceptions import EngineError, InvarianceWarning, SettingError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -86,14 +86,13 @@ def hold_one_thread() -> Any:
     return one_thread()
 
 
-def finished(
+def run_tasks(
     function: Callable[[Shared, Task], Result],
     tasks: Sequence[Task],
     *,
     shared: Shared,
     jobs: int | None,
     dask: str | None = None,
-    error: type[InvarianceError] = EngineError,
     kept: str = "What is finished is kept",
 ) -> tuple[str, Generator[Result, None, None]]:
     """Who does the work, in words, and `function(shared, task)` of all tasks in any order.
@@ -101,14 +100,14 @@ def finished(
     function : of a module, and of its arguments only: a task whose worker died is done again elsewhere
     shared : processes map its large arrays, and a cluster is sent it once
     jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead
-    error, kept : the class of complaints, and what they say of a run that is broken off
+    kept : what errors say of a run that is broken off
     """
     if dask is not None:
-        return "a Dask cluster", _on_cluster(function, tasks, shared, dask, error, kept)
+        return "a Dask cluster", _on_cluster(function, tasks, shared, dask, kept)
     processes = min(n_workers(jobs), max(len(tasks), 1))
     if processes == 1:
         return "1 process", _here(function, tasks, shared)
-    return f"{processes} processes", _on_processes(function, tasks, shared, processes, error, kept)
+    return f"{processes} processes", _on_processes(function, tasks, shared, processes, kept)
 
 
 def _here(function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any) -> Generator[Any, None, None]:
@@ -119,38 +118,21 @@ def _here(function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any
 
 
 def _on_processes(
-    function: Callable[[Any, Any], Any],
-    tasks: Sequence[Any],
-    shared: Any,
-    processes: int,
-    error: type[InvarianceError],
-    kept: str,
+    function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any, processes: int, kept: str
 ) -> Generator[Any, None, None]:
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     # Few tasks in advance: an interrupt must not wait for many. Large arrays are mapped, and stay writable, because
     # kernels would be compiled again for arrays that are not.
-    pool = Parallel(
-        processes,
-        backend="loky",
-        return_as="generator_unordered",
-        batch_size=1,
-        pre_dispatch="2*n_jobs",
-        mmap_mode="c",
-    )
+    how = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "2*n_jobs", "mmap_mode": "c"}
+    pool = Parallel(processes, backend="loky", **how)
     try:
-        yield from pool(delayed(_in_process)(function, shared, task) for task in tasks)
+        yield from pool(delayed(on_worker)(function, shared, task, __version__) for task in tasks)
     except TerminatedWorkerError as killed:
-        raise error(
-            f"a worker process was killed, perhaps for want of memory. {kept}: run it again, with fewer jobs, to "
-            "continue."
+        raise EngineError(
+            f"a worker process was killed, perhaps for want of memory. {kept}: run it again, with fewer jobs."
         ) from killed
-
-
-def _in_process(function: Callable[[Any, Any], Any], shared: Any, task: Any) -> Any:
-    hold_one_thread()
-    return function(shared, task)
 
 
 _CONNECTION_SECONDS = 10
@@ -158,21 +140,15 @@ _FEWEST_IN_FLIGHT = 8
 
 
 def _on_cluster(
-    function: Callable[[Any, Any], Any],
-    tasks: Sequence[Any],
-    shared: Any,
-    address: str,
-    error: type[InvarianceError],
-    kept: str,
+    function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any, address: str, kept: str
 ) -> Generator[Any, None, None]:
-    from distributed import as_completed
+    with dask_client(address, f"{kept}: run it again to continue.") as client:
+        from distributed import as_completed
 
-    with connected(address, error, f"{kept}: run it again to continue.") as client:
-        await_workers(client, error)
         (sent,) = client.scatter([shared], broadcast=True, hash=False)
 
         def submit(task: Any) -> Any:
-            return client.submit(on_worker, function, sent, task, __version__, error, pure=False)
+            return client.submit(on_worker, function, sent, task, __version__, pure=False)
 
         # Few tasks at a time: the cluster may be shared.
         waiting, at_once = iter(tasks), max(4 * sum(client.nthreads().values()), _FEWEST_IN_FLIGHT)
@@ -185,54 +161,37 @@ def _on_cluster(
 
 
 @contextmanager
-def connected(dask: Any, error: type[InvarianceError], then: str) -> Iterator[Any]:
-    """The client that is given, or one of the scheduler at an address.
+def dask_client(dask: Any, then: str) -> Iterator[Any]:
+    """The client that is given, or one of the scheduler at an address, when it has a worker of this version.
 
-    error, then : the class of complaints, and the sentence that they end with when the work is broken off
+    then : sentence that ends the error when the work is broken off
     """
     try:
         from distributed import CancelledError, Client, KilledWorker
         from distributed.comm import CommClosedError
     except ImportError:
-        raise error("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
-    if not isinstance(dask, str) and not hasattr(dask, "scheduler"):
-        raise error(f"dask={dask!r} is no Client, and no address: give one, or the address that a scheduler prints.")
-    if isinstance(dask, str):
-        _greet(dask, error)
-        own = Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False)
-    with own if isinstance(dask, str) else nullcontext(dask) as client:
+        raise EngineError("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
+    if not isinstance(dask, str | Client):
+        raise EngineError(f"dask={dask!r} is no Client, and no address: give one, or the address of a scheduler.")
+    with ExitStack() as opened:
+        if isinstance(dask, str):
+            try:
+                dask = opened.enter_context(Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False))
+            except (OSError, ValueError) as failure:
+                raise EngineError(
+                    f"no Dask scheduler answers at {dask!r} ({failure}): give the address that `dask scheduler` "
+                    "prints, or run it without dask=."
+                ) from failure
         try:
-            yield client
+            _await_workers(dask)
+            yield dask
         except KilledWorker as killed:
-            raise error(f"the Dask workers died again and again, perhaps for want of memory. {then}") from killed
+            raise EngineError(f"the Dask workers died again and again, perhaps for want of memory. {then}") from killed
         except (CancelledError, CommClosedError) as lost:
-            raise error(f"the Dask scheduler, or all its workers, were lost. {then}") from lost
+            raise EngineError(f"the Dask scheduler, or all its workers, were lost. {then}") from lost
 
 
-def _greet(address: str, error: type[InvarianceError]) -> None:
-    """Raise unless a scheduler answers soon: a Client would wait for ever where the other side keeps silent."""
-    import asyncio
-
-    from distributed import Security
-    from distributed.comm import connect
-
-    async def greet() -> None:
-        options = Security().get_connection_args("client")
-        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
-        await comm.close()
-
-    # A thread of its own: in a notebook this one already has an event loop.
-    with ThreadPoolExecutor(1) as thread:
-        try:
-            thread.submit(lambda: asyncio.run(greet())).result()
-        except (OSError, ValueError, TypeError) as failure:
-            raise error(
-                f"no Dask scheduler answers at {address!r} ({failure or 'silence'}): give the address that "
-                "`dask scheduler` prints, or run it without dask=."
-            ) from failure
-
-
-def await_workers(client: Any, error: type[InvarianceError]) -> None:
+def _await_workers(client: Any) -> None:
     """Wait for a worker; raise where the scheduler or one of the workers has another version of this package.
 
     The question is put without this package: where it is missing, Dask lets workers die of it one after the other.
@@ -246,28 +205,26 @@ def await_workers(client: Any, error: type[InvarianceError]) -> None:
         )
     client.submit(os.getpid, pure=False).result()  # some clusters have no worker before they have a task
     asked = pkgutil.resolve_name, "invariance._version:__version__"
+    found = {f"the Dask worker {name}": there for name, there in client.run(*asked, on_error="return").items()}
     try:
-        scheduler = client.run_on_scheduler(*asked)
+        found["the Dask scheduler"] = client.run_on_scheduler(*asked)
     except ImportError as missing:
-        scheduler = missing
-    check_version("the Dask scheduler", scheduler, __version__, error)
-    for address, there in client.run(*asked, on_error="return").items():
+        found["the Dask scheduler"] = missing
+    for place, there in found.items():
         if not isinstance(there, OSError):  # of a worker that has just died
-            check_version(f"the Dask worker {address}", there, __version__, error)
+            check_version(place, there, __version__)
 
 
-def on_worker(
-    function: Callable[[Any, Any], Any], shared: Any, task: Any, version: str, error: type[InvarianceError]
-) -> Any:
-    check_version("a Dask worker that came later", __version__, version, error)
+def on_worker(function: Callable[[Any, Any], Any], shared: Any, task: Any, version: str) -> Any:
+    check_version("a worker that came later", __version__, version)
     hold_one_thread()
     return function(shared, task)
 
 
-def check_version(place: str, there: str | Exception, here: str, error: type[InvarianceError]) -> None:
+def check_version(place: str, there: str | Exception, here: str) -> None:
     if there != here:
         found = f"invariance {there}" if isinstance(there, str) else f"no invariance ({there})"
-        raise error(f"{place} has {found}, and version {here} gives out the work: install the same there.")
+        raise EngineError(f"{place} has {found}, and version {here} gives out the work: install the same there.")
 
 
 _LINUX = Path("/proc/meminfo")

@@ -29,9 +29,7 @@ def panels_for(ax: Axes | None, size: Size) -> Figure | SubFigure:
         return _shown_figure(size)
     figure, place = _checked(ax).figure, ax.get_subplotspec()
     if place is None:
-        left, bottom, right, top = ax.get_position().extents
-        widths, heights = (left, right - left, 1.0 - right), (1.0 - top, top - bottom, bottom)
-        place = figure.add_gridspec(3, 3, width_ratios=widths, height_ratios=heights)[1, 1]
+        raise SettingError("panels take the place of axes in a grid: make them by subplots() or add_subplot().")
     ax.remove()
     return figure.add_subfigure(place)
 
@@ -41,8 +39,8 @@ def _checked(ax: Axes) -> Axes:
 
     if not isinstance(ax, Axes):
         raise WrongTypeError(
-            f"ax is one Axes of matplotlib, not {type(ax).__name__}: take one from an array, axes[0], or make one in a "
-            f"figure, figure.add_subplot()."
+            f"ax is one Axes of matplotlib, not {type(ax).__name__}: take one from an array, axes[0], or use "
+            "figure.add_subplot()."
         )
     return ax
 
@@ -143,17 +141,13 @@ _BESIDE_TICKS = 0.45
 
 
 def text_width(text: str, size: str = "medium") -> float:
-    """In inches, of one line; characters that the font lacks are as wide as they are high."""
-    from matplotlib.font_manager import FontProperties, findfont, get_font
+    """In inches, of one line."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
 
-    wanted = FontProperties(size=size)
-    font = get_font(findfont(wanted))
-    font.set_size(100.0, 72.0)
-    ems = 0.0
-    for character in map(ord, text):
-        known = font.get_char_index(character) > 0
-        ems += font.load_char(character).linearHoriAdvance / 65536.0 / 100.0 if known else 1.0
-    return ems * wanted.get_size_in_points() / 72.0
+    with missing_glyphs_allowed():
+        width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+    return float(width) / 72.0
 
 
 def widest(texts: Iterable[str], size: str = "medium") -> float:
@@ -163,20 +157,17 @@ def widest(texts: Iterable[str], size: str = "medium") -> float:
 
 def wrapped(text: str, width: float) -> str:
     """Lines of at most `width` inches, as far as there are spaces to break them at."""
-    return "\n".join(line for paragraph in text.split("\n") for line in _lines(paragraph, width))
-
-
-def _lines(paragraph: str, width: float) -> Iterator[str]:
-    first, *words = paragraph.split(" ")
-    line = first
-    for word in words:
-        longer = f"{line} {word}"
-        if text_width(longer) > width:
-            yield line
-            line = word
-        else:
-            line = longer
-    yield line
+    lines = []
+    for paragraph in text.split("\n"):
+        line, *words = paragraph.split(" ")
+        for word in words:
+            if text_width(f"{line} {word}") > width:
+                lines.append(line)
+                line = word
+            else:
+                line = f"{line} {word}"
+        lines.append(line)
+    return "\n".join(lines)
 
 
 def headline(figure: Figure | SubFigure, text: str) -> None:

@@ -8,63 +8,18 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from ..exceptions import SettingError
 from .text import duration
 
 COMPILING = "compiling, once after an installation"
-
-
-def _notebook() -> Any | None:
-    """IPython's shell, if output goes to the cells of a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return shell if getattr(shell, "kernel", None) is not None else None
-
-
-def in_notebook() -> bool:
-    return _notebook() is not None
-
-
-def compilation_watched(tell: Callable[[bool], None]) -> AbstractContextManager[Any]:
-    """Inside the block: tell(True) when numba begins to compile, tell(False) when it has finished."""
-    from numba.core import event
-
-    class Watch(event.Listener):
-        """Counts nested compilations: a kernel compiles those that it calls."""
-
-        def __init__(self) -> None:
-            self._running, self._lock = 0, threading.Lock()
-
-        def on_start(self, event: Any) -> None:
-            self._count(1, 1)
-
-        def on_end(self, event: Any) -> None:
-            self._count(-1, 0)
-
-        def _count(self, change: int, told_at: int) -> None:
-            with self._lock:
-                self._running += change
-                turned = self._running == told_at
-            if turned:
-                tell(bool(told_at))
-
-    return event.install_listener("numba:compile", Watch())
-
-
 Report = Callable[[float, str], None]
 ProgressMode = bool | Literal["auto"] | Report
 
 _WORTH_SHOWING = 2.0
 _FIRST_LOOK = 0.25
 _BETWEEN_UPDATES = 0.1
-
-
-class _Display(Protocol):
-    def update(self, done: int, detail: str) -> None: ...
-
-    def stop(self) -> None: ...
 
 
 class ProgressBar:
@@ -90,15 +45,15 @@ class ProgressBar:
             raise SettingError(
                 f"progress={mode!r} is not known: use True, False, 'auto' or a function of a fraction and a message."
             )
+        unseen = mode == "auto" and not sys.stderr.isatty() and _notebook() is None
         self.description = description
         self.total = total
-        self.mode = mode if _watched(mode) else False
+        self.mode: ProgressMode = False if unseen else mode
         self.meanwhile = meanwhile
         self.only_compiling = only_compiling
         self.done = 0
-        self._bar: _Display | None = None
-        self._compiling = ""
-        self._failed: BaseException | None = None
+        self._display: _Told | _TerminalDisplay | _NotebookDisplay | None = None
+        self._compiling = 0
         # A function that is called may itself come here, as when it has to be compiled.
         self._lock = threading.RLock()
         self._until_exit = ExitStack()
@@ -118,83 +73,65 @@ class ProgressBar:
             waiting.start()
             self._until_exit.callback(waiting.cancel)
         if "numba" in sys.modules:
-            self._until_exit.enter_context(compilation_watched(self._compiles))
+            self._until_exit.enter_context(_watch_compilations(self._compiles))
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._until_exit.close()
         with self._lock:
-            if callable(self.mode) and error is None:
-                self._raise_what_failed()
-                if not self.only_compiling:
-                    self.mode(1.0, self.description)
+            if callable(self.mode) and error is None and not self.only_compiling:
+                self.mode(1.0, self.description)
             self.mode = False
             self._hide()
 
     @property
-    def _innermost(self) -> bool:
-        return _open[-1:] == [self]
-
-    @property
     def shown(self) -> bool:
-        return self._bar is not None
+        return self._display is not None
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         with self._lock:
-            self._raise_what_failed()
             self.done += steps
             elapsed = time.perf_counter() - self._start
             slow = elapsed > _FIRST_LOOK and elapsed * self.total > _WORTH_SHOWING * self.done
             if self.shown or (slow and self.mode is not False):
                 self._update(detail)
 
-    def _compiles(self, begun: bool) -> None:
-        """Kernels begin to compile, or have done so. What a function raises then stops the work after it."""
+    def _compiles(self, change: int) -> None:
+        """A kernel begins to compile (1) or has done so (-1); it compiles those that it calls in between."""
         with self._lock:
-            self._compiling = COMPILING if begun else ""
-            if not self._innermost or (callable(self.mode) and threading.get_ident() != self._thread):
+            before, self._compiling = self._compiling, self._compiling + change
+            elsewhere = callable(self.mode) and threading.get_ident() != self._thread
+            if _open[-1:] != [self] or elsewhere or bool(before) == bool(self._compiling):
                 return
-            if self.only_compiling and not begun:
+            if self.only_compiling and not self._compiling:
                 self._hide()
             elif self.shown or callable(self.mode) or time.perf_counter() - self._start > _WORTH_SHOWING:
-                try:
-                    self._update(self._compiling)
-                except BaseException as error:
-                    self._failed = error
-
-    def _raise_what_failed(self) -> None:
-        if self._failed is not None:
-            error, self._failed = self._failed, None
-            raise error
+                self._update(COMPILING if self._compiling else "")
 
     def _wait_is_long(self) -> None:
         with self._lock:
             idle = self.done == 0 and not self.only_compiling
-            if self.mode is not False and self._innermost and (idle or self._compiling):
-                self._update(self._compiling or self.meanwhile)
+            if self.mode is not False and _open[-1:] == [self] and (idle or self._compiling):
+                self._update(COMPILING if self._compiling else self.meanwhile)
 
     def _update(self, detail: str) -> None:
-        if self._bar is None:
+        if self._display is None:
             if callable(self.mode):
-                self._bar = _Told(self.mode, self.description, self.total)
-            elif in_notebook():
-                self._bar = _NotebookDisplay(self.description, self.total)
+                self._display = _Told(self.mode, self.description, self.total)
+            elif _notebook() is not None:
+                self._display = _NotebookDisplay(self.description, self.total)
             else:
-                self._bar = _TerminalDisplay(self.description, self.total, force=self.mode is True)
-        self._bar.update(self.done, detail)
+                self._display = _TerminalDisplay(self.description, self.total, force=self.mode is True)
+        self._display.update(self.done, detail)
 
     def _hide(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+        if self._display is not None:
+            self._display.stop()
+            self._display = None
 
 
 # The innermost bar, which is last, tells of compilations.
 _open: list[ProgressBar] = []
-
-
-def _watched(mode: ProgressMode) -> bool:
-    return mode is not False and (mode != "auto" or sys.stderr.isatty() or in_notebook())
 
 
 def compilation_explained(mode: ProgressMode) -> ProgressBar:
@@ -202,13 +139,33 @@ def compilation_explained(mode: ProgressMode) -> ProgressBar:
     return ProgressBar("preparing", 1, mode, only_compiling=True)
 
 
+def _watch_compilations(tell: Callable[[int], None]) -> AbstractContextManager[Any]:
+    """Inside the block: tell(1) when numba begins to compile a function, tell(-1) when it has finished."""
+    from numba.core import event
+
+    class Watch(event.Listener):
+        def on_start(self, event: Any) -> None:
+            tell(1)
+
+        def on_end(self, event: Any) -> None:
+            tell(-1)
+
+    return event.install_listener("numba:compile", Watch())
+
+
+def _notebook() -> Any | None:
+    """IPython's shell, if output goes to the cells of a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell if getattr(shell, "kernel", None) is not None else None
+
+
 class _Told:
     """A function that is called with the fraction and a message, ten times a second at most."""
 
     def __init__(self, report: Report, description: str, total: int) -> None:
         self._report, self._description, self._total = report, description, total
-        self._message = ""
-        self._latest = time.perf_counter()
+        self._message, self._latest = "", time.perf_counter()
 
     def update(self, done: int, detail: str) -> None:
         message = f"{self._description}: {detail}" if detail == COMPILING else self._description
@@ -225,16 +182,11 @@ class _TerminalDisplay:
 
     def __init__(self, description: str, total: int, force: bool) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
         console = Console(stderr=True, force_terminal=True if force else None, force_jupyter=False)
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[detail]}"),
-        )
+        texts = "{task.description}", "{task.fields[detail]}"
+        columns = texts[0], BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), texts[1]
         self._bar = Progress(*columns, console=console, transient=True)
         self._task = self._bar.add_task(description, total=total, detail="")
         self._bar.start()
@@ -246,12 +198,11 @@ class _TerminalDisplay:
         self._bar.stop()
 
 
-# The display of the running cell, and the number of that cell.
+# The display of the running cell, in which its bars take turns, and the number of that cell.
 _in_cell: tuple[Any, int] | None = None
 
 
 def _show_in_cell(content: str) -> None:
-    """Bars of one cell take turns in one display."""
     global _in_cell
     from IPython.display import HTML, display
 
@@ -267,29 +218,22 @@ class _NotebookDisplay:
 
     def __init__(self, description: str, total: int) -> None:
         self._description, self._total = html.escape(description), total
-        self._begun: tuple[float, int] | None = None
-        self._latest = time.perf_counter()
-        _show_in_cell(self._content(0, ""))
+        self._first: tuple[float, int] | None = None
+        self._latest = -_BETWEEN_UPDATES
 
     def update(self, done: int, detail: str) -> None:
         now = time.perf_counter()
-        if self._begun is None and done:
-            self._begun = now, done  # the time before, perhaps of compiling, does not tell of the rest
-        if now - self._latest >= _BETWEEN_UPDATES or done in (0, self._total) or detail == COMPILING:
-            self._latest = now
-            _show_in_cell(self._content(done, detail))
+        if self._first is None and done:
+            self._first = now, done  # the time before, perhaps of compiling, does not tell of the rest
+        if now - self._latest < _BETWEEN_UPDATES and done not in (0, self._total) and detail != COMPILING:
+            return
+        self._latest, left = now, ""
+        if self._first is not None and done > self._first[1]:
+            since, first = self._first
+            left = f"{duration((now - since) / (done - first) * (self._total - done))} left"
+        bar = f'<progress value="{done}" max="{self._total}"></progress> {done / max(self._total, 1):.0%}'
+        _show_in_cell(" ".join(filter(None, (self._description, bar, left, html.escape(detail)))))
 
     def stop(self) -> None:
         if _in_cell is not None:
             _in_cell[0].update({}, raw=True)
-
-    def _content(self, done: int, detail: str) -> str:
-        parts = [self._description, f'<progress value="{done}" max="{self._total}"></progress>']
-        parts += [f"{done / max(self._total, 1):.0%}", self._remaining(done), html.escape(detail)]
-        return " ".join(part for part in parts if part)
-
-    def _remaining(self, done: int) -> str:
-        if self._begun is None or done == self._begun[1]:
-            return ""
-        since, first = self._begun
-        return f"{duration((self._latest - since) / (done - first) * (self._total - done))} left"

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from html import escape
 
-from .html import CELL, FAINT, NUMBER, box, cell, paragraph, title
-from .html import table as html_table
-from .text import COLUMNS, display_width, name_labels, wrap
+from .text import COLUMNS, display_width, name_labels, pad, printable, wrap
 
 _LONGEST_LABEL = 26
 _LONGEST_ENVIRONMENT = 20
@@ -56,37 +55,53 @@ def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
     short = dict(zip(labels, name_labels(labels, _LONGEST_LABEL), strict=True))
     column = max([section.label_width, *map(display_width, short.values())])
     for label, text in section.facts:
-        yield from wrap(worded(text), f"  {_padded(short[label], column, True)}  ", " " * (column + 4))
+        yield from wrap(worded(text), f"  {pad(short[label], column)}  ", " " * (column + 4))
     if section.table and (section.sentences or section.facts):
         yield ""
     widths = [max(map(display_width, texts)) for texts in zip(*section.table, strict=True)]
     for row in section.table:
-        cells = [_padded(row[j], width, j in section.text_columns) for j, width in enumerate(widths)]
+        cells = [pad(row[j], width, j in section.text_columns) for j, width in enumerate(widths)]
         yield ("  " + "  ".join(cells)).rstrip()
     for note in section.notes:
         yield from wrap(worded(note), "  ", "    " if note.startswith(("… ", "- ")) else "  ")
 
 
-def _padded(text: str, width: int, left: bool) -> str:
-    blanks = " " * (width - display_width(text))
-    return text + blanks if left else blanks + text
+# Styles of notebooks: colours keep their contrast on white and on near-black, text takes the notebook's own.
+_BOX = "color:inherit;background:transparent;font-size:0.95em;line-height:1.4;max-width:52em"
+_TABLE = "border-collapse:collapse;margin:0.2em 0 0.8em 0;color:inherit;background:transparent"
+_TITLE = "font-weight:600;margin:0.4em 0 0.1em 0"
+_CELL = "padding:0.1em 0.9em 0.1em 0;border:none;text-align:left;vertical-align:top;background:transparent"
+_NUMBER = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
+_FAINT = f"{_CELL};opacity:0.7"
 
 
 def as_html(sections: Iterable[Section]) -> str:
-    return box(part for section in sections for part in _fragments(section))
+    """No classes, no scripts, nothing from elsewhere."""
+    return _tag("div", _BOX, "".join(part for section in sections for part in _fragments(section)))
 
 
 def _fragments(section: Section) -> Iterator[str]:
-    yield title(section.title)
-    yield from map(paragraph, section.sentences)
+    yield _tag("div", _TITLE, escape(section.title))
+    for sentence in section.sentences:
+        yield _tag("div", "", escape(printable(sentence)))
     if section.facts:
-        yield html_table(cell(label, FAINT) + cell(text) for label, text in section.facts)
+        yield _table([(_FAINT, label), (_CELL, text)] for label, text in section.facts)
     if section.table:
-        yield html_table(
-            "".join(cell(text, CELL if j in section.text_columns else NUMBER) for j, text in enumerate(row))
-            for row in section.table
-        )
-    yield from map(paragraph, section.notes)
+        styles = [_CELL if j in section.text_columns else _NUMBER for j in range(len(section.table[0]))]
+        yield _table(zip(styles, row, strict=True) for row in section.table)
+    for note in section.notes:
+        yield _tag("div", "", escape(printable(note)))
+
+
+def _table(rows: Iterable[Iterable[tuple[str, str]]]) -> str:
+    """rows : (style, text) of each cell"""
+    lines = ("".join(_tag("td", style, escape(printable(text))) for style, text in row) for row in rows)
+    body = "".join(_tag("tr", "background:transparent", line) for line in lines)
+    return _tag("table", _TABLE, f"<tbody>{body}</tbody>")
+
+
+def _tag(name: str, style: str, content: str) -> str:
+    return f'<{name} style="{style}">{content}</{name}>'
 
 
 def by_environment(head: tuple[str, ...], labels: Iterable[object], rows: Iterable[tuple[str, ...]]) -> tuple:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 
 COLUMNS = 80
@@ -29,6 +29,12 @@ def _character_width(character: str) -> int:
     if unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def pad(text: str, width: int, left: bool = True) -> str:
+    """The text with blanks after it, or before it, up to `width` columns."""
+    blanks = " " * (width - display_width(text))
+    return text + blanks if left else blanks + text
 
 
 def _prefix(text: str, width: int) -> int:
@@ -78,32 +84,22 @@ def subset_labels(subsets: Sequence[Sequence[str]], width: int) -> list[str]:
     """
     names = list(dict.fromkeys(name for subset in subsets for name in subset))
     short = dict(zip(names, name_labels(names, _LONGEST_IN_SUBSET), strict=True))
-    return _distinct(
-        _subset_forms(subsets[0], subset, short, position, width) for position, subset in enumerate(subsets)
-    )
-
-
-def _subset_forms(
-    first: Sequence[str], subset: Sequence[str], short: dict[str, str], position: int, width: int
-) -> Iterator[str]:
-    """Ways to write a subset, best first: whole; by what differs from the first; cut; numbered."""
-    added = [f" + {short[name]}" for name in subset if name not in first]
-    removed = [f" − {short[name]}" for name in first if name not in subset]
-    changes = added + removed
-    members = [short[name] for name in subset]
-    whole = _braces([printable(name) for name in subset], len(subset))
-    if display_width(whole) <= width:
-        yield whole
-    if len(changes) > len(members):
-        yield format_subset(members, width)
-    for shown in range(len(changes), 0, -1):
-        more = f", … {len(changes) - shown} more" if shown < len(changes) else ""
-        difference = "".join(["the first", *changes[:shown], more])
-        if display_width(difference) <= width:
-            yield difference
-            break
-    yield format_subset(members, width)
-    yield from _numbered(lambda columns: format_subset(members, columns), position, width)
+    first, labels = subsets[0], dict[str, None]()
+    for number, subset in enumerate(subsets, 1):
+        changes = [f" + {short[name]}" for name in subset if name not in first]
+        changes += [f" − {short[name]}" for name in first if name not in subset]
+        members = [short[name] for name in subset]
+        forms = [_braces([printable(name) for name in subset], len(subset))]
+        if len(changes) > len(members):
+            forms.append(format_subset(members, width))
+        for shown in range(len(changes), 0, -1):
+            more = f", … {len(changes) - shown} more" if shown < len(changes) else ""
+            difference = "".join(["the first", *changes[:shown], more])
+            if display_width(difference) <= width:
+                forms.append(difference)
+                break
+        labels[_first_free([*forms, format_subset(members, width)], labels, number, width)] = None
+    return list(labels)
 
 
 def name_labels(names: Sequence[str], width: int) -> list[str]:
@@ -111,34 +107,23 @@ def name_labels(names: Sequence[str], width: int) -> list[str]:
 
     Where two names would be cut to the same text, the later one is shown from where it differs.
     """
-    owners: dict[str, str] = {}
-    for name in names:
-        owners.setdefault(shorten(name, width), printable(name))
-    return _distinct(_name_forms(owners, name, position, width) for position, name in enumerate(names))
+    owners, labels = dict[str, str](), dict[str, None]()
+    for number, name in enumerate(names, 1):
+        text, cut = printable(name), shorten(name, width)
+        owner = owners.setdefault(cut, text)
+        rest = next((text[i:] for i in range(len(text)) if text[i] != owner[i : i + 1]), "")
+        forms = [cut, f"…{rest[: _prefix(rest, width - 1)]}"] if rest else [cut]
+        labels[_first_free([*forms, text], labels, number, width)] = None
+    return list(labels)
 
 
-def _name_forms(owners: dict[str, str], name: str, position: int, width: int) -> Iterator[str]:
-    yield shorten(name, width)
-    text, namesake = printable(name), owners[shorten(name, width)]
-    rest = next((text[i:] for i in range(len(text)) if text[i] != namesake[i : i + 1]), "")
-    if rest:
-        yield f"…{rest[: _prefix(rest, width - 1)]}"
-    yield from _numbered(lambda columns: shorten(name, columns), position, width)
-
-
-def _numbered(cut: Callable[[int], str], position: int, width: int) -> Iterator[str]:
-    """What `cut` leaves beside the position in the table, and beside later numbers should a name look like that."""
-    for number in count(position + 1):
-        mark = f"no. {number}: "
-        yield mark + cut(width - len(mark))
-
-
-def _distinct(forms: Iterable[Iterator[str]]) -> list[str]:
-    """Of each, the first form that no earlier one has taken."""
-    taken: dict[str, None] = {}
-    for texts in forms:
-        taken[next(text for text in texts if text not in taken)] = None
-    return list(taken)
+def _first_free(forms: Sequence[str], taken: Collection[str], number: int, width: int) -> str:
+    """The first of the forms that fits and that no other has taken, or else the last one beside a number."""
+    for form in forms:
+        if form not in taken and display_width(form) <= width:
+            return form
+    numbered = (f"no. {k}: {shorten(forms[-1], width - len(f'no. {k}: '))}" for k in count(number))
+    return next(label for label in numbered if label not in taken)
 
 
 def wrap(text: str, first: str = "", rest: str = "", width: int = COLUMNS) -> Iterator[str]:

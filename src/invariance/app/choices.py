@@ -7,17 +7,15 @@ from typing import Any
 
 from ..cli.options import FitOptions, Missing, write_names
 from ..exceptions import SettingError
+from .session import Fields
 
 _MOST_DIGITS = 18
 
 
-def read_choices(
-    form: Iterable[tuple[str, str]], columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]
-) -> FitOptions:
+def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]) -> FitOptions:
     """form : columns are named by their positions; rest : columns that one tick stands for; written : how the file is,
     as `FileOptions` has it"""
-    fields = list(form)
-    given = {name: value.strip() for name, value in fields}
+    given = {name: value.strip() for name, value in form.items()}
 
     def column(position: str) -> str | None:
         place = place_in(columns, position)
@@ -27,7 +25,7 @@ def read_choices(
     for role in ("outcome", "environment"):
         if roles[role] is None:
             raise SettingError(f"Choose the column of the {role}.")
-    ticked = {column(value) for name, value in fields if name == "feature"} | set(rest if "rest" in given else ())
+    ticked = {*map(column, form.getlist("feature")), *(rest if "rest" in given else ())}
     others = [name for name in columns if name not in roles.values()]
     features = [name for name in others if name in ticked]
     if not features:

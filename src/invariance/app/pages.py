@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -27,7 +27,7 @@ from ..models.registry import FAMILIES
 from ..priors.priors import PRIORS
 from .choices import place_in, read_choices
 from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
-from .session import Run, Session, Table, discard
+from .session import Fields, Run, Session, Table, discard
 from .tasks import MOST_GROUPS, REPORT, SCRIPT, with_outcome_columns
 from .worker import CANCELLED, DONE, RUNNING, BusyError
 
@@ -92,8 +92,8 @@ def go(place: str) -> Response:
     return RedirectResponse(place, 303)
 
 
-async def sent_fields(request: Request) -> list[tuple[str, str]]:
-    return [(name, str(value)) for name, value in (await request.form()).multi_items()]
+async def sent_fields(request: Request) -> Fields:
+    return Fields([(name, str(value)) for name, value in (await request.form()).multi_items()])
 
 
 class Pages:
@@ -124,7 +124,7 @@ class Pages:
 
     async def read_again(self, request: Request) -> Response:
         """The table that is here already, written in another way."""
-        form, table = dict(await sent_fields(request)), self.session.table
+        form, table = await sent_fields(request), self.session.table
         if table is None:
             return go("./")
         if form.get("table") != table.id:
@@ -151,30 +151,23 @@ class Pages:
         return self._choosing(self.session.table, self.session.take_notice())
 
     def _choosing(self, table: Table, notice: str = "", status: int = 200) -> Response:
-        form = Form(self.session.form)
-        values = {
-            "table": table,
-            "found": table.found,
-            "rest": len(_rest(table)),
-            "notice": notice,
-            "running": self.session.running,
-            "written": table.written,
-            "about_writing": _is_about_writing(notice),
-        }
+        values = {"table": table, "found": table.found, "written": table.written, "rest": len(_rest(table))}
+        values |= {"notice": notice, "about_writing": _is_about_writing(notice), "running": self.session.running}
+        form = self.session.form
         return page("table.html", status, form=form, **values, **self._choice(table, form))
 
     async def choice(self, request: Request) -> Response:
         """What is known of the outcome and the environments that are chosen at the moment, asked for by htmx."""
-        form, table = Form(request.query_params.multi_items()), self.session.table
-        if table is None or form.value("table") != table.id:
+        form, table = request.query_params, self.session.table
+        if table is None or form.get("table") != table.id:
             self.session.notice = STALE
             return Response(headers={"HX-Redirect": "./" if table is None else "table"})
         return page("_choice.html", **self._choice(table, form))
 
-    def _choice(self, table: Table, form: Form) -> dict[str, Any]:
+    def _choice(self, table: Table, form: Fields) -> dict[str, Any]:
         def column(role: str) -> dict[str, Any] | None:
             columns: list[dict[str, Any]] = table.found["columns"]
-            place = place_in(columns, form.value(role))
+            place = place_in(columns, form.get(role, ""))
             return None if place is None else columns[place]
 
         outcome, event, exposure = map(column, ("outcome", "event", "exposure"))
@@ -183,7 +176,7 @@ class Pages:
             model = with_outcome_columns(
                 outcome["name"], *(found["name"] if found else None for found in (event, exposure))
             )
-        family = form.value("family", "auto")
+        family = form.get("family", "auto")
         if model and family != "auto":
             model = [family, "chosen below"]
         return {"outcome": outcome, "outcome_model": model, "environment": column("environment")}
@@ -193,7 +186,7 @@ class Pages:
         form = await sent_fields(request)
         if session.table is None:
             return go("./")
-        if dict(form).get("table") != session.table.id:
+        if form.get("table") != session.table.id:
             return self._choosing(session.table, STALE, 409)
         session.form = form
         try:
@@ -216,17 +209,14 @@ class Pages:
         run = self._asked(request)
         if run is None or run.job.state != RUNNING:
             return go(self._after(run))
-        return page("run.html", **self._state(run), notice=self.session.take_notice())
+        return page("run.html", run=run, elapsed=_elapsed(run), notice=self.session.take_notice())
 
     async def progress(self, request: Request) -> Response:
         """A piece of the page of a run, asked for again and again by htmx, which is then led on."""
         run = self._asked(request)
         if run is None or run.job.state != RUNNING:
             return Response(headers={"HX-Redirect": self._after(run)})
-        return page("_progress.html", **self._state(run))
-
-    def _state(self, run: Run) -> dict[str, Any]:
-        return {"run": run, "elapsed": duration(max(run.job.seconds, 0.1))}
+        return page("_progress.html", run=run, elapsed=_elapsed(run))
 
     def _after(self, run: Run | None) -> str:
         """Where to go when a fit is no longer running, or not known."""
@@ -237,7 +227,7 @@ class Pages:
         return "table"
 
     async def cancel(self, request: Request) -> Response:
-        wanted, run = dict(await sent_fields(request)).get("id"), self.session.running
+        wanted, run = (await sent_fields(request)).get("id"), self.session.running
         if run is not None and wanted in (None, run.id):
             await run_in_threadpool(self.session.worker.cancel)
         return go("run" if wanted is None else f"run?{urlencode({'id': wanted})}")
@@ -271,19 +261,8 @@ class Pages:
         return run.folder / name
 
 
-class Form:
-    """Fields as they were sent, to be shown again; `sent` is false before that."""
-
-    def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
-        self.sent = bool(fields)
-        self._fields = set(fields)
-        self._values = dict(fields)
-
-    def value(self, name: str, default: str = "") -> str:
-        return self._values.get(name, default)
-
-    def has(self, name: str, value: str) -> bool:
-        return (name, value) in self._fields
+def _elapsed(run: Run) -> str:
+    return duration(max(run.job.seconds, 0.1))
 
 
 def _rest(table: Table) -> list[str]:

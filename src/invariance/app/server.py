@@ -53,12 +53,5 @@ def listen(port: int | None) -> socket.socket:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         why = "is taken" if error.errno == errno.EADDRINUSE else "is for administrators"
-        raise FileError(f"port {port} {why}: use --port {_free_port()}, or leave --port out.") from None
+        raise FileError(f"port {port} {why}: leave --port out to use a free one.") from None
     return listening
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

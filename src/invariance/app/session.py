@@ -11,8 +11,12 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from starlette.datastructures import ImmutableMultiDict
+
 from ..cli.options import FitOptions
 from .worker import DONE, RUNNING, Job, Worker
+
+Fields = ImmutableMultiDict[str, str]
 
 
 @dataclass
@@ -50,7 +54,7 @@ class Session:
         self.worker = worker
         self.table: Table | None = None
         self.runs: dict[str, Run] = {}
-        self.form: list[tuple[str, str]] = []
+        self.form = Fields()
         self.notice = ""
 
     def latest(self, *states: str) -> Run | None:
@@ -69,7 +73,7 @@ class Session:
         """In the place of the one before, of which nothing but reports is left."""
         if self.table is not None and self.table.file != table.file:
             discard(self.table.file)
-        self.table, self.form = table, []
+        self.table, self.form = table, Fields()
 
     def start(self, table: Table, choices: FitOptions) -> Run:
         """Raises BusyError while another fit is running."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cli.inputs import notes, read_file, too_large
+from ..cli.inputs import default_notes, read_file, too_large
 from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import source_of_file
 from ..cli.remedies import for_shell, said_by
@@ -56,7 +56,7 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     model.report(folder / REPORT, source=source)
     script = f"{python_lines(Subject.of(model, '', source=source))}model.report({REPORT!r})\n"
     (folder / SCRIPT).write_text(script, encoding="utf-8")
-    return {"notes": notes(model, choices, data)}
+    return {"notes": default_notes(model, choices, data)}
 
 
 _TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit}

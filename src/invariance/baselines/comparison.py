@@ -21,11 +21,12 @@ from .._tools.files import write_text
 from .._tools.json import null, to_json
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
 from .._tools.registry import Value, is_a, read_call, split_outside_brackets
-from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten, wrap
+from .._tools.sections import Rendered, Section
+from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten
 from ..data.checks import did_you_mean
 from ..data.features import Features, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
-from ..decisions.rules import BestCompatible, Median, Threshold
+from ..decisions.rules import BestCompatible, Median
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataWarning, EngineError, SettingError, WrongTypeError
@@ -47,10 +48,17 @@ STATUSES: dict[str, tuple[str, str, str, str | None]] = {
     "rejected": ("×", "model rejected: no subset was accepted", "#f9ddc7", "xxx"),
     "failed": ("", "failed", "white", "////"),
 }
+_FAVOURABLE = {
+    "predictive inclusion": "predictive inclusion near 1 (among compatible subsets, by how they predict)",
+    "inclusion probability": "inclusion probability near 1",
+    "p-value": "p-value near 0",
+}
 _OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed"}
+# Fields of a result that JSON has under the same name.
+_WRITTEN = ("name", "outcome", "verdict", "model", "as_number", "status", "predictive_inclusion", "p_values")
+_WRITTEN += ("coefficients", "column_coefficients", "seconds", "notes")
 _NAME_WIDTH = 18
 _TITLE_WIDTH = 17
-_CELL_WIDTH = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +115,8 @@ class MethodResult:
         return np.where(self.seen, inside, "screened out")
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Rendered):
     """Results of several methods on the same features; `print` shows them, `table` holds the numbers.
 
     groups : {feature: its columns} of the features that are not one column of the same name
@@ -171,23 +179,10 @@ class Comparison:
     def to_json(self, path: str | Path | None = None) -> str:
         """Strict JSON (a number that does not exist is null); also written to `path` when given."""
         labels = [label if isinstance(label, (str, int, float)) else str(label) for label in self.environments]
+        names = np.array(self.feature_names, dtype=object)
         methods = [
-            {
-                "name": m.name,
-                "outcome": m.outcome,
-                "verdict": m.verdict,
-                "model": m.model,
-                "as_number": m.as_number,
-                "status": m.status,
-                "selected": np.array(self.feature_names, dtype=object)[m.selected],
-                "inclusion_probabilities": m.inclusion,
-                "predictive_inclusion": m.predictive_inclusion,
-                "p_values": m.p_values,
-                "coefficients": m.coefficients,
-                "column_coefficients": m.column_coefficients,
-                "seconds": m.seconds,
-                "notes": m.notes,
-            }
+            {name: getattr(m, name) for name in _WRITTEN}
+            | {"selected": names[m.selected], "inclusion_probabilities": m.inclusion}
             for m in self.methods
         ]
         content = {
@@ -206,64 +201,48 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None, truth: Any = None) -> Axes:
         """The method × feature grid; see invariance.baselines.comparison.plot_comparison."""
-        return plot_comparison(self, ax, truth=truth)
+        return plot_comparison(self, ax, truth)
 
-    def __str__(self) -> str:
-        """For a terminal: doubts about the answers, a feature × method grid, one line per method."""
-        return "\n".join(_lines(self))
-
-    __repr__ = __str__
-
-
-def _lines(comparison: Comparison) -> Iterator[str]:
-    yield from wrap(
-        f"Outcome {comparison.outcome_name}: {comparison.n_rows:,} rows, {len(comparison.feature_names):,} features, "
-        f"environments: {len(comparison.environments)}"
-    )
-    yield ""
-    doubtful = [m for m in comparison.methods if m.verdict is not None]
-    for method in doubtful:
-        yield from wrap(f"{method.name}: {method.verdict}")
-    if doubtful:
-        yield from wrap(CAUSES)
-        yield ""
-    titles = name_labels([m.name for m in comparison.methods], _TITLE_WIDTH)
-    titled = list(zip(titles, comparison.methods, strict=True))
-    fitted = [(heading, m) for heading, m in titled if m.outcome != "failed"]
-    shown = comparison.leading(MOST_FEATURES)
-    if fitted and len(shown):
-        yield from _grid(comparison, fitted, shown)
-    hidden = np.delete(np.sum([m.selected for m in comparison.methods], axis=0), shown)
-    if len(hidden):
-        yield f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the methods."
-        yield ""
-    yield f"{'method':<{_NAME_WIDTH}} {'features':<18} {'value':<22} {'time':>12}"
-    for heading, method in titled:
-        what = _OUTCOMES.get(method.outcome, f"{method.selected.sum():,} selected")
-        kind = "" if method.evidence is None else method.evidence[0]
-        seconds = f"{1000 * method.seconds:.1f} ms" if method.seconds < 1.0 else duration(method.seconds)
-        yield f"{_padded(heading, _NAME_WIDTH)} {what:<18} {kind:<22} {seconds:>12}"
-        for note in method.notes:
-            yield from wrap(note, "    ", "    ")
-    yield ""
-    yield from wrap(_legend([m for _, m in fitted], comparison.outcome_name))
+    @property
+    def sections(self) -> Iterator[Section]:
+        """Doubts about the answers, a feature × method grid, one line per method."""
+        doubts = [f"{m.name}: {m.verdict}" for m in self.methods if m.verdict is not None]
+        yield Section(
+            f"Outcome {self.outcome_name}: {self.n_rows:,} rows, {len(self.feature_names):,} features, "
+            f"environments: {len(self.environments)}",
+            sentences=(*doubts, CAUSES) if doubts else (),
+        )
+        titles = name_labels([m.name for m in self.methods], _TITLE_WIDTH)
+        fitted = [(title, m) for title, m in zip(titles, self.methods, strict=True) if m.outcome != "failed"]
+        shown = self.leading(MOST_FEATURES)
+        if fitted and len(shown):
+            yield from _grid(self, fitted, shown)
+        hidden = np.delete(np.sum([m.selected for m in self.methods], axis=0), shown)
+        if len(hidden):
+            yield Section(f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the methods.")
+        rows = [("method", "features", "value", "time")]
+        for heading, m in zip(titles, self.methods, strict=True):
+            what = _OUTCOMES.get(m.outcome, f"{m.selected.sum():,} selected")
+            seconds = f"{1000 * m.seconds:.1f} ms" if m.seconds < 1.0 else duration(m.seconds)
+            rows.append((heading, what, "" if m.evidence is None else m.evidence[0], seconds))
+        notes = (f"- {title}: {note}" for title, m in zip(titles, self.methods, strict=True) for note in m.notes)
+        legend = _legend([m for _, m in fitted], self.outcome_name)
+        yield Section("Methods", table=tuple(rows), text_columns=(0, 1, 2), notes=(*notes, *legend))
 
 
-def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[str]:
+def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[Section]:
     """As many methods side by side as a line has room for, then the next."""
-    names = name_labels([comparison.feature_names[j] for j in shown], _NAME_WIDTH)
-    widths = [max(_CELL_WIDTH, display_width(heading)) for heading, _ in fitted]
-    first = 0
-    while first < len(fitted):
-        last = first + 1
-        while last < len(fitted) and _NAME_WIDTH + sum(w + 1 for w in widths[first : last + 1]) <= COLUMNS:
+    names = ("feature", *name_labels([comparison.feature_names[j] for j in shown], _NAME_WIDTH))
+    columns = [(title, *(_cell(method, int(j)) for j in shown)) for title, method in fitted]
+    widths = [2 + max(map(display_width, column)) for column in columns]
+    first = last = 0
+    while first < len(columns):
+        room = COLUMNS - 2 - max(map(display_width, names))
+        while last < len(columns) and (widths[last] <= room or last == first):
+            room -= widths[last]
             last += 1
-        panel = range(first, last)
-        yield _padded("", _NAME_WIDTH) + "".join(" " + _padded(fitted[m][0], widths[m]) for m in panel).rstrip()
-        for name, j in zip(names, shown, strict=True):
-            cells = "".join(" " + _padded(_cell(fitted[m][1], int(j)), widths[m]) for m in panel)
-            yield (_padded(name, _NAME_WIDTH) + cells).rstrip()
-        yield ""
+        table = tuple(zip(names, *columns[first:last], strict=True))
+        yield Section("Selected", table=table, text_columns=tuple(range(len(table[0]))))
         first = last
 
 
@@ -273,29 +252,18 @@ def _cell(method: MethodResult, j: int) -> str:
     return mark if np.isnan(value) else f"{mark} {format_probability(value)}"
 
 
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - display_width(text))
-
-
-def _legend(fitted: list[MethodResult], outcome: str) -> str:
+def _legend(fitted: list[MethodResult], outcome: str) -> Iterator[str]:
     """What the marks and the values of these methods mean."""
     seen = {str(status) for m in fitted for status in m.status}
-    sentences = ["; ".join(f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen)]
-    near = {
-        "predictive inclusion": "predictive inclusion near 1 (among compatible subsets, by how they predict)",
-        "inclusion probability": "inclusion probability near 1",
-        "p-value": "p-value near 0",
-    }
     kinds = {m.evidence[0] for m in fitted if m.evidence is not None}
-    if kinds:
-        sentences.append(f"For a feature speaks: {' or '.join(near[kind] for kind in near if kind in kinds)}")
-    as_number = [m.name for m in fitted if m.as_number]
-    if as_number:
-        sentences.append(f"By least squares, with {outcome} as a number: {', '.join(as_number)}")
-    pooled = [m.name for m in fitted if m.pooled]
-    if pooled:
-        sentences.append(f"By prediction on all rows together, not by invariance: {', '.join(pooled)}")
-    return " ".join(f"{sentence}." for sentence in sentences if sentence)
+    for listed, text, separator in (
+        ([f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen], "", "; "),
+        ([_FAVOURABLE[kind] for kind in _FAVOURABLE if kind in kinds], "For a feature speaks: ", " or "),
+        ([m.name for m in fitted if m.as_number], f"By least squares, with {outcome} as a number: ", ", "),
+        ([m.name for m in fitted if m.pooled], "By prediction on all rows together, not by invariance: ", ", "),
+    ):
+        if listed:
+            yield f"{text}{separator.join(listed)}."
 
 
 def compare(
@@ -357,20 +325,19 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
         hint = did_you_mean(name, list(METHODS))
         raise SettingError(f"no method is named {name!r}{hint or '.'} Known are {', '.join(METHODS)}.")
     method = METHODS[folded[name.casefold()]]
-    model = method.build() if bip is None or method.load() is not BIP else method.around(clone(bip))
+    model = method.build(None if bip is None or method.load() is not BIP else clone(bip))
     return text.strip() if settings else method.name, _configured(model, settings)
 
 
 def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> EnvironmentSelector:
     asked: Any = LassoScreen() if isinstance(model, Screened) else model
-    rule = {"select": Threshold(settings.pop("threshold"))} if "threshold" in settings and asked is model else {}  # type: ignore[arg-type]
     kinds = signature(type(asked)).parameters
     for name, value in settings.items():
         kind = str(kinds[name].annotation) if name in kinds else "Any"
         if not is_a(value, kind):
             raise SettingError(f"{type(asked).__name__}: {name} cannot be {value!r}, it is of the kind {kind}.")
     try:
-        asked.set_params(**settings, **rule)
+        asked.set_params(**settings)
     except ValueError as error:
         raise SettingError(str(error)) from None
     return model.set_params(screen=asked) if isinstance(model, Screened) and settings else model
@@ -380,11 +347,8 @@ def _name_of(model: Any) -> str:
     return f"{_name_of(model.estimator)}-screen" if isinstance(model, Screened) else name_of(type(model))
 
 
-def _fit(
-    name: str, model: EnvironmentSelector, data: MultiEnvironmentData, screenings: dict[str, Screening]
-) -> MethodResult:
-    model = clone(model)
-    everything = np.ones(data.n_features, dtype=bool)
+def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> MethodResult:
+    model, everything = clone(model), np.ones(data.n_features, dtype=bool)
     started = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -398,16 +362,15 @@ def _fit(
                 model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
         seconds, zeros = time.perf_counter() - started, dict.fromkeys(data.features.columns, 0.0)
-        about = ~everything, everything, _one_each(zeros, data.features), zeros
-        return MethodResult(name, "failed", *about, seconds, (str(error),))
+        nothing = ~everything, everything, _one_each(zeros, data.features), zeros
+        return MethodResult(name, "failed", *nothing, seconds, (str(error),))
     seconds = time.perf_counter() - started
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     for warning in caught:
         if not issubclass(warning.category, DataWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    inner: Any = model
+    inner = model.estimator_ if isinstance(model, Screened) else model
     if isinstance(model, Screened):
-        inner = model.estimator_
         by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
         notes.append(f"{model.screened_.sum()} of {data.n_features} features passed the screen{by_correlation}")
     posterior = getattr(inner, "posterior_", None)
@@ -461,9 +424,9 @@ _LONGEST_NAME = 24
 _MOST_FEATURES = 40
 
 
-def comparison_size(comparison: Comparison, top: int = _MOST_FEATURES) -> Size:
+def comparison_size(comparison: Comparison) -> Size:
     """How large a figure `plot_comparison` wants, in inches."""
-    shown = comparison.leading(top)
+    shown = comparison.leading(_MOST_FEATURES)
     names = widest(name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME))
     # Names of features stand at 60 degrees: the first reaches to the left, where the methods' names are.
     left = max(widest(name_labels([method.name for method in comparison.methods], _LONGEST_NAME)), 0.5 * names)
@@ -472,20 +435,17 @@ def comparison_size(comparison: Comparison, top: int = _MOST_FEATURES) -> Size:
 
 
 def plot_comparison(
-    comparison: Comparison,
-    ax: Axes | None = None,
-    top: int = _MOST_FEATURES,
-    truth: Iterable[str] | ArrayLike | None = None,
+    comparison: Comparison, ax: Axes | None = None, truth: Iterable[str] | ArrayLike | None = None
 ) -> Axes:
     """One row per method, one column per feature: a square for what the method said of it, which the legend explains.
 
-    Shows up to `top` features, those that `Comparison.leading` finds. `truth` (names or a mask (p,)) marks the features
+    Shows up to 40 features, those that `Comparison.leading` finds. `truth` (names or a mask (p,)) marks the features
     that are truly invariant. Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
     """
     true = None if truth is None else as_mask(truth, comparison.feature_names)
-    shown = comparison.leading(top)
+    shown = comparison.leading(_MOST_FEATURES)
     n, k = len(comparison.methods), len(shown)
-    ax = axes_for(ax, comparison_size(comparison, top))
+    ax = axes_for(ax, comparison_size(comparison))
     from matplotlib.patches import Patch, Rectangle
 
     looks: dict[str, dict[str, Any]] = {
@@ -528,4 +488,4 @@ def plot_comparison(
 
 def save_comparison(comparison: Comparison, path: str | Path, truth: Iterable[str] | ArrayLike | None = None) -> Path:
     """Write `plot_comparison` to a file whose ending gives the format (png when there is none)."""
-    return save_drawing(lambda ax: plot_comparison(comparison, ax, truth=truth), comparison_size(comparison), path)
+    return save_drawing(lambda ax: plot_comparison(comparison, ax, truth), comparison_size(comparison), path)

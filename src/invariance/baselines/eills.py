@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
-from typing import Literal
 
 import numpy as np
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted, warn
-from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import subset_losses
 from .base import Baseline
-from .subset_lists import Subsets, check_columns, checked_subsets, column_lists
+from .subset_lists import Lists, check_columns, checked_subsets, column_lists
 
-SOLVERS = ("cholesky", "inverse")
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
 _PIVOT_TOLERANCE = 1e-13
 _MOST_COLUMNS = 300
-# Copies of a feature give losses that differ by 1e-13; where rounding chose another subset, by 1e-6 and more.
-_SAME_LOSS = 1e-9
-
-# losses (n,) of the subsets that (starts, members) list, and the minimiser of the last one
-Scorer = Callable[[Integers, Integers], tuple[Floats, Floats]]
 
 
 class EILLS(Baseline):
@@ -39,8 +30,6 @@ class EILLS(Baseline):
     center : subtract the pooled means of X and y first. The loss has no intercept and depends on where zero is;
         False takes the data as they are, as the authors' code does. It depends on the features' units in any case.
     max_size : only subsets of at most so many features, however many columns each has; None is all 2**p
-    solver : "cholesky"; or "inverse", the loss at β = A⁻¹b from an explicit inverse with the order of operations of the
-        authors' code, for comparing with figures that it made. See the notes.
     columns : how a data frame X is read, Columns(environment="site")
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
@@ -57,10 +46,8 @@ class EILLS(Baseline):
     -----
     A subset that is exactly collinear in every environment has no unique minimiser and is left out, with a warning. It
     cannot win: without the dependent feature the fit is the same and the penalty has one term less.
-    A holds squares of second moments, so that its condition number passes 1e12 on ordinary data. The authors' code then
-    picks a subset whose loss is not the smallest, only the smallest after rounding, and picks another one on another
-    type of processor. The default finds the minimiser; solver="inverse" rounds as their code does on this machine,
-    warns where that decided, and takes some hundred times as long.
+    The matrices hold squares of second moments: condition numbers pass 1e12 on ordinary data. The authors' code, which
+    inverts them, then picks the smallest loss after rounding, and another subset on another type of processor.
     With a single environment the loss rewards any fit and says nothing about invariance.
 
     Examples
@@ -76,7 +63,6 @@ class EILLS(Baseline):
         gamma: float = 36.0,
         center: bool = True,
         max_size: int | None = None,
-        solver: Literal["cholesky", "inverse"] = "cholesky",
         columns: Columns | None = None,
         n_jobs: int | None = None,
         progress: ProgressMode = "auto",
@@ -84,7 +70,6 @@ class EILLS(Baseline):
         self.gamma = gamma
         self.center = center
         self.max_size = max_size
-        self.solver = solver
         self.columns = columns
         self.n_jobs = n_jobs
         self.progress = progress
@@ -92,45 +77,27 @@ class EILLS(Baseline):
     def _select(self, data: MultiEnvironmentData) -> Mask:
         if not self.gamma >= 0.0:
             raise SettingError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
-        if self.solver not in SOLVERS:
-            raise SettingError(f"solver={self.solver!r} is not known: use one of {SOLVERS}.")
         check_columns("EILLS", data, _MOST_COLUMNS)
         space = checked_subsets("EILLS", data.n_features, self.max_size)
-        terms = (*_second_moments(data, self.center), float(self.gamma))
-        losses_of = _by_cholesky(*terms)
-        self.losses_ = exact = self._score_all(space, losses_of, data.features)
-        self.n_unscored_ = int(np.isnan(exact).sum())
-        names = np.array(data.feature_names, dtype=object)
+        losses_of = _scorer(*_second_moments(data, self.center), float(self.gamma))
+        self.losses_ = np.empty(space.n_subsets)
+        for block, _, (part, _) in space.blocks(
+            lambda lists: losses_of(column_lists(lists, data.features)), "scoring subsets", self.n_jobs, self.progress
+        ):
+            self.losses_[block] = part
+        self.n_unscored_ = int(np.isnan(self.losses_).sum())
         if self.n_unscored_:
-            first = space.masks(np.flatnonzero(np.isnan(exact))[:1])
+            first = space.masks(np.flatnonzero(np.isnan(self.losses_))[:1])[0]
             warn(
                 f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
-                f"(such as {quoted(names[first[0]])}). "
+                f"(such as {quoted(np.array(data.feature_names, dtype=object)[first])}). "
                 "Leave some of them out to have all subsets scored."
             )
-        smallest = int(np.nanargmin(exact))
-        if self.solver == "inverse":
-            losses_of = _by_inverse(*terms)
-            self.losses_ = np.where(np.isnan(exact), np.nan, self._score_all(space, losses_of, data.features))
-        best = int(np.nanargmin(self.losses_))
-        if exact[best] - exact[smallest] > _SAME_LOSS * max(1.0, abs(exact[smallest])):
-            warn(
-                f"rounding decided: {quoted(names[space.masks(np.array([smallest]))[0]]) or 'no feature'} has a loss "
-                f"smaller by {exact[best] - exact[smallest]:.2g}. solver='cholesky' selects it."
-            )
-        selected = space.masks(np.array([best]))[0]
+        selected = space.masks(np.array([np.nanargmin(self.losses_)]))[0]
         chosen = np.flatnonzero(data.features.expand(selected))
         self._minimiser = np.zeros(data.features.n_columns)
-        _, self._minimiser[chosen] = losses_of(np.array([0, len(chosen)]), chosen)
+        _, self._minimiser[chosen] = losses_of((np.array([0, len(chosen)]), chosen))
         return selected
-
-    def _score_all(self, space: Subsets, losses_of: Scorer, features: Features) -> Floats:
-        losses = np.empty(space.n_subsets)
-        for block, _, (part, _) in space.blocks(
-            lambda lists: losses_of(*column_lists(lists, features)), "scoring subsets", self.n_jobs, self.progress
-        ):
-            losses[block] = part
-        return losses
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         beta = self._minimiser
@@ -157,8 +124,10 @@ def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, F
     return sigma, cross
 
 
-def _by_cholesky(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
-    """With Σ restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged over
+def _scorer(sigma: Floats, cross: Floats, gamma: float) -> Callable[[Lists], tuple[Floats, Floats]]:
+    """Losses (n,) of lists of subsets, and the minimiser of the last one.
+
+    With Σ restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged over
     environments, makes the work per subset independent of the number of environments.
     """
     weight = gamma / len(sigma)
@@ -167,37 +136,10 @@ def _by_cholesky(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
     constant = gamma * np.mean(cross**2, axis=0)
     terms = sigma.mean(axis=0), penalty, cross.mean(axis=0), slope, constant
 
-    def losses(starts: Integers, members: Integers) -> tuple[Floats, Floats]:
+    def losses(lists: Lists) -> tuple[Floats, Floats]:
+        starts, members = lists
         loss, beta = np.empty(len(starts) - 1), np.empty(sigma.shape[1])
         subset_losses(*terms, starts, members, _PIVOT_TOLERANCE, loss, beta)
         return loss, beta[: starts[-1] - starts[-2]]
-
-    return losses
-
-
-def _by_inverse(sigma: Floats, cross: Floats, gamma: float) -> Scorer:
-    """Every operation in float64 and in the order of the authors' code: where rounding decides, order does."""
-    n_environments = len(sigma)
-
-    def one(members: Integers) -> tuple[float, Floats]:
-        A, b, constant = np.zeros((len(members), len(members))), np.zeros((len(members), 1)), np.zeros((1, 1))
-        for whole, column in zip(sigma, cross[:, :, None], strict=True):
-            inside, c = whole[members][:, members], column[members]
-            A = A + inside / n_environments + gamma * (inside @ inside) / n_environments
-            b = b + c / n_environments + gamma * (inside @ c) / n_environments
-            constant = constant + gamma * (c.T @ c) / n_environments
-        try:
-            beta = np.linalg.inv(A) @ b
-        except np.linalg.LinAlgError:
-            return np.nan, np.full(len(members), np.nan)
-        loss = 0.5 * (beta.T @ A @ beta) - beta.T @ b + 0.5 * constant
-        return float(loss[0, 0]), beta[:, 0]
-
-    def losses(starts: Integers, members: Integers) -> tuple[Floats, Floats]:
-        beta, loss = np.empty(0), np.zeros(len(starts) - 1)
-        for s, (start, end) in enumerate(pairwise(starts)):
-            if start < end:
-                loss[s], beta = one(members[start:end])
-        return loss, beta if starts[-1] > starts[-2] else np.empty(0)
 
     return losses

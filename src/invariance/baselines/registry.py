@@ -30,26 +30,19 @@ class Method:
     many: bool = True
     screened: bool = False
 
-    def load(self) -> type[EnvironmentSelector]:
+    def load(self) -> Any:
         """The class of the method itself, without its screen."""
-        found: type[EnvironmentSelector] = load(self.home)
-        return found
+        return load(self.home)
 
-    def build(self, **settings: Any) -> EnvironmentSelector:
-        """The unfitted method; settings are its own, not its screen's."""
-        return self.around(self.load()(**settings))
-
-    def around(self, model: EnvironmentSelector) -> EnvironmentSelector:
-        """`model` in place of the method with its defaults: behind the screen, where there is one."""
-        if not self.screened:
-            return model
+    def build(self, model: EnvironmentSelector | None = None, **settings: Any) -> EnvironmentSelector:
+        """The unfitted method, behind its screen if it has one; model : in place of one with these settings"""
         from .screened import Screened
 
-        return Screened(model)
+        found: EnvironmentSelector = self.load()(**settings) if model is None else model
+        return Screened(found) if self.screened else found
 
     def behind_screen(self) -> Method:
-        text = f"{self.name} on the features that a Lasso screen lets pass"
-        return replace(self, name=f"{self.name}-screen", help=text, many=True, screened=True)
+        return replace(self, name=f"{self.name}-screen", many=True, screened=True)
 
 
 _ALONE = (
@@ -66,8 +59,6 @@ _ALONE = (
 )
 
 METHODS = {m.name: m for m in (*_ALONE, *(m.behind_screen() for m in _ALONE if m.kind == "invariance"))}
-# {name of the class: name of the method}
-CLASS_NAMES = {method.home.partition(":")[2]: method.name for method in _ALONE}
 LISTING = "\n".join(f"    {method.name:<10}  {method.help}" for method in _ALONE)
 REMARKS = (
     f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP and EILLS see by default only those that a Lasso screen lets "

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import glob
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..exceptions import DataError, SettingError
-from .console import detail, say
-from .options import STANDARD_INPUT, FileOptions, FitOptions, read_names
+from .console import say
+from .options import STANDARD_INPUT, FileOptions, FitOptions
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
@@ -28,32 +27,20 @@ _MOST_GROWTH = 200
 MANY_FEATURES = 30
 
 
-@dataclass(frozen=True)
 class Named:
-    """The paths that a command was given."""
+    """The paths that a command was given.
 
-    paths: Sequence[Path]
+    file : the one file, there or not; None for a folder, a pattern or several; rows : as `Moments.from_rows` takes them
+    """
 
-    def __post_init__(self) -> None:
-        if len(self.paths) > 1 and STANDARD_INPUT in self.paths:
+    def __init__(self, paths: Sequence[Path]) -> None:
+        if len(paths) > 1 and STANDARD_INPUT in paths:
             raise DataError("- is standard input, and other files are named too: save it as a file first.")
-
-    @property
-    def file(self) -> Path | None:
-        """The one file, whether it exists or not; None for a folder, a pattern or several files."""
-        path = self.paths[0].expanduser()
-        several = len(self.paths) > 1 or path.is_dir() or (glob.has_magic(str(path)) and not path.exists())
-        return None if several else self.paths[0]
-
-    @property
-    def is_piped(self) -> bool:
-        return self.paths[0] == STANDARD_INPUT
-
-    @property
-    def rows(self) -> str | list[str]:
-        """As `Moments.from_rows` takes them."""
-        texts = list(map(str, self.paths))
-        return texts[0] if len(texts) == 1 else texts
+        first = paths[0].expanduser()
+        several = len(paths) > 1 or first.is_dir() or (glob.has_magic(str(first)) and not first.exists())
+        self.file = None if several else paths[0]
+        self.is_piped = paths[0] == STANDARD_INPUT
+        self.rows = str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
 
 
 class Need(NamedTuple):
@@ -92,7 +79,7 @@ def read(
         return read_rows(named, given, Need(what, moments_do=not of_text)), None
     moments = rows.moments()
     other = "" if named.file is None else "; --no-stream reads it as a whole"
-    say("note", f"read {rows.rows.tally.n_rows:,} rows of {where(source)} in pieces, and kept their moments{other}")
+    say("note", f"read {rows.rows.tally.n_rows:,} rows of {source.name} in pieces, and kept their moments{other}")
     return moments, source
 
 
@@ -105,50 +92,28 @@ def read_rows(named: Named, given: FitOptions, need: Need | None = None) -> Mult
     from ..data.sources import frame_of, source_of
 
     source = source_of(named.rows, form=given.form, warn_unnamed=given.features is None and named.file is None)
-    refuse_several(source.schema.names, named.paths, given)
     columns = _columns(source, given)
     crowded = _crowded(source, given.environment, columns, need or _AS_A_WHOLE)
     if crowded is not None:
         other = "" if need else " Without --no-stream a linear Gaussian model reads any number of rows."
         raise DataError(f"{crowded}{other}")
     why = "" if need is None else f": {need.what} needs them"
+    say("note", f"all rows of {source.name} are read into memory{why}")
     if named.file is not None:
-        say("note", f"all rows of {source.name} are read into memory{why}")
         return read_file(named.file, given)
     frame = frame_of(source, given.environment, columns)
-    say("note", f"read {len(frame):,} rows of {where(source)} into memory{why}")
     options = given.reading() | {"columns": replace(given.columns, features=None, exclude=())}
     return MultiEnvironmentData.from_table(frame, given.outcome, given.environment, **options)
 
 
 def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     from ..data.multi_environment import MultiEnvironmentData
-    from ..data.reading import column_names
 
     source = given.open(file)
-    if len(read_names(given.outcome)) > 1:
-        refuse_several(column_names(source, warn_unnamed=False), [source.path], given)
     data = MultiEnvironmentData.from_table(source, given.outcome, given.environment, **given.reading())
     found = f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
-    detail(f"read {found} from {source.name}")
+    say("detail", f"read {found} from {source.name}")
     return data
-
-
-def refuse_several(columns: Sequence[str], files: Sequence[Path], given: FitOptions) -> None:
-    """Raise where --outcome lists several columns, as for `invariance sweep`."""
-    names = dict.fromkeys(read_names(given.outcome))
-    if len(names) > 1 and given.outcome not in columns and all(name in columns for name in names):
-        named = ["--environment", given.environment, "--outcomes", given.outcome, "--out", "sweep"]
-        line = shlex.join(["invariance", "sweep", *map(str, files), *named])
-        raise DataError(
-            f"--outcome {shlex.quote(given.outcome)} names {len(names)} columns; to fit each of them: {line}"
-        )
-
-
-def where(source: RowSource) -> str:
-    files = getattr(source, "files", ())
-    named = len(files) > 1 and source.name.startswith("'")
-    return f"{len(files):,} files in {source.name}" if named else source.name
 
 
 def _streams(named: Named, form: FileOptions, asked: bool | None) -> bool:
@@ -173,15 +138,13 @@ def too_large(path: Path, form: FileOptions) -> str | None:
     from ..data.sources import source_of
 
     source = source_of(str(path), form=form.form, warn_unnamed=False)
-    names = source.schema.names
-    return _crowded(source, names[0], names, _AS_A_WHOLE)
+    return _crowded(source, source.schema.names[0], source.schema.names, _AS_A_WHOLE)
 
 
 def _crowded(source: RowSource, environment: str, columns: Sequence[str], need: Need) -> str | None:
     from ..data.sources import bytes_per_row, rows_that_fit
 
-    size = bytes_per_row(source, environment, columns)
-    counted = source.n_rows is not None
+    size, counted = bytes_per_row(source, environment, columns), source.n_rows is not None
     return rows_that_fit(source.about_rows or 0, size, need.what, moments_do=need.moments_do, counted=counted)
 
 
@@ -200,13 +163,13 @@ def _columns(source: RowSource, given: FitOptions) -> list[str]:
     from ..data.columns import resolve_columns
     from ..data.outcomes import stated
 
-    beside = stated(given.event, given.exposure)
-    asked = given.outcome, given.environment, given.columns, source.name, beside
+    with_outcome = stated(given.event, given.exposure)
+    asked = given.outcome, given.environment, given.columns, source.name, with_outcome
     *_, features = resolve_columns(source.schema.names, *asked)
-    return [*features, given.outcome, *beside.values()]
+    return [*features, given.outcome, *with_outcome.values()]
 
 
-def notes(model: BIP, given: FitOptions, data: MultiEnvironmentData | Moments) -> list[str]:
+def default_notes(model: BIP, given: FitOptions, data: MultiEnvironmentData | Moments) -> list[str]:
     """Notes on the outcome model and the prior, where the defaults may surprise."""
     from ..models.registry import AUTO, GAUSSIAN, family_of
 

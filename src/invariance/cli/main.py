@@ -6,19 +6,18 @@ import shlex
 import sys
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from .._tools.text import wrap
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError, SettingError
-from .console import plain_speech, say, show, shown_progress
-from .inputs import ALL_METHODS, Named, notes, read, read_rows
+from .console import say, show, shown_progress, speaking
+from .inputs import ALL_METHODS, Named, default_notes, read, read_rows
 from .options import (
     TYPED,
     Command,
@@ -33,17 +32,7 @@ from .options import (
     read_names,
     with_option_groups,
 )
-from .outputs import (
-    Files,
-    check_compared,
-    check_plot_kind,
-    checked_outputs,
-    deliver,
-    deliver_fit,
-    save,
-    source_of_report,
-    write_report,
-)
+from .outputs import Files, checked_outputs, deliver, deliver_fit, save, source_of_report
 from .predict import predict
 from .remedies import comparison_for_shell, for_shell
 from .simulate import simulate
@@ -53,17 +42,9 @@ from .sweep import sweep
 class OneLineErrors(TyperGroup):
     """Prints usage errors as one line, like every other error."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
         try:
-            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            code = super().main(*args, standalone_mode=False, **more)
         except Exception as error:
             # Some versions of typer raise click's classes, others a copy of them: know them by their shape.
             if not standalone_mode or not hasattr(error, "format_message"):
@@ -137,9 +118,15 @@ def fit(
     """
     with given.speaking():
         named = Named(files)
-        check_plot_kind(plot_kind, plot)
-        outputs = checked_outputs({"json": json, "plot": plot, "model": save_to, "report": report}, named.file)
-        check_compared(compared, report)
+        asked = {"json": json, "plot": plot, "model": save_to, "report": report}
+        outputs = checked_outputs(asked, named.file, plot_kind)
+        if compared is not None:
+            from ..baselines.comparison import compare as run_methods
+            from ..baselines.comparison import named_methods
+
+            if report is None:
+                raise FileError("--compare adds a section to a report: add --report report.html")
+            named_methods(compared, 1)
         model, data = _fitted(named, given, stream, compared is not None)
         deliver_fit(model, top, outputs, plot_kind)
         if "model" in outputs:
@@ -148,14 +135,16 @@ def fit(
             show(f"\nSaved the model to {outputs['model']}")
         if "report" in outputs:
             source = source_of_report(named, given, data, context.meta.get(TYPED, ()))
-            write_report(outputs["report"], model, data, compared, source)
+            beside = None if compared is None else comparison_for_shell(run_methods(data, compared, model))
+            save(outputs["report"], lambda path: model.report(path, beside, source))
+            show(f"\nSaved the report to {outputs['report']}")
 
 
 def _fitted(named: Named, given: FitOptions, stream: bool | None, compares: bool = False) -> tuple[Any, Any]:
     """The model, and the rows or moments it was fitted to; compares : whether other methods need the rows"""
     model = given.bip(given.jobs)
     data, source = read(named, given, model, stream, ALL_METHODS if compares else None)
-    for note in notes(model, given, data):
+    for note in default_notes(model, given, data):
         say("note", note)
     return (model.fit(data) if source is None else model.fit(data, None, given.environment, rows=source)), data
 
@@ -180,7 +169,7 @@ def compare(
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         bip = given.bip(given.jobs)
         data = read_rows(named, given, ALL_METHODS if named.file is None else None)
-        for note in notes(bip, given, data):
+        for note in default_notes(bip, given, data):
             say("note", note)
 
         from ..baselines.comparison import compare as run_methods
@@ -212,7 +201,7 @@ def explain(
     which experiment would separate the leading subsets, and the cost of small environments.
     """
     with given.speaking():
-        from .._tools.sections import as_text
+        from .._tools.sections import Section, as_text
         from ..decisions.plots import save_environments
 
         named = Named(files)
@@ -220,8 +209,8 @@ def explain(
         model, data = _fitted(named, given, stream)
         chosen = None if subset is None else _mask(subset, data)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
-        lines = [line for note in data.losses for line in wrap(for_shell(note), "  ", "    ")]
-        text = "\n\n".join([as_text(diagnosis.sections, for_shell), *(["\n".join(["Notes", *lines])] if lines else [])])
+        notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
+        text = as_text([*diagnosis.sections, *notes], for_shell)
         saved: Files = {
             "json": ("the diagnosis", diagnosis.to_json),
             "plot": ("the picture", lambda path: save_environments(diagnosis, path)),
@@ -251,8 +240,7 @@ def demo(
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
     with speech.speaking():
-        check_plot_kind(plot_kind, plot)
-        outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv})
+        outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv}, None, plot_kind)
 
         from ..datasets import make_example, make_new_hospital
         from ..estimators.bip import BIP
@@ -265,10 +253,9 @@ def demo(
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
         model = BIP(n_jobs=-1, progress=shown_progress()).fit(data)
-        truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
         probability = format_probability(model.posterior_.probability(data.truth))
-        found = "" if (model.posterior_.mode_mask == data.truth).all() else "not "
-        closing = f"The true subset {truth}\nis {found}the most probable one ({probability})."
+        truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
+        closing = f"The true subset {truth} has probability {probability}."
         tables: Files = {
             "csv": ("the data", lambda path: data.to_frame().to_csv(path, index=False)),
             "new_csv": ("a new hospital", lambda path: make_new_hospital().to_frame().to_csv(path, index=False)),
@@ -276,9 +263,9 @@ def demo(
         deliver_fit(model, 10, outputs, plot_kind, data, tables, closing)
         if csv is not None:
             names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
-            then = "" if new_csv is None else " \\\n      --save model.json\n  invariance predict model.json "
-            then += "" if new_csv is None else f"{shlex.quote(str(new_csv))} --out predicted.csv"
-            show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names}{then}")
+            show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names} \\\n      --save model.json")
+        if csv is not None and new_csv is not None:
+            show(f"  invariance predict model.json {shlex.quote(str(new_csv))} --out predicted.csv")
 
 
 def open_page(
@@ -295,7 +282,7 @@ def open_page(
         if not no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    with plain_speech():
+    with speaking():
         try:
             from ..app.server import serve
         except ImportError as error:

@@ -6,7 +6,7 @@ import csv
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..exceptions import DataError, SettingError
-from .console import loudness, plain_speech, shown_progress
+from .console import shown_progress, speaking
 
 if TYPE_CHECKING:
     from ..data.reading import TableFile
@@ -39,18 +39,8 @@ def option(
     return typer.Option(*names, metavar=metavar, help=text, show_default=default, hidden=rare, **more)
 
 
-class Missing(StrEnum):
-    error = "error"
-    drop = "drop"
-
-
-class PlotKind(StrEnum):
-    inclusion = "inclusion"
-    coefficients = "coefficients"
-    subsets = "subsets"
-    environments = "environments"
-    frontier = "frontier"
-
+Missing = StrEnum("Missing", ["error", "drop"])
+PlotKind = StrEnum("PlotKind", ["inclusion", "coefficients", "subsets", "environments", "frontier"])
 
 _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)]
@@ -60,7 +50,7 @@ StreamOption = Annotated[
     bool | None, option(None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True)
 ]
 PlotKindOption = Annotated[
-    PlotKind | None, option("KIND", f"Picture of {', '.join(PlotKind)}.", PlotKind.inclusion.value, rare=True)
+    PlotKind | None, option("KIND", f"Picture of {', '.join(PlotKind)}.", "inclusion", rare=True)
 ]
 
 
@@ -82,10 +72,8 @@ class SpeechOptions:
     quiet: bool = setting(False, None, "Print the result, warnings and errors only.", False, "--quiet", "-q")
     verbose: bool = setting(False, None, "Print notes on reading and time.", False, "--verbose", "-v", rare=True)
 
-    @contextmanager
-    def speaking(self) -> Iterator[None]:
-        with plain_speech(), loudness(self.quiet, self.verbose):
-            yield
+    def speaking(self) -> AbstractContextManager[None]:
+        return speaking(self.quiet, self.verbose)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,14 +97,11 @@ class FileOptions:
     def open(self, file: Path) -> TableFile:
         from ..data.reading import TableFile
 
-        content = _standard_input() if file == STANDARD_INPUT else None
-        return TableFile.of(file, self.form, content)
-
-
-def _standard_input() -> bytes:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise DataError("- reads standard input, which is empty: pipe a table into the command, or name a file.")
-    return sys.stdin.buffer.read()
+        if file != STANDARD_INPUT:
+            return TableFile.of(file, self.form)
+        if sys.stdin is None or sys.stdin.isatty():
+            raise DataError("- reads standard input, which is empty: pipe a table into the command, or name a file.")
+        return TableFile.of(file, self.form, sys.stdin.buffer.read())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +167,7 @@ class ModelOptions:
     prior: str = setting("uniform", "PRIOR", PRIOR, True)
     engine: str = setting("auto", "ENGINE", _ENGINE, True)
     chains: int | None = setting(None, "N", "Chains of --engine tempering.", "4", rare=True, min=1)
-    steps: int | None = setting(None, "N", "Most steps of each chain.", "3000", rare=True, min=1)
+    steps: int | None = setting(None, "N", "Most steps of each chain.", "auto", rare=True, min=1)
     select: str = setting("predictive", "RULE", _SELECT, True, rare=True)
     threshold: float | None = setting(
         None, "P", "Inclusion probability for --select threshold.", "0.5", rare=True, min=0.0, max=1.0
@@ -335,10 +320,7 @@ def read_merges(text: str | None) -> dict[Hashable, list[str]]:
         old, _, new = (piece.strip() for piece in part.partition("="))
         labels = [label.strip() for label in old.split("+")]
         if len(labels) < 2 or not all((*labels, new)) or "=" in new or new in merges:
-            raise SettingError(
-                f"cannot read --merge {text!r}: write a+b=c or a+b=c,d+e=f, each new label once. Labels with + or = "
-                "can be merged in Python alone."
-            )
+            raise SettingError(f"cannot read --merge {text!r}: write a+b=c or a+b=c,d+e=f, each new label once.")
         merges[new] = labels
     return merges
 

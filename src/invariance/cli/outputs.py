@@ -15,7 +15,7 @@ from ..exceptions import FileError
 from .console import show
 from .inputs import Named
 from .options import FitOptions, PlotKind
-from .remedies import comparison_for_shell, for_shell, posterior_for_shell
+from .remedies import for_shell, posterior_for_shell
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
@@ -30,11 +30,15 @@ Outputs = dict[str, Path]
 Files = Mapping[str, tuple[str, Callable[[Path], object]]]
 
 
-def checked_outputs(given: Mapping[str, Path | None], source: Path | None = None) -> Outputs:
+def checked_outputs(
+    given: Mapping[str, Path | None], source: Path | None = None, drawn: PlotKind | None = None
+) -> Outputs:
     """The paths that were given, complete; raises FileError where one cannot be written.
 
-    given : by kind: json, plot, csv, new_csv, model, report; source : the file that is read
+    given : by kind: json, plot, csv, new_csv, model, report; source : the file that is read; drawn : on the plot
     """
+    if drawn is not None and given["plot"] is None:
+        raise FileError(f"--plot-kind {drawn.value} draws nothing without a file: add --plot {drawn.value}.png")
     outputs = {kind: Path(os.path.expanduser(path)) for kind, path in given.items() if path is not None}
     taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
     for kind, path in outputs.items():
@@ -54,11 +58,6 @@ def checked_outputs(given: Mapping[str, Path | None], source: Path | None = None
             raise FileError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))
     return outputs
-
-
-def check_plot_kind(kind: PlotKind | None, plot: Path | None) -> None:
-    if plot is None and kind is not None:
-        raise FileError(f"--plot-kind {kind.value} draws nothing without a file: add --plot {kind.value}.png")
 
 
 def save(path: Path, write: Callable[[Path], object]) -> None:
@@ -125,27 +124,6 @@ def deliver_fit(
     files = {"json": ("the posterior and the decision", write_json), "plot": ("the picture", draw)}
     summary = FitSummary(model.decision_, posterior_for_shell(posterior).summary(top), for_shell)
     deliver(summary, outputs, files | dict(more or {}), closing)
-
-
-def check_compared(methods: str | None, report: Path | None) -> None:
-    if methods is None:
-        return
-    if report is None:
-        raise FileError("--compare adds a section to a report: add --report report.html")
-    from ..baselines.comparison import named_methods
-
-    named_methods(methods, 1)
-
-
-def write_report(path: Path, model: BIP, data: Any, methods: str | None, source: Source) -> None:
-    """methods : to compare with, or None"""
-    comparison = None
-    if methods is not None:
-        from ..baselines.comparison import compare
-
-        comparison = comparison_for_shell(compare(data, methods, model))
-    save(path, lambda temporary: model.report(temporary, comparison, source))
-    show(f"\nSaved the report to {path}")
 
 
 def source_of_report(named: Named, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:

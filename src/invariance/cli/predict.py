@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,7 +19,7 @@ from .outputs import checked_outputs, save
 if TYPE_CHECKING:
     import pandas as pd
 
-    from .._tools.arrays import Floats, Integers, Mask
+    from .._tools.arrays import Floats
     from ..data.reading import TableFile
     from ..estimators.saved import SavedModel
 
@@ -35,14 +34,8 @@ _FIGURES = {
 }
 
 
-class Unknown(StrEnum):
-    error = "error"
-    ignore = "ignore"
-
-
-class Gaps(StrEnum):
-    error = "error"
-    empty = "empty"
+Unknown = StrEnum("Unknown", ["error", "ignore"])
+Gaps = StrEnum("Gaps", ["error", "empty"])
 
 
 def predict(
@@ -74,7 +67,7 @@ def predict(
 
         import numpy as np
 
-        from ..data.checks import listing, rows_text
+        from ..data.checks import listing, most_first, rows_text
         from ..data.settings import Columns
         from ..estimators.saved import load
 
@@ -88,38 +81,34 @@ def predict(
         table = form.open(file)
         read, rows = _read(table, saved)
         gaps = read[list(saved.columns_to_predict)].isna().to_numpy()
-        lacking = np.flatnonzero(gaps.any(axis=1))
+        lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
         below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
-        if len(lacking) and (missing is Gaps.error or len(lacking) == len(rows)):
-            _refuse_gaps(f"{table.name} has missing values", below, saved.columns_to_predict, gaps)
-        complete = np.flatnonzero(~gaps.any(axis=1))
+        if len(lacking) and (missing is Gaps.error or not len(complete)):
+            told = f"{table.name} has missing values in {most_first(saved.columns_to_predict, gaps.sum(axis=0))}"
+            if not len(complete):
+                raise DataError(f"{told}: no row can be predicted. Replace them.")
+            raise DataError(f"{told}, {below}", use(missing="empty"))
         known = read.iloc[complete]
-        predicted = Predicted.by(saved, known, coverage)
-        new = _with_columns(rows, predicted.columns, complete)
-        save(target, lambda path: new.to_csv(path, index=False))
+        X: Any = saved.completed(known[list(saved.columns_to_predict)])
+        if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
+            X = X.to_numpy()
+        mean, ends, new, how = _predictions(saved, X, known, coverage)
+        save(target, lambda path: _with_columns(rows, new, complete).to_csv(path, index=False))
         averages = saved.predict_with == "average" and saved.predictive_ is not None
         by = "an average of compatible subsets" if averages else format_subset(saved.selected_features_)
+        far = int(saved.extrapolates(X).sum())
         sentences = [
-            f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{predicted.how}",
+            f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{how}",
             f"No prediction for missing values {below}." if len(lacking) else "",
             "No subset is compatible with invariance: there was nothing to average."
             if average and not averages
             else "",
-            f"{rows_text(predicted.far) if predicted.far else 'No row'} far outside the range of the training rows.",
-            predicted.missed(known, table.name),
+            f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
+            _errors(saved, known, mean, ends, table.name),
         ]
         for sentence in filter(None, sentences):
             show("\n".join(wrap(sentence)))
         show(f"Saved the predictions to {target}")
-
-
-def _refuse_gaps(what: str, where: str, names: Sequence[str], gaps: Mask) -> NoReturn:
-    from ..data.checks import most_first
-
-    told = f"{what} in {most_first(names, gaps.sum(axis=0))}"
-    if gaps.any(axis=1).all():
-        raise DataError(f"{told}: no row can be predicted. Replace them.")
-    raise DataError(f"{told}, {where}", use(missing="empty"))
 
 
 def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -133,28 +122,28 @@ def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFram
     absent = [name for name in needed if name not in names]
     if absent:
         raise DataError(f"{file.name} lacks columns that the model needs: {quoted(absent)}; it has {quoted(names)}.")
-    outcome = saved.outcome_
-    wanted = [name for name in (*needed, outcome.exposure, saved.outcome_name_) if name in names]
+    exposure = saved.outcome_.exposure
+    wanted = [name for name in (*needed, exposure, saved.outcome_name_) if name in names]
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
     read = read_columns(file, list(dict.fromkeys(wanted)), as_text=[name for name in of_levels if name in needed])
     if not len(read):
         raise DataError(f"{file.name} has no rows to predict.")
     if saved.encoding is None:
         read[needed] = frame_values(as_frame(read), needed)
-    if outcome.exposure is not None and outcome.exposure in read:
-        exposure = series_values(as_frame(read)[outcome.exposure], outcome.exposure)
-        wrong = int(((exposure <= 0.0) | (exposure == float("inf"))).sum())
+    if exposure is not None and exposure in read:
+        values = series_values(as_frame(read)[exposure], exposure)
+        wrong = int(((values <= 0.0) | (values == float("inf"))).sum())
         if wrong:
             raise DataError(
-                f"exposure {outcome.exposure!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}: "
-                "leave those rows out, or that column to predict rates."
+                f"exposure {exposure!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}: leave those "
+                "rows out, or that column to predict rates."
             )
-        read[outcome.exposure] = exposure
+        read[exposure] = values
     rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
     return read.reset_index(drop=True), rows.reset_index(drop=True)
 
 
-def _with_columns(rows: pd.DataFrame, new: dict[str, Any], at: Integers) -> pd.DataFrame:
+def _with_columns(rows: pd.DataFrame, new: dict[str, Any], at: Any) -> pd.DataFrame:
     """The rows with new values at these positions."""
     import pandas as pd
 
@@ -164,102 +153,87 @@ def _with_columns(rows: pd.DataFrame, new: dict[str, Any], at: Integers) -> pd.D
     return rows.assign(**columns)
 
 
-@dataclass(frozen=True, eq=False)
-class Predicted:
-    """columns : {name: (n,)} to write; how : end of the sentence that says what was predicted; mean (n,) : outcome,
-    probability or rate; ends (n, 2) : of intervals, or None; far : rows far from the training rows"""
+def _predictions(
+    saved: SavedModel, X: Any, known: pd.DataFrame, coverage: float | None
+) -> tuple[Floats, Floats | None, dict[str, Any], str]:
+    """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and what they are.
 
-    saved: SavedModel
-    columns: dict[str, Any]
-    how: str
-    mean: Floats
-    ends: Floats | None
-    far: int
+    known : complete rows, as `_read` gives them
+    """
+    from sklearn.base import is_classifier
 
-    @classmethod
-    def by(cls, saved: SavedModel, known: pd.DataFrame, coverage: float | None) -> Predicted:
-        """known : complete rows, as `_read` gives them"""
-        from sklearn.base import is_classifier
+    from ..estimators.fitted import TimesToEvent
+    from ..models.base import Predicts
 
-        from ..estimators.fitted import TimesToEvent
-        from ..models.base import Predicts
+    outcome = saved.outcome_
+    mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X)
+    if outcome.predicts is Predicts.number:
+        wanted = _COVERAGE if coverage is None else coverage
+        ends = saved.predict_interval(X, wanted)
+        columns = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
+        return mean, ends, columns, f", with {wanted:.3g} intervals."
+    if coverage is not None:
+        raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")
+    columns, how = {"prediction": mean}, "."
+    if outcome.predicts is Predicts.probability:
+        assert outcome.classes is not None
+        first, second = outcome.classes
+        labels = [second if probability > 0.5 else first for probability in mean]
+        columns = {"prediction": labels, f"probability_{_plain(second)}": mean}
+        how = f": the probability of {_plain(second)}, and the more probable class."
+    elif outcome.predicts is Predicts.time:
+        how = f": the {'median' if isinstance(saved, TimesToEvent) else 'expected'} time."
+    elif outcome.exposure is not None:
+        columns, how = {"rate": mean}, f": the rate per unit of {outcome.exposure}."
+        if outcome.exposure in known:
+            columns["prediction"] = mean * known[outcome.exposure].to_numpy()
+    return mean, None, columns, how
 
-        outcome = saved.outcome_
-        if outcome.predicts is not Predicts.number and coverage is not None:
-            raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")
-        X: Any = saved.completed(known[list(saved.columns_to_predict)])
-        if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
-            X = X.to_numpy()
-        mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X)
-        ends, columns = None, {"prediction": mean}
-        if outcome.predicts is Predicts.number:
-            wanted = _COVERAGE if coverage is None else coverage
-            ends, how = saved.predict_interval(X, wanted), f", with {wanted:.3g} intervals."
-            columns |= {"lower": ends[:, 0], "upper": ends[:, 1]}
-        elif outcome.predicts is Predicts.probability:
-            assert outcome.classes is not None
-            first, second = outcome.classes
-            labels = [second if probability > 0.5 else first for probability in mean]
-            columns = {"prediction": labels, f"probability_{_plain(second)}": mean}
-            how = f": the probability of {_plain(second)}, and the more probable class."
-        elif outcome.predicts is Predicts.time:
-            how = f": the {'median' if isinstance(saved, TimesToEvent) else 'expected'} time."
-        elif outcome.exposure is None:
-            how = "."
-        elif outcome.exposure in known:
-            columns = {"rate": mean, "prediction": mean * known[outcome.exposure].to_numpy()}
-            how = f": the rate per unit of {outcome.exposure}, and the count in each row."
-        else:
-            columns, how = {"rate": mean}, f": the rate per unit of {outcome.exposure}, which the table lacks."
-        return cls(saved, columns, how, mean, ends, int(saved.extrapolates(X).sum()))
 
-    def missed(self, rows: pd.DataFrame, file: str) -> str:
-        """A sentence on the errors of rows whose outcome is known; rows : as of `by`"""
-        import numpy as np
+def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | None, file: str) -> str:
+    """A sentence on the errors of rows whose outcome is known; rows : complete, as `_read` gives them"""
+    import numpy as np
 
-        from ..data.checks import quoted, rows_text, warn
-        from ..models.base import Predicts
-        from ..prediction.new_environments import figures_of
+    from ..data.checks import quoted, rows_text, warn
+    from ..models.base import Predicts
+    from ..prediction.new_environments import figures_of
 
-        outcome = self.saved.outcome_
-        by_exposure = outcome.exposure is not None
-        if (
-            outcome.name not in rows
-            or outcome.predicts is Predicts.time
-            or (by_exposure and outcome.exposure not in rows)
-        ):
-            return ""
-        given = rows[outcome.name].astype(object)
-        stated = (given.notna() & rows[outcome.exposure].notna() if by_exposure else given.notna()).to_numpy()
-        observed = given.where(stated).map(self._as_number).to_numpy(dtype=float)
-        known = stated & ~np.isnan(observed)
-        strange = given[stated & ~known]
-        if len(strange):
-            wanted = "numbers" if outcome.classes is None else " or ".join(map(_plain, outcome.classes))
-            where = f"{outcome.name!r} of {file} holds {quoted(strange.unique(), 4)} in {rows_text(len(strange))}"
-            warn(f"{where}, not {wanted}: their errors are left out.")
-        if not known.any():
-            return ""
-        exposure = rows[outcome.exposure].to_numpy()[known] if by_exposure else None
-        figures = figures_of(outcome.predicts, observed[known], self.mean[known], exposure)
-        if self.ends is not None:
-            inside = (observed[known] >= self.ends[known, 0]) & (observed[known] <= self.ends[known, 1])
-            told = [f"root mean squared error {figures['rmse']:.4g}", f"{np.mean(inside):.3g} inside their intervals"]
-        else:
-            told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]
-            defined = {name: value for name, value in figures.items() if name in _FIGURES and not np.isnan(value)}
-            told += [_FIGURES[name].format(value) for name, value in defined.items()]
-        return f"The outcome is known in {known.sum():,} of them: {', '.join(told)}."
+    outcome, exposure = saved.outcome_, saved.outcome_.exposure
+    needed = [outcome.name] if exposure is None else [outcome.name, exposure]
+    if outcome.predicts is Predicts.time or not set(needed) <= set(rows.columns):
+        return ""
+    given = rows[outcome.name].astype(object)
+    stated = rows[needed].notna().all(axis=1).to_numpy()
+    observed = given.where(stated).map(lambda value: _as_number(value, outcome.classes)).to_numpy(dtype=float)
+    known = stated & ~np.isnan(observed)
+    strange = given[stated & ~known]
+    if len(strange):
+        wanted = "numbers" if outcome.classes is None else " or ".join(map(_plain, outcome.classes))
+        where = f"{outcome.name!r} of {file} holds {quoted(strange.unique(), 4)} in {rows_text(len(strange))}"
+        warn(f"{where}, not {wanted}: their errors are left out.")
+    if not known.any():
+        return ""
+    weights = None if exposure is None else rows[exposure].to_numpy()[known]
+    figures = figures_of(outcome.predicts, observed[known], mean[known], weights)
+    if ends is not None:
+        inside = (observed[known] >= ends[known, 0]) & (observed[known] <= ends[known, 1])
+        told = [f"root mean squared error {figures['rmse']:.4g}", f"{np.mean(inside):.3g} inside their intervals"]
+    else:
+        told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]
+        told += [
+            text.format(figures[name]) for name, text in _FIGURES.items() if np.isfinite(figures.get(name, np.nan))
+        ]
+    return f"The outcome is known in {known.sum():,} of them: {', '.join(told)}."
 
-    def _as_number(self, value: Any) -> float:
-        """A known outcome; NaN where it is none of the classes, or no number."""
-        from ..data.columns import reads_as_number
 
-        classes = self.saved.outcome_.classes
-        if classes is None:
-            return float(value) if reads_as_number(value) else float("nan")
-        same = [value == label or _plain(value) == _plain(label) for label in classes]
-        return float(same[1]) if any(same) else float("nan")
+def _as_number(value: Any, classes: tuple[Any, Any] | None) -> float:
+    """A known outcome; NaN where it is none of the classes, or no number."""
+    from ..data.columns import reads_as_number
+
+    if classes is None:
+        return float(value) if reads_as_number(value) else float("nan")
+    same = [value == label or _plain(value) == _plain(label) for label in classes]
+    return float(same[1]) if any(same) else float("nan")
 
 
 def _plain(label: Any) -> str:

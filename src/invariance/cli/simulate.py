@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     from ..simulation import StructuralModel
 
 
-class Preset(StrEnum):
-    theory = "theory"
-    p10 = "p10"
-    p450 = "p450"
-    example_1 = "example_1"
-    example_2 = "example_2"
-    example_3 = "example_3"
-
-
+Preset = StrEnum("Preset", ["theory", "p10", "p450", "example_1", "example_2", "example_3"])
 _TABLES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
 _OUTPUT = f"Table to write: {', '.join(_TABLES)}."
 

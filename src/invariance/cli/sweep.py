@@ -11,7 +11,7 @@ import typer
 from .._tools.files import check_writable
 from ..exceptions import DataError
 from .console import say, show, shown_progress
-from .inputs import Named, where
+from .inputs import Named
 from .options import PRIOR, FilesArgument, ModelOptions, SpeechOptions, TableOptions, option, read_names, setting
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Source:
     source = source_of(named.rows, form=given.form)
     asked = given.environment, columns, environments, missing, given.jobs or -1, shown_progress()
     moments = moments_of_columns(source, *asked)
-    say("note", f"read {moments.n_rows:,} rows of {where(source)} in pieces, and kept their moments")
+    say("note", f"read {moments.n_rows:,} rows of {source.name} in pieces, and kept their moments")
     return read_source(moments)
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from .._tools.parallel import (
-    await_workers,
     check_version,
-    connected,
+    dask_client,
     hold_one_thread,
     n_workers,
     on_worker,
@@ -251,9 +250,8 @@ def _of_frame(wanted: Wanted, task: pd.DataFrame) -> MomentsAccumulator:
 def _on_cluster(
     wanted: Wanted, function: Callable[..., MomentsAccumulator], pieces: Any, name: str, dask: Any, progress: Any
 ) -> MomentsAccumulator:
-    with connected(dask, EngineError, _AGAIN) as client, ProgressBar(f"Reading {name}", 1, progress):
-        await_workers(client, EngineError)
-        there = partial(on_worker, function, version=__version__, error=EngineError)
+    with dask_client(dask, _AGAIN) as client, ProgressBar(f"Reading {name}", 1, progress):
+        there = partial(on_worker, function, version=__version__)
         future = client.compute(_merged_by_dask(wanted, there, pieces))
         try:
             rows: MomentsAccumulator = future.result()
@@ -291,7 +289,7 @@ def _of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccu
 
     # Spark sends a function that is made here by value.
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        check_version("a Spark worker", __version__, here, EngineError)
+        check_version("a Spark worker", __version__, here)
         yield _of_partition(wanted, (batch.rename_columns(wanted.read) for batch in batches))
 
     # Numbered: Spark takes a dot in the name of a column for a part of it.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._tools.files import held, keep_apart, replacing
-from ..exceptions import EngineError, FileError
+from .._tools.files import check_identity, lock_folder, replacing
+from ..exceptions import FileError
 from .fitting import Entry
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Store:
             yield set()
             return
         _pyarrow()
-        with held(self.folder, EngineError):
-            keep_apart(self.folder / MANIFEST, self.identity, bool(parts_of(self.folder)), EngineError)
+        with lock_folder(self.folder):
+            check_identity(self.folder / MANIFEST, self.identity, bool(parts_of(self.folder)))
             for unfinished in self.folder.glob(".*.parquet"):
                 unfinished.unlink()
             try:
@@ -79,7 +79,7 @@ class Store:
         schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
         table = pa.Table.from_pandas(_table(self._waiting), schema, preserve_index=False)
         try:
-            with replacing(path, durable=True) as temporary:
+            with replacing(path) as temporary:
                 pa.parquet.write_table(table.replace_schema_metadata(), temporary, write_page_checksum=True)
         except OSError as error:
             raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error

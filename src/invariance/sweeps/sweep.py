@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import joblib
 from sklearn.base import clone
 
-from .._tools.parallel import finished, n_workers
+from .._tools.parallel import n_workers, run_tasks
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import did_you_mean, nearest, quoted, warn
@@ -27,7 +27,7 @@ from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.settings import Columns, Environments, listed_names
 from ..decisions.rules import as_rule, generator
 from ..estimators.bip import BIP
-from ..exceptions import DataError, EngineError, Message, SettingError, WrongTypeError, use
+from ..exceptions import DataError, Message, SettingError, WrongTypeError, use
 from ..inference.base import RunOptions, Target
 from ..inference.registry import as_engine
 from ..inference.variational.device import Job, each_posterior
@@ -221,8 +221,8 @@ def run_sweep(
         for sentence in _announcements(task, wanted, left):
             announce(sentence)
         if device is None:
-            how: dict[str, Any] = {"error": EngineError, "kept": "Finished outcomes are kept"}
-            workers, entries = finished(fit_outcome, left, shared=task, jobs=processes, dask=dask, **how)
+            kept = "Finished outcomes are kept"
+            workers, entries = run_tasks(fit_outcome, left, shared=task, jobs=processes, dask=dask, kept=kept)
         else:
             workers, entries = on_device(task, left, device, jobs)
         begun = time.perf_counter()

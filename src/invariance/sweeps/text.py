@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten, wrap
+from .._tools.text import COLUMNS, display_width, duration, name_labels, pad, shorten, wrap
 from .fitting import VERDICTS
 from .sweep import SweepRun
 
@@ -63,12 +63,8 @@ def _pairs(selected: pd.DataFrame) -> Iterator[str]:
     head = [f"{column:<{widths[column]}}" for column in names]
     yield f"  {'  '.join(head)}  inclusion  p_invariant"
     for row in strongest.itertuples():
-        cells = [_padded(names[column][getattr(row, column)], widths[column]) for column in names]
+        cells = [pad(names[column][getattr(row, column)], widths[column]) for column in names]
         yield f"  {'  '.join(cells)}  {row.inclusion:>9.3f}  {row.p_invariant:>11.2g}"
-
-
-def _padded(text: str, width: int) -> str:
-    return text + " " * (width - display_width(text))
 
 
 def _failures(failed: pd.DataFrame) -> Iterator[str]:
