@@ -114,7 +114,7 @@ def run_examples(block: str, page: Path, names: dict[str, Any]) -> None:
     examples = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), 0)
     examples.globs = names
     said = StringIO()
-    doctest.DocTestRunner().run(examples, out=said.write, clear_globs=False)
+    doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=said.write, clear_globs=False)
     assert said.getvalue() == ""
 
 

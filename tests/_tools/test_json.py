@@ -94,7 +94,7 @@ def test_numbers_that_are_not_finite_can_be_null() -> None:
         ("pair", [1], "a list of 2"),
         ("pair", ["1", "b"], r"Whole.pair\[0\] is '1', not an integer"),
         ("pair", [True, "b"], "integer"),
-        ("values", [[1.0], [1.0, 2.0]], "inhomogeneous"),
+        ("values", [[1.0], [1.0, 2.0]], "not a number"),
         ("values", ["1.5"], "Whole.values is '1.5', not a number"),
         ("counts", [1.5], "integer"),
         ("flags", [1], "true or false"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from invariance import BIP, InclusionPrior, Tolerance
-from invariance.app.choices import read_choices
+from invariance.app.pages import read_choices
 from invariance.app.session import Fields
 from invariance.app.tasks import SCRIPT, fit
 from invariance.cli.options import FitOptions

@@ -14,8 +14,7 @@ pytest.importorskip("httpx", reason="needs httpx")
 from starlette.testclient import TestClient
 
 from invariance.app import pages, security
-from invariance.app.session import Session
-from invariance.app.worker import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job
+from invariance.app.session import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job, Session
 
 pytestmark = pytest.mark.integration
 

@@ -86,19 +86,12 @@ def test_icp_tests_the_subsets_of_features_as_those_of_their_columns() -> None:
     for j in range(4):
         outside = max(p for p, subset in zip(expected, SUBSETS, strict=True) if j not in subset)
         np.testing.assert_allclose(model.p_values_[j], outside, rtol=1e-9)
-    accepted = {tuple(NAMES[j] for j in s) for s, p in zip(SUBSETS, expected, strict=True) if p > 0.01}
-    assert set(model.accepted_) == accepted
-    common = set.intersection(*map(set, accepted))
-    assert "g" in common
-    assert [name for name, flag in zip(NAMES, model.support_, strict=True) if flag] == sorted(common)
-
-
-def test_icp_intervals_are_those_of_columns() -> None:
-    X, y, env = rows()
-    model = ICP(alpha=0.01).fit(data_of(X, y, env))
+    accepted = [s for s, p in zip(SUBSETS, expected, strict=True) if p > 0.01]
+    assert set(model.accepted_) == {tuple(NAMES[j] for j in s) for s in accepted}
+    assert np.flatnonzero(model.support_).tolist() == sorted(set.intersection(*map(set, accepted)))
+    assert model.support_[1]
     lower, upper = np.full(7, np.inf), np.full(7, -np.inf)
-    for accepted in model.accepted_:
-        columns = columns_of(tuple(NAMES.index(name) for name in accepted))
+    for columns in map(columns_of, accepted):
         left, beta, inverse = residuals(X[:, columns], y)
         deviation = np.sqrt(left @ left / (len(y) - len(columns) - 1) * np.diagonal(inverse))
         half, center = np.zeros(7), np.zeros(7)
@@ -107,15 +100,10 @@ def test_icp_intervals_are_those_of_columns() -> None:
     np.testing.assert_allclose(model.confidence_intervals_, np.column_stack([lower, upper]), rtol=1e-8)
     rejected = ICP().fit(data_of(X, y * np.where(env == 2, 40.0, 1.0), env))
     assert rejected.model_rejected_
-    assert rejected.p_values_.shape == (4,)
-    assert rejected.confidence_intervals_.shape == (7, 2)
-
-
-def test_icp_max_size_counts_features() -> None:
-    data = data_of(*rows())
-    model, full = ICP(max_size=1).fit(data), ICP().fit(data)
-    np.testing.assert_array_equal(model.subset_p_values_, full.subset_p_values_[[0, 1, 2, 4, 8]])
-    assert {len(subset) for subset in model.subsets_.frame()["subset"]} == {0, 1}
+    assert (rejected.p_values_.shape, rejected.confidence_intervals_.shape) == ((4,), (7, 2))
+    small, full = ICP(max_size=1).fit(data_of(X, y, env)), ICP().fit(data_of(X, y, env))
+    np.testing.assert_array_equal(small.subset_p_values_, full.subset_p_values_[[0, 1, 2, 4, 8]])
+    assert {len(subset) for subset in small.subsets_.frame()["subset"]} == {0, 1}
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -221,7 +209,7 @@ def test_screen_counts_and_ranks_features() -> None:
     ]
 
 
-@pytest.mark.parametrize("support", [["x", "h"], [0, 2], [True, False, True, False], None])
+@pytest.mark.parametrize("support", [["x", "h"], [0, 2], np.array([True, False, True, False]), None])
 def test_oracle_is_told_of_features(support: object) -> None:
     X, y, env = rows()
     truth = np.array([True, False, True, False])

@@ -59,6 +59,9 @@ def test_screen_takes_the_largest_standardised_lasso_coefficients(k: int) -> Non
 
 
 def test_without_any_coefficient_correlation_decides() -> None:
+    few = Screened(ICP()).fit(EXAMPLE)
+    assert few.screened_.all()
+    assert not few.used_fallback_
     rng = np.random.default_rng(3)
     data = MultiEnvironmentData.from_arrays(rng.normal(size=(60, 30)), rng.normal(size=60), np.repeat([0, 1], 30))
     screening = LassoScreen(k=4).screen(data)
@@ -115,12 +118,6 @@ def test_a_screened_logistic_model_scores_words() -> None:
     assert model.score(X, LABELS) == pytest.approx(1.0 - residual @ residual / (len(Y) * Y.var()))
 
 
-def test_few_features_all_pass_without_a_lasso() -> None:
-    model = Screened(ICP()).fit(EXAMPLE)
-    assert model.screened_.all()
-    assert not model.used_fallback_
-
-
 @pytest.mark.parametrize("near", [False, True])
 def test_pooled_regression_is_least_squares(near: bool) -> None:
     """Also where the outcome is nearly determined."""
@@ -138,18 +135,10 @@ def test_pooled_regression_is_least_squares(near: bool) -> None:
         assert 0 < model.support_.sum() < X.shape[1]
 
 
-@pytest.mark.parametrize(
-    ("column", "parts"),
-    [
-        (EXAMPLE.y, [8]),
-        (3.7 * EXAMPLE.y + 1e3, [8]),
-        (EXAMPLE.y * -1e-20, [8]),
-        (EXAMPLE.y - 2.0 * EXAMPLE.X[:, 0], [0, 8]),
-    ],
-)
-def test_what_determines_the_outcome_is_named_and_selected_alone(column: np.ndarray, parts: list[int]) -> None:
+@pytest.mark.parametrize(("scale", "others", "parts"), [(1.0, 0.0, [8]), (-1e-20, 0.0, [8]), (1.0, 2.0, [0, 8])])
+def test_what_determines_the_outcome_is_named_and_selected_alone(scale: float, others: float, parts: list[int]) -> None:
     named = ", ".join(f"'x{j}'" for j in parts)
-    X, y, env = with_columns(column)
+    X, y, env = with_columns(scale * (EXAMPLE.y - others * EXAMPLE.X[:, 0]))
     with pytest.warns(DataWarning, match=f"'y'.* of {named}, "):
         model = PooledRegression().fit(X, y, env)
     assert np.flatnonzero(model.support_).tolist() == parts
@@ -159,25 +148,19 @@ def test_what_determines_the_outcome_is_named_and_selected_alone(column: np.ndar
         assert np.flatnonzero(Oracle([0, 1, 8]).fit(X, y, env).support_).tolist() == parts
 
 
-def test_pooled_regression_names_redundant_features() -> None:
+def test_pooled_regression_names_redundant_features_and_turns_to_the_lasso_without_residual_rows() -> None:
     with pytest.warns(DataWarning, match="'x8'"):
         model = PooledRegression().fit(*with_columns(EXAMPLE.X[:, 0] + EXAMPLE.X[:, 1]))
     assert np.isnan(model.p_values_[8])
     assert not model.support_[8]
-
-
-@pytest.mark.parametrize("p", [59, 90])
-def test_pooled_regression_turns_to_the_lasso_without_residual_rows(p: int) -> None:
-    model = PooledRegression().fit(wide(p=p, n=20))
-    assert model.used_lasso_
-    assert model.support_[[3, 7]].all()
-
-
-def test_lasso_selection() -> None:
-    model = LassoSelection().fit(wide())
-    np.testing.assert_array_equal(model.support_, model.lasso_coef_ != 0)
-    assert model.support_[[3, 7]].all()
-    assert model.penalty_ > 0
+    for p in (59, 90):
+        model = PooledRegression().fit(wide(p=p, n=20))
+        assert model.used_lasso_
+        assert model.support_[[3, 7]].all()
+    lasso = LassoSelection().fit(wide())
+    np.testing.assert_array_equal(lasso.support_, lasso.lasso_coef_ != 0)
+    assert lasso.support_[[3, 7]].all()
+    assert lasso.penalty_ > 0
 
 
 def test_marginal_selection_is_pearson() -> None:
@@ -188,10 +171,3 @@ def test_marginal_selection_is_pearson() -> None:
     np.testing.assert_allclose(model.p_values_[:-1], [r.pvalue for r in wanted], rtol=1e-8)
     assert model.p_values_[-1] < 1e-100
     assert model.support_[-1]
-
-
-@pytest.mark.parametrize("support", [["age", "exercise", "smoking"], [0, 2, 3], np.isin(np.arange(8), [0, 2, 3]), None])
-def test_oracle_takes_names_positions_masks_or_the_truth(support: object) -> None:
-    model = Oracle(support).fit(EXAMPLE)
-    assert list(model.get_feature_names_out()) == ["age", "exercise", "smoking"]
-    assert np.isnan(model.p_values_[~EXAMPLE.truth]).all()

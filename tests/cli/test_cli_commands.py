@@ -56,13 +56,10 @@ def test_explain_a_subset(tmp_path: Path, table: Path) -> None:
 
 
 def test_explain_selects_as_fit_does(table: Path) -> None:
-    for choice in (
-        ["--select", "threshold", "--threshold", 0],
-        ["--delta", 0.5, "--tau", 3, "--level", 0.1, "--weak-level", 0.1],
-    ):
-        chosen = said("fit", table, *ASKED, "--min-rows", 5, *choice).split(" selected {")[1].split("}")[0]
-        explained = said("explain", table, *ASKED, "--min-rows", 5, "--no-leave-out", *choice)
-        assert f"Environments of y given {{{chosen}}}" in explained
+    choice = ["--delta", 0.5, "--tau", 3, "--level", 0.1, "--weak-level", 0.1]
+    chosen = said("fit", table, *ASKED, "--min-rows", 5, *choice).split(" selected {")[1].split("}")[0]
+    explained = said("explain", table, *ASKED, "--min-rows", 5, "--no-leave-out", *choice)
+    assert f"Environments of y given {{{chosen}}}" in explained
 
 
 def test_every_command_with_a_table_chooses_environments(table: Path) -> None:
@@ -87,14 +84,9 @@ def test_compare_prints_and_saves(example: Path) -> None:
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--engine", "tempering(chains=2, steps=50)", "--prior", "inclusion(0.2)", "--seed", "3"],
-        ["--select", "threshold", "--threshold", "0"],
-    ],
-)
-def test_bip_is_that_of_fit(example: Path, options: list[str]) -> None:
+def test_bip_is_that_of_fit(example: Path) -> None:
+    options = ["--engine", "tempering(chains=2, steps=50)", "--prior", "inclusion(0.2)", "--seed", "3"]
+    options += ["--select", "threshold", "--threshold", "0.1"]
     assert run("compare", *EXAMPLE, "--methods", "bip", "--json", "c.json", *options).exit_code == 0
     assert run("fit", *EXAMPLE, "--json", "f.json", *options).exit_code == 0
     (compared,), fitted = json.loads(Path("c.json").read_text())["methods"], json.loads(Path("f.json").read_text())
@@ -135,6 +127,7 @@ def test_presets(workdir: Path, preset: str, p: int, n_environments: int) -> Non
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
+        (["theory", "-o", "a.parquet"], "invariance[parquet]"),
         (["p10", "-o", "data.xlsx"], "'data.xlsx'"),
         (["p10"], "'--output'"),
         (["p99", "-o", "a.csv"], "'p99'"),
@@ -144,13 +137,8 @@ def test_presets(workdir: Path, preset: str, p: int, n_environments: int) -> Non
         (["p10", "-o", "folder.csv"], "it is a folder"),
     ],
 )
-def test_simulate_refuses(workdir: Path, arguments: list[object], named: str) -> None:
+def test_simulate_refuses(workdir: Path, arguments: list[object], named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     Path("folder.csv").mkdir()
     assert named in fails("simulate", *arguments)
     assert {file.name for file in workdir.iterdir()} == {"folder.csv", "good.csv"}
-
-
-def test_parquet_needs_pyarrow(workdir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "invariance[parquet]" in fails("simulate", "theory", "-o", "a.parquet")
-    assert [file.name for file in workdir.iterdir()] == ["good.csv"]

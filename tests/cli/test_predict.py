@@ -13,7 +13,6 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 import invariance
 from cli_runner import fails, run
 from invariance.data.settings import Columns
-from invariance.exceptions import NotInvariantWarning
 from shifted_sites import DATA, NEW, as_table
 from two_classes import LABELS, SITE, X, Y
 from two_classes import table as patients
@@ -71,22 +70,19 @@ def test_predictions_are_those_of_the_model(model: Path) -> None:
     assert f"known in 7 of them: root mean squared error {rmse:.4g}, {inside:.3g} inside" in said
 
 
-def test_averages(model: Path) -> None:
-    saved = invariance.load(model).set_params(predict_with="average")
-    rows = as_table(NEW).assign(region="dale")
+def test_averages_and_columns_that_do_not_predict(model: Path) -> None:
+    saved, rows = invariance.load(model), as_table(NEW).assign(region="dale")
+    expected = saved.predict(rows)
+    strange = as_table(NEW)[["x1", "x0"]].assign(x2="word", x3=None, region="coast")  # which are not read
+    written, _, _ = predicted(model, strange)
+    np.testing.assert_array_equal(written["prediction"], expected)
+    assert list(written) == [*strange, "prediction", "lower", "upper"]
+    saved.set_params(predict_with="average")
     assert set(saved.columns_to_predict) > {"x0", "x1"}
     assert "lacks columns" in refused(model, rows[["x0", "x1"]], "--average")
     written, said, _ = predicted(model, rows[list(saved.columns_to_predict)], "--average")
     np.testing.assert_array_equal(written["prediction"], saved.predict(rows))
     assert "by an average of compatible subsets" in said
-
-
-def test_columns_that_do_not_predict_are_not_read(model: Path) -> None:
-    expected = invariance.load(model).predict(as_table(NEW).assign(region="dale"))
-    rows = as_table(NEW)[["x1", "x0"]].assign(x2="word", x3=None, region="coast")
-    written, _, _ = predicted(model, rows)
-    np.testing.assert_array_equal(written["prediction"], expected)
-    assert list(written) == [*rows, "prediction", "lower", "upper"]
 
 
 def test_rows_with_missing_values(model: Path) -> None:
@@ -107,15 +103,7 @@ def test_rows_with_missing_values(model: Path) -> None:
     assert "no row can be predicted" in refused(model, gaps.assign(x0=None), "--missing", "empty")
 
 
-def test_rows_of_parquet_are_found_by_their_position(model: Path) -> None:
-    gaps = as_table(NEW).set_axis([9] * 7)
-    gaps.iloc[2, 0] = np.nan
-    gaps.to_parquet(model.parent / "new.parquet")
-    run("predict", model, model.parent / "new.parquet", "--out", model.parent / "out.csv", "--missing", "empty")
-    assert np.flatnonzero(pd.read_csv(model.parent / "out.csv")["prediction"].isna()).tolist() == [2]
-
-
-def test_rows_far_away_and_names_that_are_taken(model: Path) -> None:
+def test_rows_far_away_names_that_are_taken_and_positions_in_parquet(model: Path) -> None:
     rows = as_table(NEW).assign(region="hill", lower=5)
     rows.loc[3, "x0"] = 1e4
     written, said, warned = predicted(model, rows)
@@ -123,6 +111,11 @@ def test_rows_far_away_and_names_that_are_taken(model: Path) -> None:
     assert "x0 = 1e+04" in warned
     assert "known in" not in said
     assert list(written)[-4:] == ["lower", "prediction", "lower_", "upper"]
+    gaps = as_table(NEW).set_axis([9] * 7)
+    gaps.iloc[2, 0] = np.nan
+    gaps.to_parquet(model.parent / "new.parquet")
+    run("predict", model, model.parent / "new.parquet", "--out", model.parent / "out.csv", "--missing", "empty")
+    assert np.flatnonzero(pd.read_csv(model.parent / "out.csv")["prediction"].isna()).tolist() == [2]
 
 
 def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
@@ -139,18 +132,12 @@ def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
     assert "one file" in fails("predict", model, model.parent / "*.csv", "--out", out)
 
 
-def test_levels_that_are_new(tmp_path: Path) -> None:
+def test_levels_that_are_new_and_models_that_are_not_invariant(tmp_path: Path) -> None:
     model = fit(tmp_path, TABLE, "y", "--select", "threshold", "--threshold", "0")
     strange = as_table(NEW).assign(region="coast")
     assert "'coast'" in refused(model, strange)
     assert len(predicted(model, strange, "--unknown", "ignore")[0]) == 7
-
-
-def test_a_model_that_is_not_invariant(tmp_path: Path) -> None:
-    torn = TABLE.assign(y=TABLE["y"] + 9.0 * TABLE["site"].astype("category").cat.codes)
-    model = fit(tmp_path, torn)
-    with pytest.warns(NotInvariantWarning):
-        assert invariance.load(model).predictive_ is None
+    model = fit(tmp_path, TABLE.assign(y=TABLE["y"] + 9.0 * TABLE["site"].astype("category").cat.codes))
     _, said, warned = predicted(model, as_table(NEW).assign(region="dale"), "--average")
     assert warned.startswith("warning: ")
     assert "nothing to average" in said
@@ -160,7 +147,7 @@ def test_a_model_that_is_not_invariant(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- classes, counts, times
 
 
-@pytest.mark.parametrize(("outcome", "named"), [(LABELS, "yes"), (Y, "1"), (Y == 1, "True")])
+@pytest.mark.parametrize(("outcome", "named"), [(LABELS, "yes"), (Y, "1")])
 def test_probabilities(outcome: np.ndarray, named: str, tmp_path: Path) -> None:
     frame = patients().assign(died=outcome)
     model = fit(tmp_path, frame, "died")
@@ -173,18 +160,16 @@ def test_probabilities(outcome: np.ndarray, named: str, tmp_path: Path) -> None:
     assert "calibration slope" in said
     assert f"Brier score {brier_score_loss(Y, expected):.3g}, AUC {roc_auc_score(Y, expected):.3g}." in said
 
-    frame["died"] = frame["died"].astype(object)
+    frame["died"] = frame["died"].astype(object).where(SITE == 0, None)
     frame.loc[:1, "died"] = "maybe"
     _, said, warned = predicted(model, frame)
     assert "'maybe' in 2 rows" in warned
-    assert "known in 398 of them" in said
-    assert f"AUC {roc_auc_score(Y[2:], expected[2:]):.3g}." in said
+    assert "known in 98 of them" in said
     _, said, _ = predicted(model, frame.assign(died=outcome[Y == 1][0]))
     assert "Brier score" in said
     assert "AUC" not in said
     assert "nan" not in said
     assert "known in" not in predicted(model, patients())[1]
-    assert "known in 100" in predicted(model, frame.assign(died=np.where(SITE == 0, outcome, None)))[1]
     assert "--coverage" in refused(model, frame, "--coverage", 0.8)
 
 
@@ -214,16 +199,6 @@ def test_rates_and_counts(tmp_path: Path) -> None:
     assert "3 rows" in wrong
     frame.loc[:299, "years"] = np.nan
     assert "known in 100 of them" in predicted(model, frame)[1]
-
-
-def test_classes_and_counts_as_numbers(tmp_path: Path) -> None:
-    for frame, outcome, known in (
-        (patients().assign(visits=VISITS), "visits", VISITS),
-        (patients().assign(died=LABELS), "died", Y),
-    ):
-        written, said, _ = predicted(fit(tmp_path, frame, outcome, "--family", "gaussian"), frame)
-        rmse = np.sqrt(np.mean((known - written["prediction"]) ** 2))
-        assert f"root mean squared error {rmse:.4g}" in said
 
 
 def test_times(tmp_path: Path) -> None:

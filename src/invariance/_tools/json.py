@@ -79,7 +79,10 @@ def _read(kind: Any, data: Any, place: str) -> Any:
         others = [option for option in arguments if option is not NoneType]
         if data is None and len(others) < len(arguments):
             return None
-        return _first_that_fits(others, data, place)
+        for option in others[:-1]:
+            with suppress(ValueError):
+                return _read(option, data, place)
+        return _read(others[-1], data, place)
     if origin is np.ndarray:
         return _array(np.dtype(get_args(arguments[1])[0]), data, place)
     if isinstance(origin, type) and issubclass(origin, Mapping):
@@ -92,15 +95,6 @@ def _read(kind: Any, data: Any, place: str) -> Any:
         read = [_read(each, item, f"{place}[{i}]") for i, (each, item) in enumerate(zip(kinds, items, strict=True))]
         return read if origin is list else tuple(read)
     return _dataclass(kind, data, place) if is_dataclass(kind) else _a(kind, data, place)
-
-
-def _first_that_fits(kinds: list[Any], data: Any, place: str) -> Any:
-    for kind in kinds[:-1]:
-        try:
-            return _read(kind, data, place)
-        except ValueError:
-            continue
-    return _read(kinds[-1], data, place)
 
 
 def _dataclass(kind: Any, data: Any, place: str) -> Any:
@@ -119,17 +113,11 @@ def _hints(kind: type) -> dict[str, Any]:
 
 
 def _array(dtype: np.dtype[Any], data: Any, place: str) -> Any:
-    with suppress(ValueError, OverflowError):
-        items = np.array(_a(list, data, place), dtype=object)
-        if set(map(type, items.ravel())) <= _ITEMS[dtype.kind]:
-            return items.astype(dtype)
-
-    def plain(items: Any) -> Any:
-        if isinstance(items, list):
-            return [plain(item) for item in items]
-        return _number(items, place) if dtype.kind == "f" else _a(bool if dtype.kind == "b" else int, items, place)
-
-    return np.array(plain(_a(list, data, place)), dtype=dtype)
+    items = np.array(_a(list, data, place), dtype=object)
+    if set(map(type, items.flat)) <= _ITEMS[dtype.kind]:
+        return items.astype(dtype)
+    kind = {"f": float, "b": bool, "i": int}[dtype.kind]
+    return np.array([_read(kind, item, place) for item in items.flat], dtype).reshape(items.shape)
 
 
 def _number(data: Any, place: str) -> float:

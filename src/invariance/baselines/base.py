@@ -33,11 +33,8 @@ class Baseline(EnvironmentSelector):
         event: Any = None,
         exposure: Any = None,
     ) -> Self:
-        """Fit to X (n, p), y (n,) and one environment label per row, or to a MultiEnvironmentData X.
-
-        environments : labels, or the name of a column of X; event, exposure : as in `BIP.fit`, where the method can
-            use them
-        """
+        """Fit to X (n, p), y (n,) and one environment label per row (or the name of a column of X), or to a
+        MultiEnvironmentData X. event, exposure : as in `BIP.fit`, where the method can use them"""
         data = self._read(X, y, environments, {"event": event, "exposure": exposure})
         self._check_outcome(data)
         self._lay_out(data)

@@ -55,8 +55,10 @@ _FAVOURABLE = {
 }
 _OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed"}
 # Fields of a result that JSON has under the same name.
-_WRITTEN = ("name", "outcome", "verdict", "model", "as_number", "status", "predictive_inclusion", "p_values")
-_WRITTEN += ("coefficients", "column_coefficients", "seconds", "notes")
+_WRITTEN = (
+    *("name", "outcome", "verdict", "model", "as_number", "status", "predictive_inclusion", "p_values", "coefficients"),
+    *("column_coefficients", "seconds", "notes"),
+)
 _NAME_WIDTH = 18
 _TITLE_WIDTH = 17
 
@@ -131,12 +133,8 @@ class Comparison(Rendered):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per method and feature: status, selected, inclusion_probability (BIP: in the posterior over invariant
-        subsets), predictive_inclusion (in that over compatible subsets), p_value, coefficient, outcome, seconds.
-
-        status is "selected", "not selected", "screened out" (the method never saw the feature), "rejected" (ICP
-        accepted no subset, so nothing was selected from any) or "failed". coefficient is NaN for a feature of several
-        columns; `MethodResult.column_coefficients` has theirs.
+        """One row per method and feature, with the values of `MethodResult`. status : "selected", "not selected",
+        "screened out", "rejected" (ICP accepted no subset) or "failed"
         """
         frames = [
             pd.DataFrame(
@@ -165,11 +163,8 @@ class Comparison(Rendered):
         return pd.DataFrame(masks, index=names, columns=pd.Index(self.feature_names, name="feature"))
 
     def leading(self, limit: int) -> NDArray[np.intp]:
-        """All features while they are few; else those that weigh most, in the order of the data.
-
-        Every method has one vote, which the features that it selected share: who selects nearly all says little of
-        each.
-        """
+        """All features while they are few; else those that weigh most, in the order of the data: every method has one
+        vote, which the features that it selected share."""
         if len(self.feature_names) <= limit:
             return np.arange(len(self.feature_names))
         weight = np.sum([m.selected / max(m.selected.sum(), 1) for m in self.methods], axis=0)
@@ -271,15 +266,12 @@ def compare(
     methods: Iterable[str | EnvironmentSelector] | Mapping[str, EnvironmentSelector] | None = None,
     bip: BIP | None = None,
 ) -> Comparison:
-    """Fit several methods to one data set.
+    """Fit several methods to one data set. One that cannot handle it is reported as failed, with its reason.
 
     methods : names out of `invariance.baselines.comparison.METHODS`, also with settings ("ICP(max_size=3)"; those of
         a name with -screen are the screen's), estimators, or a mapping from names to estimators; None is all that need
-        not be told the truth. Screened methods with equal screens share one cross-validated path, timed apart and
-        counted in the first of them.
+        not be told the truth. Screened methods with equal screens share one, counted in the seconds of the first.
     bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
-
-    A method that cannot handle the data is reported as failed, with its reason, and the others go on.
 
     """
     require_data(data, "compare")

@@ -27,13 +27,12 @@ class EILLS(Baseline):
     Parameters
     ----------
     gamma : weight of invariance
-    center : subtract the pooled means of X and y first. The loss has no intercept and depends on where zero is;
-        False takes the data as they are, as the authors' code does. It depends on the features' units in any case.
-    max_size : only subsets of at most so many features, however many columns each has; None is all 2**p
+    center : subtract the pooled means of X and y first, because the loss has no intercept; False takes the data as they
+        are, as the authors' code does
+    max_size : most features of a subset; None is all 2**p
     columns : how a data frame X is read, Columns(environment="site")
-    n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
-        function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
+    n_jobs : threads; None is one, -1 all cores
+    progress : a bar: "auto", True, False; or a function of a fraction and a message, as of `BIP`
 
     Attributes
     ----------
@@ -44,11 +43,9 @@ class EILLS(Baseline):
 
     Notes
     -----
-    A subset that is exactly collinear in every environment has no unique minimiser and is left out, with a warning. It
-    cannot win: without the dependent feature the fit is the same and the penalty has one term less.
-    The matrices hold squares of second moments: condition numbers pass 1e12 on ordinary data. The authors' code, which
-    inverts them, then picks the smallest loss after rounding, and another subset on another type of processor.
-    With a single environment the loss rewards any fit and says nothing about invariance.
+    The loss depends on the features' units. Matrices hold squares of second moments: condition numbers pass 1e12 on
+    ordinary data. The authors' code, which inverts them, then picks the smallest loss after rounding, another subset on
+    another type of processor.
 
     Examples
     --------

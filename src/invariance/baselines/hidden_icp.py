@@ -39,10 +39,6 @@ class HiddenICP(Baseline):
         lower end is above the upper one
     support_ : selected features; coef_, intercept_ : pooled least squares on them, for prediction
 
-    Notes
-    -----
-    With a single environment there is no contrast: p-values are 1, effects NaN, and nothing is selected.
-
     Examples
     --------
     >>> from invariance.baselines import HiddenICP

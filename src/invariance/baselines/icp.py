@@ -33,7 +33,7 @@ DECIDABLE = 1e-7
 
 
 class ResidualTests:
-    """Are the pooled residuals of a subset alike in every environment? Answers for lists of subsets of the features."""
+    """Whether the pooled residuals of subsets are alike in every environment."""
 
     def __init__(self, data: MultiEnvironmentData) -> None:
         self.data = data
@@ -119,11 +119,8 @@ def f_test(ratio: Floats, df: Floats, other_df: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class SubsetPValues:
-    """The p-value of every tested subset of the features that vary.
-
-    p_values (n,): NaN where not tested, after an early stop. Without a size limit the position of a subset is its bit
-    pattern (bit j = feature j of feature_names); with one they are ordered by size.
-    """
+    """p_values (n,): of subsets of the features that vary, NaN where not tested. Without a size limit the position of a
+    subset is its bit pattern (bit j = feature j of feature_names); with one they are ordered by size."""
 
     p_values: Floats
     space: Subsets
@@ -162,34 +159,23 @@ class ICP(Baseline):
     Parameters
     ----------
     alpha : level; a subset is accepted when its p-value is larger
-    max_size : test only subsets of at most so many features, however many columns each has; None tests all 2**p
-    stop_if_empty : stop as soon as the accepted subsets have nothing in common; p-values are then those of the
-        subsets tested so far, and the p-value of a feature is only a lower bound
+    max_size : most features of a tested subset; None tests all 2**p
+    stop_if_empty : stop when the accepted subsets have nothing in common; p-values of features are then lower bounds
     columns : how a data frame X is read, Columns(environment="site")
-    n_jobs : threads; None is one, -1 all cores. The result does not depend on it, unless it stops early.
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
-        function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
+    n_jobs : threads; None is one, -1 all cores
+    progress : a bar: "auto", True, False; or a function of a fraction and a message, as of `BIP`
 
     Attributes
     ----------
-    outcome_ : "selected" (the accepted subsets share features), "empty" (some were accepted, they share none) or
-        "rejected" (none was accepted: no linear model with these features is invariant)
+    outcome_ : "selected" (the accepted subsets share features), "empty" (they share none) or "rejected" (none accepted)
     accepted_ : list of tuples of names, smallest subsets first
     p_values_ : (n_features_in_,) largest p-value of a tested subset without the feature; NaN when the model is
-        rejected, where small p-values would only repeat that every subset was
-    confidence_intervals_ : (len(coef_), 2) hull over the accepted subsets, one interval for each column where features
-        have several; NaN when the model is rejected
+        rejected, 1 for a constant feature and with a single environment
+    confidence_intervals_ : (len(coef_), 2) hull over the accepted subsets; NaN when the model is rejected, unbounded
+        where features are collinear
     subset_p_values_ : (n,) p-value of each subset; without max_size indexed by bit pattern
     subsets_ : SubsetPValues, which tells the subset at each position
     model_rejected_, stopped_early_ : bool; support_, coef_, intercept_ : as for every selector
-
-    Notes
-    -----
-    A subset whose features are collinear has the residuals, and the p-value, of the subset without the dependent
-    ones; its coefficients are unbounded. A subset that determines the outcome exactly has p-value 1, with a warning.
-    With a single environment nothing can be rejected: every p-value is 1 and nothing is selected.
-    A constant feature has p-value 1 and interval [0, 0].
-    The columns of one feature enter and leave a subset together; p-values are those of features.
 
     Examples
     --------

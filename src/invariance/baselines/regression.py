@@ -22,11 +22,10 @@ from .base import Baseline, check_level
 
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
-    """p-values (p,) of features that are widths (p,) of the columns of X (n, k), in least squares with an intercept:
-    t-tests, or F-tests of several columns. NaN for a column that is a combination of those before it. Needs n >= k + 2.
-    Where the columns determine y exactly, those that do have 0 and the others 1.
+    """p-values (p,) in least squares with an intercept, t-tests or F-tests of several columns, NaN for combinations of
+    earlier columns; and whether X determines y up to rounding, where p-values are 0 or 1.
 
-    And whether the columns determine y up to rounding, which then is no noise to test by.
+    X (n, k) with n >= k + 2; widths (p,): columns of each feature
     """
     n, k = X.shape
     unit, _, _ = unit_rows(np.column_stack([X, y]))
@@ -50,10 +49,8 @@ def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, b
 
 
 def _joint_test(unit: Floats, others: Integers, columns: Integers) -> tuple[float, float]:
-    """What `columns` explain of the outcome's squares beside the columns `beside`, and the p-value of its F-test.
-
-    unit (k + 1, n): rows as `unit_rows` gives them, the outcome's last. NaN where no residual is left to test by.
-    """
+    """What `columns` explain of the outcome's squares beside `others`, and the p-value of its F-test, NaN without
+    residuals. unit (k + 1, n): rows as `unit_rows` gives them, the outcome's last"""
     order = np.concatenate([others, columns, [len(unit) - 1]]).astype(np.int64)
     triangle, independent = triangular_factor(unit, order, DEPENDENT)
     tested = slice(len(others), len(order) - 1)
@@ -87,10 +84,8 @@ class _Pooled(Baseline):
 
 
 class PooledRegression(_Pooled):
-    """Features with a significant coefficient in pooled least squares on all of them.
-
-    When there are too few rows for that (fewer than columns + 2), the features that a Lasso with 10-fold
-    cross-validation keeps, a feature of several columns when it keeps one of them.
+    """Features with a significant coefficient in pooled least squares on all of them; where rows are too few for that,
+    those that a Lasso with 10-fold cross-validation keeps.
 
     Parameters
     ----------

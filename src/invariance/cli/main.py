@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
-from ..exceptions import FileError, SettingError
+from ..exceptions import FileError
 from .console import say, show, shown_progress, speaking
 from .inputs import ALL_METHODS, Named, default_notes, read, read_rows
 from .options import (
@@ -42,9 +42,10 @@ from .sweep import sweep
 class OneLineErrors(TyperGroup):
     """Prints usage errors as one line, like every other error."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **more: Any) -> Any:
+    def main(self, *args: Any, **more: Any) -> Any:
+        standalone_mode = more.get("standalone_mode", True)
         try:
-            code = super().main(*args, standalone_mode=False, **more)
+            code = super().main(*args, **more | {"standalone_mode": False})
         except Exception as error:
             # Some versions of typer raise click's classes, others a copy of them: know them by their shape.
             if not standalone_mode or not hasattr(error, "format_message"):
@@ -202,12 +203,13 @@ def explain(
     """
     with given.speaking():
         from .._tools.sections import Section, as_text
+        from ..data.features import as_mask
         from ..decisions.plots import save_environments
 
         named = Named(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         model, data = _fitted(named, given, stream)
-        chosen = None if subset is None else _mask(subset, data)
+        chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
         text = as_text([*diagnosis.sections, *notes], for_shell)
@@ -216,17 +218,6 @@ def explain(
             "plot": ("the picture", lambda path: save_environments(diagnosis, path)),
         }
         deliver(text, outputs, saved)
-
-
-def _mask(subset: str, data: Any) -> Any:
-    """(p,) the features that --subset names"""
-    from ..data.features import as_mask
-
-    names = read_names(subset)
-    constant = [name for name in names if name in {*data.constants, *getattr(data, "dropped_features", ())}]
-    if constant:
-        raise SettingError(f"{constant[0]!r} is constant and no feature: leave it out of --subset.")
-    return as_mask(names, data.feature_names)
 
 
 def demo(

@@ -35,7 +35,7 @@ _MOST_WAITING, _LONGEST_WAIT = 64, 5.0  # outcomes, seconds
 
 class Store:
     """part-*.parquet hold the rows of finished outcomes, those of an outcome in one file; manifest.json says what they
-    depend on. Files take their place in one step and are forced to the disk, so that a crash costs the outcomes of the
+    depend on. Files take their place in one step, so that a crash costs the outcomes of the
     last five seconds. Without a folder, results are kept in memory."""
 
     def __init__(self, folder: Path | None, identity: Mapping[str, Any]) -> None:
