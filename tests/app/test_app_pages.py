@@ -135,20 +135,17 @@ def test_requests_without_a_file_or_with_a_large_one(
     assert files_in(tmp_path) == []
 
 
-@pytest.mark.parametrize(
-    ("sent", "name"),
-    [
-        ("table.csv", "table.csv"),
-        ("../../etc/passwd", "passwd"),
-        (r"C:\Users\me\t.csv", "t.csv"),
-        ("..", "table"),
-        ("a\x00b\n.csv", "ab.csv"),
-        ("Größe.csv", "Größe.csv"),
-        ("x" * 300 + ".csv.gz", "x" * 43 + ".csv.gz"),
-    ],
-)
-def test_names_are_plain(sent: str, name: str) -> None:
-    assert security.plain_name(sent) == name
+def test_names_are_plain() -> None:
+    for sent, name in {
+        "table.csv": "table.csv",
+        "../../etc/passwd": "passwd",
+        r"C:\Users\me\t.csv": "t.csv",
+        "..": "table",
+        "a\x00b\n.csv": "ab.csv",
+        "Größe.csv": "Größe.csv",
+        "x" * 300 + ".csv.gz": "x" * 43 + ".csv.gz",
+    }.items():
+        assert security.plain_name(sent) == name
 
 
 def test_a_form_is_for_its_own_table(client: TestClient, session: Session, worker: Any) -> None:

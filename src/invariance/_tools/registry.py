@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
+from inspect import signature
 from typing import Any, NamedTuple
 
 from ..exceptions import SettingError
@@ -115,7 +116,17 @@ def _value(node: ast.expr) -> Value:
     return _WORDS.get(word.lower(), word)
 
 
-def is_a(value: Value, annotation: str) -> bool:
+def check_settings(name: str, kind: type, settings: Mapping[str, Value]) -> None:
+    """Raise where a class has no such setting, or one of another kind."""
+    known = {parameter.name: str(parameter.annotation) for parameter in signature(kind).parameters.values()}
+    for key, value in settings.items():
+        if key not in known:
+            raise SettingError(f"{name} has no setting {key!r}, it has {', '.join(known) or 'none'}.")
+        if not _is_a(value, known[key]):
+            raise SettingError(f"{name}: {key} cannot be {value!r}, it is of the kind {known[key]}.")
+
+
+def _is_a(value: Value, annotation: str) -> bool:
     """Whether a value that was read from text can be meant by a parameter with this annotation."""
     if annotation == "Any":
         return True

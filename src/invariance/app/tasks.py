@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cli.inputs import default_notes, read_file, too_large
+from ..cli.inputs import default_notes, read_file
 from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import source_of_file
 from ..cli.remedies import for_shell, said_by
@@ -36,11 +36,7 @@ Tell = Callable[[float, str], None]
 def look(tell: Tell, file: Path, written: dict[str, str]) -> dict[str, Any]:
     """written : how the file is written, as `FileOptions` has it"""
     tell(0.0, "reading the table")
-    options = FileOptions(**written)
-    crowded = too_large(file, options)
-    if crowded is not None:
-        raise DataError(f"{crowded} The command line reads it in pieces.")
-    return understand(options.open(file))
+    return understand(FileOptions(**written).open(file))
 
 
 def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> dict[str, Any]:

@@ -7,7 +7,6 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.json import null, to_json
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
-from .._tools.registry import Value, is_a, read_call, split_outside_brackets
+from .._tools.registry import Value, check_settings, read_call, split_outside_brackets
 from .._tools.sections import Rendered, Section
 from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten
 from ..data.checks import did_you_mean
@@ -323,15 +322,8 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
 
 def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> EnvironmentSelector:
     asked: Any = LassoScreen() if isinstance(model, Screened) else model
-    kinds = signature(type(asked)).parameters
-    for name, value in settings.items():
-        kind = str(kinds[name].annotation) if name in kinds else "Any"
-        if not is_a(value, kind):
-            raise SettingError(f"{type(asked).__name__}: {name} cannot be {value!r}, it is of the kind {kind}.")
-    try:
-        asked.set_params(**settings)
-    except ValueError as error:
-        raise SettingError(str(error)) from None
+    check_settings(type(asked).__name__, type(asked), settings)
+    asked.set_params(**settings)
     return model.set_params(screen=asked) if isinstance(model, Screened) and settings else model
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..exceptions import DataError, SettingError
 from .console import say
-from .options import STANDARD_INPUT, FileOptions, FitOptions
+from .options import STANDARD_INPUT, FitOptions
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 # Files of so many bytes are read in pieces.
 LARGE = 500_000_000
-# Upper limit of bytes in memory for each byte of a file.
-_MOST_GROWTH = 200
+# Bytes in memory for each byte of a file.
+_GROWTH = 20
 # Above this the uniform prior, which expects half of the features, deserves a note.
 MANY_FEATURES = 30
 
@@ -51,7 +51,6 @@ class Need(NamedTuple):
 
 
 ALL_METHODS = Need("comparing methods")
-_AS_A_WHOLE = Need("reading a table as a whole")
 
 
 def read(
@@ -63,7 +62,7 @@ def read(
     from ..models.registry import AUTO, FAMILY_OF_KIND, GAUSSIAN
     from ..moments.from_rows import of_source, opened
 
-    if not _streams(named, given, stream):
+    if not _streams(named, stream):
         return read_rows(named, given), None
     need = need or _need(model, given)
     if need is not None:
@@ -89,11 +88,13 @@ def read_rows(named: Named, given: FitOptions, need: Need | None = None) -> Mult
 
     if named.file is not None and need is None:
         return read_file(named.file, given)
-    from ..data.sources import frame_of, source_of
+    from ..data.sources import bytes_per_row, frame_of, rows_that_fit, source_of
 
     source = source_of(named.rows, form=given.form, warn_unnamed=given.features is None and named.file is None)
     columns = _columns(source, given)
-    crowded = _crowded(source, given.environment, columns, need or _AS_A_WHOLE)
+    size, counted = bytes_per_row(source, given.environment, columns), source.n_rows is not None
+    what, moments_do = need or Need("reading a table as a whole")
+    crowded = rows_that_fit(source.about_rows or 0, size, what, moments_do=moments_do, counted=counted)
     if crowded is not None:
         other = "" if need else " Without --no-stream a linear Gaussian model reads any number of rows."
         raise DataError(f"{crowded}{other}")
@@ -116,36 +117,19 @@ def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     return data
 
 
-def _streams(named: Named, form: FileOptions, asked: bool | None) -> bool:
+def _streams(named: Named, asked: bool | None) -> bool:
+    from .._tools.parallel import free_bytes
+
     if named.is_piped and asked:
         raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
     if named.is_piped or asked is not None:
         return bool(asked)
     if named.file is None:
         return True
-    path = named.file.expanduser()
-    large = path.is_file() and (path.stat().st_size >= LARGE or too_large(path, form) is not None)
+    path, free = named.file.expanduser(), free_bytes()
+    size = path.stat().st_size if path.is_file() else 0
+    large = size >= LARGE or (free is not None and size * _GROWTH >= free)
     return large and find_spec("pyarrow") is not None
-
-
-def too_large(path: Path, form: FileOptions) -> str | None:
-    """Why a file does not fit into memory, or None"""
-    from .._tools.parallel import free_bytes
-
-    free = free_bytes()
-    if free is None or path.stat().st_size * _MOST_GROWTH < free or find_spec("pyarrow") is None:
-        return None
-    from ..data.sources import source_of
-
-    source = source_of(str(path), form=form.form, warn_unnamed=False)
-    return _crowded(source, source.schema.names[0], source.schema.names, _AS_A_WHOLE)
-
-
-def _crowded(source: RowSource, environment: str, columns: Sequence[str], need: Need) -> str | None:
-    from ..data.sources import bytes_per_row, rows_that_fit
-
-    size, counted = bytes_per_row(source, environment, columns), source.n_rows is not None
-    return rows_that_fit(source.about_rows or 0, size, need.what, moments_do=need.moments_do, counted=counted)
 
 
 def _need(model: BIP, given: FitOptions) -> Need | None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from .._tools.registry import Member, Registry, is_a, read_call
-from ..data.checks import did_you_mean
+from .._tools.registry import Member, Registry, check_settings, read_call
 from ..exceptions import SettingError
 from .base import Engine
 
@@ -59,13 +57,7 @@ def parse_engine(text: str) -> str | Engine:
     if name == "auto":
         raise SettingError(f"engine: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
     engine: Any = ENGINES[name]
-    kinds = {field.name: str(field.type) for field in fields(engine)}
-    for key, value in settings.items():
-        if key not in kinds:
-            hint = did_you_mean(key, list(kinds)) or "."
-            raise SettingError(f"{name} has no setting {key!r}{hint} It has {', '.join(kinds)}.")
-        if not is_a(value, kinds[key]):
-            raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {kinds[key]}.")
+    check_settings(name, engine, settings)
     try:
         built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
     except ValueError as error:

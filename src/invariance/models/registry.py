@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
-from .._tools.registry import Member, Registry, is_a, read_call
+from .._tools.registry import Member, Registry, check_settings, read_call
 from ..data.checks import did_you_mean
 from ..data.outcomes import at_two_values
 from ..exceptions import SettingError, use
@@ -66,14 +66,8 @@ def parse_family(text: str) -> str | Family:
         raise _unknown(typed, FAMILIES)
     if not settings:
         return name
-    member: Any = MODELS[name]()
-    known = {field.name: str(field.type) for field in fields(member)}
-    for key, value in settings.items():
-        if key not in known:
-            raise SettingError(f"{typed} has no setting {key!r}, it has {', '.join(known) or 'none'}.")
-        if not is_a(value, known[key]):
-            raise SettingError(f"{text}: {key} cannot be {value!r}, it is of the kind {known[key]}.")
-    built: Family = replace(member, **settings)
+    check_settings(typed, MODELS[name], settings)
+    built: Family = MODELS[name](**settings)
     return built
 
 
