@@ -75,14 +75,11 @@ def test_a_task_travels_light(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
     """Eight megabytes are shared, and no task takes them along; a few are on their way at a time."""
     from distributed.protocol.pickle import dumps
 
-    sizes = []
-    original = distributed.Client.submit
+    sizes, original = [], distributed.Client.submit
 
-    def submit(self: Any, function: Any, *arguments: Any, **options: Any) -> Any:
-        sizes.append(
-            sum(len(dumps(part)) for part in (function, *arguments) if not isinstance(part, distributed.Future))
-        )
-        return original(self, function, *arguments, **options)
+    def submit(self: Any, *sent: Any, **options: Any) -> Any:
+        sizes.append(sum(len(dumps(part)) for part in sent if not isinstance(part, distributed.Future)))
+        return original(self, *sent, **options)
 
     monkeypatch.setattr(distributed.Client, "submit", submit)
     _, results = run_tasks(scaled, range(40), shared=np.arange(1e6), jobs=None, dask=cluster.address)

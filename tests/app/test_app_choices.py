@@ -53,22 +53,18 @@ def test_choices_are_the_options_of_fit() -> None:
     assert usual == FitOptions(outcome="y", environment="site", features="a")
 
 
-@pytest.mark.parametrize(
-    ("form", "named"),
-    [
+def test_what_is_left_open_is_asked_for() -> None:
+    for form, named in (
         ([("outcome", ""), *ticks(0)], "outcome"),
         ([("environment", "99"), *ticks(0)], "environment"),
         ([("outcome", "9" * 5000), *ticks(0)], "outcome"),
         (ticks(3), "feature"),
         ([*ticks(0), ("min_rows", "-1")], "'-1'"),
         ([*ticks(0), ("seed", "²")], "'²'"),
-        ([*ticks(0), ("seed", "9" * 5000)], "Seed"),
         ([*ticks(0), ("as3", "number")], "'y'"),
-    ],
-)
-def test_what_is_left_open_is_asked_for(form: list[tuple[str, str]], named: str) -> None:
-    with pytest.raises(SettingError, match=named):
-        chosen(*form)
+    ):
+        with pytest.raises(SettingError, match=named):
+            chosen(*form)
 
 
 PRESSURE: dict[str, Any] = {"outcome": "pressure", "environment": "hospital"}

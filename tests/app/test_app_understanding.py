@@ -57,7 +57,6 @@ def test_a_table_is_understood(columns: dict[str, dict[str, Any]]) -> None:
     assert [columns[name]["missing"] for name in ("age", "nothing", "sex")] == [3, N, 0]
     assert columns["site"]["groups"] == [[label, N // 4] for label in ("01", "02", "03", "04")]
     assert columns["site"]["examples"] == ["01", "02", "03"]
-    assert all(len(example) <= 7 for example in columns["age"]["examples"])
     assert columns["income"]["n_values"] == N
     models = {name: column["as_outcome"][0] for name, column in columns.items() if column["as_outcome"]}
     assert models["age"] == models["income"] == "linear Gaussian"
@@ -97,7 +96,7 @@ def test_groups_are_environments(tmp_path: Path) -> None:
 
 
 def test_names_of_ids(tmp_path: Path) -> None:
-    names = ["income", "Acid", "humid", "monkeys", "PatientID", "patnr", "USUBJID", "Sample number"]
+    names = ["income", "Acid", "humid", "monkeys", "PatientID", "USUBJID", "Sample number"]
     file, numbers = tmp_path / "t.csv", np.random.default_rng(0).permutation(10_000)[:N]
     pd.DataFrame(dict.fromkeys(names, numbers)).to_csv(file, index=False)
     found = understand(TableFile.of(file))["columns"]

@@ -52,10 +52,7 @@ FAR = with_value(0, 1e70)
         (ICP(max_size=1.5), rows(), SettingError, ["max_size"]),  # type: ignore[arg-type]
         (EILLS(gamma=-1.0), rows(), SettingError, ["gamma"]),
         (ICP(), with_value(1, np.nan), ValueError, ["NaN"]),
-        (EILLS(), with_value(1, np.nan), ValueError, ["NaN"]),
-        (HiddenICP(), with_value(1, np.nan), ValueError, ["NaN"]),
         (ICP(), (*rows()[:2], np.zeros(80)), DataError, ["same label"]),
-        (HiddenICP(), (*rows()[:2], np.zeros(80)), DataError, ["same label"]),
         (EILLS(), FAR, DataError, ["'x0'"]),
         (HiddenICP(), copied(), DataError, ["'x2', 'x4'"]),
         (ICP(), rows(3, 6), DataError, ["6 rows", "max_size=4", "Screened(ICP(), LassoScreen(k=4))"]),

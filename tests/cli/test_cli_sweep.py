@@ -81,7 +81,6 @@ def test_failed_outcomes_are_named(example: Path) -> None:
     ("arguments", "named"),
     [
         (["--device", "cuda"], "device"),
-        (["--device", "cuda", "--dask", "tcp://x:1"], "device"),
         (["--jobs", "2", "--dask", "tcp://x:1"], "--jobs"),
         (["--perturbed", "hospitals"], "'hospital'"),
         (["--select", "best"], "best"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,35 +33,6 @@ WHERE = ["--environment", "site"]
 ASKED = ["--outcome", "y", *WHERE, "--features", "a,late,ward"]
 
 
-def csv_file(folder: Path) -> list[object]:
-    TABLE.to_csv(folder / "t.csv", index=False)
-    return [folder / "t.csv", "--stream"]
-
-
-def parquet_file(folder: Path) -> list[object]:
-    TABLE.to_parquet(folder / "t.parquet", row_group_size=50)
-    return [folder / "t.parquet", "--stream"]
-
-
-def csv_folder(folder: Path) -> list[object]:
-    return [parts_of(TABLE, N, folder / "parts")]
-
-
-def pattern(folder: Path) -> list[object]:
-    return [parts_of(TABLE, N, folder / "parts") / "part-*.csv"]
-
-
-def list_of_files(folder: Path) -> list[object]:
-    return sorted(parts_of(TABLE, N, folder / "parts").glob("*.csv"))
-
-
-def hive_labels(folder: Path) -> list[object]:
-    for label, rows in TABLE.groupby("site"):
-        (folder / "hive" / f"site={label}").mkdir(parents=True)
-        rows.drop(columns="site").to_parquet(folder / "hive" / f"site={label}" / "rows.parquet", index=False)
-    return [folder / "hive"]
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     return parts_of(TABLE, N, tmp_path / "rows")
@@ -82,11 +52,6 @@ def answer(folder: Path, *files: object) -> tuple[Any, str]:
     return json.loads((folder / "answer.json").read_text()), result.stderr
 
 
-@pytest.fixture(scope="module")
-def in_memory(whole: Path) -> Any:
-    return answer(whole.parent, whole)[0]
-
-
 def same(streamed: Any, read: Any, path: str = "") -> None:
     """Numbers to rounding, all else exactly, but for notes on reading."""
     assert type(streamed) is type(read), path
@@ -102,11 +67,18 @@ def same(streamed: Any, read: Any, path: str = "") -> None:
         assert streamed == (pytest.approx(read, rel=1e-7, abs=1e-9) if isinstance(read, float) else read), path
 
 
-@pytest.mark.parametrize("way", [csv_file, parquet_file, csv_folder, pattern, list_of_files, hive_labels])
-def test_same_answer_as_in_memory(way: Callable[[Path], list[object]], tmp_path: Path, in_memory: Any) -> None:
-    found, said = answer(tmp_path, *way(tmp_path))
-    same(found, in_memory)
-    assert f"read {len(TABLE)} rows of" in said
+def test_same_answer_as_in_memory(tmp_path: Path, folder: Path, whole: Path) -> None:
+    """Of a file of text, of Parquet, a folder, a pattern, a list of files, and labels in paths."""
+    TABLE.to_parquet(tmp_path / "t.parquet", row_group_size=50)
+    for label, rows in TABLE.groupby("site"):
+        (tmp_path / "hive" / f"site={label}").mkdir(parents=True)
+        rows.drop(columns="site").to_parquet(tmp_path / "hive" / f"site={label}" / "rows.parquet", index=False)
+    ways = [whole, "--stream"], [tmp_path / "t.parquet", "--stream"], [folder], [folder / "part-*.csv"]
+    in_memory, _ = answer(tmp_path, whole)
+    for files in (*ways, sorted(folder.glob("*.csv")), [tmp_path / "hive"]):
+        found, said = answer(tmp_path, *files)
+        same(found, in_memory)
+        assert f"read {len(TABLE)} rows of" in said
 
 
 @pytest.mark.parametrize(
@@ -215,19 +187,7 @@ def test_rows_that_do_not_fit_into_memory(folder: Path, monkeypatch: pytest.Monk
         assert named in fails("fit", folder, "--outcome", "y", *WHERE, "--features", "a,late", *options)
 
 
-def test_folders_that_are_refused(folder: Path) -> None:
-    TABLE.to_parquet(folder / "more.parquet")
-    assert "several kinds" in fails("fit", folder, *ASKED)
-    (folder / "more.parquet").unlink()
-    TABLE.drop(columns="a").to_csv(folder / "part-1.csv", index=False)
-    assert "part-1.csv" in fails("fit", folder, *ASKED)
-    for file in folder.iterdir():
-        file.unlink()
-    assert "rows" in fails("fit", folder, *ASKED)
-
-
-def test_patterns_outcomes_and_standard_input(folder: Path, tmp_path: Path) -> None:
-    assert "*.parquet" in fails("fit", folder / "*.parquet", *ASKED)
+def test_standard_input_and_names_of_files(folder: Path, tmp_path: Path) -> None:
     assert "'q'" in fails("fit", folder, "--outcome", "q", *WHERE)
     assert "standard input" in fails("fit", "-", "other.csv", *ASKED)
     piped = CliRunner(env=PLAIN).invoke(app, ["fit", "-", *ASKED, "--stream"], input=TABLE.to_csv(index=False))

@@ -95,16 +95,10 @@ def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] 
 MOST_GROUPS = 200
 _EXAMPLES = 3
 _DATE = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([T ].*)?|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2})([T ].*)?", re.ASCII)
-_MANY_DECIMALS = re.compile(r"[+-]?\d+\.\d{5,}(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 _MOSTLY = 0.9
 # So many different values show whether a column holds dates.
 _DATES_LOOKED_AT = 300
-# PatientID is two words, patient_id too.
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_ID_WORD = re.compile(
-    r"id|no|nr|number|index|key|code|row|mrn|uid|"
-    r"(pat|patient|subj|subject|usubj|case|person|participant|sample|record|study|visit|user)(id|no|nr|number)"
-)
+_ID = re.compile(r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row|mrn|uid))$|[IU]D$")
 _FEWEST_IDS = 10
 
 
@@ -135,7 +129,7 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
     return {
         "name": name,
         "kind": "dates" if dates else _kind(name, numbers, raw, n_values),
-        "examples": [_short(value) for value in counts.index[:_EXAMPLES]],
+        "examples": [str(value) for value in counts.index[:_EXAMPLES]],
         "missing": int(written.isna().sum()),
         "n_values": n_values,
         "groups": _groups(counts) if n_values <= MOST_GROUPS else [],
@@ -163,12 +157,6 @@ def _kind(name: str, numbers: Floats, raw: RawTable, n_values: int) -> str:
     return "whole numbers" if (present == np.rint(present)).all() else "numbers"
 
 
-def _short(text: object) -> str:
-    """Of a number with many decimals some of them."""
-    written = str(text)
-    return f"{float(written):.5g}" if _MANY_DECIMALS.fullmatch(written) else written
-
-
 def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool) -> str:
     if n_values == 0:
         return "has no values"
@@ -192,10 +180,8 @@ def _are_ids(name: str, numbers: Floats) -> bool:
     """Whole numbers, all different, that are called so or leave out none."""
     if len(numbers) < _FEWEST_IDS or np.isnan(numbers).any() or (numbers != np.rint(numbers)).any():
         return False
-    if len(np.unique(numbers)) < len(numbers):
-        return False
-    words = (word.lower() for word in _WORD.findall(name))
-    return any(map(_ID_WORD.fullmatch, words)) or np.ptp(numbers) == len(numbers) - 1
+    named = _ID.search(name) is not None or np.ptp(numbers) == len(numbers) - 1
+    return named and len(np.unique(numbers)) == len(numbers)
 
 
 def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:

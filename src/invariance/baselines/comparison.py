@@ -28,7 +28,7 @@ from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..decisions.rules import BestCompatible, Median
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
-from ..exceptions import DataWarning, EngineError, SettingError, WrongTypeError
+from ..exceptions import DataWarning, EngineError, InvarianceError, SettingError, WrongTypeError
 from ..models.base import Predicts, predicts_of
 from ..models.registry import FAMILY_OF_KIND, GAUSSIAN
 from ..posterior.summary import CAUSES, MOST_FEATURES, format_probability, model_in_words
@@ -346,8 +346,9 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
                 model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
         seconds, zeros = time.perf_counter() - started, dict.fromkeys(data.features.columns, 0.0)
+        reason = error.args[0] if isinstance(error, InvarianceError) else str(error)
         nothing = ~everything, everything, _one_each(zeros, data.features), zeros
-        return MethodResult(name, "failed", *nothing, seconds, (str(error),))
+        return MethodResult(name, "failed", *nothing, seconds, (reason,))
     seconds = time.perf_counter() - started
     notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
     for warning in caught:

@@ -181,7 +181,7 @@ def compare(
             "json": ("the comparison", result.to_json),
             "plot": ("the picture", lambda path: save_comparison(result, path)),
         }
-        deliver(str(comparison_for_shell(result)), outputs, saved)
+        deliver(comparison_for_shell(result), outputs, saved)
 
 
 def explain(
