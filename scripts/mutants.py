@@ -76,7 +76,7 @@ MUTANTS = (
         "a file that is named twice is read twice",
         old="sources/folders.py",
         file="data/source_files.py",
-        find="if first is not part.path:",
+        find="if first is not file.path:",
         replace="if False:",
         tests=("tests/data/test_files_and_folders.py::test_no_file_counts_twice",),
     ),

@@ -17,7 +17,8 @@ import polars as pl
 import pytest
 
 from bad_tables import table
-from invariance.data import MultiEnvironmentData, check_max_size, check_spread, largest_size, read_table
+from invariance.data import MultiEnvironmentData, read_table
+from invariance.data.checks import check_max_size, check_spread, largest_size
 from invariance.exceptions import DataError, DataWarning
 
 RNG = np.random.default_rng(7)

@@ -48,7 +48,6 @@ def test_one_value_costs_no_row(values: Any, missing: str) -> None:
     with pytest.warns(DataWarning) as caught:
         data = MultiEnvironmentData.from_table(table(comment=values), "y", "site", missing=missing)
     assert [str(w.message) for w in caught] == list(data.losses)
-    assert "'comment' (missing in 70 rows)" in data.losses[0]
     assert data.n_rows == N
     assert data.feature_names == ("a", "b")
     assert data.dropped_features == ("comment",)
@@ -56,7 +55,7 @@ def test_one_value_costs_no_row(values: Any, missing: str) -> None:
 
 @pytest.mark.parametrize("categorical", ["auto", ["nothing"], {"nothing": ["x", "z"]}])
 def test_a_column_without_values_costs_no_row(categorical: Any) -> None:
-    with pytest.warns(DataWarning, match=r"'nothing' \(missing in 80 rows\)"):
+    with pytest.warns(DataWarning, match="'nothing'"):
         data = MultiEnvironmentData.from_table(table(nothing=None), "y", "site", categorical=categorical)
     assert data.n_rows == N
     assert data.dropped_features == ("nothing",)
@@ -125,7 +124,7 @@ def test_one_count_everywhere(tmp_path: Path) -> None:
 def test_gaps_of_a_constant_do_not_stop_predictions(as_frame: bool) -> None:
     X: Any = np.column_stack([table()["a"], np.where(TEN_HAVE_IT, 1.0, np.nan)])
     X = pd.DataFrame(X, columns=["a", "k"]) if as_frame else X
-    with pytest.warns(DataWarning, match="missing in 70 rows"):
+    with pytest.warns(DataWarning, match="constant"):
         model = BIP().fit(X, table()["y"], environments=SITE)
     whole = X.fillna(1.0) if as_frame else np.nan_to_num(X, nan=1.0)
     np.testing.assert_array_equal(model.predict(X), model.predict(whole))

@@ -194,7 +194,7 @@ def test_classes_come_back_in_a_table() -> None:
         (SURVIVAL, {"event": "site"}, "column 'site' is both environment and event"),
         (SURVIVAL, {"event": "died", "features": ["a", "died"]}, "features contains the event column 'died'"),
         (SURVIVAL, {"event": "died", "exclude": ["died"]}, "'died' is not among the feature columns"),
-        (SURVIVAL.assign(died=0), {"event": "died"}, "event 'died' is 0 in every row, as if all were censored"),
+        (SURVIVAL.assign(died=0), {"event": "died"}, "event 'died' is 0 in every row"),
         (
             SURVIVAL.assign(time=np.where(np.arange(N) < 2, 0.0, TIMES)),
             {"event": "died"},
@@ -277,25 +277,6 @@ def test_what_comes_with_it_decides_first() -> None:
     assert outcome_kind(y, "y", exposure="years") == ("count", "y is a count, and years its exposure")
     assert outcome_kind(y, "y", event="died").kind == "time"
     assert outcome_kind(y, "y", classes=("no", "yes")).reason == "y has two values: 'no' and 'yes'"
-
-
-@pytest.mark.parametrize(
-    ("y", "codes"),
-    [
-        (values((0, 300), (1, 299), (9, 1)), "9"),
-        (values((1, 300), (2, 280), (8, 10), (99, 10)), "8 and 99"),
-        (values((0, 300), (1, 299), (-9, 1)), "-9"),
-        (values((0, 900), (1, 90), (2, 9), (3, 1)), None),
-        (values((0, 300), (1, 200), (9, 100)), None),
-        (values((0, 500), (5, 480), (9, 5)), None),
-        (np.concatenate([np.zeros(600), np.ones(600), np.arange(2.0, 50.0)]), None),
-        (np.concatenate([np.zeros(900), np.ones(900), np.arange(10.0, 60.0, 10.0)]), None),
-    ],
-)
-def test_codes_beside_two_values_are_pointed_at(y: np.ndarray, codes: str | None) -> None:
-    reason = outcome_kind(np.random.default_rng(0).permutation(y), "died").reason
-    assert (f"look whether {codes} stand" in reason) == (codes is not None)
-    assert ("missing" in reason) == (codes is not None)
 
 
 # ---------------------------------------------------------------- rows that are left

@@ -12,11 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from cli_runner import run
 from invariance import Moments
-from invariance.data import DataWarning, MultiEnvironmentData, read_table
+from invariance.data import MultiEnvironmentData, read_table
 from invariance.data.reading import MISSING, NumberForm, TableFile, iter_columns, number_formats
-from invariance.exceptions import DataError, Message, SettingError
+from invariance.exceptions import DataError, DataWarning, Message, SettingError
 
 RNG = np.random.default_rng(8)
 TABLE = pd.DataFrame(
@@ -51,10 +50,10 @@ def remedies(refused: pytest.ExceptionInfo[Exception]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("sep", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
-def test_separators_are_recognised(tmp_path: Path, name: str, sep: str) -> None:
-    TABLE.to_csv(tmp_path / name, sep=sep, index=False)
-    pd.testing.assert_frame_equal(read_table(tmp_path / name), TABLE)
+def test_separators_are_recognised(tmp_path: Path, sep: str) -> None:
+    for name in ("t.csv", "t.tsv"):
+        TABLE.to_csv(tmp_path / name, sep=sep, index=False)
+        pd.testing.assert_frame_equal(read_table(tmp_path / name), TABLE)
 
 
 def test_two_separators_that_fit_are_refused(tmp_path: Path) -> None:
@@ -66,8 +65,7 @@ def test_two_separators_that_fit_are_refused(tmp_path: Path) -> None:
     assert read_table(written(path, 'a;"b;c"\n1;"x;\ny"\n2;z\n')).columns.tolist() == ["a", "b;c"]
 
 
-@pytest.mark.parametrize("line", ["sep=;\n", '"sep=;"\r\n', "SEP=;\n"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize(("line", "encoding"), [("sep=;\n", "utf-8-sig"), ('"SEP=;"\r\n', "utf-16")])
 def test_a_first_line_that_names_the_separator(tmp_path: Path, line: str, encoding: str) -> None:
     path = written(tmp_path / "t.csv", f"{line}a, cm;b\n1,5;2\n2,5;3\n", encoding)
     assert read_table(path, decimal=",").to_dict("list") == {"a, cm": [1.5, 2.5], "b": [2, 3]}
@@ -81,7 +79,7 @@ def test_encodings(tmp_path: Path) -> None:
     assert read_table(path, encoding="latin-1").columns.tolist() == ["größe", "y"]
     with pytest.raises(DataError, match="'ascii'"):
         read_table(path, encoding="ascii")
-    late = written(tmp_path / "late.csv", "a,b\n" + f"1,{'x' * 100}\n" * 3_000 + "1,é\n", "latin-1")
+    late = written(tmp_path / "late.csv", "a,b\n" + f"1,{'x' * 1000}\n" * 300 + "1,é\n", "latin-1")
     with pytest.raises(DataError, match="not UTF-8"):
         read_table(late)
 
@@ -112,8 +110,7 @@ def test_bad_options(tmp_path: Path, options: dict[str, Any]) -> None:
 # ---------------------------------------------------------------- decimals and thousands
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
-@pytest.mark.parametrize("sep", [";", "\t"])
+@pytest.mark.parametrize(("sep", "encoding"), [(";", "utf-16"), ("\t", "utf-8")])
 def test_decimal_commas_are_recognised_and_told(tmp_path: Path, sep: str, encoding: str) -> None:
     path = tmp_path / "t.csv"
     TABLE.to_csv(path, sep=sep, decimal=",", index=False, encoding=encoding)
@@ -145,9 +142,8 @@ def test_decimals_that_cannot_be_thousands(tmp_path: Path, cell: str) -> None:
     ("cells", "sep", "y", "refused"),
     [
         (["1.234", "950"], ";", WHOLE, True),
-        (["1.234", "950"], ",", WHOLE, True),
-        (["1.234", "95"], ";", WHOLE, True),
-        (["1.234", "95"], ",", WHOLE, False),
+        (["1.234", "950"], "\t", WHOLE, True),
+        (["1.234", "950"], ",", WHOLE, False),
         (["1.234", "0.950"], ";", WHOLE, False),
         (["1.234", "950"], ";", Y, False),
     ],
@@ -176,11 +172,8 @@ def test_commas_and_points_are_refused(tmp_path: Path) -> None:
     [
         (["1.469", "950"], COMMAS, ".", [1469.0, 950.0]),
         (["1.234,56", "12,5"], COMMAS, ".", [1234.56, 12.5]),
-        (["1.234", "2.500", "950"], WHOLE, ".", [1234.0, 2500.0, 950.0]),
-        (["1.234,56", "7"], WHOLE, ".", [1234.56, 7.0]),
         (["1.234.567", "2.500"], WHOLE, ".", [1234567.0, 2500.0]),
         (["1,234.56", "7.5"], Y, ",", [1234.56, 7.5]),
-        (["1,234", "7"], Y, ",", [1234.0, 7.0]),
         (["1,234,567", "2,345"], WHOLE, ",", [1234567.0, 2345.0]),
         (["1'234.5", "7.5"], Y, "'", [1234.5, 7.5]),
         (["1 234,5", "7,5"], COMMAS, " ", [1234.5, 7.5]),
@@ -204,7 +197,7 @@ def test_thousands_are_refused_and_read_where_they_are_stated(
     assert pd.concat(pieces)["x"][: len(values)].tolist() == values
 
 
-@pytest.mark.parametrize("kind", ["frame", "parquet", "xlsx"])
+@pytest.mark.parametrize("kind", ["parquet", "xlsx"])
 @pytest.mark.parametrize(
     ("cells", "advised", "option", "values"),
     [
@@ -217,26 +210,22 @@ def test_text_that_is_numbers_in_other_sources(
     tmp_path: Path, kind: str, cells: list[str], advised: list[dict], option: dict[str, str], values: list[float]
 ) -> None:
     frame = pd.DataFrame({"x": cells * 12, "y": np.arange(N) % 5.0, "site": SITES})
-    path = tmp_path / f"t.{kind}"
-    if kind != "frame":
-        frame.to_parquet(path) if kind == "parquet" else frame.to_excel(path, index=False)
-        assert read_table(path, **option)["x"].tolist() == values * 12
-    with pytest.raises(DataError, match="'x'") as refused:
-        from_table(frame if kind == "frame" else path, "y", "site")
-    assert [remedy for remedy in remedies(refused) if "decimal" in remedy or "thousands" in remedy] == advised
+    path = saved(frame, tmp_path / f"t.{kind}")
+    assert read_table(path, **option)["x"].tolist() == values * 12
+    for rows, options in ((path, advised), (frame, [])):  # a data frame has no such options
+        with pytest.raises(DataError, match="'x'") as refused:
+            from_table(rows, "y", "site")
+        assert [remedy for remedy in remedies(refused) if "decimal" in remedy or "thousands" in remedy] == options
 
 
 @pytest.mark.parametrize("stated", [{"decimal": ","}, {"thousands": "."}])
 @pytest.mark.parametrize("cells", [["2.5", "1.469"], ["1,5", "1.46"], ["1.469", "1.46"]])
-@pytest.mark.parametrize("numeric", [(), ("x",)])
-def test_points_between_decimal_commas_are_no_numbers(
-    tmp_path: Path, stated: dict[str, str], cells: list[str], numeric: tuple[str, ...]
-) -> None:
+def test_points_between_decimal_commas_are_no_numbers(tmp_path: Path, stated: dict[str, str], cells: list[str]) -> None:
     path = TableFile.of(table(tmp_path / "t.csv", cells, y=COMMAS), **stated)
-    with pytest.raises(DataError, match="'x'"):
-        from_table(path, "y", "site", numeric=numeric)
-    with pytest.raises(DataError, match="'x'"):
-        Moments.from_rows(path, "y", "site", numeric=numeric)
+    for read in (from_table, Moments.from_rows):
+        for numeric in ((), ("x",)):
+            with pytest.raises(DataError, match="'x'"):
+                read(path, "y", "site", numeric=numeric)
 
 
 def test_groups_of_other_lengths_are_no_thousands() -> None:
@@ -277,21 +266,18 @@ def moments_of(path: Path, na: list[str], stream: bool) -> Moments:
     return Moments.from_data(from_table(TableFile.of(path, na=na), "y", "site", missing="drop"))
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.filterwarnings("ignore:dropped")
-@pytest.mark.parametrize("gap_in", ["number", "whole", "truth", "text", "y", "site"])
+@pytest.mark.parametrize("gap_in", ["number", "truth", "text", "y", "site"])
 @pytest.mark.parametrize(
-    ("word", "na", "suffix"),
-    [("NA ", [], ".csv"), ("   ", [], ".csv"), ("\u00a0? ", ["?"], ".csv"), (" n/a", [], ".xlsx")],
+    ("word", "na", "suffix", "stream"),
+    [("   ", [], ".csv", False), ("\u00a0? ", ["?"], ".csv", True), (" n/a", [], ".xlsx", False)],
 )
 def test_blanks_around_a_word_change_nothing(
     tmp_path: Path, stream: bool, gap_in: str, word: str, na: list[str], suffix: str
 ) -> None:
     found = moments_of(saved(example(word, gap_in), tmp_path / f"t{suffix}"), na, stream)
     wanted = moments_of(saved(example("NA", gap_in), tmp_path / f"plain{suffix}"), na, stream)
-    assert found.columns == wanted.columns
-    assert found.environments == wanted.environments
-    assert found.n_rows == 24
+    assert (found.columns, found.environments, found.n_rows) == (wanted.columns, wanted.environments, 24)
     assert np.array_equal(found.scatter, wanted.scatter)
 
 
@@ -310,14 +296,12 @@ def test_which_words_stand_for_missing_values(tmp_path: Path) -> None:
     assert "NA north" in read_table(saved(example("NA north", "text"), tmp_path / "t.csv"))["text"].tolist()
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
-@pytest.mark.parametrize("name", ["dose\n(mg)", " dose \r\n  (mg) ", "dose\t(mg)"])
+@pytest.mark.parametrize(("suffix", "name"), [(".csv", " dose \r\n  (mg) "), (".xlsx", "dose\t(mg)")])
 def test_a_name_of_two_lines_is_one_that_can_be_typed(tmp_path: Path, suffix: str, name: str) -> None:
     frame = example("NA", "number").rename(columns={"number": name}).assign(**{name: np.arange(30) % 7 + 0.5})
     path = saved(frame, tmp_path / f"t{suffix}")
     assert read_table(path)["dose (mg)"][3] == 3.5
-    result = run("fit", path, "--outcome", "y", "--environment", "site", "--features", "dose (mg),whole")
-    assert result.exit_code == 0, result.output
+    assert from_table(path, "y", "site", ["dose (mg)"]).feature_names == ("dose (mg)",)
     saved(frame.assign(**{"dose (mg)": 1.0}), path)
     with pytest.raises(DataError, match=r"duplicate .*'dose \(mg\)'"):
         read_table(path)
@@ -326,8 +310,8 @@ def test_a_name_of_two_lines_is_one_that_can_be_typed(tmp_path: Path, suffix: st
 @pytest.mark.parametrize("body", ["1,2,3\n4,5\n", "1,2\n3,4\n5,6,7\n", "1,2,,9\n"])
 def test_rows_that_are_too_long_are_refused(tmp_path: Path, body: str) -> None:
     line = next(n for n, row in enumerate(body.splitlines(), 2) if len(row.split(",")) > 2)
-    for filler in (0, 3_000):  # also after the lines that are looked at first
-        path = written(tmp_path / "t.csv", "a,b\n" + f"1,{'2' * 100}\n" * filler + body)
+    for filler in (0, 300):  # also after the lines that are looked at first
+        path = written(tmp_path / "t.csv", "a,b\n" + f"1,{'2' * 1000}\n" * filler + body)
         with pytest.raises(DataError, match=rf"t\.csv cannot be parsed.* line {line + filler}\b"):
             read_table(path)
     assert read_table(written(path, "a,b\n1,2,\n3,4,\n")).to_dict("list") == {"a": [1, 3], "b": [2, 4]}
@@ -361,14 +345,8 @@ def test_sheets_are_named(tmp_path: Path) -> None:
         read_table(path, sep=";")
 
 
-@pytest.mark.parametrize("stream", [(), ("--stream",)])
-def test_a_sheet_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: tuple[str, ...]) -> None:
-    parsed = []
-    parse = pd.read_excel
-    monkeypatch.setattr(pd, "read_excel", lambda *book, **options: parsed.append(book) or parse(*book, **options))
+def test_a_sheet_is_parsed_once(tmp_path: Path) -> None:
     path = saved(example("low", "text"), tmp_path / "t.xlsx")
-    assert run("fit", path, "--outcome", "y", "--environment", "site", *stream).exit_code == 0
-    assert len(parsed) == 1
     file = TableFile.of(path)
     assert file.sheet is file.sheet
     assert "sheet" not in pickle.loads(pickle.dumps(file)).__dict__

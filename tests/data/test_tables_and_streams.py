@@ -166,7 +166,7 @@ def test_pieces_may_differ_in_order_and_in_the_type_of_numbers() -> None:
     "rows", [None, 3, b"a.csv", np.zeros((2, 2)), pd.Series([1.0]), pl.Series([1.0]), pa.array([1])]
 )
 def test_what_cannot_be_recognised(rows: Any) -> None:
-    with pytest.raises(DataError, match="rows cannot be read from"):
+    with pytest.raises(DataError, match="cannot be read from"):
         rows_of(rows, ["x"])
 
 

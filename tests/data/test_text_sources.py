@@ -117,7 +117,7 @@ def folder(path: Path, *columns: list[str]) -> Path:
 def test_points_of_one_file_beside_decimal_commas_of_another(tmp_path: Path, first: int, second: int) -> None:
     cells = [["2,5", "3,5"], ["1.149", "7"]]
     path = folder(tmp_path, cells[first], cells[second])
-    with pytest.raises(DataError, match=rf"{second}\.tsv has '1\.149' in column 'x'"):
+    with pytest.raises(DataError, match=rf"{second}\.tsv has '1\.149'"):
         Moments.from_rows(path, "y", "site")
     moments = Moments.from_rows(path, "y", "site", thousands=".")
     assert float(moments.counts @ moments.means[:, 0]) == pytest.approx(60 + 10 * 1149 + 70)

@@ -46,6 +46,8 @@ def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
             return {str(key): to_json(item, not_finite) for key, item in value.items()}
         case list() | tuple():
             return [to_json(item, not_finite) for item in value]
+        case frozenset():
+            return sorted(to_json(item, not_finite) for item in value)
     if not is_dataclass(value):
         raise TypeError(f"JSON cannot hold a {type(value).__name__}")
     return {field.name: to_json(getattr(value, field.name), not_finite) for field in fields(value)}
@@ -87,13 +89,13 @@ def _read(kind: Any, data: Any, place: str) -> Any:
         return _array(np.dtype(get_args(arguments[1])[0]), data, place)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {key: _read(arguments[1], item, f"{place}[{key!r}]") for key, item in _a(dict, data, place).items()}
-    if isinstance(origin, type):  # tuple, list, Sequence
+    if isinstance(origin, type):  # tuple, list, frozenset, Sequence
         items = _a(list, data, place)
         kinds = arguments if origin is tuple and arguments[-1] is not Ellipsis else arguments[:1] * len(items)
         if len(kinds) != len(items):
             _refuse(data, f"a list of {len(kinds)}", place)
         read = [_read(each, item, f"{place}[{i}]") for i, (each, item) in enumerate(zip(kinds, items, strict=True))]
-        return read if origin is list else tuple(read)
+        return origin(read) if origin in (list, frozenset) else tuple(read)
     return _dataclass(kind, data, place) if is_dataclass(kind) else _a(kind, data, place)
 
 

@@ -88,16 +88,14 @@ def read_rows(named: Named, given: FitOptions, need: Need | None = None) -> Mult
 
     if named.file is not None and need is None:
         return read_file(named.file, given)
-    from ..data.sources import bytes_per_row, frame_of, rows_that_fit, source_of
+    from ..data.sources import crowded, frame_of, source_of
 
     source = source_of(named.rows, form=given.form, warn_unnamed=given.features is None and named.file is None)
     columns = _columns(source, given)
-    size, counted = bytes_per_row(source, given.environment, columns), source.n_rows is not None
-    what, moments_do = need or Need("reading a table as a whole")
-    crowded = rows_that_fit(source.about_rows or 0, size, what, moments_do=moments_do, counted=counted)
-    if crowded is not None:
+    too_many = crowded(source, given.environment, columns, *(need or Need("reading a table as a whole")))
+    if too_many is not None:
         other = "" if need else " Without --no-stream a linear Gaussian model reads any number of rows."
-        raise DataError(f"{crowded}{other}")
+        raise DataError(f"{too_many}{other}")
     why = "" if need is None else f": {need.what} needs them"
     say("note", f"all rows of {source.name} are read into memory{why}")
     if named.file is not None:

@@ -60,24 +60,17 @@ def most_first(names: Sequence[object], counts: ArrayLike) -> str:
     return with_counts([names[j] for j in order], np.asarray(counts)[order])
 
 
-def closest(name: str, available: Sequence[str]) -> str | None:
-    """The available name most like `name`, whatever its capitals; None when none is close."""
+def did_you_mean(name: str, available: Sequence[str]) -> str:
+    """``; did you mean 'x'?`` to end a sentence with, or nothing; whatever the capitals."""
     folded = {other.casefold(): other for other in reversed(available)}
     close = difflib.get_close_matches(name.strip().casefold(), list(folded), n=1, cutoff=0.6)
-    return folded[close[0]] if close else None
-
-
-def did_you_mean(name: str, available: Sequence[str]) -> str:
-    """``; did you mean 'x'?`` to end a sentence with, or nothing."""
-    close = closest(name, available)
-    return f"; did you mean {close!r}?" if close else ""
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def nearest(name: str, available: Sequence[Hashable], what: str = "columns") -> str:
     """``did you mean ...?`` and what is available, shortened."""
-    close = closest(name, list(map(str, available)))
-    guess = f"did you mean {close!r}? " if close else ""
-    return f"{guess}Available {what}: {quoted(available, 12)}."
+    guess = did_you_mean(name, list(map(str, available))).removeprefix("; ")
+    return f"{guess} Available {what}: {quoted(available, 12)}.".strip()
 
 
 # ---------------------------------------------------------------- names and labels
@@ -196,7 +189,7 @@ def check_whole(
         )
     check_distinct_labels(environments, labels_of)
     small = n_rows < SMALLEST_ENVIRONMENT
-    if small.any() and single_allowed and len(environments) == 1:
+    if small.any() and len(environments) == 1:
         raise DataError(f"the data has only {rows_text(int(n_rows[0]))}; at least 3 rows are needed.")
     if small.any():
         raise DataError(
@@ -234,20 +227,15 @@ def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
     the narrowest count.
     """
     p = int(np.shape(widths)[1])
-    if _all_fit(counts, widths):
-        return p
     rooms = np.maximum(np.asarray(counts) - 2, 0)
-    fitting = [
+    return min(
         p if needed[-1] <= room else int(np.searchsorted(needed, room, side="right")) - 1
         for room, needed in zip(rooms, _needed(widths), strict=True)
-    ]
-    return min(fitting)
+    )
 
 
 def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environments: Sequence[Hashable]) -> None:
     """Raise when an environment has too few rows for subsets of max_size features; arrays as in `largest_size`."""
-    if _all_fit(counts, widths):
-        return
     n_rows = np.asarray(counts)
     columns = np.array([needed[min(max_size, len(needed) - 1)] for needed in _needed(widths)])
     short = n_rows < columns + 2
@@ -258,10 +246,6 @@ def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environm
             f"{n_rows[worst]}",
             use(max_size=largest_size(counts, widths)),
         )
-
-
-def _all_fit(counts: ArrayLike, widths: ArrayLike) -> bool:
-    return bool((np.sum(widths, axis=1) <= np.asarray(counts) - 2).all())
 
 
 def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:

@@ -26,6 +26,8 @@ ADVICE = {
 _LARGEST_WHOLE = 2**53
 _TRUTHS = (bool, np.bool_)
 
+# ---------------------------------------------------------------- frames, series and arrays
+
 
 def frame_names(table: Any) -> list[str] | None:
     """Column names of a data frame as text, or None for anything that is not a data frame."""
@@ -42,20 +44,16 @@ def as_frame(table: Any, what: str = "table") -> Any:
     if hasattr(table, "collect") and hasattr(table, "collect_schema") and not hasattr(table, "to_numpy"):
         raise DataError(f"{what} is a lazy frame: call .collect() on it first.")
     names = frame_names(table)
-    if names is None:
+    if names is not None:
+        check_unique(names, f"the {what}")
+        table = table.set_axis(names, axis=1) if hasattr(table, "set_axis") else table
+    frame = nw.from_native(table, eager_only=True, pass_through=True)
+    if names is None or not isinstance(frame, nw.DataFrame):
         raise DataError(
             f"{what} must be a pandas or polars DataFrame or the path of a file, got {type(table).__name__}: "
             "for arrays use MultiEnvironmentData.from_arrays(X, y, environments)."
         )
-    check_unique(names, f"the {what}")
-    if hasattr(table, "set_axis"):
-        table = table.set_axis(names, axis=1)
-    try:
-        return nw.from_native(table, eager_only=True)
-    except TypeError:
-        raise DataError(
-            f"{what} of type {type(table).__name__} is not supported: convert it to a pandas or polars DataFrame."
-        ) from None
+    return frame
 
 
 def as_series(values: Any) -> Any | None:
@@ -80,14 +78,31 @@ def series_values(series: Any, name: str, role: str = "feature") -> Floats:
     if series.dtype.is_numeric() or series.dtype == nw.Boolean:
         return np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
     if all(isinstance(value, _TRUTHS) for value in present_values(series)):
-        return _as_floats(series)
+        return mapped(series, float)
     raise DataError(f"column {name!r} {_why_no_numbers(series)}: {ADVICE[role]}.")
 
 
-def _as_floats(series: Any) -> Floats:
-    """(N,) of values of which each reads as a number, NaN where missing"""
+def text_as_numbers(series: Any, name: str) -> Floats:
+    """(N,) of a column that may hold numbers as text."""
+    import narwhals as nw
+
+    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
+        return series_values(series, name)
+    wrong = [value for value in present_values(series) if not reads_as_number(value)]
+    if wrong:
+        raise DataError(f"column {name!r} is read as numbers (numeric=), but {wrong[0]!r} is not a number: mend it.")
+    return mapped(series, float)
+
+
+def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
+    """(N,) the number of each value of a narwhals Series, NaN where it is missing"""
     pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
-    return np.array([np.nan if gone else float(value) for value, gone in pairs])
+    return np.array([np.nan if gone else number(value) for value, gone in pairs])
+
+
+def present_values(series: Any) -> list[Any]:
+    """Those that are not missing."""
+    return [value for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True) if not gone]
 
 
 def _why_no_numbers(series: Any) -> str:
@@ -101,6 +116,16 @@ def _why_no_numbers(series: Any) -> str:
     return f"is not numeric (dtype {stored}, for example {example!r})"
 
 
+def reads_as_number(value: Any) -> bool:
+    if isinstance(value, (str, Real)) or type(value).__name__ == "Decimal":
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return False
+
+
 def refuse_beyond_double(values: Any, what: str) -> None:
     """Raise where a frame, a series or an array has whole numbers that double precision cannot tell apart."""
     if frame_names(values) is not None:
@@ -110,10 +135,10 @@ def refuse_beyond_double(values: Any, what: str) -> None:
         return
     series = as_series(values)
     if series is not None:
-        ends = [series.min(), series.max()] if series.dtype.is_integer() else []
+        whole = series.dtype.is_integer()
     else:
-        whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size
-        ends = [values.min(), values.max()] if whole else []
+        whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
+    ends = [values.min(), values.max()] if whole else []
     largest = max((int(end) for end in ends if end is not None and end == end), key=abs, default=0)
     if abs(largest) > _LARGEST_WHOLE:
         raise DataError(
@@ -136,26 +161,11 @@ def holds_numbers(frame: Any) -> bool:
     return all(numbers(frame[name]) for name in frame.columns)
 
 
-def present_values(series: Any) -> list[Any]:
-    """Those that are not missing."""
-    return [value for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True) if not gone]
-
-
-def reads_as_number(value: Any) -> bool:
-    if isinstance(value, (str, Real)) or type(value).__name__ == "Decimal":
-        try:
-            float(value)
-        except ValueError:
-            return False
-        return True
-    return False
-
-
-def frame_values(frame: Any, names: Sequence[str], role: str = "feature") -> Floats:
+def frame_values(frame: Any, names: Sequence[str]) -> Floats:
     """Columns of a narwhals DataFrame as float64 (N, p) in C order."""
     values = np.empty((len(frame), len(names)), dtype=np.float64)
     for position, name in enumerate(names):
-        values[:, position] = series_values(frame[name], name, role)
+        values[:, position] = series_values(frame[name], name)
     return values
 
 
@@ -195,10 +205,9 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
     series = as_series(labels)
     if series is not None:
         return series.to_list()
-    try:
-        return list(labels)
-    except TypeError:
-        raise DataError(f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row.") from None
+    if not isinstance(labels, Iterable):
+        raise DataError(f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row.")
+    return list(labels)
 
 
 def free_name(default: str, taken: Sequence[str]) -> str:
@@ -207,6 +216,8 @@ def free_name(default: str, taken: Sequence[str]) -> str:
         default += "_"
     return default
 
+
+# ---------------------------------------------------------------- levels
 
 # Not 01 or +1: such text is a code, which a number would lose.
 _DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
@@ -239,11 +250,6 @@ def in_natural_order(texts: Iterable[str]) -> list[str]:
     return sorted(listed, key=lambda text: (float(text), text)) if all(map(reads_as_number, listed)) else sorted(listed)
 
 
-def occurring(codes: Floats, levels: Levels) -> list[str]:
-    """The levels that some of the codes (N,) stand for, in their order."""
-    return [levels.texts[int(k)] for k in np.unique(codes[~np.isnan(codes)])]
-
-
 def check_levels(name: str, levels: Levels) -> None:
     """Raise when two levels of a column would look alike in print, or text that differs would be one level."""
     check_distinct_labels(levels.texts, f"column {name!r}", "levels")
@@ -270,6 +276,33 @@ def joined(first: Levels | None, second: Levels) -> Levels:
     return Levels(ordered, in_order, first.declared or second.declared, written)
 
 
+def level_codes(series: Any) -> tuple[Floats, Levels]:
+    """Positions (N,) in the levels of a column, NaN where missing; and these levels."""
+    import narwhals as nw
+
+    declared = series.dtype in (nw.Categorical, nw.Enum)
+    # Polars' Categorical has no such attribute: the order of its levels is that of the whole process.
+    categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
+    if series.dtype == nw.Enum:
+        categories = series.dtype.categories
+    codes, levels = coded(series.to_list(), [] if categories is None else [as_text(level) for level in categories])
+    return codes, levels._replace(declared=declared)
+
+
+def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
+    """Positions (N,) in the levels of these values, NaN where missing; categories: their order, where it is known"""
+    first_seen, labels = encode_labels(values)
+    texts = [as_text(label) for label in labels]
+    ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
+    position = {text: float(k) for k, text in enumerate(ordered)}
+    codes = np.array([*(position[text] for text in texts), np.nan])
+    written: dict[str, frozenset[str]] = {}
+    for text, label in zip(texts, labels, strict=True):
+        if isinstance(label, str):
+            written[text] = written.get(text, frozenset()) | {label}
+    return codes[first_seen], Levels(tuple(ordered), bool(categories), written=written)
+
+
 def recoded(
     codes: Floats, texts: tuple[str, ...], wanted: tuple[str, ...], absent: Collection[str] = ()
 ) -> tuple[Floats, str]:
@@ -285,6 +318,23 @@ def recoded(
     strange = [0 if text in position else count for text, count in zip(texts, counts, strict=True)]
     return lookup[places], with_counts(texts, strange)
 
+
+def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tuple[Floats, Levels]:
+    """Positions in the levels that the user lists for a column, if there are such; no others may occur."""
+    stated = choices.levels.get(name)
+    if stated is None:
+        return codes, levels
+    codes, strange = recoded(codes, levels.texts, stated)
+    if strange:
+        raise DataError(not_listed(name, strange))
+    return codes, Levels(stated, in_order=True, declared=True, written=levels.written)
+
+
+def not_listed(name: str, strange: str) -> str:
+    return f"column {name!r} has levels that are not listed: {strange}. List them too, or leave those rows out."
+
+
+# ---------------------------------------------------------------- which columns, and how each is read
 
 Member = str | Spline
 
@@ -330,7 +380,8 @@ def known_columns(setting: str, names: Any, columns: Sequence[str]) -> list[str]
     """The names as text, each one of the columns."""
     chosen = listed_names(setting, names)
     for name in chosen:
-        _check_known(f"{setting}={chosen!r}", name, columns)
+        if name not in columns:
+            raise DataError(f"{setting}: {name!r} is not among the feature columns; {nearest(name, columns)}")
     return chosen
 
 
@@ -382,63 +433,40 @@ def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> t
     return left
 
 
-def _check_known(setting: str, name: str, columns: Sequence[str]) -> None:
-    if name not in columns:
-        raise DataError(f"{setting}: {name!r} is not among the feature columns; {nearest(name, columns)}")
-
-
 def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     """{column: its levels as text, the first of which is the reference}"""
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            example = use(categorical={str(name): ["a", "b"]})
-            raise SettingError(f"categorical: {str(name)!r} is {values!r}, no list of levels", example)
-        texts = tuple(map(as_text, values))
+        texts = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(map(as_text, values))
         if not texts or len(set(texts)) < len(texts):
-            wrong = "twice the same level" if texts else "no levels"
-            raise SettingError(f"categorical: {str(name)!r} lists {wrong}: list each of them once.")
+            example = use(categorical={str(name): ["a", "b"]})
+            raise SettingError(f"categorical: {values!r} of {str(name)!r} is no list of different levels", example)
         levels[str(name)] = texts
     return levels
 
 
 def _groups(groups: Any, columns: Sequence[str]) -> dict[str, tuple[Member, ...]]:
     """{feature: what its columns are made of}"""
-    if groups is None:
-        return {}
-    if not isinstance(groups, Mapping):
-        terms = [groups] if isinstance(groups, Spline) else groups
-        if not isinstance(terms, Iterable) or not all(isinstance(term, Spline) for term in terms):
-            forms = use(groups={"region": ["r1", "r2"]}), use(groups=[Spline("age")])
-            raise SettingError(f"groups={groups!r} is neither a mapping to columns nor a list of terms", *forms)
-        named = [(term.column, term) for term in terms]
-    else:
-        named = list(groups.items())
+    terms: Any = [] if groups is None else [groups] if isinstance(groups, Spline) else groups
+    by_name = isinstance(terms, Mapping)
+    if not isinstance(terms, Iterable) or not (by_name or all(isinstance(term, Spline) for term in terms)):
+        forms = use(groups={"region": ["r1", "r2"]}), use(groups=[Spline("age")])
+        raise SettingError(f"groups={groups!r} is neither a mapping to columns nor a list of terms", *forms)
+    named = dict(terms).items() if by_name else [(term.column, term) for term in terms]
     parsed: dict[str, tuple[Member, ...]] = {}
     owners: dict[str, str] = {}
-    for name, given in named:
-        members = _members(str(name), given, columns)
-        for column in map(column_of, members):
+    for name, given in ((str(name), given) for name, given in named):
+        given = [given] if isinstance(given, Spline) else given
+        if isinstance(given, str) or not isinstance(given, Iterable) or not list(given):
+            raise SettingError(f"groups: {name!r} is {given!r}, no list of columns", use(groups={name: ["a", "b"]}))
+        parsed[name] = tuple(member if isinstance(member, Spline) else str(member) for member in given)
+        for column in known_columns(f"groups: {name!r}", map(column_of, parsed[name]), columns):
             if column in owners:
                 raise SettingError(f"groups: column {column!r} is named twice: name it once.")
-            owners[column] = str(name)
-        parsed[str(name)] = members
+            owners[column] = name
     for name in parsed:
         if name in columns and owners.get(name) != name:
             raise SettingError(f"groups: {name!r} is also a column outside that group: choose another name.")
-    return parsed
-
-
-def _members(name: str, members: Any, columns: Sequence[str]) -> tuple[Member, ...]:
-    if isinstance(members, Spline):
-        members = [members]
-    if isinstance(members, str) or not isinstance(members, Iterable):
-        raise SettingError(f"groups: {name!r} is {members!r}, no list of columns", use(groups={name: ["a", "b"]}))
-    parsed = tuple(member if isinstance(member, Spline) else str(member) for member in members)
-    if not parsed:
-        raise SettingError(f"groups: {name!r} has no columns; name some, or leave the group out.")
-    for member in parsed:
-        _check_known(f"groups: {name!r}", column_of(member), columns)
     return parsed
 
 
@@ -456,6 +484,8 @@ _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
 # Of fewer rows, a count of them may well be a measurement.
 COUNTED_ROWS = 20
 _MOST_WORDS = 8
+# Settings that only files have
+_OF_FILES = ("na", "decimal", "thousands")
 
 
 class Refusal(NamedTuple):
@@ -495,9 +525,7 @@ class RawTable:
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
         """Columns of numbers, of which some may be categories; without a copy where none is."""
         chosen = [j for j, name in enumerate(names) if name in choices.categorical]
-        if not chosen:
-            return cls(tuple(names), values)
-        values, levels = values.copy(), {}
+        values, levels = values.copy() if chosen else values, {}
         for j in chosen:
             values[:, j], levels[names[j]] = _as_stated(*coded(values[:, j].tolist(), []), names[j], choices)
         return cls(tuple(names), values, levels)
@@ -545,68 +573,8 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
         return level_codes
     if all(isinstance(value, _TRUTHS) for value in present):
         return series_values
-    if not dtype.is_temporal() and all(map(reads_as_number, present)):
-        return Refusal(reason, (use(numeric=[name]),))
-    return Refusal(reason, (use(categorical=[name]),))
-
-
-def level_codes(series: Any) -> tuple[Floats, Levels]:
-    """Positions (N,) in the levels of a column, NaN where missing; and these levels."""
-    import narwhals as nw
-
-    codes, levels = coded(series.to_list(), _categories(series))
-    return codes, levels._replace(declared=series.dtype in (nw.Categorical, nw.Enum))
-
-
-def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tuple[Floats, Levels]:
-    """Positions in the levels that the user lists for a column, if there are such; no others may occur."""
-    stated = choices.levels.get(name)
-    if stated is None:
-        return codes, levels
-    codes, strange = recoded(codes, levels.texts, stated)
-    if strange:
-        raise DataError(not_listed(name, strange))
-    return codes, Levels(stated, in_order=True, declared=True, written=levels.written)
-
-
-def not_listed(name: str, strange: str) -> str:
-    return f"column {name!r} has levels that are not listed: {strange}. List them too, or leave those rows out."
-
-
-def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
-    first_seen, labels = encode_labels(values)
-    texts = [as_text(label) for label in labels]
-    ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
-    position = {text: float(k) for k, text in enumerate(ordered)}
-    codes = np.array([*(position[text] for text in texts), np.nan])
-    written: dict[str, frozenset[str]] = {}
-    for text, label in zip(texts, labels, strict=True):
-        if isinstance(label, str):
-            written[text] = written.get(text, frozenset()) | {label}
-    return codes[first_seen], Levels(tuple(ordered), bool(categories), written=written)
-
-
-def _categories(series: Any) -> list[str]:
-    """The levels in the order that the type of a column gives them; empty where it gives none."""
-    import narwhals as nw
-
-    if series.dtype == nw.Enum:
-        return [as_text(level) for level in series.dtype.categories]
-    # Polars' Categorical has no such attribute: the order of its levels is that of the whole process.
-    categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
-    return [] if categories is None else [as_text(level) for level in categories.tolist()]
-
-
-def text_as_numbers(series: Any, name: str) -> Floats:
-    """(N,) of a column that may hold numbers as text."""
-    import narwhals as nw
-
-    if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-        return series_values(series, name)
-    wrong = [value for value in present_values(series) if not reads_as_number(value)]
-    if wrong:
-        raise DataError(f"column {name!r} is read as numbers (numeric=), but {wrong[0]!r} is not a number: mend it.")
-    return _as_floats(series)
+    numbers = not dtype.is_temporal() and all(map(reads_as_number, present))
+    return Refusal(reason, (use(numeric=[name]) if numbers else use(categorical=[name]),))
 
 
 def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
@@ -616,35 +584,26 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         if all(map(_MOMENT.fullmatch, texts)):
             return Refusal(f"holds dates or times (for example {texts[0]!r})", (as_levels,))
         written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
-        refusal = _meant_as_numbers(name, written)
-        if refusal is not None:
-            return refusal
+        formats, strange = number_formats(written), [text for text in written if not reads_as_number(text)]
+        if formats or not strange:
+            as_numbers = [] if strange else [use(numeric=[name])]
+            example = (strange or written)[0]
+            return Refusal(
+                f"holds numbers stored as text (for example {example!r})", (*formats, *as_numbers, as_levels)
+            )
+        others = [text for text in strange if not number_formats([text])]
+        if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(written):
+            reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
+            return Refusal(reason, (*([use(na=others[:_MOST_WORDS])] if others else []), as_levels))
     if len(texts) > MOST_LEVELS * n_rows:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, (as_levels,))
     return None
 
 
-def _meant_as_numbers(name: str, texts: Sequence[str]) -> Refusal | None:
-    """Of text that seems to be numbers, why it is not read as such."""
-    strange = [text for text in texts if not reads_as_number(text)]
-    formats, as_levels = number_formats(texts), use(categorical=[name])
-    if not strange:
-        reason = f"holds numbers stored as text (for example {texts[0]!r})"
-        return Refusal(reason, (*formats, use(numeric=[name]), as_levels))
-    if formats:
-        return Refusal(f"holds numbers written as {strange[0]!r}", (*formats, as_levels))
-    others = [text for text in strange if not number_formats([text])]
-    if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
-        reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
-        return Refusal(reason, (*([use(na=others[:_MOST_WORDS])] if others else []), as_levels))
-    return None
-
-
 def without_values(raw: RawTable) -> set[str]:
     """The columns in which every row lacks a value."""
-    unclear = np.flatnonzero(np.isnan(raw.values[0])) if len(raw.values) else ()
-    return {raw.names[j] for j in unclear if np.isnan(raw.values[:, j]).all()}
+    return {name for name, column in zip(raw.names, raw.values.T, strict=True) if np.isnan(column).all()}
 
 
 def row_numbers(raw: RawTable) -> dict[str, Refusal]:
@@ -666,9 +625,9 @@ def counts_rows(lowest: float, highest: float) -> Refusal:
     return Refusal(f"counts the rows from {lowest:.0f} to {highest:.0f}, as an identifier does")
 
 
-def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[str] = ()) -> None:
-    """Raise one DataError about all columns that cannot be used; in_table: whether words of a file can be named as
-    missing; excluded: what is left out already."""
+def refuse(refused: Mapping[str, Refusal], of_file: bool, excluded: Sequence[str] = ()) -> None:
+    """Raise one DataError about all columns that cannot be used; of_file: whether settings of files can mend them;
+    excluded: what is left out already."""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
@@ -676,7 +635,8 @@ def refuse(refused: Mapping[str, Refusal], in_table: bool, excluded: Sequence[st
     for setting, value in (pair for each in refused.values() for remedy in each.remedies for pair in remedy.settings):
         if isinstance(value, str):
             settings[setting, value] = value
-        elif in_table or setting != "na":
+        else:
             settings[setting] = list(dict.fromkeys([*settings.get(setting, ()), *value]))
     named = ((key if isinstance(key, str) else key[0], value) for key, value in settings.items())
-    raise DataError(found, *(use(**{setting: value}) for setting, value in named))
+    remedies = [use(**{setting: value}) for setting, value in named if of_file or setting not in _OF_FILES]
+    raise DataError(found, *remedies)

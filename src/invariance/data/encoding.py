@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -24,7 +24,6 @@ from .columns import (
     column_of,
     doubtful,
     level_codes,
-    occurring,
     recoded,
     refuse,
     row_numbers,
@@ -207,11 +206,14 @@ class Found(NamedTuple):
 
     @classmethod
     def of(cls, raw: RawTable, in_table: bool) -> Found:
-        seen = {name: occurring(raw.values[:, raw.names.index(name)], levels) for name, levels in raw.levels.items()}
-        levels = {name: each._replace(texts=tuple(seen[name])) for name, each in raw.levels.items()}
+        levels = {}
+        for name, known in raw.levels.items():
+            codes = raw.values[:, raw.names.index(name)]
+            found = np.unique(codes[~np.isnan(codes)]).astype(int)
+            levels[name] = known._replace(texts=tuple(known.texts[k] for k in found))
         return cls(len(raw.values), levels, raw.refused, without_values(raw), row_numbers(raw) if in_table else {})
 
-    def check(self, columns: Sequence[str], choices: Choices, in_table: bool = True) -> None:
+    def check(self, columns: Sequence[str], choices: Choices, of_file: bool = True) -> None:
         """Raise about all columns that cannot be used."""
         refused = dict(self.refused) | {name: Refusal("has no values") for name in self.empty}
         for name, levels in self.levels.items():
@@ -219,7 +221,7 @@ class Found(NamedTuple):
             if doubt is not None:
                 refused[name] = doubt
         refused |= self.row_numbers if refused else {}
-        refuse({name: refused[name] for name in columns if name in refused}, in_table, choices.excluded)
+        refuse({name: refused[name] for name in columns if name in refused}, of_file, choices.excluded)
         for name in choices.splines:
             if name in self.levels:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
@@ -288,18 +290,16 @@ def _warn(choices: Choices, found: Found, learnt: Learnt) -> None:
             what = f"no row has {levels[0]!r}, with which the levels of {name!r} are compared"
             warn(Message(what, use(categorical={name: occurring_first})))
     # Among rows with the same level, environments could not differ.
-    telling = [name for name, where in learnt.items() if _tell_environments(where.values())]
+    telling = [
+        name
+        for name, where in learnt.items()
+        if len(set().union(*where.values())) > 1 and all(len(labels) == 1 for labels in where.values())
+    ]
     if telling:
         what = f"each level of {quoted(telling)} occurs in one environment only, so that anything looks invariant"
         warn(Message(what, use(exclude=[*choices.excluded, *telling])))
     for name, doubt in found.row_numbers.items():
         warn(Message(f"column {name!r} {doubt.reason}", use(exclude=[*choices.excluded, name])))
-
-
-def _tell_environments(where: Iterable[Collection[Hashable]]) -> bool:
-    """Whether no level, of which the environments are given, is in several of at least two."""
-    listed = list(where)
-    return len(set().union(*listed)) > 1 and all(len(labels) == 1 for labels in listed)
 
 
 def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
@@ -317,57 +317,19 @@ def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
         raise DataError(f"groups: {quoted(clash)} is the name of another column: choose another name for the group.")
 
 
-def encoding_to_plain(encoding: Encoding | None) -> dict[str, Any] | None:
-    if encoding is None:
-        return None
-    return {
-        "columns": list(encoding.columns),
-        "members": [[name, [_term(term) for term in terms]] for name, terms in encoding.members],
-        "read_as_numbers": sorted(encoding.read_as_numbers),
-    }
-
-
-def encoding_from_plain(content: dict[str, Any] | None) -> Encoding | None:
-    if content is None:
-        return None
-    members = tuple((name, tuple(map(_as_term, terms))) for name, terms in content["members"])
-    return Encoding(tuple(content["columns"]), members, frozenset(content["read_as_numbers"]))
-
-
-def _term(term: Term) -> dict[str, Any]:
-    match term:
-        case Numbers(column):
-            return {"column": column}
-        case Dummies(column, levels, absent):
-            return {"column": column, "levels": list(levels), "absent": sorted(absent)}
-        case SplineBasis(column, knots):
-            return {"column": column, "knots": list(knots)}
-
-
-def _as_term(content: dict[str, Any]) -> Term:
-    if "levels" in content:
-        return Dummies(content["column"], tuple(content["levels"]), frozenset(content["absent"]))
-    if "knots" in content:
-        return SplineBasis(content["column"], tuple(map(float, content["knots"])))
-    return Numbers(content["column"])
-
-
-class _Tagged(NamedTuple):
-    """A type that JSON has no words for"""
-
-    type: type
-    written: Callable[[Any], Any]
-    read: Callable[[Any], Hashable]
-
-
-_TAGGED = {
-    "number": _Tagged(float, str, float),  # one that is not finite
-    "decimal": _Tagged(Decimal, str, Decimal),
-    "date": _Tagged(date, date.isoformat, date.fromisoformat),
-    "datetime": _Tagged(datetime, datetime.isoformat, datetime.fromisoformat),
-    "time": _Tagged(time, time.isoformat, time.fromisoformat),
-    "microseconds": _Tagged(timedelta, lambda span: span // timedelta(microseconds=1), lambda n: timedelta(0, 0, n)),
-    "tuple": _Tagged(tuple, lambda labels: [label_to_plain(label) for label in labels], lambda plain: _tuple(plain)),
+# {name: (type that JSON has no words for, how it is written, how it is read)}
+_TAGGED: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Hashable]]] = {
+    "number": (float, str, float),  # one that is not finite
+    "decimal": (Decimal, str, Decimal),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
+    "time": (time, time.isoformat, time.fromisoformat),
+    "microseconds": (timedelta, lambda span: span // timedelta(microseconds=1), lambda n: timedelta(0, 0, n)),
+    "tuple": (
+        tuple,
+        lambda labels: list(map(label_to_plain, labels)),
+        lambda plain: tuple(map(label_from_plain, plain)),
+    ),
 }
 
 
@@ -379,9 +341,9 @@ def label_to_plain(label: Hashable) -> Any:
         return {"timestamp": label.isoformat()}  # type: ignore[union-attr]
     if label is None or kind in (str, int, bool) or (isinstance(label, float) and math.isfinite(label)):
         return label
-    for tag, tagged in _TAGGED.items():
-        if tagged.type is kind:
-            return {tag: tagged.written(label)}
+    for tag, (tagged, written, _) in _TAGGED.items():
+        if tagged is kind:
+            return {tag: written(label)}
     raise DataError(
         f"the label {label!r} of an environment is of the type {kind.__name__}, which cannot be stored: use text, "
         "numbers, dates, or tuples of these as labels."
@@ -394,15 +356,9 @@ def label_from_plain(plain: Any) -> Hashable:
         raise TypeError("a label is a list")
     if not isinstance(plain, dict):
         return plain
-    (tag, content), *more = plain.items()
-    if more:
-        raise ValueError(f"a label of the types {list(plain)}")
+    ((tag, content),) = plain.items()
     if tag == "timestamp":
         import pandas as pd
 
         return pd.Timestamp(content)
-    return _TAGGED[tag].read(content)
-
-
-def _tuple(plain: list[Any]) -> Hashable:
-    return tuple(map(label_from_plain, plain))
+    return _TAGGED[tag][2](content)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -19,24 +18,19 @@ from .columns import RawTable
 _MOSTLY = 0.5
 
 
-def filled(raw: RawTable) -> tuple[RawTable, dict[str, int]]:
-    """With no gaps in columns that have one value besides, or none: they leave as constant ones, and cost no row.
-
-    Also {column: gaps that it had}.
-    """
-    with_gaps = np.flatnonzero(np.isnan(raw.values).any(axis=0)).tolist()
-    values, levels, gaps = raw.values, dict(raw.levels), {}
-    for j in with_gaps:
+def filled(raw: RawTable) -> RawTable:
+    """With no gaps in columns that have one value besides, or none: they leave as constant ones, and cost no row."""
+    values, levels = raw.values, dict(raw.levels)
+    for j in np.flatnonzero(np.isnan(raw.values).any(axis=0)).tolist():
         missing = np.isnan(raw.values[:, j])
         present = raw.values[~missing, j]
         if len(present) and (present.min() != present.max() or np.isinf(present[0])):
             continue
         values = raw.values.copy() if values is raw.values else values
         values[missing, j] = present[0] if len(present) else 0.0
-        gaps[raw.names[j]] = int(missing.sum())
         if not len(present) and not getattr(levels.get(raw.names[j]), "texts", ()):
             levels.pop(raw.names[j], None)
-    return (replace(raw, values=values, levels=levels), gaps) if gaps else (raw, {})
+    return replace(raw, values=values, levels=levels)
 
 
 class Tally:
@@ -68,8 +62,8 @@ class Tally:
     @property
     def dropped(self) -> dict[Hashable, int]:
         """{label: rows that lack something}; None: all rows without a label"""
-        lacking = {label: n for label, n in self._rows(-3).items() if label is not None}
-        return lacking | ({None: self.left_out[None]} if None in self._counts else {})
+        without_label = {None: self.left_out[None]} if None in self._counts else {}
+        return {label: n for label, n in self._rows(-3).items() if label is not None} | without_label
 
     @property
     def left_out(self) -> dict[Hashable, int]:
@@ -171,19 +165,11 @@ def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hash
     return f"{message}; nothing is left of environment {quoted(lost)}" if lost else message
 
 
-def announce_constant(
-    constant: Sequence[str],
-    n_features: int,
-    columns: Sequence[str] = (),
-    gaps: Mapping[str, int] = MappingProxyType({}),
-) -> None:
-    """Warn that features constant over all rows are left out, and such columns of others; raise when none remain.
-    gaps: {name: rows in which its one value is missing}"""
+def announce_constant(constant: Sequence[str], n_features: int, columns: Sequence[str] = ()) -> None:
+    """Warn that features constant over all rows are left out, and such columns of others; raise when none remain."""
     if len(constant) == n_features:
-        raise DataError(
-            f"every feature is constant over all rows: {_with_gaps(constant, gaps)}. Add features that vary."
-        )
-    for sentence in losses({}, (), 0, constant, columns, gaps):
+        raise DataError(f"every feature is constant over all rows: {quoted(constant)}. Add features that vary.")
+    for sentence in losses({}, (), 0, constant, columns):
         warn(sentence)
 
 
@@ -193,69 +179,42 @@ def losses(
     n_rows: int,
     features: Sequence[str],
     columns: Sequence[str],
-    gaps: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Sentences about what was left out: rows, of which n_rows are left, constant features, and columns of others;
-    gaps as in `announce_constant`."""
+    """Sentences about what was left out: rows, of which n_rows are left, constant features, and columns of others."""
     sentences = []
     if dropped_rows:
         sentences.append(dropped_message(dropped_rows, environments, n_rows + sum(dropped_rows.values())))
     if features:
-        sentences.append(f"dropped features that are constant over all rows: {_with_gaps(features, gaps)}")
+        sentences.append(f"dropped features that are constant over all rows: {quoted(features)}")
     if columns:
         sentences.append(f"dropped columns that are constant over all rows from their features: {quoted(columns)}")
     return tuple(f"{sentence}." for sentence in sentences)
 
 
-def _with_gaps(features: Sequence[str], gaps: Mapping[str, int]) -> str:
-    return listing(
-        f"{name!r} (missing in {rows_text(gaps[name])})" if name in gaps else repr(name) for name in features
-    )
-
-
 class Rows(NamedTuple):
-    """X (n, r), y (n,), codes (n,) into environments: the rows that are left; outcome_columns (k, n): what comes with
-    the outcome; tally: of the rows left out."""
+    """X (n, r), outcomes (k, n): the outcome and what comes with it, codes (n,) into environments; tally: of the rows
+    left out."""
 
     X: Floats
-    y: Floats
+    outcomes: Floats
     codes: NDArray[np.intp]
     environments: tuple[Hashable, ...]
-    outcome_columns: Floats
     tally: Tally
+
+    def complete(self, columns: Sequence[str], environment: str | None, missing: str, excluded: Sequence[str]) -> Rows:
+        """Those that have a label and all values; raises as `Tally.complain`. columns: names of r + k columns"""
+        self.tally.n_rows = len(self.codes)
+        whole = (self.codes >= 0).all() and np.isfinite(self.X).all() and np.isfinite(self.outcomes).all()
+        if not whole:
+            values = np.column_stack([self.X, self.outcomes.T])
+            kept = self.tally.screen(values, self.codes, self.environments)
+        self.tally.complain(columns, columns[: self.X.shape[1]], environment, missing, excluded)
+        rows = self if whole else self.kept(kept, self.tally)
+        ends = [np.append(end(rows.X, axis=0), end(rows.outcomes, axis=1)) for end in (np.min, np.max)]
+        check_scale(columns, *ends)
+        return rows
 
     def kept(self, rows: Mask, tally: Tally) -> Rows:
         """Those of a mask (n,); environments of which none is left are gone."""
         codes, environments = encode_labels([self.environments[code] for code in self.codes[rows]])
-        return Rows(self.X[rows], self.y[rows], codes, environments, self.outcome_columns[:, rows], tally)
-
-
-def screened(
-    X: Floats,
-    y: Floats,
-    labels: list[Hashable] | None,
-    columns: Sequence[str],
-    environment: str | None,
-    missing: str,
-    outcome_columns: Sequence[Floats] = (),
-    excluded: Sequence[str] = (),
-) -> Rows:
-    """The rows that are left after the checks; columns: names of those of X, of y and of the k outcome_columns (n,);
-    excluded: columns that the user left out."""
-    outcome = np.column_stack([y, *outcome_columns])
-    codes: NDArray[np.intp]
-    environments: tuple[Hashable, ...]
-    codes, environments = (np.zeros(len(y), np.intp), ("all",)) if labels is None else encode_labels(labels)
-    tally, kept = Tally(len(columns)), np.ones(len(y), dtype=bool)
-    tally.n_rows = len(y)
-    if (codes < 0).any() or not (np.isfinite(X).all() and np.isfinite(outcome).all()):
-        kept = tally.screen(np.column_stack([X, outcome]), codes, environments)
-    tally.complain(columns, columns[: X.shape[1]], environment, missing, excluded)
-    if not kept.all():
-        X, outcome = X[kept], outcome[kept]
-        codes, environments = encode_labels([environments[code] for code in codes[kept]])
-    lowest = np.append(X.min(axis=0), outcome.min(axis=0))
-    check_scale(columns, lowest, np.append(X.max(axis=0), outcome.max(axis=0)))
-    y = np.ascontiguousarray(outcome[:, 0])
-    with_y = np.ascontiguousarray(outcome[:, 1:].T)
-    return Rows(np.ascontiguousarray(X), y, codes, environments, with_y, tally)
+        return Rows(self.X[rows], self.outcomes[:, rows], codes, environments, tally)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..exceptions import DataError, WrongTypeError
+from ..exceptions import DataError, Remedy, WrongTypeError, use
 from .checks import (
     NO_ROWS,
     check_lengths,
@@ -21,6 +21,7 @@ from .checks import (
     check_spread,
     check_unique,
     check_whole,
+    encode_labels,
     quoted,
     rows_text,
     with_counts,
@@ -29,13 +30,12 @@ from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve
 from .encoding import Encoding, Found, learn_encoding, learnt_levels
 from .environments import ALL_ENVIRONMENTS, Environments, places_of, refuse_single
 from .features import Features
-from .missing import announce_constant, filled, losses, screened
+from .missing import Rows, Tally, announce_constant, filled, losses
 from .outcomes import (
     Classes,
     Outcome,
     OutcomeKind,
-    check_outcome_columns,
-    class_note,
+    in_words,
     one_series,
     outcome_column,
     outcome_kind,
@@ -80,7 +80,6 @@ class MultiEnvironmentData:
     exposure: Floats | None = None  #: (N,), positive: what y counts events of
     event_name: str | None = None
     exposure_name: str | None = None
-    constant_gaps: Mapping[str, int] = field(default_factory=dict)  #: rows that lack the one value of a dropped feature
     classes: Classes | None = None  #: what 0 and 1 of y stand for, where these were no numbers
 
     def __post_init__(self) -> None:
@@ -117,7 +116,7 @@ class MultiEnvironmentData:
     @property
     def losses(self) -> tuple[str, ...]:
         """Sentences about what was left out of the data as given; empty when nothing was."""
-        left_out = self.dropped_features, self.dropped_columns, self.constant_gaps
+        left_out = self.dropped_features, self.dropped_columns
         return (*self.environment_notes, *losses(self.dropped_rows, self.environments, self.n_rows, *left_out))
 
     @property
@@ -125,7 +124,10 @@ class MultiEnvironmentData:
         """Sentences about what the columns stand for: classes, reference levels and knots; empty where they are the
         table's."""
         columns = () if self.encoding is None else self.encoding.notes
-        return class_note(self.classes, self.outcome_name) + columns
+        if self.classes is None:
+            return columns
+        first, second = map(in_words, self.classes)
+        return (f"outcome {self.outcome_name}: {second} against {first}.", *columns)
 
     @property
     def outcome_kind(self) -> OutcomeKind:
@@ -282,7 +284,7 @@ class MultiEnvironmentData:
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
         y = replace(y, outcome_columns=with_y)
-        data = learnt(raw, choices, y, labels, environment, missing, choice)
+        data = learnt(raw, choices, y, labels, environment, missing, choice, is_file)
         return whole(replace(data, environment_notes=(*notes, *data.environment_notes)))
 
     @classmethod
@@ -374,27 +376,27 @@ def learnt(
     environment: str | None,
     missing: str,
     choice: Environments = ALL_ENVIRONMENTS,
+    of_file: bool = False,
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself."""
-    in_table = environment is not None
-    raw, constant_gaps = filled(raw)
-    found = Found.of(raw, in_table)
-    found.check(raw.names, choices, in_table)
-    named = [outcome.name, *(name for name, _ in outcome.outcome_columns.values())]
-    outcome_columns = [values for _, values in outcome.outcome_columns.values()]
+    raw = filled(raw)
+    found = Found.of(raw, in_table=environment is not None)
+    found.check(raw.names, choices, of_file)
+    with_it = outcome.outcome_columns
+    named = [outcome.name, *(name for name, _ in with_it.values())]
     columns = (*raw.names, *named)
-    rows = screened(
-        raw.values, outcome.values, labels, columns, environment, missing, outcome_columns, choices.excluded
-    )
+    codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
+    outcomes = np.vstack([outcome.values, *(values for _, values in with_it.values())])
+    rows = Rows(np.ascontiguousarray(raw.values), outcomes, codes, environments, Tally(len(columns)))
+    rows = rows.complete(columns, environment, missing, choices.excluded)
     rows, notes = choice.large_enough(rows)
     rows.tally.warn_of_dropped(columns, raw.names, rows.environments, choices.excluded)
-    y, classes = outcome.two_of(rows.y)
+    y, classes = outcome.two_of(rows.outcomes[0])
     splines = {name: rows.X[:, raw.names.index(name)] for name in choices.splines}
     taken = named if environment is None else [*named, environment]
     encoding = learn_encoding(raw.names, choices, found, learnt_levels(rows, raw), splines, taken)
     features = None if encoding is None else encoding.features
-    with_it: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome.outcome_columns.items()}
-    with_it |= dict(zip(outcome.outcome_columns, rows.outcome_columns, strict=True))
+    roles: dict[str, Any] = {f"{role}_name": name for role, (name, _) in with_it.items()}
     return MultiEnvironmentData(
         rows.X if encoding is None else encoding.encode(replace(raw, values=rows.X)),
         y,
@@ -407,9 +409,9 @@ def learnt(
         grouping=features,
         encoding=encoding,
         environment_notes=notes,
-        constant_gaps=constant_gaps,
         classes=classes,
-        **with_it,
+        **roles,
+        **dict(zip(with_it, rows.outcomes[1:], strict=True)),
     )
 
 
@@ -425,17 +427,36 @@ def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvi
         single_allowed=single_allowed,
         flat_allowed=data.outcome_kind.kind != "number",
     )
-    names = {"outcome": data.outcome_name, "event": str(data.event_name), "exposure": str(data.exposure_name)}
-    check_outcome_columns(data.y, data.outcome_columns, names, data.environments, data.environment_index)
+    _check_outcome_columns(data)
     low, high = data.X.min(axis=0), data.X.max(axis=0)
-    check_spread(
-        (*data.features.columns, data.outcome_name),
-        np.append(low, data.y.min()),
-        np.append(high, data.y.max()),
-    )
+    names = (*data.features.columns, data.outcome_name)
+    check_spread(names, np.append(low, data.y.min()), np.append(high, data.y.max()))
     constant = low == high
     if not constant.any():
         return data
     left = without_constant(data, constant)
-    announce_constant(left.dropped_features, data.n_features, left.dropped_columns, data.constant_gaps)
+    announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
     return left
+
+
+def _check_outcome_columns(data: MultiEnvironmentData) -> None:
+    """Raise where times or exposures are not positive, what has an exposure is no count, or no event occurs."""
+
+    def refuse(bad: Mask, what: str, fix: str, *remedies: Remedy) -> None:
+        if bad.any():
+            counts = np.bincount(data.environment_index[bad], minlength=data.n_environments)
+            where = f"{rows_text(int(bad.sum()))}; in environment {with_counts(data.environments, counts)}"
+            raise DataError(f"{what} in {where}. {fix}", *remedies)
+
+    y, outcome = data.y, repr(data.outcome_name)
+    if data.event is not None:
+        what = f"outcome {outcome} is a time to event, which must be above 0, and is not"
+        refuse(y <= 0.0, what, "Leave those rows out, or begin to count earlier.")
+        if not data.event.any():
+            raise DataError(f"event {data.event_name!r} is 0 in every row: it must be 1 where the event occurred.")
+    if data.exposure is not None:
+        what = f"exposure {data.exposure_name!r} must be above 0, and is not"
+        refuse(data.exposure <= 0.0, what, "Leave those rows out.")
+        what = f"exposure= is for outcomes that are counts, and {outcome} is not"
+        without = use(exposure=None, exclude=[data.exposure_name])
+        refuse((y < 0.0) | (y != np.rint(y)), what, "Give the count itself, not a rate", without)

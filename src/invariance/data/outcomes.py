@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Mask
-from ..exceptions import DataError, SettingError, use
-from .checks import quoted, rows_text, with_counts
-from .columns import array_values, as_frame, as_series, frame_names, present_values, reads_as_number, series_values
+from .._tools.arrays import Floats
+from ..exceptions import DataError, SettingError
+from .checks import quoted
+from .columns import (
+    array_values,
+    as_frame,
+    as_series,
+    frame_names,
+    mapped,
+    present_values,
+    reads_as_number,
+    series_values,
+)
 
 Classes = tuple[Hashable, Hashable]
 
@@ -41,14 +49,10 @@ class Outcome:
                 f"outcome {self.name!r} has classes that differ in capitals or blanks only, {quoted(found, 4)}: write "
                 "them in the same way."
             )
-        if len(found) > 2:
+        if len(found) != 2:
             raise DataError(
                 f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two. Compare "
                 f"one of them with the rest, as {self.name} == {found[0]!r} does."
-            )
-        if len(found) < 2:
-            raise DataError(
-                f"outcome {self.name!r} is constant: every row is {quoted(found)}. Choose an outcome that varies."
             )
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
@@ -68,7 +72,8 @@ def read_outcome(series: Any, name: str) -> Outcome:
     numbers = [reads_as_number(value) for value in found]
     two = len(found) == 2 and (declared or (all(numbers) and not any(isinstance(value, Real) for value in found)))
     if two or not any(numbers):
-        return Outcome(name, _positions(series, found), tuple(found))
+        places = {value: float(k) for k, value in enumerate(found)}
+        return Outcome(name, mapped(series, places.__getitem__), tuple(found))
     return Outcome(name, series_values(series, name, "outcome"))
 
 
@@ -110,15 +115,9 @@ def two_values(y: Floats) -> tuple[float, float] | None:
     return (low, high) if low < high and ((y == low) | (y == high)).all() else None
 
 
-def class_note(classes: Classes | None, outcome: str) -> tuple[str, ...]:
-    """A sentence about what 1 and 0 stand for."""
-    return () if classes is None else (f"outcome {outcome}: {in_words(classes[1])} against {in_words(classes[0])}.",)
-
-
 def in_words(value: Hashable) -> str:
     """A class as it is said: text in quotes, numbers without a needless 0."""
-    is_number = isinstance(value, float)
-    return f"{value:g}" if is_number else repr(value)
+    return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
 def in_order(values: Iterable[Any]) -> list[Any]:
@@ -153,13 +152,6 @@ def one_column(values: Any, name: str, what: str) -> Any:
     if values.ndim != 1:
         raise DataError(f"{name} has shape {values.shape}, but one {what} per row is needed: pass a single column.")
     return values
-
-
-def _positions(series: Any, found: list[Any]) -> Floats:
-    """(N,) the place of each value among those found, NaN where it is missing"""
-    places = {value: float(k) for k, value in enumerate(found)}
-    pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
-    return np.array([np.nan if gone else places[value] for value, gone in pairs])
 
 
 ROLES = ("event", "exposure")
@@ -214,48 +206,6 @@ def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
     return name, read_outcome_column(series, name, role)
 
 
-def check_outcome_columns(
-    y: Floats,
-    values: Mapping[str, Floats],
-    names: Mapping[str, str],
-    environments: Sequence[Hashable],
-    codes: NDArray[np.intp],
-) -> None:
-    """Raise where times or exposures are not positive, what has an exposure is no count, or no event occurs.
-
-    values: {role: (N,)}; names: {role: column}, of the outcome too; codes (N,) into environments
-    """
-
-    def rows_where(bad: Mask) -> str:
-        per_environment = np.bincount(codes[bad], minlength=len(environments))
-        return f"{rows_text(int(bad.sum()))}; in environment {with_counts(environments, per_environment)}"
-
-    if "event" in values:
-        if (y <= 0.0).any():
-            raise DataError(
-                f"outcome {names['outcome']!r} is a time to event, which must be above 0, and is not in "
-                f"{rows_where(y <= 0.0)}. Leave those rows out, or begin to count earlier."
-            )
-        if not values["event"].any():
-            raise DataError(
-                f"event {names['event']!r} is 0 in every row, as if all were censored: it must be 1 where the event "
-                "occurred."
-            )
-    if "exposure" in values:
-        too_low, no_count = values["exposure"] <= 0.0, (y < 0.0) | (y != np.rint(y))
-        if too_low.any():
-            raise DataError(
-                f"exposure {names['exposure']!r} must be above 0, and is not in {rows_where(too_low)}. Leave those "
-                "rows out."
-            )
-        if no_count.any():
-            raise DataError(
-                f"exposure= is for outcomes that are counts, and {names['outcome']!r} is not in "
-                f"{rows_where(no_count)}, for example {y[no_count][0]:g}. Give the count itself, not a rate",
-                use(exposure=None, exclude=[names["exposure"]]),
-            )
-
-
 # Each value of a count is shared by so many rows or more, on average.
 ROWS_PER_VALUE = 2
 # The mean of counts is below this share of the largest: that of a law with two like ends is half of it, whatever is
@@ -263,9 +213,6 @@ ROWS_PER_VALUE = 2
 LOW = 0.4
 # Sums of squares are as of two values where they leave this share of what such values have at most.
 _ROUNDING = 1e-9
-# At most so many other values, in at most this share of the rows, are taken for codes beside two values.
-_MOST_CODES, _FEW = 3, 0.05
-_GLANCE = 1000
 
 
 class OutcomeKind(NamedTuple):
@@ -280,10 +227,8 @@ def outcome_kind(
 ) -> OutcomeKind:
     """Of the values (N,) of an outcome; event, exposure: names of the columns that come with it.
 
-    Two values are classes. A count is: whole numbers, none below 0, at least one 0, at least three different values,
-    each of them in two rows or more on average, and a mean below 0.4 of the largest. Ages, years and marks from 1
-    to 10 have no 0; a score from 0 to 10 is a count only where low values prevail. With an exposure, whole numbers are
-    a count whatever they look like.
+    Two values are classes. A count is: whole numbers from 0 on, each in two rows or more on average, with a mean below
+    0.4 of the largest. Ages and marks from 1 to 10 have no 0; a score from 0 to 10 is one where low values prevail.
     """
     if event is not None:
         return OutcomeKind("time", f"{name} is a time, and {event} says which end with the event")
@@ -294,29 +239,7 @@ def outcome_kind(
         return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
     counted = y.min() >= 0.0 and not (y != np.rint(y)).any()
     n_values = len(np.unique(y)) if counted else None
-    found = number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
-    return found._replace(reason=found.reason + _doubt_about_codes(y))
-
-
-def _doubt_about_codes(y: Floats) -> str:
-    """Where nearly all of the values (N,) are two and the others lie far from these, as codes such as 9 and -99 do."""
-    if len(np.unique(y[:_GLANCE])) > 2 + _MOST_CODES:
-        return ""
-    values, counts = np.unique(y, return_counts=True)
-    if not 2 < len(values) <= 2 + _MOST_CODES:
-        return ""
-    common = np.sort(np.argsort(counts, kind="stable")[-2:])
-    low, high = values[common]
-    codes = np.delete(values, common)
-    apart = np.maximum(low - codes, codes - high)
-    n_codes = len(y) - int(counts[common].sum())
-    if n_codes > _FEW * len(y) or not (apart > high - low).all():
-        return ""
-    listed, one = " and ".join(f"{code:g}" for code in codes), len(codes) == 1
-    return (
-        f", but {len(y) - n_codes:,} of {len(y):,} rows are {low:g} or {high:g}: look whether {listed} "
-        f"stand{'s' if one else ''} for missing values"
-    )
+    return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
 
 
 def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None) -> OutcomeKind:

@@ -12,9 +12,9 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
@@ -44,10 +44,7 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_NEEDS = {
-    PARQUET: "pyarrow: install it with pip install 'invariance[parquet]'",
-    EXCEL: "openpyxl: install it with pip install 'invariance[excel]'",
-}
+_NEEDS = {PARQUET: "pyarrow: pip install 'invariance[parquet]'", EXCEL: "openpyxl: pip install 'invariance[excel]'"}
 MISSING = frozenset(
     {
         *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan", "-NaN"),
@@ -65,7 +62,6 @@ _GROUP_SIGNS = {",": ",", ".": r"\.", "'": "['\u2019]", " ": "[ \u00a0\u2009\u20
 _DECIMAL = re.compile(rf"[+-]?(?:\d+[.,]\d*|[.,]\d+|\d+){_EXPONENT}", re.ASCII)
 # Decimals, or thousands: a leading 0 is no thousand.
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
-_HUNDREDS = re.compile(r"[+-]?[1-9]\d{2,}", re.ASCII)
 
 
 class NumberForm(NamedTuple):
@@ -81,6 +77,10 @@ class NumberForm(NamedTuple):
             return None
         whole = stripped if self.thousands is None else re.sub(_GROUP_SIGNS[self.thousands], "", stripped)
         return whole.replace(self.decimal, ".")
+
+    def reads(self, texts: Collection[str]) -> bool:
+        """Whether all of the texts are numbers in this form."""
+        return all(self.plain(text) is not None for text in texts)
 
     def number(self, value: object) -> object:
         """Text that is a number as that number; anything else as it is."""
@@ -101,91 +101,63 @@ def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
 
 def number_formats(texts: Collection[str]) -> list[Remedy]:
     """File formats, other than Python's, in which all of the texts are numbers."""
-    commas = any("," in text for text in texts) and all(NumberForm(",").plain(text) is not None for text in texts)
-    found = [use(decimal=",")] if commas else []
-    for sign in _GROUP_SIGNS:
+    found = [use(decimal=",")] if any("," in text for text in texts) and NumberForm(",").reads(texts) else []
+    for sign, pattern in _GROUP_SIGNS.items():
         forms = [NumberForm(decimal, sign) for decimal in ".," if decimal != sign]
-        plain = [form for form in forms if all(form.plain(text) is not None for text in texts)]
-        if any(NumberForm(form.decimal).plain(text) is None for form in plain for text in texts):
+        if any(re.search(pattern, text) for text in texts) and any(form.reads(texts) for form in forms):
             found.append(use(thousands=sign))
     return found
 
 
-class Cell(NamedTuple):
-    """line : of the file, counted from 1"""
+def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]]]) -> str | None:
+    """What begins decimals in columns {name: (line, text) of cells} of numbers; None where no cell has decimals.
 
-    column: str
-    text: str
-    line: int
-
-
-class Signs(NamedTuple):
-    """First cells of columns of numbers that have a comma or a point; a grouped one may be thousands.
-
-    beside_hundreds : a grouped point in a column that also has whole numbers from 100 on
+    Raises where cells can be read in two ways: 1,234 may be thousands, and so may 1.234 where no comma separates cells.
     """
-
-    comma: Cell | None = None
-    grouped_comma: Cell | None = None
-    point: Cell | None = None
-    grouped_point: Cell | None = None
-    beside_hundreds: Cell | None = None
-
-    @classmethod
-    def of(cls, header: Sequence[str], records: Sequence[tuple[int, list[str]]], missing: Collection[str]) -> Signs:
-        found: dict[str, Cell] = {}
-        for j, name in enumerate(header):
-            cells = [Cell(name, cells[j].strip(), line) for line, cells in records if j < len(cells)]
-            cells = [cell for cell in cells if cell.text not in missing]
-            if not all(_DECIMAL.fullmatch(cell.text) for cell in cells):
-                continue
-            hundreds = any(_HUNDREDS.fullmatch(cell.text) for cell in cells)
-            for cell in cells:
-                sign = "comma" if "," in cell.text else "point" if "." in cell.text else None
-                grouped = _GROUPED.fullmatch(cell.text) is not None
+    found: dict[tuple[str, bool], tuple[str, str, int]] = {}
+    for name, cells in columns.items():
+        if all(_DECIMAL.fullmatch(text) for _, text in cells):
+            for line, text in cells:
+                sign = next((sign for sign in ",." if sign in text), None)
                 if sign is not None:
-                    found.setdefault(f"grouped_{sign}" if grouped else sign, cell)
-                if sign == "point" and grouped and hundreds:
-                    found.setdefault("beside_hundreds", cell)
-        return cls(**found)
-
-    def decimal(self, file: str, sep: str) -> str:
-        """What begins decimals; raises where the cells can be read in two ways."""
-        if self.comma and self.point:
-            raise _both_signs(file, self.comma, file, self.point)
-        if self.comma:
-            doubt = self.grouped_point
-        elif self.point:
-            doubt = self.grouped_comma
-        else:
-            doubt = self.grouped_comma or (self.grouped_point if sep == ";" else self.beside_hundreds)
-        if doubt is not None:
-            sign = "," if "," in doubt.text else "."
-            raise DataError(
-                f"column {doubt.column!r} of {file} has {doubt.text!r} in line {doubt.line}, which may be "
-                f"{doubt.text.replace(sign, '.')} or {doubt.text.replace(sign, '')}",
-                use(decimal=sign),
-                use(thousands=sign),
+                    found.setdefault((sign, _GROUPED.fullmatch(text) is not None), (name, text, line))
+    comma, point = found.get((",", False)), found.get((".", False))
+    if comma and point:
+        raise DataError(
+            f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column {point[0]!r}",
+            use(decimal=","),
+            use(decimal="."),
+        )
+    grouped_comma, grouped_point = found.get((",", True)), found.get((".", True))
+    doubt = grouped_point if comma else grouped_comma
+    if doubt is None and point is None and sep != ",":
+        doubt = grouped_point
+    if doubt is not None:
+        name, text, line = doubt
+        sign = "," if "," in text else "."
+        raise DataError(
+            f"column {name!r} of {file} has {text!r} in line {line}, which may be {text.replace(sign, '.')} or "
+            f"{text.replace(sign, '')}",
+            use(decimal=sign),
+            use(thousands=sign),
+        )
+    if comma:
+        warn(
+            Message(
+                f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is; if that is wrong",
+                use(decimal="."),
             )
-        return "," if self.comma else "."
-
-
-def _both_signs(first: str, comma: Cell, second: str, point: Cell) -> DataError:
-    return DataError(
-        f"{first} has {comma.text!r} in column {comma.column!r}, and {second} has {point.text!r} in column "
-        f"{point.column!r}",
-        use(decimal=","),
-        use(decimal="."),
-    )
+        )
+        return ","
+    return "." if point or grouped_point else None
 
 
 def check_together(files: Sequence[TableFile]) -> None:
     """Raise where one file has decimal commas and another points."""
-    signs = [(file.name, file.sniffed.signs) for file in files]
-    commas = [(name, shown.comma) for name, shown in signs if shown.comma]
-    points = [(name, cell) for name, shown in signs if (cell := shown.point or shown.grouped_point)]
-    if commas and points:
-        raise _both_signs(*commas[0], *points[0])
+    shown = {file.sniffed.decimal: file.name for file in files}
+    if "," in shown and "." in shown:
+        what = f"{shown[',']} has decimal commas, and {shown['.']} points"
+        raise DataError(what, use(decimal=","), use(decimal="."))
 
 
 # ---------------------------------------------------------------- files
@@ -195,27 +167,29 @@ SEPARATOR_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SEP_LINE = re.compile(r"\ufeff?\"?sep=(?P<sep>[^\r\n])\"?\r?\n", re.IGNORECASE)
 
 
-UNSTATED = FileFormat()
-
-
 class Sniffed(NamedTuple):
-    """What the first lines of a text file show; skiprows : lines before the header"""
+    """What the first lines of a text file show. decimal : None: no cell has decimals; skiprows : before the header"""
 
     sep: str
-    decimal: str
+    decimal: str | None
     encoding: str
     skiprows: int
     header: list[str]
-    signs: Signs
 
 
 @dataclass(frozen=True)
 class TableFile(os.PathLike[str]):
-    """A file and how it is written; content : of standard input, which has no path"""
+    """A file and how it is written.
+
+    content : of standard input, which has no path; shown : what messages call the file; labels : {column: (value, Arrow
+    type)} from the folders around it, `site=A`
+    """
 
     path: Path
-    form: FileFormat = UNSTATED
+    form: FileFormat = field(default_factory=FileFormat)
     content: bytes | None = None
+    shown: str = ""
+    labels: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(
@@ -235,35 +209,36 @@ class TableFile(os.PathLike[str]):
 
     @property
     def name(self) -> str:
-        return self.path.name if self.content is None else "standard input"
+        return self.shown or (self.path.name if self.content is None else "standard input")
+
+    @property
+    def n_bytes(self) -> int:
+        return self.path.stat().st_size if self.content is None else len(self.content)
+
+    @property
+    def suffix(self) -> str | None:
+        """The one that tells the kind of the file; None where nothing does."""
+        known = next((suffix for suffix in _SUFFIXES if self.path.name.lower().endswith(suffix)), None)
+        return known or (self.path.suffix if self.form.sep is not None else None)
 
     @cached_property
     def kind(self) -> str:
         """TEXT, PARQUET or EXCEL"""
-        kind = self._kind()
+        if self.content is None:
+            self._check_path()
+        kind = self.suffix if self.suffix in (PARQUET, EXCEL) else TEXT
+        if kind == TEXT:
+            with self.open() as stream:
+                found = _FIRST_BYTES.get(stream.read(4), TEXT)
+            if found != TEXT and self.content is None:
+                raise DataError(f"{self.name} is no text, but a file of another kind: rename it to end in {found}.")
+            kind = found
         for option in ("sep", "encoding") if kind != TEXT else ("sheet",):
             value = getattr(self.form, option)
             if value is not None:
                 needed = "text" if kind != TEXT else "Excel"
                 raise SettingError(f"{option}={value!r} is for {needed} files, which {self.name} is not: leave it out.")
         return kind
-
-    def _kind(self) -> str:
-        if self.content is None:
-            self._check_path()
-        suffix = self._suffix
-        if self.content is None and suffix is None and self.form.sep is None:
-            raise DataError(
-                f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what separates its cells",
-                use(sep=","),
-            )
-        if suffix in (PARQUET, EXCEL):
-            return suffix
-        with self.open() as stream:
-            found = _FIRST_BYTES.get(stream.read(4))
-        if found is None or self.content is not None:
-            return found or TEXT
-        raise DataError(f"{self.name} is no text, but a file of another kind: rename it to end in {found}.")
 
     def _check_path(self) -> None:
         if not self.path.exists():
@@ -273,10 +248,9 @@ class TableFile(os.PathLike[str]):
                 f"{str(self.path)!r} is a directory: pass the path of one table file, or "
                 f"read all files in it with Moments.from_rows({str(self.path)!r}, outcome, environment)."
             )
-
-    @property
-    def _suffix(self) -> str | None:
-        return next((suffix for suffix in _SUFFIXES if self.path.name.lower().endswith(suffix)), None)
+        if self.suffix is None:
+            what = f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what separates its cells"
+            raise DataError(what, use(sep=","))
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
@@ -289,7 +263,9 @@ class TableFile(os.PathLike[str]):
     @property
     def numbers(self) -> NumberForm:
         """How numbers are written where they are text."""
-        return NumberForm(self.sniffed.decimal if self.kind == TEXT else self.form.decimal or ".", self.form.thousands)
+        return NumberForm(
+            (self.sniffed.decimal if self.kind == TEXT else self.form.decimal) or ".", self.form.thousands
+        )
 
     @property
     def missing(self) -> frozenset[str]:
@@ -300,32 +276,33 @@ class TableFile(os.PathLike[str]):
     def sniffed(self) -> Sniffed:
         sample, encoding = self._sample()
         line = _SEP_LINE.match(sample)
+        skipped = 0 if line is None else 1
         sample = sample if line is None else sample[line.end() :]
-        usual = SEPARATORS.get(self._suffix or "", ",")
+        usual = SEPARATORS.get(self.suffix or "", ",")
         sep = self.form.sep or (line["sep"] if line is not None else _separator(sample, usual, self.name))
-        skipped = int(line is not None)
-        records = _records(sample, sep, skipped)
+        records = [(line + skipped, cells) for line, cells in _records(sample, sep)]
         header = [name.strip() for name in records[0][1]] if records else []
-        long = next((line for line, cells in records[1:] if len(cells) > len(header) and any(cells[len(header) :])), 0)
+        long = next((line for line, cells in records[1:] if any(cells[len(header) :])), 0)
         if long:
             raise DataError(
                 f"{self.name} cannot be parsed: line {long} has more cells than the header has names. Give every row "
                 "as many cells as the header."
             )
-        signs = Signs()
-        if self.form.decimal is None:
-            ungrouped = [(line, [self._ungrouped(cell) for cell in cells]) for line, cells in records[1:]]
-            signs = Signs.of(header, ungrouped, MISSING.union(self.form.na))
-        decimal = self.form.decimal or signs.decimal(self.name, sep)
-        if signs.comma is not None:
-            told = f"{self.name} is read with decimal commas, as {signs.comma.text!r} in {signs.comma.column!r} is"
-            warn(Message(f"{told}; if that is wrong", use(decimal=".")))
-        return Sniffed(sep, decimal, encoding, skipped, header, signs)
+        decimal = self.form.decimal
+        if decimal is None:
+            missing = MISSING.union(self.form.na)
+            columns: dict[str, list[tuple[int, str]]] = {name: [] for name in header}
+            for number, cells in records[1:]:
+                for name, cell in zip(header, map(self._ungrouped, cells), strict=False):
+                    if cell not in missing:
+                        columns[name].append((number, cell))
+            decimal = _decimal(self.name, sep, columns)
+        return Sniffed(sep, decimal, encoding, skipped, header)
 
     def _ungrouped(self, cell: str) -> str:
-        """Without the sign between thousands that was stated."""
+        """Without blanks around it, and without the sign between thousands that was stated."""
         sign = self.form.thousands
-        return cell if sign is None else re.sub(rf"(?<=\d){_GROUP_SIGNS[sign]}(?=\d)", "", cell)
+        return cell.strip() if sign is None else re.sub(rf"(?<=\d){_GROUP_SIGNS[sign]}(?=\d)", "", cell.strip())
 
     def _sample(self) -> tuple[str, str]:
         """The first lines, whole and at least two, and the encoding."""
@@ -346,49 +323,33 @@ class TableFile(os.PathLike[str]):
         return sample if whole else sample[: sample.rfind("\n") + 1], encoding
 
     @cached_property
-    def sheet(self) -> Sheet:
+    def sheet(self) -> pd.DataFrame:
+        """Rows of an Excel file; a column may have no name, ""."""
         import pandas as pd
 
         with self.open() as stream, pd.ExcelFile(stream, engine="openpyxl") as book:
-            name = _sheet_name(self, book.sheet_names)
+            stated, sheets = self.form.sheet, book.sheet_names
+            if stated not in sheets and (stated is not None or len(sheets) > 1):
+                lacking = "has several sheets" if stated is None else f"has no sheet {stated!r}"
+                raise DataError(f"{self.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4]))
             options: dict[str, Any] = {"na_values": list(MISSING), "keep_default_na": False}
-            frame = pd.read_excel(book, sheet_name=name, header=None, dtype=object, **options)
+            frame = pd.read_excel(book, sheet_name=stated or sheets[0], header=None, dtype=object, **options)
         if frame.empty:
             raise pd.errors.EmptyDataError
-        header = ["" if pd.isna(name) else str(name).strip() for name in frame.iloc[0]]
-        body = frame[1:].set_axis(list(map(one_line, header)), axis=1).reset_index(drop=True)
+        header = ["" if pd.isna(name) else one_line(str(name)) for name in frame.iloc[0]]
+        body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
         used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
-        kept = [name for name, there in zip(header, used, strict=True) if there]
-        return Sheet(kept, body.loc[:, used].infer_objects())
+        return body.loc[:, used].infer_objects()
 
 
-class Sheet(NamedTuple):
-    """header : the names as they are written, "" where a column has none; rows : with these names, each in one line"""
-
-    header: list[str]
-    rows: pd.DataFrame
-
-
-def _sheet_name(file: TableFile, sheets: Sequence[Any]) -> Any:
-    stated = file.form.sheet
-    if stated in sheets or (stated is None and len(sheets) == 1):
-        return stated or sheets[0]
-    lacking = f"has no sheet {stated!r}" if stated is not None else "has several sheets"
-    raise DataError(f"{file.name} {lacking}", *(use(sheet=str(name)) for name in sheets[:4]))
-
-
-def _records(text: str, sep: str, skipped: int = 0) -> list[tuple[int, list[str]]]:
+def _records(text: str, sep: str) -> list[tuple[int, list[str]]]:
     """(line, cells) of lines that are not blank; fewer where they cannot be taken apart."""
-    found = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=sep, skipinitialspace=True)
-    try:
-        start = reader.line_num
+    found = []
+    with suppress(csv.Error):
         for cells in reader:
             if cells:
-                found.append((start + skipped + 1, cells))
-            start = reader.line_num
-    except csv.Error:
-        pass
+                found.append((reader.line_num, cells))
     return found
 
 
@@ -398,9 +359,8 @@ def _separator(text: str, usual: str, file: str) -> str:
     fitting = [sep for sep, found in widths.items() if len(found) == 1 and min(found) > 1]
     if len(fitting) > 1:
         names = " or ".join(SEPARATOR_NAMES[sep] for sep in fitting)
-        header = text.splitlines()[0]
         remedies = [use(sep="tab" if sep == "\t" else sep) for sep in fitting]
-        raise DataError(f"the cells of {file} may be separated by {names} ({header[:60]!r})", *remedies)
+        raise DataError(f"the cells of {file} may be separated by {names}", *remedies)
     return fitting[0] if fitting else usual
 
 
@@ -439,7 +399,7 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
 
             with file.open() as stream:
                 return named_once(pq.read_schema(stream), file.name).names
-        header = list(map(one_line, _header(file) if file.kind == TEXT else file.sheet.header))
+        header = _header(file) if file.kind == TEXT else list(file.sheet.columns)
     unnamed = [str(position + 1) for position, name in enumerate(header) if not name]
     if unnamed and warn_unnamed:
         warn(f"{file.name}: column {listing(unnamed)} has no name in the header and was left out (a row index?)")
@@ -461,7 +421,7 @@ def _header(file: TableFile) -> list[str]:
             f"{SEPARATOR_NAMES.get(sep, repr(sep))}, or lines of unequal length",
             use(sep="tab" if other == "\t" else other),
         )
-    return header
+    return list(map(one_line, header))
 
 
 def read_columns(
@@ -497,14 +457,22 @@ def iter_columns(
 
 
 def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd.DataFrame:
-    """Columns of a file whose values have types."""
+    """Columns of a file whose values have types, without those that a stated word or number calls missing."""
     import pandas as pd
+    from pandas.api.types import is_bool_dtype
 
     if file.kind == PARQUET:
         with file.open() as stream:
             frame = pd.read_parquet(stream, engine="pyarrow", columns=columns)
-        return _without_values(frame, file.form.na)
-    frame = _without_values(file.sheet.rows[columns], file.form.na).infer_objects()
+    else:
+        frame = file.sheet[columns]
+    na = file.form.na
+    words = [*na, *(float(word) for word in na if AS_PYTHON.plain(word) is not None)]
+    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
+    frame = frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
+    if file.kind == PARQUET:
+        return frame
+    frame = frame.infer_objects()
     return frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in as_text if name in columns})
 
 
@@ -512,11 +480,14 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
     """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
     import pandas as pd
 
-    names = [one_line(name) or f"unnamed column {position}" for position, name in enumerate(_header(file))]
+    sniffed = file.sniffed
     options: dict[str, Any] = {
-        **{name: getattr(file.sniffed, name) for name in ("sep", "decimal", "encoding", "skiprows")},
+        "sep": sniffed.sep,
+        "decimal": sniffed.decimal or ".",
+        "encoding": sniffed.encoding,
+        "skiprows": sniffed.skiprows,
         "header": 0,
-        "names": names,
+        "names": [name or f"unnamed column {position}" for position, name in enumerate(_header(file))],
         "index_col": False,
         "dtype": dict.fromkeys([*as_text, *([] if labels is None else [labels])], str) or None,
         "skipinitialspace": True,
@@ -538,23 +509,30 @@ def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text:
         values = frame[name].mask(frame[name].isin(gone)) if gone else frame[name]
         if name not in kept and (form != AS_PYTHON or file.kind == TEXT):
             left = [text for text in texts if text not in gone]
-            if all(form.plain(text) is not None for text in left):
-                values = values.astype(object).map(form.number, na_action="ignore")
+            if form.reads(left):
+                plain = {text: float(str(form.plain(text))) for text in left}
+                values = values.astype(object).map(
+                    lambda value, plain=plain: plain.get(value, value), na_action="ignore"
+                )
             elif all(text in _TRUTH for text in left):
                 values = values.astype(object).map(_TRUTH, na_action="ignore")
-            else:
+            elif form.decimal == ",":
                 _refuse_points(name, left, file)
         if values is not frame[name]:
             changed[name] = values if name in kept else values.infer_objects()
-    return _with_labels(frame.assign(**changed), labels if file.kind == TEXT else None)
+    frame = frame.assign(**changed)
+    if labels is not None and file.kind == TEXT:
+        # Label by label, and not by the type of a whole column: so pieces agree with the whole file.
+        meaning = {text: parse_label(text) for text in frame[labels].dropna().unique()}
+        frame[labels] = np.array([meaning.get(text) for text in frame[labels]], dtype=object)
+    return frame
 
 
 def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
     """Raise where points that may be between thousands stand in a column of numbers, and decimals have commas."""
-    form = file.numbers
-    doubtful = [text for text in texts if form.plain(text) is None and (form.thousands or _GERMAN.plain(text))]
-    if form.decimal == "," and doubtful and all(_GERMAN.plain(text) or AS_PYTHON.plain(text) for text in texts):
-        what = f"column {name!r} of {file.name} holds {doubtful[0]!r}, and decimals are commas"
+    odd = [text for text in texts if file.numbers.plain(text) is None and (file.form.thousands or _GERMAN.plain(text))]
+    if odd and all(_GERMAN.plain(text) or AS_PYTHON.plain(text) for text in texts):
+        what = f"column {name!r} of {file.name} holds {odd[0]!r}, and decimals are commas"
         raise DataError(what, use(thousands="."), use(categorical=[name]))
 
 
@@ -574,37 +552,13 @@ def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd
     """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
     changed = {}
     for name, texts in _texts(frame) if file.numbers != AS_PYTHON else ():
-        plain = {text: file.numbers.plain(text) for text in texts}
-        if name not in kept and None not in plain.values():
-            changed[name] = frame[name].replace(plain)
+        if name not in kept and file.numbers.reads(texts):
+            changed[name] = frame[name].replace({text: file.numbers.plain(text) for text in texts})
     return frame.assign(**changed)
 
 
-def _without_values(frame: pd.DataFrame, na: Sequence[str]) -> pd.DataFrame:
-    """With no value where a word, or a number that it reads as, stands for a missing one."""
-    from pandas.api.types import is_bool_dtype
-
-    words = [*na, *(float(word) for word in na if AS_PYTHON.plain(word) is not None)]
-    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
-    return frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
-
-
-def _with_labels(frame: pd.DataFrame, labels: str | None) -> pd.DataFrame:
-    """Turn the text of each environment label into a number where that loses nothing ("01" stays text).
-
-    Going label by label, and not by the type of a whole column, makes pieces agree with the whole file.
-    """
-    import pandas as pd
-
-    if labels is None:
-        return frame
-    meaning = {text: parse_label(text) for text in frame[labels].dropna().unique()}
-    values = [meaning.get(text) for text in frame[labels]]
-    return frame.assign(**{labels: pd.Series(values, index=frame.index, dtype=object)})
-
-
 def parse_label(text: str) -> int | float | str:
-    """What the text of an environment label means."""
+    """What the text of an environment label means: a number where that loses nothing ("01" stays text)."""
     for kind in (int, float):
         try:
             value = kind(text)
@@ -629,20 +583,16 @@ def clear_errors(file: TableFile) -> Iterator[None]:
     except pd.errors.EmptyDataError as error:
         raise DataError(f"{file.name} is empty: it needs a header line and rows.") from error
     except pd.errors.ParserError as error:
-        raise DataError(
-            f"{file.name} cannot be parsed: {_tidy(error)}. Give every row as many cells as the header."
-        ) from error
+        why = str(error).removeprefix("Error tokenizing data. C error: ").strip()
+        raise DataError(f"{file.name} cannot be parsed: {why}. Give every row as many cells as the header.") from error
     except UnicodeError as error:
         stated = file.form.encoding
         what = f"not text in the encoding {stated!r}" if stated else "not UTF-8 text"
-        remedy = use(encoding="latin-1") if stated != "latin-1" else use(encoding="utf-8")
+        remedy = use(encoding="latin-1" if stated != "latin-1" else "utf-8")
         raise DataError(f"{file.name} cannot be parsed: it is {what}", remedy) from error
     except Exception as error:
         known = isinstance(error, OSError | EOFError | zlib.error)
         if not known and type(error).__module__.split(".")[0] not in ("pyarrow", "openpyxl", "zipfile"):
             raise
-        raise DataError(f"{file.name} cannot be read: {_tidy(error)}. Check that the file is intact.") from error
-
-
-def _tidy(error: BaseException) -> str:
-    return " ".join(str(error).removeprefix("Error tokenizing data. C error: ").split()).rstrip(".")
+        why = " ".join(str(error).split()).rstrip(".")
+        raise DataError(f"{file.name} cannot be read: {why}. Check that the file is intact.") from error

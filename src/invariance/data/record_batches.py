@@ -68,7 +68,7 @@ class RowSource(ABC):
 
     @property
     def about_rows(self) -> int | None:
-        """How many there are, about: as far as the length of the first ones tells."""
+        """As far as the length of the first ones tells."""
         return self.n_rows
 
 
@@ -101,27 +101,25 @@ class Agreement:
     """What the pieces of a source must agree on: the names of their columns, in any order, and the kind of each."""
 
     def __init__(self, schema: pa.Schema, where: str) -> None:
-        self._first, self._where = schema, where
-        self._fields = {field.name: field for field in schema}
-        self._seen_in = dict.fromkeys(self._fields, where)
+        self._where = where
+        self._fields = {field.name: (field, where) for field in schema}
 
     @property
     def schema(self) -> pa.Schema:
         import pyarrow as pa
 
-        return pa.schema(list(self._fields.values()))
+        return pa.schema([field for field, _ in self._fields.values()])
 
     def check(self, schema: pa.Schema, where: str) -> None:
-        if schema.equals(self._first):
-            return
-        check_names(schema.names, self._first.names, where, self._where)
+        check_names(schema.names, list(self._fields), where, self._where)
         for field in schema:
-            known, kind = kind_of(self._fields[field.name].type), kind_of(field.type)
-            if known is None and kind is not None:
-                self._fields[field.name], self._seen_in[field.name] = field, where
+            first, seen_in = self._fields[field.name]
+            known, kind = kind_of(first.type), kind_of(field.type)
+            if known is None:
+                self._fields[field.name] = field, where
             elif kind not in (None, known):
                 raise DataError(
-                    f"column {field.name!r} holds {kind} in {where}, and {known} in {self._seen_in[field.name]}: "
+                    f"column {field.name!r} holds {kind} in {where}, and {known} in {seen_in}: "
                     "write it in the same type everywhere, or leave it out everywhere."
                 )
 

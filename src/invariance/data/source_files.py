@@ -7,10 +7,9 @@ import gzip
 import os
 import re
 import warnings
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,43 +52,20 @@ _MOST_WORDS = 8
 _SAMPLE = 1 << 22  # bytes
 
 
-@dataclass(frozen=True)
-class Part(TableFile):
-    """shown : what messages call the file
-    labels : {column: (value, type)} from the folders around it, `site=A`
-    """
-
-    shown: str = ""
-    labels: Mapping[str, tuple[Any, pa.DataType]] = field(default_factory=dict, compare=False)
-
-    @property
-    def name(self) -> str:
-        return self.shown or super().name
-
-    @property
-    def ending(self) -> str | None:
-        """What tells the kind of the file; None where nothing does."""
-        return self._suffix or (self.path.suffix if self.form.sep is not None else None)
-
-    @property
-    def n_bytes(self) -> int:
-        return self.path.stat().st_size if self.content is None else len(self.content)
-
-
-def parts_of(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[Part]:
+def parts_of(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[TableFile]:
     """The files, in the order of the list, those of a folder or pattern in natural order; with labels that stand in
     their paths below the folder that they share."""
     if isinstance(paths, TableFile):
         form = paths.form
         if paths.content is not None:
-            return [Part(paths.path, form, paths.content)]
+            return [paths]
     found = [_files(path) for path in ([paths] if isinstance(paths, (str, os.PathLike)) else paths)]
     base = os.path.commonpath([folder for folder, _ in found])
-    parts = [Part(path, form) for _, files in found for path in files]
-    _check_alike(parts, base)
-    if len(parts) > 1:
-        parts = [replace(part, shown=str(part.path.relative_to(base))) for part in parts]
-    return _labelled(parts, base)
+    files = [TableFile(path, form) for _, listed in found for path in listed]
+    _check_alike(files, base)
+    if len(files) > 1:
+        files = [replace(file, shown=str(file.path.relative_to(base))) for file in files]
+    return _labelled(files, base)
 
 
 def _files(path: PathLike) -> tuple[Path, list[Path]]:
@@ -101,27 +77,17 @@ def _files(path: PathLike) -> tuple[Path, list[Path]]:
         )
     place = Path(os.path.abspath(os.path.expanduser(path)))
     if place.is_dir():
-        base, files = place, sorted(_walk(place), key=_natural)
+        base, found = place, [place]
     elif place.exists() or not glob.has_magic(str(place)):
         return place.parent, [place]
     else:
         base = Path(*place.parts[: next(n for n, step in enumerate(place.parts) if glob.has_magic(step))])
-        files = sorted(set(_matches(place, base)), key=_natural)
+        matches = map(Path, glob.iglob(str(place), recursive=True))
+        found = [match for match in matches if not any(map(_hidden, match.relative_to(base).parts))]
+    files = {file for match in found for file in (_walk(match) if match.is_dir() else [match])}
     if not files:
-        where = f"; {str(base)!r} is {'a' if base.is_dir() else 'no'} folder" if base != place else ""
-        raise DataError(f"{os.fspath(path)!r} holds no files{where}. Check the path and the working directory.")
-    return base, files
-
-
-def _matches(pattern: Path, base: Path) -> Iterator[Path]:
-    for text in glob.iglob(str(pattern), recursive=True):
-        path = Path(text)
-        if any(map(_hidden, path.relative_to(base).parts)):
-            continue
-        if path.is_dir():
-            yield from _walk(path)
-        else:
-            yield path
+        raise DataError(f"{os.fspath(path)!r} holds no files. Check the path and the working directory.")
+    return base, sorted(sorted(files), key=_natural)
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -138,55 +104,53 @@ def _hidden(name: str) -> bool:
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
-def _natural(path: Path) -> list[tuple[list[str | int], str]]:
+def _natural(path: Path) -> list[list[str | int]]:
     """part-2 before part-10"""
-    steps = [(re.split(r"(\d+)", step), step) for step in path.parts]
-    return [([int(piece) if n % 2 else piece for n, piece in enumerate(pieces)], step) for pieces, step in steps]
+    steps = [re.split(r"(\d+)", step) for step in path.parts]
+    return [[int(piece) if n % 2 else piece for n, piece in enumerate(pieces)] for pieces in steps]
 
 
-def _check_alike(parts: Sequence[Part], base: PathLike) -> None:
+def _check_alike(files: Sequence[TableFile], base: PathLike) -> None:
     """Raise where a file is named twice, or files are of several kinds."""
     seen: dict[str, Path] = {}
     examples: dict[str | None, str] = {}
-    for part in parts:
-        first = seen.setdefault(os.path.realpath(part.path), part.path)
-        if first is not part.path:
-            raise DataError(f"{str(part.path)!r} is among the files twice, also as {str(first)!r}: name it once.")
-        examples.setdefault(part.ending, os.path.relpath(part.path, base))
+    for file in files:
+        first = seen.setdefault(os.path.realpath(file.path), file.path)
+        if first is not file.path:
+            raise DataError(f"{str(file.path)!r} is among the files twice, also as {str(first)!r}: name it once.")
+        examples.setdefault(file.suffix, os.path.relpath(file.path, base))
     if len(examples) > 1:
-        ending = Counter(part.ending for part in parts if part.ending).most_common(1)[0][0]
+        suffix = Counter(file.suffix for file in files if file.suffix).most_common(1)[0][0]
         raise DataError(
             f"the files are of several kinds: {quoted(examples.values())}. Pass a pattern of files that end alike, "
-            f"such as {str(Path(base, '**', f'*{ending}'))!r}."
+            f"such as {str(Path(base, '**', f'*{suffix}'))!r}."
         )
 
 
-def _labelled(parts: Sequence[Part], base: PathLike) -> list[Part]:
-    written = [_labels_in(part, base) for part in parts]
-    for part, found in zip(parts, written, strict=True):
-        for name in {**written[0], **found}:
-            if name not in found or name not in written[0]:
-                without, having = (part, parts[0]) if name not in found else (parts[0], part)
-                raise DataError(
-                    f"the path of {without.name} has no label {name!r}, unlike that of {having.name}: move it into a "
-                    "folder with such a label, or leave it out."
-                )
+def _labelled(files: Sequence[TableFile], base: PathLike) -> list[TableFile]:
+    written = [_labels_in(file, base) for file in files]
+    for file, found in zip(files, written, strict=True):
+        if found.keys() != written[0].keys():
+            raise DataError(
+                f"the paths of {files[0].name} and {file.name} differ in the label "
+                f"{quoted(sorted(found.keys() ^ written[0].keys()))}: give all files the same labels."
+            )
     columns = {name: _typed([found[name] for found in written]) for name in written[0]}
     return [
-        replace(part, labels={name: (values[n], kind) for name, (values, kind) in columns.items()})
-        for n, part in enumerate(parts)
+        replace(file, labels={name: (values[n], kind) for name, (values, kind) in columns.items()})
+        for n, file in enumerate(files)
     ]
 
 
-def _labels_in(part: Part, base: PathLike) -> dict[str, str | None]:
+def _labels_in(file: TableFile, base: PathLike) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
-    for step in part.path.relative_to(base).parts[:-1]:
+    for step in file.path.relative_to(base).parts[:-1]:
         name, sign, value = map(unquote, step.partition("="))
         if not sign or not name:
             continue
         if name in found:
-            raise DataError(f"the path of {part.name} has two labels {name!r}: rename one of the folders.")
-        found[name] = None if value == _NO_LABEL or value in part.form.na else value
+            raise DataError(f"the path of {file.name} has two labels {name!r}: rename one of the folders.")
+        found[name] = None if value == _NO_LABEL or value in file.form.na else value
     return found
 
 
@@ -202,21 +166,10 @@ def _typed(written: Sequence[str | None]) -> tuple[list[Any], pa.DataType]:
 
 
 @dataclass(frozen=True)
-class FilePiece(ABC):
-    """Some rows of one file"""
-
-    file: Part
-
-    @abstractmethod
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows, with these columns of the file in any order."""
-
-
-@dataclass(frozen=True)
 class FilesTask(RowTask):
     """counted : a column of the files, whose rows are counted where only labels are asked for"""
 
-    pieces: tuple[FilePiece, ...]
+    pieces: tuple[ParquetPiece | TextPiece, ...]
     counted: str
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -225,30 +178,17 @@ class FilesTask(RowTask):
         for piece in self.pieces:
             found = piece.file.labels
             for batch in piece.read([name for name in columns if name not in found] or [self.counted]):
-                if batch.schema.names == list(columns):
-                    yield batch
-                    continue
                 stored = dict(zip(batch.schema.names, batch.columns, strict=True))
-                n = batch.num_rows
-                arrays = [_constant(*found[name], n) if name in found else stored[name] for name in columns]
+                first = pa.array(np.zeros(batch.num_rows, np.int32))
+                constant = {name: pa.array([value], kind).take(first) for name, (value, kind) in found.items()}
+                arrays = [stored.get(name, constant.get(name)) for name in columns]
                 yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-
-def _constant(value: Any, kind: pa.DataType, n_rows: int) -> pa.Array:
-    """One value in all rows; text as codes of a single word."""
-    import pyarrow as pa
-
-    if value is None:
-        return pa.nulls(n_rows, kind)
-    if not pa.types.is_dictionary(kind):
-        return pa.repeat(pa.scalar(value, kind), n_rows)
-    return pa.DictionaryArray.from_arrays(pa.array(np.zeros(n_rows, np.int32)), pa.array([value], kind.value_type))
 
 
 class FileSource(RowSource):
     """Files with the same columns."""
 
-    def __init__(self, name: str, files: Sequence[Part]) -> None:
+    def __init__(self, name: str, files: Sequence[TableFile]) -> None:
         self.name, self.files = name, tuple(files)
 
     def _with_labels(self, schema: pa.Schema) -> pa.Schema:
@@ -276,7 +216,7 @@ def packed(sizes: Sequence[int], most: int) -> Iterator[range]:
         yield range(start, len(sizes))
 
 
-def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
+def grouped(pieces: Sequence[Any], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
     """Consecutive pieces as tasks of at most this size, or of one piece: each small file would be a task otherwise."""
     return [FilesTask(tuple(pieces[n] for n in places), counted) for places in packed(sizes, size)]
 
@@ -285,13 +225,15 @@ def grouped(pieces: Sequence[FilePiece], sizes: Sequence[int], size: int, counte
 
 
 @dataclass(frozen=True)
-class ParquetPiece(FilePiece):
+class ParquetPiece:
     """groups : consecutive row groups; environment : read as codes where it is text"""
 
+    file: TableFile
     groups: tuple[int, ...]
     environment: str | None
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows, with these columns of the file."""
         import pyarrow.parquet as pq
 
         coded = None if self.environment is None else [self.environment]
@@ -350,7 +292,7 @@ class ParquetSource(FileSource):
         return grouped(pieces, sizes, most, self.schema.names[0])
 
 
-def _place(file: Part) -> Any:
+def _place(file: TableFile) -> Any:
     import pyarrow as pa
 
     return file.path if file.content is None else pa.BufferReader(file.content)
@@ -379,14 +321,16 @@ def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
 
 
 @dataclass(frozen=True)
-class TextPiece(FilePiece):
+class TextPiece:
     """A whole file; texts : columns that are text in all files, whatever a chunk of rows looks like"""
 
+    file: TableFile
     environment: str
     texts: frozenset[str]
     rows: int
 
     def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows, with these columns of the file."""
         import pyarrow as pa
 
         marked = self.environment if self.environment in columns else None
@@ -416,7 +360,9 @@ class TextPiece(FilePiece):
 class TextSource(FileSource):
     """words : columns that are text, whatever they look like"""
 
-    def __init__(self, name: str, files: Sequence[Part], words: Sequence[str] = (), warn_unnamed: bool = True) -> None:
+    def __init__(
+        self, name: str, files: Sequence[TableFile], words: Sequence[str] = (), warn_unnamed: bool = True
+    ) -> None:
         super().__init__(name, files)
         self._words, self._warn_unnamed = frozenset(words), warn_unnamed
 
@@ -468,11 +414,12 @@ class TextSource(FileSource):
         texts = self._words & {*columns}
         unseen = [name for name in columns if name not in texts]
         for file in self.files:
-            for frame in iter_columns(file, unseen, self._rows, None, ()) if unseen else ():
-                arrays = {name: of_series(frame[name], name, file.name) for name in unseen}
-                seen = {name: array for name, array in arrays.items() if array.null_count < len(array)}
-                texts |= {name for name, array in seen.items() if kind_of(array.type) == TEXT}
-                unseen = [name for name in unseen if name not in seen]
+            for frame in iter_columns(file, unseen, self._rows) if unseen else ():
+                arrays = [(name, of_series(frame[name], name, file.name)) for name in unseen]
+                texts |= {
+                    name for name, array in arrays if kind_of(array.type) == TEXT and array.null_count < len(array)
+                }
+                unseen = [name for name, array in arrays if array.null_count == len(array)]
                 if not unseen:
                     break
         return texts

@@ -65,13 +65,11 @@ def source_of(
         if getattr(form, option):
             raise SettingError(f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out.")
     source = _of_table(rows, "the table")
-    if source is not None:
-        return source
-    if hasattr(rows, "__arrow_c_stream__"):
-        return PiecesSource(_stream(rows), "the stream")
-    if isinstance(rows, Iterable) and not isinstance(rows, str | bytes) and not hasattr(rows, "__array__"):
+    if source is None and isinstance(rows, Iterable) and not isinstance(rows, bytes) and not hasattr(rows, "__array__"):
         return PiecesSource(rows, "the iterable")
-    raise _no_rows(rows)
+    if source is None:
+        raise _no_rows(rows, "the table")
+    return source
 
 
 def _of_files(paths: Any, form: FileFormat, words: Sequence[str], warn_unnamed: bool) -> RowSource:
@@ -85,7 +83,7 @@ def _of_files(paths: Any, form: FileFormat, words: Sequence[str], warn_unnamed: 
 
 
 def _of_table(rows: Any, name: str) -> RowSource | None:
-    """What can be read again and again, and is no file."""
+    """Tables, queries and streams of Arrow; None for anything else."""
     import narwhals as nw
     import pandas as pd
     import pyarrow as pa
@@ -105,11 +103,22 @@ def _of_table(rows: Any, name: str) -> RowSource | None:
         schema = rows.schema().to_pyarrow()
         return QuerySource(name, schema, lambda columns, n: rows.select(*columns).to_pyarrow_batches(chunk_size=n))
     if isinstance(rows, Mapping):
-        rows = _of_mapping(rows, name)
+        try:
+            rows = pa.table({str(key): values for key, values in rows.items()})
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise DataError(f"{name} is a mapping that is no table: {' '.join(str(error).split())}.") from None
     elif hasattr(rows, "__arrow_c_array__") and not isinstance(rows, pa.Array):
         rows = pa.Table.from_batches([pa.record_batch(rows)])
-    known = isinstance(rows, pa.Table | pd.DataFrame) or (library, kind) == ("polars", "DataFrame")
-    return TableSource(rows, name) if known else None
+    elif (library, kind) == ("polars", "DataFrame"):
+        rows = rows.to_arrow()
+    if isinstance(rows, pa.Table | pd.DataFrame):
+        return TableSource(rows, name)
+    if not hasattr(rows, "__arrow_c_stream__"):
+        return None
+    try:
+        return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
+    except pa.ArrowInvalid:  # a single column
+        raise _no_rows(rows, name) from None
 
 
 def _lazy_frame(frame: Any, name: str) -> tuple[pa.Schema, Reader]:
@@ -140,25 +149,7 @@ def _duckdb(relation: Any) -> tuple[pa.Schema, Reader]:
     return pa.RecordBatchReader.from_stream(relation.limit(0)).schema, read
 
 
-def _of_mapping(columns: Mapping[Any, Any], name: str) -> pa.Table:
-    import pyarrow as pa
-
-    try:
-        return pa.table({str(key): values for key, values in columns.items()})
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise DataError(f"{name} is a mapping that is no table: {' '.join(str(error).split())}.") from None
-
-
-def _stream(stream: Any) -> Any:
-    import pyarrow as pa
-
-    try:
-        return pa.RecordBatchReader.from_stream(stream)
-    except pa.ArrowInvalid:  # a single column
-        raise _no_rows(stream) from None
-
-
-def _no_rows(rows: Any, name: str = "rows") -> DataError:
+def _no_rows(rows: Any, name: str) -> DataError:
     return DataError(f"{name} cannot be read from the type {type(rows).__name__}: {_CAN_BE_PASSED}")
 
 
@@ -221,12 +212,9 @@ class PiecesSource(RowSource):
                 yield from task.batches(columns)
 
     def _source(self, piece: Any, n: int) -> RowSource:
-        name = self._called(n)
-        source = _of_table(piece, name)
-        if source is None and hasattr(piece, "__arrow_c_stream__"):
-            return PiecesSource(_stream(piece), name)
+        source = _of_table(piece, self._called(n))
         if source is None:
-            raise _no_rows(piece, name)
+            raise _no_rows(piece, self._called(n))
         return source
 
     def _called(self, n: int) -> str:
@@ -241,7 +229,7 @@ class PiecesSource(RowSource):
 
 @dataclass(frozen=True)
 class TableTask(RowTask):
-    """Rows of a table of pandas, polars or pyarrow"""
+    """Rows of a table of pandas or pyarrow"""
 
     table: Any
     name: str
@@ -253,16 +241,13 @@ class TableTask(RowTask):
         if isinstance(self.table, pa.Table):
             yield from self.table.select(names).to_batches(max_chunksize=rows)
             return
-        if hasattr(self.table, "to_arrow"):
-            yield from self.table[names].to_arrow().to_batches(max_chunksize=rows)
-            return
         for start in range(0, len(self.table), rows):
             piece = self.table.iloc[start : start + rows]
             yield pa.RecordBatch.from_arrays([of_series(piece[n], n, self.name) for n in names], names=names)
 
 
 class TableSource(RowSource):
-    """A table of pandas, polars or pyarrow"""
+    """A table of pandas or pyarrow"""
 
     def __init__(self, table: Any, name: str) -> None:
         import pandas as pd
@@ -271,18 +256,17 @@ class TableSource(RowSource):
             table = table.set_axis(list(map(str, table.columns)), axis=1)
         check_unique(list(getattr(table, "column_names", table.columns)), name)
         self.name, self._table = name, table
-        self._cut: Any = table.iloc.__getitem__ if isinstance(table, pd.DataFrame) else table.__getitem__
+        self._rows = table.iloc if isinstance(table, pd.DataFrame) else table
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Of a data frame of pandas with types as the first rows show them."""
         import pyarrow as pa
 
-        if hasattr(self._table, "iloc"):
-            first = self._table.iloc[: rows_per_batch(self._table.shape[1])]
-            return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
-        empty = self._table[:0]
-        return named_once((empty.to_arrow() if hasattr(empty, "to_arrow") else empty).schema, self.name)
+        if isinstance(self._table, pa.Table):
+            return named_once(self._table.schema, self.name)
+        first = self._table.iloc[: rows_per_batch(self._table.shape[1])]
+        return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
 
     @property
     def n_rows(self) -> int:
@@ -291,7 +275,7 @@ class TableSource(RowSource):
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         rows = rows_per_task(len({*columns, environment}))
         starts = range(0, len(self._table), rows)
-        return [TableTask(self._cut(slice(start, start + rows)), self.name) for start in starts]
+        return [TableTask(self._rows[start : start + rows], self.name) for start in starts]
 
 
 def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -322,9 +306,28 @@ _NUMBER = 8  # bytes
 _COPIES = 2
 
 
-def bytes_per_row(source: RowSource, environment: str, columns: Sequence[str]) -> float:
+def crowded(
+    source: RowSource, environment: str, columns: Sequence[str], needed_for: str, moments_do: bool
+) -> Message | None:
+    """Why the rows cannot all be fitted, with what to do about it; None where they can, or memory is not known.
+
+    environment : the column of labels; needed_for : what needs them, for the sentence; moments_do : whether a Gaussian
+    model would do instead
+    """
+    free, n_rows, row_bytes = free_bytes(), source.about_rows or 0, _bytes_per_row(source, environment, columns)
+    if free is None or row_bytes * n_rows <= free:
+        return None
+    what = (
+        f"{needed_for} needs all rows in memory: about {n_rows:,} rows take {row_bytes * n_rows / 1e9:.2g} GB, and "
+        f"{free / 1e9:.2g} GB are free. About {free / row_bytes:,.0f} rows fit: draw so many from every environment, "
+        "or leave out columns"
+    )
+    return Message(what, use(" (reads any number)", family="linear_gaussian")) if moments_do else Message(f"{what}.")
+
+
+def _bytes_per_row(source: RowSource, environment: str, columns: Sequence[str]) -> float:
     """What a row takes while it is read and fitted, as far as the first ones show: each level of words but one is a
-    column. environment : the column of labels"""
+    column."""
     tasks = source.tasks(environment, columns)
     batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
     words = [] if batch is None else [array for array in batch.columns if kind_of(array.type) == TEXT]
@@ -334,29 +337,3 @@ def bytes_per_row(source: RowSource, environment: str, columns: Sequence[str]) -
         n_fitted += 1 if n_levels > MOST_LEVELS * len(array) else max(n_levels - 1, 1)  # too many make no feature
         text += array.nbytes / len(array)
     return _NUMBER * (len(columns) + _COPIES * n_fitted) + text
-
-
-def rows_that_fit(
-    n_rows: int, row_bytes: float, needed_for: str, moments_do: bool = True, counted: bool = True
-) -> Message | None:
-    """Why so many rows cannot all be fitted, with what to do about it; None where they can, or memory is not known.
-
-    needed_for : what needs them, for the sentence; moments_do : whether a Gaussian model would do instead;
-    counted : whether n_rows is exact
-    """
-    free, needed = free_bytes(), row_bytes * n_rows
-    if free is None or needed <= free:
-        return None
-    rows = f"{n_rows:,}" if counted else f"about {_rounded_down(n_rows):,}"
-    what = (
-        f"{needed_for} needs all rows in memory: {rows} rows take {needed / 1e9:.2g} GB, and {free / 1e9:.2g} GB are "
-        f"free. About {_rounded_down(int(free / row_bytes)):,} rows fit: draw so many from every environment, or leave "
-        "out columns"
-    )
-    return Message(what, use(" (reads any number)", family="linear_gaussian")) if moments_do else Message(f"{what}.")
-
-
-def _rounded_down(count: int) -> int:
-    """To two digits, so that nobody takes it for exact."""
-    unit = 10 ** max(len(str(count)) - 2, 0)
-    return count // unit * unit

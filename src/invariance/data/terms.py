@@ -103,7 +103,8 @@ class SplineBasis:
         return np.column_stack([values, *curves])
 
 
-Term = Numbers | Dummies | SplineBasis
+# The one that any plain values fit comes last: JSON is read as the first that fits.
+Term = Dummies | SplineBasis | Numbers
 
 
 @dataclass(frozen=True, repr=False)

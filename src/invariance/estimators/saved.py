@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -20,7 +19,7 @@ from .._tools.json import from_json, read_object, to_json
 from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
-from ..data.encoding import Encoding, encoding_from_plain, encoding_to_plain
+from ..data.encoding import Encoding
 from ..data.settings import Columns
 from ..exceptions import DataError, FileError, NotInvariantWarning, SettingError
 from ..posterior.posterior import Posterior, SubsetEvidence
@@ -90,7 +89,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "environment": model._columns.environment,
         "handle_unknown": model._columns.handle_unknown,
         "kind": _kind(model),
-        "layout": to_json(vars(model._layout) | {"encoding": encoding_to_plain(model._layout.encoding)}),
+        "layout": to_json(model._layout),
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
         "evidence": to_json(evidence),
         "predictors": {kind: predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
@@ -195,8 +194,7 @@ class SavedModel(IntervalRegressor):
         model.predictive_ = None if content["predictive"] is None else _posterior(content["predictive"])
         model.environments_ = model.posterior_.environments
         model.n_environments_ = len(model.environments_)
-        encoding = encoding_from_plain(content["layout"]["encoding"])
-        model._layout = replace(from_json(Layout, content["layout"] | {"encoding": None}), encoding=encoding)
+        model._layout = from_json(Layout, content["layout"])
         model.columns_ = model._layout.columns
         if content["feature_names_in"]:
             model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)

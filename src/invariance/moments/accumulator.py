@@ -268,7 +268,7 @@ class MomentsAccumulator:
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
             many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
             doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
-            refuse({**self.refused, name: doubt}, in_table=True)
+            refuse({**self.refused, name: doubt}, of_file=True)
 
     def _count(self, pieces: Sequence[_Sorted]) -> None:
         # In the order of their first rows, as the environments of a table are.

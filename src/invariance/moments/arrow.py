@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._tools.arrays import Floats
+from .._tools.json import from_json, to_json
 from .._version import __version__
-from ..data.encoding import encoding_from_plain, encoding_to_plain, label_from_plain, label_to_plain
+from ..data.encoding import Encoding, label_from_plain, label_to_plain
 from ..exceptions import DataError
 from .parts import filled_pool
 
@@ -48,7 +49,7 @@ def _described(moments: Moments) -> dict[str, Any]:
         "columns": list(moments.columns),
         "outcome": moments.outcome_name,
         "groups": {name: list(members) for name, members in moments.groups.items()},
-        "encoding": encoding_to_plain(moments.encoding),
+        "encoding": to_json(moments.encoding),
         "constants": dict(moments.constants),
         "dropped_rows": [[label_to_plain(label), int(n)] for label, n in moments.dropped_rows.items()],
         "environment_notes": list(moments.environment_notes),
@@ -114,7 +115,7 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         maximum=maximum,
         scatter=filled_pool(counts, centre, rest, _symmetric(table, d)),
         groups={name: tuple(members) for name, members in told["groups"].items()},
-        encoding=encoding_from_plain(told["encoding"]),
+        encoding=None if told["encoding"] is None else from_json(Encoding, told["encoding"]),
         constants={name: float(value) for name, value in told["constants"].items()},
         dropped_rows={label_from_plain(label): int(n) for label, n in told["dropped_rows"]},
         environment_notes=tuple(told["environment_notes"]),
