@@ -108,23 +108,15 @@ def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[H
         ) from None
     labels: list[Hashable] = []
     recode = np.full(len(index), -1, dtype=np.intp)
-    for position, label in enumerate(map(_plain, index)):
-        if not _is_missing(label):
+    for position, label in enumerate(index):
+        if isinstance(label, (np.datetime64, np.timedelta64)):
+            label = label.astype(f"{label.dtype.kind}8[us]")
+        label = label.item() if isinstance(label, np.generic) else label
+        missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+        if not missing and label == label:  # NaN is not
             recode[position] = len(labels)
             labels.append(label)
     return recode[np.array(raw, np.intp)], tuple(labels)
-
-
-def _is_missing(label: object) -> bool:
-    if label is None or type(label).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(label, (float, np.floating)) and bool(label != label)
-
-
-def _plain(label: Hashable) -> Hashable:
-    if isinstance(label, (np.datetime64, np.timedelta64)):
-        return label.astype(f"{label.dtype.kind}8[us]").item()
-    return label.item() if isinstance(label, np.generic) else label
 
 
 def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str = "environments") -> None:

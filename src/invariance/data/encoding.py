@@ -109,15 +109,12 @@ class Encoding:
             return None
         return self.lacking({name: term.absent & other.of_levels[name].absent for name, term in self.of_levels.items()})
 
-    def levels_differ(self, other: Encoding) -> bool:
-        """Whether other levels are all that keeps the columns from being the same."""
+    def all_levels(self, other: Encoding) -> dict[str, list[str]] | None:
+        """{column: the levels of both} where other levels are all that keeps the columns from being the same"""
         same = [encoding._with_dummies(lambda term: Dummies(term.column, ())) for encoding in (self, other)]
-        return self != other and same[0] == same[1]
-
-    def all_levels(self, other: Encoding) -> dict[str, list[str]]:
-        """{column: the levels of both}, of two encodings of the same columns"""
-        pairs = ((name, term.levels + other.of_levels[name].levels) for name, term in self.of_levels.items())
-        return {name: list(dict.fromkeys(levels)) for name, levels in pairs}
+        if self == other or same[0] != same[1]:
+            return None
+        return {n: list(dict.fromkeys(term.levels + other.of_levels[n].levels)) for n, term in self.of_levels.items()}
 
     def with_outcome(self, new: str, old: str) -> Encoding:
         """The old outcome is a feature in the place of the new one, which was a column of numbers."""
@@ -130,15 +127,19 @@ class Encoding:
         position = {name: j for j, name in enumerate(raw.names)}
         encoded = np.empty((len(raw.values), self.features.n_columns))
         unknown: dict[str, str] = {}
-        for term, place in self._places():
+        start = 0
+        for term in self.terms:
             values = raw.values[:, position[term.column]]
             if isinstance(term, Dummies):
                 levels = raw.levels.get(term.column, Levels(())).texts
                 values, strange = recoded(values, levels, term.levels, term.absent)
                 if strange:
                     unknown[term.column] = strange
-            encoded[:, place] = term.encode(values)
-        self._complain(unknown, handle_unknown)
+            stop = start + len(term.names)
+            encoded[:, start:stop] = term.encode(values)
+            start = stop
+        if unknown:
+            self._complain(unknown, handle_unknown)
         return encoded
 
     def read(self, frame: Any, ignored: Collection[str] = ()) -> RawTable:
@@ -171,19 +172,9 @@ class Encoding:
                 decoded[term.column] = X[:, at[term.column]], ()
         return ((name, *decoded[name]) for name in self.columns if name in decoded)
 
-    def _places(self) -> Iterator[tuple[Term, slice]]:
-        start = 0
-        for term in self.terms:
-            stop = start + len(term.names)
-            yield term, slice(start, stop)
-            start = stop
-
     def _complain(self, unknown: Mapping[str, str], handle_unknown: str) -> None:
-        if not unknown:
-            return
-        reference = {name: term.levels[0] for name, term in self.of_levels.items()}
         found = "; ".join(f"column {name!r} has {levels}" for name, levels in unknown.items())
-        counted = ", ".join(f"{reference[name]!r} of {name!r}" for name in unknown)
+        counted = ", ".join(f"{self.of_levels[name].levels[0]!r} of {name!r}" for name in unknown)
         if handle_unknown == "ignore":
             warn(f"levels that the training data lack count as the reference level, {counted}: {found}")
             return

@@ -224,8 +224,14 @@ class TableFile(os.PathLike[str]):
     @cached_property
     def kind(self) -> str:
         """TEXT, PARQUET or EXCEL"""
-        if self.content is None:
-            self._check_path()
+        if self.content is None and not self.path.exists():
+            raise DataError(f"file not found: {str(self.path)!r}. Check the path and the working directory.")
+        if self.content is None and self.path.is_dir():
+            folder = str(self.path)
+            raise DataError(f"{folder!r} is a directory: use Moments.from_rows({folder!r}, outcome, environment).")
+        if self.content is None and self.suffix is None:
+            what = f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what separates its cells"
+            raise DataError(what, use(sep=","))
         kind = self.suffix if self.suffix in (PARQUET, EXCEL) else TEXT
         if kind == TEXT:
             with self.open() as stream:
@@ -239,18 +245,6 @@ class TableFile(os.PathLike[str]):
                 needed = "text" if kind != TEXT else "Excel"
                 raise SettingError(f"{option}={value!r} is for {needed} files, which {self.name} is not: leave it out.")
         return kind
-
-    def _check_path(self) -> None:
-        if not self.path.exists():
-            raise DataError(f"file not found: {str(self.path)!r}. Check the path and the working directory.")
-        if self.path.is_dir():
-            raise DataError(
-                f"{str(self.path)!r} is a directory: pass the path of one table file, or "
-                f"read all files in it with Moments.from_rows({str(self.path)!r}, outcome, environment)."
-            )
-        if self.suffix is None:
-            what = f"{self.name!r} ends in none of {', '.join(_SUFFIXES)}. Rename it, or say what separates its cells"
-            raise DataError(what, use(sep=","))
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:

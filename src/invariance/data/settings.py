@@ -47,20 +47,15 @@ class FileFormat:
         decimal = self.decimal or _OTHER_SIGN.get(self.thousands or "")
         if sep is not None and sep == decimal:
             raise SettingError(f"sep and decimal are both {sep!r}", use(sep=";"))
-        if self.encoding is not None:
-            _check_encoding(self.encoding)
+        try:
+            "".encode(self.encoding or "utf-8")  # raises where it is a codec, but not of text
+            codecs.getincrementaldecoder(self.encoding or "utf-8")
+        except (LookupError, UnicodeError):
+            known = use(encoding="utf-8"), use(encoding="latin-1"), use(encoding="utf-16")
+            raise SettingError(f"encoding={self.encoding!r} is not known", *known) from None
         object.__setattr__(self, "sep", sep)
         object.__setattr__(self, "decimal", decimal)
         object.__setattr__(self, "na", tuple(word.strip() for word in listed_names("na", self.na)))
-
-
-def _check_encoding(encoding: str) -> None:
-    try:
-        "".encode(encoding)  # raises where it is a codec, but not of text
-        codecs.getincrementaldecoder(encoding)
-    except (LookupError, UnicodeError):
-        known = use(encoding="utf-8"), use(encoding="latin-1"), use(encoding="utf-16")
-        raise SettingError(f"encoding={encoding!r} is not known", *known) from None
 
 
 @dataclass(frozen=True, kw_only=True)

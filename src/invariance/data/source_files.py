@@ -106,8 +106,7 @@ def _hidden(name: str) -> bool:
 
 def _natural(path: Path) -> list[list[str | int]]:
     """part-2 before part-10"""
-    steps = [re.split(r"(\d+)", step) for step in path.parts]
-    return [[int(piece) if n % 2 else piece for n, piece in enumerate(pieces)] for pieces in steps]
+    return [[int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", step)] for step in path.parts]
 
 
 def _check_alike(files: Sequence[TableFile], base: PathLike) -> None:

@@ -204,21 +204,19 @@ class PiecesSource(RowSource):
         return [_StreamTask(self._read)]
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        agreement = Agreement(self.schema, self._called(1))
+        agreement = Agreement(self.schema, f"piece 1 of {self.name}")
         for n, piece in enumerate(self._start(), 1):
             source = self._source(piece, n)
-            agreement.check(source.schema, self._called(n))
+            agreement.check(source.schema, source.name)
             for task in source.tasks(columns[0], columns):
                 yield from task.batches(columns)
 
     def _source(self, piece: Any, n: int) -> RowSource:
-        source = _of_table(piece, self._called(n))
+        name = f"piece {n} of {self.name}"
+        source = _of_table(piece, name)
         if source is None:
-            raise _no_rows(piece, self._called(n))
+            raise _no_rows(piece, name)
         return source
-
-    def _called(self, n: int) -> str:
-        return f"piece {n} of {self.name}"
 
     def _start(self) -> Iterator[Any]:
         if self._waiting is None and not self.rereadable:

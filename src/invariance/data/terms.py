@@ -136,9 +136,9 @@ class Spline:
 
     def possible(self, values: Floats) -> SplineBasis | None:
         """As `fitted`, with fewer knots where too many of the values (N,) are the same; None where 3 are too many."""
-        for n in range(int(self.knots), FEWEST_KNOTS - 1, -1):
-            knots = _knots(values, n)
-            if knots is not None:
+        for n in range(min(int(self.knots), len(np.unique(values))), FEWEST_KNOTS - 1, -1):
+            knots = np.quantile(values, np.linspace(*_OUTER_QUANTILES, n))
+            if (np.diff(knots) > 0.0).all():
                 return SplineBasis(self.column, tuple(knots.tolist()))
         return None
 
@@ -153,9 +153,3 @@ def spline(column: str, knots: int = 4) -> Spline:
     [spline('age', knots=4)]
     """
     return Spline(column, knots)
-
-
-def _knots(values: Floats, n: int) -> Floats | None:
-    """(n,) quantiles; None where they do not differ, or the values do not take as many."""
-    knots = np.quantile(values, np.linspace(*_OUTER_QUANTILES, n))
-    return knots if (np.diff(knots) > 0.0).all() and len(np.unique(values)) >= n else None

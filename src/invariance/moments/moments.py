@@ -501,8 +501,9 @@ def _joined_encoding(first: Moments, second: Moments) -> Encoding | None:
     one, other = first.encoding, second.encoding
     both = None if one is None or other is None else one.joined(other)
     if both is None and (one is not other or dict(first.groups) != dict(second.groups)):
-        if one is not None and other is not None and one.levels_differ(other):
-            remedy = use(" for the data of both", categorical=one.all_levels(other))
+        levels = None if one is None or other is None else one.all_levels(other)
+        if levels is not None:
+            remedy = use(" for the data of both", categorical=levels)
             raise DataError("cannot merge moments whose levels, or the order of them, differ", remedy)
         raise DataError("cannot merge moments whose columns were made or grouped differently.")
     return both
