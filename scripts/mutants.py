@@ -148,7 +148,7 @@ MUTANTS = (
         "saved-posterior-defaults",
         "a saved posterior of an older version, without a kind, is read as predictive",
         old="posterior/io.py",
-        file="posterior/io.py",
+        file="posterior/posterior.py",
         find='kind: Literal["invariant", "predictive"] = "invariant"',
         replace='kind: Literal["invariant", "predictive"] = "predictive"',
         tests=("tests/posterior/test_posterior_io.py::test_keys_that_older_files_lack",),

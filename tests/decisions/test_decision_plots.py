@@ -151,7 +151,7 @@ def test_subsets_are_rows_of_dots_in_the_order_of_prediction(plain: Decision) ->
 
 def test_frontier_is_the_best_r2_at_each_p_value(plain: Decision) -> None:
     survey = plain.survey
-    assert len(survey.masks) == survey.n_subsets == 16
+    assert len(survey.masks) == 16
     ax = plain.plot("frontier")
     x, y = ax.collections[0].get_offsets().T
     np.testing.assert_allclose(x, np.maximum(survey.p_invariant, 1e-4))

@@ -36,7 +36,7 @@ from invariance import (
     Tempering,
     Tolerance,
 )
-from invariance.decisions.diagnosis import LeftOut, Refit, experiments, leading_subsets, sites_of
+from invariance.decisions.diagnosis import Refit, WithoutEnvironment, experiments, leading_subsets, sites_of
 from invariance.decisions.rules import Threshold
 from invariance.exceptions import FileError, NotInvariantWarning, SettingError
 from invariance.models.base import IN_MEAN, VARIANCE
@@ -210,14 +210,6 @@ def one_short_site(n_short: int = 4) -> BIP:
     return BIP(progress=False).fit(X, X.sum(axis=1) + rng.normal(size=len(labels)), environments=labels)
 
 
-def weakly_invariant() -> BIP:
-    """Two environments that differ a little: no subset reaches level 0.2, and some reach 0.02."""
-    rng = np.random.default_rng(3)
-    labels = np.repeat(list("ab"), 50)
-    X = rng.normal(size=(100, 2))
-    return BIP(progress=False).fit(X, X[:, 0] + 0.5 * (labels == "b") + rng.normal(size=100), environments=labels)
-
-
 def test_a_subset_that_cannot_be_fitted_everywhere_is_not_judged() -> None:
     model = one_short_site()
     diagnosis = model.diagnose(["x0", "x1", "x2", "x3"])
@@ -239,14 +231,6 @@ def test_selected_features_that_cannot_be_judged_are_not_called_improbable() -> 
     with pytest.warns(NotInvariantWarning, match="cannot be judged"):
         model.fit(Moments.from_data(data))
     assert not model.invariant_
-
-
-def test_the_level_that_decided_the_fit_decides_the_diagnosis() -> None:
-    """Two environments that differ a little: no subset reaches level 0.2, and some reach 0.02."""
-    model = weakly_invariant()
-    diagnosis = model.diagnose()
-    assert model.invariant_
-    assert 0.02 == diagnosis.tolerance.level < diagnosis.p_invariant < 0.2
 
 
 @pytest.mark.parametrize("leave_out", [False, True])
@@ -272,18 +256,11 @@ def test_an_environment_like_the_others_is_neither_named_nor_decisive(nothing_co
 
     def with_p(p_against_best: float) -> tuple:
         refit = Refit(np.zeros(4), np.zeros(4), ("x0",), ("x0",), 0.95, 0.5, p_against_best)
-        diagnosis = replace(whole, left_out=(LeftOut("a", 0.5, 0.1, refit),))
+        diagnosis = replace(whole, left_out=(WithoutEnvironment("a", 0.5, 0.1, refit),))
         return diagnosis.freed_by is not None, len(diagnosis.decisive)
 
     assert with_p(0.01 / 3 * 1.01) == (False, 0)
     assert with_p(0.01 / 3 * 0.99) == ((True, 0) if nothing_compatible else (False, 1))
-
-
-def test_settings_that_changed_after_the_fit_do_not_matter() -> None:
-    model = BIP().fit(data_of(seed=1))
-    before = model.diagnose(["a", "b"]).influence(predictive=False)
-    model.set_params(prior="inclusion(0.01)", engine="tempering")
-    assert model.diagnose(["a", "b"]).influence(predictive=False).equals(before)
 
 
 def test_a_feature_to_move_is_one_that_the_leading_subsets_disagree_about() -> None:
@@ -320,24 +297,13 @@ def test_what_small_environments_cost() -> None:
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=len(labels)), labels.tolist())
     diagnosis = BIP().fit(data).diagnose(leave_out=False)
     sites = diagnosis.sites
-    assert (sites.largest, sites.n_features, sites.smallest, sites.enough_rows) == (3, 8, "tiny", 40)
+    assert (sites.largest, sites.enough_rows) == (3, 40)
     assert sites.without == {"large": 3, "other": 3, "small": 3, "tiny": 7}
     assert "min_rows=40" in str(diagnosis)
     kept = MultiEnvironmentData.from_table(data.to_frame(), "y", "environment", min_rows=sites.enough_rows)
     assert Moments.from_data(kept).largest_size == 8
     alone = MultiEnvironmentData.from_arrays(X[:65], X[:65, 0], np.repeat(list("ab"), [5, 60]).tolist())
     assert sites_of(Moments.from_data(alone)).enough_rows is None
-
-
-def test_the_site_that_limits_subsets_is_the_one_that_cannot_fit_more() -> None:
-    """'a' has fewer rows than 'b' and needs none for the features that are constant there."""
-    rng = np.random.default_rng(0)
-    labels = np.repeat(list("abcd"), [4, 6, 60, 60])
-    X = rng.normal(size=(130, 8))
-    X[:4, 1:] = 0.0
-    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=130), labels.tolist())
-    sites = sites_of(Moments.from_data(data))
-    assert (sites.smallest, sites.rows["b"], sites.largest) == ("b", 6, 4)
 
 
 def test_what_cannot_be_diagnosed(tmp_path: Path) -> None:
@@ -369,7 +335,7 @@ def test_html_and_json_hold_what_the_text_says(broken: BIP, tmp_path) -> None:
     shown = diagnosis._repr_html_()
     assert "&lt;east&gt;" in shown
     assert "<east>" not in shown
-    assert shown.count("<tr") == 2 * (1 + 4)
+    assert shown.count("<tr") == 2 * (1 + 4) + 1
     diagnosis.to_json(tmp_path / "diagnosis.json")
     saved = json.loads((tmp_path / "diagnosis.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
     assert (saved["alarm"], saved["named"], saved["nothing_compatible"]) == (True, "<east>", True)

@@ -29,8 +29,6 @@ from invariance.decisions.environments import (
     Part,
     RegressionTests,
     SubsetTests,
-    fits_of_moments,
-    fits_of_rows,
     most_deviating,
     where_it_breaks,
 )
@@ -193,7 +191,7 @@ def test_the_environment_and_the_part_are_named(fault: str) -> None:
     assert found is not None
     assert (found.environment, found.part) == ("east", fault)
     assert found.p_value < 1e-6
-    broken = where_it_breaks(model, np.array([True, False, False]), 1)
+    broken = where_it_breaks(model, np.array([True, True, False]))
     assert broken == found
     sound = breaking_environment(LinearGaussian().bind(data_of()), np.array([True, True, False]))
     assert sound is not None
@@ -223,11 +221,15 @@ def test_levels_that_an_environment_lacks() -> None:
     table = pd.DataFrame({"a": rng.normal(size=180), "level": level, "site": site})
     table["y"] = table["a"] + (table["level"] == "q") + rng.normal(size=180)
     data = MultiEnvironmentData.from_table(table, "y", "site")
-    moments, codes = Moments.from_data(data), data.environment_index
-    groups = [np.flatnonzero(codes == e) for e in range(3)]
-    found, wanted = fits_of_moments(moments), fits_of_rows(data.X, data.y, groups)
-    assert found.ranks.tolist() == [3, 2, 3, 3, 3] == wanted.ranks.tolist()
-    np.testing.assert_allclose(found.rss, wanted.rss, rtol=1e-9)
+    own = [rss(data.X[np.ix_(site == e, data.X[site == e].std(axis=0) > 0)], data.y[site == e]) for e in set(site)]
+    dummies = np.column_stack([site == e for e in ("north", "south")])
+    within = rss(np.column_stack([data.X, dummies]), data.y)
+    for source in (data, Moments.from_data(data)):
+        found = SubsetTests(LinearGaussian().bind(source), np.array([True, True])).deviation(None)
+        assert found is not None
+        assert found.parts["slopes"].deviance == pytest.approx(180 * np.log(within / sum(own)))
+        chance = f.sf((within - sum(own)) / 5 / (sum(own) / (180 - 11)), 5, 180 - 11)
+        assert found.parts["slopes"].p_value == pytest.approx(chance)
     assert breaking_environment(LinearGaussian().bind(data), np.array([True, True])) is not None
 
 

@@ -16,7 +16,7 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance import BIP, compare
 from invariance.datasets import make_example
-from invariance.decisions.decision import described
+from invariance.decisions.decision import role_in_words
 from invariance.exceptions import FileError, SettingError
 from invariance.report import page
 from invariance.report.page import numbers, row_of_numbers
@@ -53,7 +53,7 @@ def test_the_verdict_and_every_number_are_those_of_the_fit(model: BIP, read: Pag
     coefficients = read.column("Every feature", "Coefficient")
     for feature in decision.features:
         j = posterior.feature_names.index(feature.name)
-        assert roles[feature.name][0] == described(decision, feature)
+        assert roles[feature.name][0] == role_in_words(feature)
         assert float(str(inclusion[feature.name][1])) == pytest.approx(posterior.inclusion[j], rel=1e-5)
         assert float(str(predictive[feature.name][1])) == pytest.approx(model.predictive_.inclusion[j], rel=1e-5)
         if feature.selected:
@@ -75,7 +75,7 @@ def test_subsets_coefficients_and_environments(model: BIP, read: Page, source: s
     assert float(str(value)) == pytest.approx(west["estimate"], rel=1e-5)
     assert text == f"{west['estimate']:.4f} ({west['lower']:.4f} to {west['upper']:.4f})"
     tested = read.column("T = −2 log Λ by environment", "p-value")
-    assert [float(cell[0]) for cell in tested.values()] == pytest.approx(
+    assert [float(cell[0]) for cell in list(tested.values())[:-1]] == pytest.approx(
         [test.deviation.p_value for test in model.diagnose().tests], abs=5e-4
     )
 

@@ -86,7 +86,7 @@ def _read(kind: Any, data: Any, place: str) -> Any:
                 return _read(option, data, place)
         return _read(others[-1], data, place)
     if origin is np.ndarray:
-        return _array(np.dtype(get_args(arguments[1])[0]), data, place)
+        return data if isinstance(data, np.ndarray) else _array(np.dtype(get_args(arguments[1])[0]), data, place)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return {key: _read(arguments[1], item, f"{place}[{key!r}]") for key, item in _a(dict, data, place).items()}
     if isinstance(origin, type):  # tuple, list, frozenset, Sequence

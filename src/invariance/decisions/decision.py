@@ -128,7 +128,18 @@ class Decision(Rendered):
     @property
     def sections(self) -> tuple[Section, ...]:
         """What text and HTML show: the facts, the selected features and the others."""
-        return tuple(_sections(self))
+        sections = [Section("Decision", facts=tuple(_facts(self)), label_width=12)]
+        for title, selected, most in (("Selected", True, _MOST_SELECTED), ("Other", False, MOST_OTHERS)):
+            features = [feature for feature in self.features if feature.selected is selected]
+            shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
+            notes = [UNCHALLENGED] if any(feature.never_challenged for feature in shown) else []
+            if rest:
+                roles = ", ".join(f"{role} ({n:,})" for role, n in rest.most_common())
+                notes.insert(0, f"… and {len(features) - most:,} more: {roles}")
+            if features:
+                facts = tuple((feature.name, role_in_words(feature)) for feature in shown)
+                sections.append(Section(f"{title} features", facts=facts, notes=tuple(notes)))
+        return tuple(sections)
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
         """Of the chosen subset, with intervals: one row for each column and environment, and for the pool of all.
@@ -215,7 +226,7 @@ def _verdict(decision: Decision) -> Iterator[str]:
                 "with invariance. The environments differ too little, or have too few rows, to tell subsets apart."
             )
     elif not compatible.n:
-        found = "is" if compatible.exhaustive else "was found that is"
+        found = "is" if compatible.all_scored else "was found that is"
         yield f"No subset of these features{decision.findings.allowed} {found} invariant: {_closest(decision)}."
         yield f"The selection {chosen} is {fallback(decision)}; its predictions may fail in a new environment."
     else:
@@ -226,16 +237,16 @@ def _verdict(decision: Decision) -> Iterator[str]:
         else:
             yield f"The selected features {chosen} do not predict {outcome} {alike}."
         best = format_subset(posterior.names_of(compatible.masks[0]))
-        yield f"Subsets that reach p-value {decision.accepted.level:g}: {counted(decision)}; {best} predicts best."
+        yield f"Subsets that reach p-value {decision.accepted.level:g}: {compatible}; {best} predicts best."
 
 
 def _closest(decision: Decision) -> str:
     survey = decision.survey
-    n = format_count(survey.n_subsets if survey.complete else len(survey.masks))
     best = int(np.argmax(survey.p_invariant))
+    tested = f"of {'all' if survey.complete else 'the'} {format_count(len(survey.masks))} tested"
     closest = format_subset(decision.findings.posterior.names_of(survey.masks[best]))
     p_value = f"p-value {format_p_value(float(survey.p_invariant[best]))}, and {decision.accepted.level:g} is needed"
-    return f"of {'all' if survey.complete else 'the'} {n} tested, {closest} is closest ({p_value})"
+    return f"{tested}, {closest} is closest ({p_value})"
 
 
 def fallback(decision: Decision) -> str:
@@ -247,56 +258,29 @@ def fallback(decision: Decision) -> str:
     return "that of the random-effects rule, which expects the least error from it in a new environment"
 
 
-def _limit(decision: Decision) -> Iterator[tuple[str, str]]:
-    """Where it is the rows that limit the size of subsets."""
-    posterior, target = decision.findings.posterior, decision.findings.target
-    largest = target.model.largest_size
-    if largest < posterior.n_features and target.prior.max_size >= largest:
-        smallest = int(np.argmin(posterior.counts))
-        few = f"{printable(str(posterior.environments[smallest]))} has {posterior.counts[smallest]:,}"
-        yield "limit", f"the rows are too few to judge subsets of more than {largest:,} features: {few}."
-
-
-def counted(decision: Decision) -> str:
-    """How many subsets are compatible."""
-    compatible = decision.compatible
-    return f"{'' if compatible.all_scored else 'at least '}{format_count(compatible.n)}"
-
-
-def _sections(decision: Decision) -> Iterator[Section]:
-    yield Section("Decision", facts=tuple(_facts(decision)), label_width=12)
-    for title, selected, most in (("Selected features", True, _MOST_SELECTED), ("Other features", False, MOST_OTHERS)):
-        features = [feature for feature in decision.features if feature.selected is selected]
-        shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
-        notes = [UNCHALLENGED] if any(feature.never_challenged for feature in shown) else []
-        if rest:
-            roles = ", ".join(f"{role} ({n:,})" for role, n in rest.most_common())
-            notes.insert(0, f"… and {len(features) - most:,} more: {roles}")
-        if features:
-            facts = tuple((feature.name, described(decision, feature)) for feature in shown)
-            yield Section(title, facts=facts, notes=tuple(notes))
-
-
 def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     """With one environment no subset is compatible with anything, nor more probable than the prior says."""
-    posterior, model = decision.findings.posterior, decision.findings.target.model
-    several = posterior.n_environments > 1
+    posterior, target = decision.findings.posterior, decision.findings.target
     yield "verdict", decision.verdict
     yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
-    if several:
+    if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
-        yield "compatible", f"{counted(decision)} of {format_count(posterior.n_subsets)} subsets, by {judged_by}"
+        yield "compatible", f"{decision.compatible} of {format_count(posterior.n_subsets)} subsets, by {judged_by}"
         probability = f"probability {format_probability(posterior.mode_probability)}"
         if (posterior.mode_mask == decision.mask).all():
             yield "mode", f"the same subset is the most probable one, {probability}"
         else:
             figures = _figures(decision, decision.mode_evidence)
             yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
-    yield from (("caution", alarm) for alarm in model.untilted.remarks(decision.mask[None]).alarms)
+    yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
     yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:
         yield "noise", decision.noise.sentence
-    yield from _limit(decision)
+    largest = target.model.largest_size
+    if largest < posterior.n_features and target.prior.max_size >= largest:
+        smallest = int(np.argmin(posterior.counts))
+        few = f"{printable(str(posterior.environments[smallest]))} has {posterior.counts[smallest]:,}"
+        yield "limit", f"the rows are too few to judge subsets of more than {largest:,} features: {few}."
 
 
 def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
@@ -308,8 +292,8 @@ def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
     return ", ".join(figures)
 
 
-_DESCRIBED = {
-    Role.required: "required",
+_ROLES = {
+    Role.required: "required: in every compatible subset listed",
     Role.kept: "kept for prediction",
     Role.chosen: "chosen by the rule",
     Role.forced: "forced in by the prior",
@@ -323,20 +307,17 @@ _DESCRIBED = {
 }
 
 
-def described(decision: Decision, feature: FeatureRole) -> str:
-    """The role of a feature, with its figures."""
-    said, compatible = _DESCRIBED[feature.role], decision.compatible
-    if feature.role is Role.required:
-        lacking = f"in all {len(compatible.masks):,} compatible subsets that are listed"
-        said += f": {'no compatible subset lacks it' if compatible.complete else lacking}"
+def role_in_words(feature: FeatureRole) -> str:
+    """With its figures."""
+    words = _ROLES[feature.role]
     if feature.role in (Role.breaks, Role.may_break, Role.predicts_more):
-        said += f" (p-value {format_p_value(feature.p_invariant)})"
+        words += f" (p-value {format_p_value(feature.p_invariant)})"
     if feature.broken is not None:
         label, _, part = feature.broken
-        said += f", in its {part}" if label is None else f", most in {printable(str(label))} ({part})"
+        words += f", in its {part}" if label is None else f", most in {printable(str(label))} ({part})"
     if not np.isnan(feature.r2_change):
-        said += f"; R² {feature.r2_change:+z.3f}{' without it' if feature.selected else ''}"
-    return f"{said}; never challenged" if feature.never_challenged else said
+        words += f"; R² {feature.r2_change:+z.3f}{' without it' if feature.selected else ''}"
+    return f"{words}; never challenged" if feature.never_challenged else words
 
 
 def coefficient_table(model: BoundModel, mask: Mask, coverage: float) -> pd.DataFrame:

@@ -72,7 +72,7 @@ class Refit:
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class WithoutEnvironment:
     """p_invariant, r2 : of the diagnosed subset in all other environments, NaN where these cannot be fitted; refit :
     None where none was made"""
 
@@ -86,9 +86,9 @@ class LeftOut:
         return -np.inf if self.refit is None else self.refit.best_r2
 
 
-def leave_one_out(
+def without_each(
     settings: FitSettings, compared: Compared, mask: Mask, refit: bool, progress: ProgressMode
-) -> tuple[LeftOut, ...]:
+) -> tuple[WithoutEnvironment, ...]:
     """The evidence of a subset (p,) without each environment and, if `refit`, the whole fit."""
     labels, names = compared.moments.environments, np.array(compared.model.feature_names, dtype=object)
     source = _source(compared, mask, refit)
@@ -104,9 +104,9 @@ def leave_one_out(
                 left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
                 evidence = Judge(model, settings.tolerance).evidence(left[None]).one()
                 again = None if findings is None else _refit(settings, compared, findings, e, names)
-                found.append(LeftOut(label, evidence.p_invariant, evidence.r2, again))
+                found.append(WithoutEnvironment(label, evidence.p_invariant, evidence.r2, again))
             except (DataError, EngineError):
-                found.append(LeftOut(label, np.nan, np.nan, None))
+                found.append(WithoutEnvironment(label, np.nan, np.nan, None))
             bar.advance()
     return tuple(found)
 
@@ -228,16 +228,12 @@ def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, .
 class Sites:
     """What small environments cost.
 
-    largest : most features of a subset, out of n_features, that every environment has rows enough for; without : {left
-    out: the same for the others}; smallest : the environment that limits it; rows : {environment: rows}
-    enough_rows : least min_rows with which two environments or more are left and subsets may hold all features
+    largest : most features of a subset that every environment has rows enough for; without : {left out: the same for
+    the others}; enough_rows : least min_rows with which two environments or more are left and subsets may hold all
     """
 
     largest: int
-    n_features: int
     without: Mapping[Hashable, int]
-    smallest: Hashable
-    rows: Mapping[Hashable, int]
     enough_rows: int | None
 
 
@@ -247,17 +243,10 @@ def sites_of(moments: Moments) -> Sites:
     def largest(kept: Mask) -> int:
         return largest_size(counts[kept], widths[kept])
 
-    labels, p = moments.environments, moments.n_features
-    smallest = min(places, key=lambda e: (largest(places == e), counts[e]))
-    enough = (int(n) for n in np.unique(counts) if (counts >= n).sum() > 1 and largest(counts >= n) == p)
-    return Sites(
-        moments.largest_size,
-        p,
-        without={label: largest(places != e) for e, label in enumerate(labels)},
-        smallest=labels[smallest],
-        rows=dict(zip(labels, counts.tolist(), strict=True)),
-        enough_rows=next(enough, None),
-    )
+    without = {label: largest(places != e) for e, label in enumerate(moments.environments)}
+    every = moments.n_features
+    enough = (int(n) for n in np.unique(counts) if (counts >= n).sum() > 1 and largest(counts >= n) == every)
+    return Sites(moments.largest_size, without, next(enough, None))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,7 +272,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     tolerance: Tolerance
     whole: Deviation | None
     nothing_compatible: bool
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[WithoutEnvironment, ...]
     refitted: bool
     inclusion: Floats
     predictive_inclusion: Floats
@@ -308,7 +297,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return self.nothing_compatible or self.stands_out
 
     @property
-    def freed_by(self) -> LeftOut | None:
+    def freed_by(self) -> WithoutEnvironment | None:
         """Where nothing is compatible: the environment without which the best subset is, if that predicts anything and
         the environment is at odds with it."""
         if not self.nothing_compatible:
@@ -317,7 +306,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return max(freeing, key=lambda left: left.best_r2, default=None)
 
     @property
-    def decisive(self) -> tuple[LeftOut, ...]:
+    def decisive(self) -> tuple[WithoutEnvironment, ...]:
         """Where some subset is compatible: environments without which one that predicts better than the diagnosed one
         is, the largest gain first. Such an environment either acts on the outcome, or alone unmasks a feature."""
         if self.nothing_compatible:
@@ -325,7 +314,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         better = [left for left in self.left_out if left.best_r2 - left.r2 > GAIN and self._at_odds(left)]
         return tuple(sorted(better, key=lambda left: left.r2 - left.best_r2))
 
-    def _at_odds(self, left: LeftOut) -> bool:
+    def _at_odds(self, left: WithoutEnvironment) -> bool:
         """Whether an environment is unlike the others in the fit of the best subset without it."""
         return left.refit is not None and left.refit.p_against_best < SURE / self.n_environments
 
@@ -366,8 +355,8 @@ class Diagnosis(Rendered, ComparedEnvironments):
         if self.left_out:
             yield _without_each(self)
         yield Section("Experiments", tuple(_experiments(self)))
-        if self.sites.largest < self.sites.n_features:
-            yield Section("Small environments", tuple(_sites(self.sites)))
+        if self.sites.largest < len(self.feature_names):
+            yield Section("Small environments", tuple(_small_environments(self)))
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
@@ -437,7 +426,7 @@ def diagnose(
         whole=tests.deviation(None),
         tests=tests.each(),
         nothing_compatible=predictive is None,
-        left_out=leave_one_out(settings, compared, mask, refit, progress) if enough else (),
+        left_out=without_each(settings, compared, mask, refit, progress) if enough else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
         predictive_inclusion=np.full(len(mask), np.nan) if predictive is None else predictive.inclusion,
@@ -468,7 +457,6 @@ NOT_REFITTED = Message("the selection was not repeated without each environment"
 
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     worst, subset, freed = diagnosis.worst, format_subset(diagnosis.subset), diagnosis.freed_by
-    tested = "invariance" if diagnosis.judged_by.startswith("exact") else "approximate invariance"
     if diagnosis.nothing_compatible:
         yield f"No subset of the features{diagnosis.allowed} is compatible with invariance ({diagnosis.judged_by})."
     if worst is None:
@@ -477,26 +465,26 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         return
     if freed is not None and freed.refit is not None and freed.refit.best is not None:
         refit, best, outcome = freed.refit, format_subset(freed.refit.best), printable(diagnosis.outcome_name)
-        figures = f"p-value of {tested} {format_p(refit.best_p_invariant)}, R² {format_share(refit.best_r2, 2)}"
+        figures = f"p-value of invariance {format_p(refit.best_p_invariant)}, R² {format_share(refit.best_r2, 2)}"
         yield (
             f"Environment {diagnosis.named!r} breaks it: without it {best} predicts {outcome} alike in the other "
             f"{diagnosis.n_environments - 1} ({figures}), and it is at odds with them (p-value "
             f"{format_p(refit.p_against_best)})."
         )
     elif diagnosis.stands_out:
-        told = f"p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g}"
         which = f"environment {worst.environment!r} is unlike the others"
         if worst.environment is None:
             which = "the two environments differ"
-        yield f"Given {subset}, {which}: {_DIFFER[worst.part]} most ({told})."
+        p_value = f"p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g}"
+        yield f"Given {subset}, {which}: {_DIFFER[worst.part]} most ({p_value})."
     else:
-        told = f"the smallest p-value is {format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}"
-        yield f"No environment stands out given {subset}: {told}."
+        p_value = f"the smallest p-value is {format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}"
+        yield f"No environment stands out given {subset}: {p_value}."
     if diagnosis.unjudged:
         yield f"Whether {subset} is compatible with invariance cannot be judged: {diagnosis.unjudged}."
     elif not diagnosis.nothing_compatible:
         compatible = "compatible" if diagnosis.p_invariant >= diagnosis.tolerance.level else "not compatible"
-        judged = f"p-value of {tested} {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
+        judged = f"p-value {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
         yield f"The subset is {compatible} with invariance ({judged})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
         if left.refit is not None and left.refit.best is not None:
@@ -513,31 +501,18 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _tests(diagnosis: Diagnosis) -> Section:
-    parts, whole = diagnosis.parts, diagnosis.whole
-    labels, rows = [test.environment for test in diagnosis.tests], [_figures(test, parts) for test in diagnosis.tests]
-    sentences = ["Each against the rows of all others together; the last columns are p-values of its parts."]
-    found = [test.deviation for test in diagnosis.tests if test.deviation is not None]
-    if any(deviation.p_value != deviation.p_gaussian for deviation in found):
-        sentences.append("The p-value is that of the parts together, by Fisher's rule, not that of T.")
-    if whole is not None:
-        shares = " + ".join(
-            f"{name} {whole.parts[name].deviance:.1f} (p {format_p(whole.parts[name].p_value)})" for name in parts
-        )
-        sentences.append(
-            f"All together: T = {whole.deviance:.1f} = {shares}; {whole.expected_deviance:.1f} ± "
-            f"{whole.deviance_sd:.1f} is expected of an invariant subset"
-            f"{' with normal noise' if VARIANCE in parts else ''}."
-        )
-    table = by_environment(("rows", "T", "expected", "p-value", *parts), labels, rows)
-    return Section(T_BY_ENVIRONMENT, tuple(sentences), table=table)
-
-
-def _figures(test: EnvironmentTest, compared: tuple[str, ...]) -> tuple[str, ...]:
-    found = test.deviation
-    if found is None:
-        return (f"{test.rows:,}", *["–"] * (3 + len(compared)))
-    parts = (format_p(found.parts[name].p_value) for name in compared)
-    return f"{test.rows:,}", f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value), *parts
+    together = EnvironmentTest("all together", sum(test.rows for test in diagnosis.tests), diagnosis.whole)
+    labels, rows = [], []
+    for test in (*diagnosis.tests, together):
+        found, figures = test.deviation, ["–"] * (3 + len(diagnosis.parts))
+        if found is not None:
+            parts = (format_p(found.parts[name].p_value) for name in diagnosis.parts)
+            figures = [f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value), *parts]
+        labels.append(test.environment)
+        rows.append((f"{test.rows:,}", *figures))
+    sentence = "Each against the rows of all others together, by all parts and, in the last columns, by each."
+    table = by_environment(("rows", "T", "expected", "p-value", *diagnosis.parts), labels, rows)
+    return Section(T_BY_ENVIRONMENT, (sentence,), table=table)
 
 
 def _without_each(diagnosis: Diagnosis) -> Section:
@@ -550,28 +525,26 @@ def _without_each(diagnosis: Diagnosis) -> Section:
             chosen = left.refit.selected
             then = "nothing compatible" if chosen is None else format_subset(chosen, width)
         rows.append((label, format_p(left.p_invariant), format_share(left.r2), then))
-    sentences = [f"p_inv and R² are of {format_subset(diagnosis.subset)}."]
-    if diagnosis.refitted:
-        sentences.append(_described_changes(diagnosis))
-        return Section("Without each environment", tuple(sentences), table=tuple(rows), text_columns=(0, 3))
-    table = tuple(row[:-1] for row in rows)
-    return Section("Without each environment", (*sentences, NOT_REFITTED), table=table)
+    more = _inclusion_changes(diagnosis) if diagnosis.refitted else NOT_REFITTED
+    table = tuple(row if diagnosis.refitted else row[:-1] for row in rows)
+    sentences = f"p_inv and R² are of {format_subset(diagnosis.subset)}.", more
+    return Section("Without each environment", sentences, table=table, text_columns=(0, 3))
 
 
-def _described_changes(diagnosis: Diagnosis) -> str:
+def _inclusion_changes(diagnosis: Diagnosis) -> str:
     """The largest changes of inclusion probabilities."""
     predictive = not np.isnan(diagnosis.predictive_inclusion).all()
     values = np.nan_to_num(diagnosis.influence(predictive).to_numpy())
     order = np.argsort(-np.abs(values), axis=None, kind="stable")[:_MOST_CHANGES]
-    told = [
+    each = [
         f"{printable(diagnosis.feature_names[j])} {values[e, j]:+.2f} without {diagnosis.left_out[e].environment!r}"
         for e, j in zip(*np.unravel_index(order, values.shape), strict=True)
         if abs(values[e, j]) >= _LEAST_CHANGE
     ]
     kind = "predictive" if predictive else "paper's"
-    if not told:
+    if not each:
         return f"No inclusion probability ({kind} posterior) changes by {_LEAST_CHANGE:g} or more."
-    return f"Inclusion probabilities ({kind} posterior) that change most: {'; '.join(told)}."
+    return f"Inclusion probabilities ({kind} posterior) that change most: {'; '.join(each)}."
 
 
 def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
@@ -590,18 +563,19 @@ def _experiments(diagnosis: Diagnosis) -> Iterator[str]:
         )
 
 
-def _sites(sites: Sites) -> Iterator[str]:
+def _small_environments(diagnosis: Diagnosis) -> Iterator[str]:
+    sites, p = diagnosis.sites, len(diagnosis.feature_names)
     yield (
-        f"Subsets hold at most {sites.largest} of {sites.n_features} features: a fit needs two rows more than columns "
-        f"that vary, in every environment, and {sites.smallest!r} has {sites.rows[sites.smallest]}."
+        f"Subsets hold at most {sites.largest} of {p} features: a fit needs two rows more than columns that vary, in "
+        "every environment."
     )
     for label, largest in sorted(sites.without.items(), key=lambda item: -item[1]):
         if largest > sites.largest:
-            yield f"Without {label!r} ({sites.rows[label]:,} rows) they may hold {largest}."
+            yield f"Without {label!r} they may hold {largest}."
     if sites.enough_rows is not None:
-        small = [rows for rows in sites.rows.values() if rows < sites.enough_rows]
+        small = [test.rows for test in diagnosis.tests if test.rows < sites.enough_rows]
         yield Message(
-            f"Without {len(small)} of {len(sites.rows)} environments ({sum(small):,} rows) they may hold all "
-            f"{sites.n_features}",
+            f"Without {len(small)} of {diagnosis.n_environments} environments ({sum(small):,} rows) they may hold all "
+            f"{p}",
             use(min_rows=sites.enough_rows),
         )

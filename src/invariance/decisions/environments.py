@@ -3,85 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import chdtrc, gammaincc
 from scipy.stats import chi2, f
 
 from .._tools.arrays import Floats, Integers, Mask
+from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
-from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel
+from ..models.base import INTERCEPT, SLOPES, VARIANCE, BoundModel
 from ..models.gaussian import GaussianModel
-from ..models.invariance_test import Residuals, deviance_moments, spread_p_values
+from ..models.invariance_test import deviance_moments, spread_p_values
 from ..models.regression import RegressionModel
-from ..moments.least_squares import least_squares, least_squares_of_root, root_of
-from ..moments.moments import Moments, against_the_rest, own_mean_names, with_own_means
-
-
-class NestedFits(NamedTuple):
-    """rss (G + 2,): residual sums of squares in each of G groups, with common slopes and own intercepts, and with
-    everything in common; NaN where they cannot be decided. ranks (G + 2,): of the columns. counts (G,): rows."""
-
-    rss: Floats
-    ranks: Integers
-    counts: Integers
-
-    @property
-    def decided(self) -> bool:
-        return bool((self.counts >= self.ranks[:-2] + 2).all() and not np.isnan(self.rss).any())
-
-
-def _nested(fits: Iterable[tuple[float, int]], counts: Integers) -> NestedFits:
-    rss, ranks = zip(*fits, strict=True)
-    return NestedFits(np.array(rss), np.array(ranks), counts)
-
-
-def fits_of_moments(moments: Moments) -> NestedFits:
-    """All features of the moments, in their environments."""
-    order = np.append(moments.feature_columns, moments.outcome)
-    scatter, present = moments.scatter[:, order[:, None], order], moments.present[:, moments.feature_columns]
-    within = scatter[:-1].sum(axis=0), np.logical_or.reduce(present[:-1])
-    each = [*zip(scatter[:-1], present[:-1], strict=True), within, (scatter[-1], present[-1])]
-    return _nested((_square_sum(*products) for products in each), moments.counts)
-
-
-def fits_of_rows(X: Floats, y: Floats, groups: Sequence[NDArray[np.intp]]) -> NestedFits:
-    """The columns of X (N, k) in groups of its rows."""
-    centred = [(X[rows] - X[rows].mean(axis=0), y[rows] - y[rows].mean()) for rows in groups]
-    for deviations, rows in zip(centred, groups, strict=True):
-        deviations[0][:, np.ptp(X[rows], axis=0) == 0.0] = 0.0
-    within = np.vstack([x for x, _ in centred]), np.concatenate([values for _, values in centred])
-    every = np.concatenate(groups)
-    fits = [least_squares(*rows) for rows in [*((X[g], y[g]) for g in groups), within, (X[every], y[every])]]
-    return _nested(((fit.rss, fit.rank) for fit in fits), np.array([len(group) for group in groups]))
-
-
-def fits_of_roots(moments: Moments, roots: Floats, groups: Sequence[NDArray[np.intp]]) -> NestedFits:
-    """All features of the moments, from factors (E, m, d) of the rows, in groups of environments."""
-    columns = np.append(moments.feature_columns, moments.outcome)
-    own = [root_of(moments, roots, group, columns) for group in groups]
-    pooled = root_of(moments, roots, np.concatenate(groups), columns)
-    fits = [least_squares_of_root(root, np.zeros(len(columns))) for root in (*own, np.vstack(own), pooled)]
-    return _nested(((fit.rss, fit.rank) for fit in fits), np.array([moments.counts[group].sum() for group in groups]))
-
-
-def _square_sum(scatter: Floats, used: Mask) -> tuple[float, int]:
-    """rss and rank of the last column on the `used` others (k,), from centred products (k + 1, k + 1)."""
-    columns = np.append(np.flatnonzero(used), len(used))
-    scale = np.sqrt(np.diagonal(scatter)[columns])
-    left = scatter[np.ix_(columns, columns)] / np.outer(scale, scale)
-    for j in range(len(columns) - 1):
-        if not left[j, j] >= PIVOT_TOLERANCE:
-            return np.nan, len(columns) - 1
-        left[j + 1 :, j + 1 :] -= np.outer(left[j + 1 :, j], left[j, j + 1 :]) / left[j, j]
-    share = left[-1, -1]
-    return share * scale[-1] ** 2 if share >= PIVOT_TOLERANCE else np.nan, len(columns) - 1
+from ..moments.least_squares import root_of
+from ..moments.moments import Moments, against_the_rest, with_own_means
 
 
 @dataclass(frozen=True)
@@ -115,29 +55,6 @@ class Deviation:
         return min(tested, key=lambda name: tested[name], default=INTERCEPT)
 
 
-def deviation(fits: NestedFits, excess_kurtosis: float) -> Deviation | None:
-    """None where the fits cannot be decided."""
-    if not fits.decided:
-        return None
-    n, groups, counts = int(fits.counts.sum()), len(fits.counts), fits.counts.astype(float)
-    own, within, pooled = fits.rss[:-2], float(fits.rss[-2]), float(fits.rss[-1])
-    ranks = np.delete(fits.ranks, -2)[None]
-    residuals = Residuals(np.append(own, pooled)[None], ranks, np.append(counts, n))
-    left = float(n - groups - ranks[0, :-1].sum()), float(n - groups - fits.ranks[-2]), float(n - 1 - ranks[0, -1])
-    parts = {
-        INTERCEPT: _common(n, pooled, within, left[2] - left[1], left[1]),
-        SLOPES: _common(n, within, own.sum(), left[1] - left[0], left[0]),
-        VARIANCE: Part(
-            float(n * np.log(own.sum() / n) - counts @ np.log(own / counts)),
-            float(spread_p_values(residuals, 0.0, excess_kurtosis)[0]),
-        ),
-    }
-    total = float(sum(part.deviance for part in parts.values()))
-    mean, variance = (float(value[0]) for value in deviance_moments(residuals.counts, ranks))
-    exact = float(gammaincc(mean**2 / variance, max(total, 0.0) * mean / variance))
-    return Deviation(total, mean, float(np.sqrt(variance)), exact, joint_of_parts(parts), parts)
-
-
 def joint_of_parts(parts: Mapping[str, Part]) -> float:
     """The p-value of all parts that were tested, by Fisher's rule."""
     known = [part.p_value for part in parts.values() if part.p_value is not None]
@@ -162,6 +79,28 @@ class EnvironmentTest:
     deviation: Deviation | None
 
 
+def _with_levels(
+    data: MultiEnvironmentData,
+    X: Floats,
+    kept: Mask,
+    groups: Integers,
+    labels: tuple[Hashable, ...],
+    own: Mask,
+    slopes: bool = False,
+) -> MultiEnvironmentData:
+    """The rows `kept` (N,) in G groups (N,), with the columns X (N, k), one for each of the groups `own` (G,) that is 1
+    there and, with `slopes`, the columns within each of them."""
+    X, groups = X[kept], groups[kept]
+    level: Floats = (groups[:, None] == np.flatnonzero(own)).astype(float)
+    within = [X * one[:, None] for one in level.T] if slopes else []
+    columns = np.column_stack([X, level, *within])
+    names = tuple(free_name(f"column {j}", (data.outcome_name,)) for j in range(columns.shape[1]))
+    event, exposure = (None if values is None else values[kept] for values in (data.event, data.exposure))
+    return MultiEnvironmentData(
+        columns, data.y[kept], groups, names, labels, data.outcome_name, event=event, exposure=exposure
+    )
+
+
 class Tests(ABC):
     """The tests of one subset: of one environment against all others, or of all against one common fit."""
 
@@ -177,29 +116,91 @@ class Tests(ABC):
         return tuple(EnvironmentTest(label, n, self.deviation(e)) for e, (label, n) in enumerate(labelled))
 
 
-class SubsetTests(Tests):
+class GaussianTests(Tests):
     """By linear Gaussian fits: from second moments or, where these cannot decide, from the rows."""
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
         self._model, self._mask = model, mask
         self._moments = moments_of(model, mask)
-        self._excess = float(model.excess_kurtosis(mask[None])[0])
         self.environments, self.counts = self._moments.environments, self._moments.counts
 
-    def deviation(self, e: int | None) -> Deviation | None:
-        fits = fits_of_moments(self._moments if e is None else against_the_rest(self._moments, e))
-        if np.isnan(fits.rss).any():
-            fits = self._by_rows(e) or fits
-        return deviation(fits, self._excess)
 
-    def _by_rows(self, e: int | None) -> NestedFits | None:
-        data, roots = self._model.rows, None if self._moments.second is None else self._moments.second.roots
-        places = np.arange(len(self.environments)) if data is None else data.environment_index
-        split = [places == k for k in range(len(self.environments))] if e is None else [places == e, places != e]
-        groups = list(map(np.flatnonzero, split))
-        if data is not None:
-            return fits_of_rows(data.X[:, data.features.expand(self._mask)], data.y, groups)
-        return None if roots is None else fits_of_roots(self._moments, roots, groups)
+class SubsetTests(GaussianTests):
+    """Of intercepts and slopes, by F tests, and of variances, by Bartlett's test corrected for tails."""
+
+    @cached_property
+    def _excess_kurtosis(self) -> float:
+        return float(self._model.excess_kurtosis(self._mask[None])[0])
+
+    def deviation(self, e: int | None) -> Deviation | None:
+        moments = self._moments if e is None else _against_the_rest(self._moments, e)
+        found, data = self._compared(moments, _centred(moments)), self._model.rows
+        if found is None and data is not None:
+            groups = data.environment_index if e is None else (data.environment_index != e).astype(np.intp)
+            rows, labels = np.column_stack([data.X[:, data.features.expand(self._mask)], data.y]), moments.environments
+            centred = rows - np.array([rows[groups == g].mean(axis=0) for g in range(len(labels))])[groups]
+            constant = [np.ptp(rows[groups == g], axis=0) == 0.0 for g in range(len(labels))]
+            centred[np.array(constant)[groups]] = 0.0
+            found = self._compared(*(_grouped(data, each, groups, labels) for each in (rows, centred)))
+        return found
+
+    def _compared(
+        self, data: MultiEnvironmentData | Moments, centred: MultiEnvironmentData | Moments
+    ) -> Deviation | None:
+        """Of groups, by their data and by the same as if all had the same means, which a fit of common slopes has."""
+        model, within = self._model.of(data), self._model.of(centred)
+        fits, about = (each.residuals(np.ones((1, each.n_features), dtype=bool)) for each in (model, within))
+        n, groups, counts = model.n_rows, model.moments.n_environments, model.moments.counts.astype(float)
+        if np.isnan([*fits.rss[0], about.rss[0, -1]]).any() or (counts < fits.ranks[0, :-1] + 2).any():
+            return None
+        own, pooled, common = fits.rss[0, :-1], float(fits.rss[0, -1]), float(about.rss[0, -1])
+        together = float(own.sum())
+        left = n - groups - fits.ranks[0, :-1].sum(), n - groups - about.ranks[0, -1], n - 1 - fits.ranks[0, -1]
+        variance = float(n * np.log(together / n) - counts @ np.log(own / counts))
+        parts = {
+            INTERCEPT: _common(n, pooled, common, float(left[2] - left[1]), float(left[1])),
+            SLOPES: _common(n, common, together, float(left[1] - left[0]), float(left[0])),
+            VARIANCE: Part(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
+        }
+        total = float(sum(part.deviance for part in parts.values()))
+        mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
+        exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
+        return Deviation(total, mean, float(np.sqrt(square)), exact, joint_of_parts(parts), parts)
+
+
+def _centred(moments: Moments) -> Moments:
+    """As if all environments had the same means."""
+    varies, zero = moments.maximum > moments.minimum, np.zeros_like(moments.centre)
+    return replace(
+        moments,
+        centre=zero,
+        rest=zero,
+        minimum=np.where(varies, moments.minimum, 0.0),
+        maximum=np.where(varies, moments.maximum, 0.0),
+        scatter=np.concatenate([moments.scatter[:-1], moments.scatter[:-1].sum(axis=0)[None]]),
+    )
+
+
+def _grouped(
+    data: MultiEnvironmentData, rows: Floats, groups: Integers, labels: tuple[Hashable, ...]
+) -> MultiEnvironmentData:
+    """Columns (N, k + 1), the outcome last, that vary."""
+    varying = np.ptp(rows[:, :-1], axis=0) > 0.0
+    names = tuple(free_name(f"column {j}", (data.outcome_name,)) for j in np.flatnonzero(varying))
+    X = np.ascontiguousarray(rows[:, :-1][:, varying])
+    return MultiEnvironmentData(X, rows[:, -1].copy(), groups, names, labels, data.outcome_name)
+
+
+def _against_the_rest(moments: Moments, e: int) -> Moments:
+    """With factors of the rows, where these are at hand."""
+    two, second = against_the_rest(moments, e), moments.second
+    if second is None or second.roots is None:
+        return two
+    groups, columns = np.arange(moments.n_environments) == e, np.arange(len(moments.columns))
+    roots = [root_of(moments, second.roots, np.flatnonzero(group), columns) for group in (groups, ~groups)]
+    longest = max(map(len, roots))
+    padded = np.array([np.pad(root, ((0, longest - len(root)), (0, 0))) for root in roots])
+    return replace(two, second=replace(second, roots=padded, fourths=None, sample=None))
 
 
 def moments_of(model: GaussianModel | RegressionModel, mask: Mask) -> Moments:
@@ -221,10 +222,13 @@ class RegressionTests(Tests):
         self.environments, self.counts = model.data.environments, model.data.counts
 
     def deviation(self, e: int | None) -> Deviation | None:
-        groups, labels = self._data.environment_index, self.environments
+        data, groups, labels = self._data, self._data.environment_index, self.environments
         if e is not None:
             groups, labels = (groups == e).astype(np.intp), (False, True)
-        model = self._specification.tied(self._regrouped(groups, labels), None)
+        every, later = np.ones(data.n_rows, dtype=bool), np.arange(len(labels)) > 0
+        # Own slopes are all that is left where nothing but the mean is compared.
+        slopes = bool(self._specification.about_mean)
+        model = self._specification.tied(_with_levels(data, self._columns, every, groups, labels, later, slopes), None)
         k, place = self._columns.shape[1], np.arange(model.n_features)
         common, own_level = place < k, place < k + len(labels) - 1
         figures = model.figures(common)
@@ -241,17 +245,6 @@ class RegressionTests(Tests):
         spread = 2.0 * float(np.sqrt(null.variance[0]))
         return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, joint_of_parts(parts), parts)
 
-    def _regrouped(self, groups: Integers, labels: tuple[Hashable, ...]) -> MultiEnvironmentData:
-        """The columns of the subset; for each group but the first, one that is 1 there; and, where slopes are not all
-        that is left, the columns within each of these groups."""
-        level: Floats = (groups[:, None] == np.arange(1, len(labels))).astype(float)
-        within = [self._columns * one[:, None] for one in level.T] if self._specification.about_mean else []
-        X, data = np.column_stack([self._columns, level, *within]), self._data
-        names = tuple(f"column {j}" for j in range(X.shape[1]))
-        return MultiEnvironmentData(
-            X, data.y, groups, names, labels, data.outcome_name, event=data.event, exposure=data.exposure
-        )
-
 
 def _chi_square(deviance: float, degrees: float, unit: float = 1.0) -> Part:
     return Part(0.0, None) if degrees <= 0.0 else Part(deviance, float(chdtrc(degrees, deviance / unit)))
@@ -263,13 +256,8 @@ def _less(whole: Floats, part: Floats) -> Floats:
     return np.append(max(left[0], 0.0), left[1:])
 
 
-class MeanTests(Tests):
+class MeanTests(GaussianTests):
     """Of the coefficients alone, each environment with a variance of its own."""
-
-    def __init__(self, model: GaussianModel, mask: Mask) -> None:
-        self._model, self._mask = model, mask
-        self._moments = moments_of(model, mask)
-        self.environments, self.counts = self._moments.environments, self._moments.counts
 
     def deviation(self, e: int | None) -> Deviation | None:
         places, every = np.arange(len(self.counts)), np.ones(len(self.counts), dtype=bool)
@@ -292,9 +280,12 @@ class MeanTests(Tests):
     def _deviance(self, kept: Mask, apart: Mask) -> Floats | None:
         """(3,) T of the environments `kept` (E,), its mean and degrees of freedom under invariance; None where it
         cannot be decided."""
-        found = self._of_model(self._model.of(with_own_means(self._moments, kept, apart)))
-        if found is None and self._model.rows is not None:
-            found = self._of_model(self._model.of(_rows_with_own_means(self._model.rows, self._mask, kept, apart)))
+        found, data = self._of_model(self._model.of(with_own_means(self._moments, kept, apart))), self._model.rows
+        if found is None and data is not None:
+            X, index = data.X[:, data.features.expand(self._mask)], data.environment_index
+            labels = tuple(np.flatnonzero(kept).tolist())
+            some = _with_levels(data, X, kept[index], (np.cumsum(kept) - 1)[index], labels, apart[kept])
+            found = self._of_model(self._model.of(some))
         return found
 
     @staticmethod
@@ -305,22 +296,6 @@ class MeanTests(Tests):
             return None
         mean = -2.0 * float(null.expected[0]) if null.variance[0] > 0.0 else 0.0
         return np.array([-2.0 * log_ratio, mean, float(null.degrees[0])])
-
-
-def _rows_with_own_means(data: MultiEnvironmentData, mask: Mask, kept: Mask, apart: Mask) -> MultiEnvironmentData:
-    """As `with_own_means`, of the columns of a subset (p,)."""
-    chosen = kept[data.environment_index]
-    place = data.environment_index[chosen]
-    own: Floats = (place[:, None] == np.flatnonzero(apart)).astype(float)
-    names = data.features.chosen(mask).columns
-    return MultiEnvironmentData(
-        X=np.column_stack([data.X[np.ix_(chosen, data.features.expand(mask))], own]),
-        y=data.y[chosen],
-        environment_index=(np.cumsum(kept) - 1)[place],
-        feature_names=(*names, *own_mean_names(apart, (*names, data.outcome_name))),
-        environments=tuple(label for label, flag in zip(data.environments, kept, strict=True) if flag),
-        outcome_name=data.outcome_name,
-    )
 
 
 ALARM = 0.05
@@ -416,15 +391,13 @@ def comparable(model: BoundModel) -> Compared:
     return compared
 
 
-def where_it_breaks(model: BoundModel, chosen: Mask, feature: int) -> Broken | None:
-    """The environment that deviates most, given the subset (p,) with a feature added; None with one environment, fits
-    that cannot be decided, or a model without tests of environments."""
+def where_it_breaks(model: BoundModel, mask: Mask) -> Broken | None:
+    """The environment that deviates most given the subset (p,); None with one environment, fits that cannot be decided,
+    or a model without tests of environments."""
     compared = Compared.of(model)
     if compared is None or compared.n_environments < 2:
         return None
-    joined = chosen.copy()
-    joined[feature] = True
-    return most_deviating(compared.tests(joined).each())
+    return most_deviating(compared.tests(mask).each())
 
 
 def most_deviating(tests: tuple[EnvironmentTest, ...]) -> Broken | None:

@@ -368,7 +368,7 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     ax.set_xlabel("p_inv: p-value of invariance")
     ax.set_ylabel("R² of the pooled fit")
     tidy(ax, "both")
-    title(ax, _headline_text(decision, _cut(len(survey.masks), survey.n_subsets, "subsets")))
+    title(ax, _headline_text(decision, _cut(len(survey.masks), decision.findings.posterior.n_subsets, "subsets")))
     below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
     ax.legend(**(below if has_layout(ax.figure) else {}), fontsize="small")
     return ax

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..models.base import VARIANCE, BoundModel
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
+from ..posterior.summary import format_count
 from .environments import Broken, where_it_breaks
 from .predictive import PredictiveScore
 from .rules import Findings
@@ -75,55 +76,43 @@ def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentDa
 @dataclass(frozen=True, eq=False)
 class CompatibleSubsets:
     """masks (k, p) : those that are listed, the best predictor first; n : how many there are, at least
-    all_scored : whether every subset was tested, so that n is exact; exhaustive : whether none was overlooked where n
-    is 0; accepted : the tolerance with the level that they reach; others (m, p) : compatible ones of the posterior
+    all_scored : whether every subset was tested, so that n is exact; accepted : the tolerance with the level that they
+    reach; in_all (p,) : features that every known one holds, none where no subset is listed
     """
 
     masks: Mask
     n: int
     all_scored: bool
     accepted: Tolerance
-    exhaustive: bool
-    others: Mask
+    in_all: Mask
 
-    @property
-    def complete(self) -> bool:
-        """Whether all of them are listed."""
-        return self.all_scored and len(self.masks) == self.n
-
-    def in_all(self) -> Mask:
-        """(p,) features that every known compatible subset holds; none where no subset is listed"""
-        return np.asarray(self.masks.all(axis=0) & self.others.all(axis=0) & (len(self.masks) > 0))
+    def __str__(self) -> str:
+        return f"{'' if self.all_scored else 'at least '}{format_count(self.n)}"
 
 
 def compatible_subsets(findings: Findings) -> CompatibleSubsets:
     """As the predictive posterior lists them; exact engines too may stop before the worst predictors are tested."""
     posterior, predictive = findings.posterior, findings.predictive
-    exhaustive = isinstance(findings.engine, Enumeration)
     if predictive is None:
-        none = np.empty((0, findings.target.n_features), dtype=bool)
-        return CompatibleSubsets(none, 0, exhaustive, findings.tolerance.weak, exhaustive, none)
-    masks = predictive.masks[predictive.log_probabilities > -np.inf]
+        none = np.zeros((0, findings.target.n_features), dtype=bool)
+        exhaustive = isinstance(findings.engine, Enumeration)
+        return CompatibleSubsets(none, 0, exhaustive, findings.tolerance.weak, np.zeros(none.shape[1], dtype=bool))
+    masks, judge, probable = predictive.masks, predictive.judge, posterior.masks[:_FEWEST_SURVEYED]
+    assert judge is not None
     n = int(predictive.diagnostics.get("subsets_compatible", len(masks)))
     all_scored = predictive.diagnostics.get("compatible_counted", False) or n == posterior.n_subsets
-    judge, probable = predictive.judge, posterior.masks[:_FEWEST_SURVEYED]
-    assert judge is not None
-    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, exhaustive, probable[judge.compatible(probable)])
+    in_all = np.asarray(masks.all(axis=0) & probable[judge.compatible(probable)].all(axis=0))
+    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, in_all)
 
 
-@dataclass(frozen=True, eq=False)
-class Survey:
-    """p_invariant, r2 (k,) of k subsets, masks (k, p), out of n_subsets; r2 is NaN where it is not known."""
+class Survey(NamedTuple):
+    """masks (k, p); p_invariant, r2 (k,), the latter NaN where it is not known; complete: whether these are all
+    subsets"""
 
     masks: Mask
     p_invariant: Floats
     r2: Floats
-    n_subsets: int
-
-    @property
-    def complete(self) -> bool:
-        """Whether all subsets are among them; a chosen one may be outside the prior's support."""
-        return len(self.masks) >= self.n_subsets
+    complete: bool
 
 
 def survey(findings: Findings, chosen: Mask) -> Survey:
@@ -136,7 +125,7 @@ def survey(findings: Findings, chosen: Mask) -> Survey:
     masks = np.vstack(listed)
     masks = masks[np.sort(distinct(masks)[0])]
     p_values = model.invariance_test(masks, findings.tolerance).joint
-    return Survey(masks, p_values, model.r2_many(masks), posterior.n_subsets)
+    return Survey(masks, p_values, model.r2_many(masks), len(masks) >= posterior.n_subsets)
 
 
 class Role(StrEnum):
@@ -170,99 +159,78 @@ class FeatureRole:
     broken: Broken | None = None
 
     def to_plain(self) -> dict[str, Any]:
-        broken = None
+        plain: dict[str, Any] = to_json(replace(self, broken=None), null)
         if self.broken is not None:
             label, p_value, part = self.broken
-            broken = {"environment": None if label is None else str(label), "part": part, "p_value": p_value}
-        plain: dict[str, Any] = to_json(replace(self, broken=None), null)
-        return plain | {"broken": broken}
+            environment = None if label is None else str(label)
+            plain["broken"] = {"environment": environment, "part": part, "p_value": p_value}
+        return plain
+
+
+class _Figures(NamedTuple):
+    """Of S subsets, (S,) each. p_mean: without the test of variances; weight: log p(z) − cost(z)/2."""
+
+    p_invariant: Floats
+    p_mean: Floats
+    r2: Floats
+    weight: Floats
+    log_prior: Floats
+    log_ratio: Floats
+
+
+def _figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Figures:
+    model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
+    test, weight = model.invariance_test(masks, accepted), PredictiveScore(model, accepted).log_weights(masks)
+    r2, log_ratio = model.r2_many(masks), model.log_ratio_many(masks)
+    return _Figures(test.joint, test.mean, r2, weight + log_prior, log_prior, log_ratio)
 
 
 def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubsets) -> tuple[FeatureRole, ...]:
     """Of all features: those of the chosen subset (p,) in their order, then the others, by how much they predict."""
-    neighbours = _Neighbours(findings, chosen, compatible.accepted)
-    inside, outside = np.flatnonzero(chosen), np.flatnonzero(~chosen)
-    outside = outside[np.argsort(-np.nan_to_num(neighbours.r2_change[outside], nan=-np.inf), kind="stable")]
-    selected = [neighbours.selected(int(j), compatible) for j in inside]
-    others = [neighbours.other(int(j), rank < MOST_OTHERS) for rank, j in enumerate(outside)]
-    return (*selected, *others)
-
-
-class _Neighbours:
-    """The subsets that differ from the chosen one (p,) by one feature each, all (p,): p_invariant, and p_mean without
-    the test of variances; r2_change; weight: log p(z) − cost(z)/2 minus that of the chosen one; allowed, by the prior;
-    scored, by the model."""
-
-    def __init__(self, findings: Findings, chosen: Mask, accepted: Tolerance) -> None:
-        self.findings, self.model = findings, findings.target.model
-        self.chosen, self.accepted = chosen, accepted
-        own = self._measured(chosen[None])
-        # In parts, each of which concerns few features: models may compute what these need on demand.
-        p = len(chosen)
-        starts = range(0, p, _AT_ONCE)
-        parts = [self._measured(chosen ^ np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool)) for k in starts]
-        joint, r2, weight, log_prior, log_ratio, mean = (np.concatenate(values) for values in zip(*parts, strict=True))
-        self.compatible = bool(own[0][0] >= accepted.level)
-        self.p_mean = mean
-        self.p_invariant, self.r2_change, self.weight = joint, _change(r2, own[1]), _change(weight, own[2])
-        self.allowed, self.scored = log_prior > -np.inf, log_ratio > -np.inf
-
-    def _measured(self, masks: Mask) -> tuple[Floats, ...]:
-        """p_invariant, R², log p(z) − cost(z)/2, log p(z), log Λ, p-value of equal coefficients, each (S,)"""
-        log_prior = self.findings.target.prior.log_prob(masks)
-        r2 = self.model.r2_many(masks)
-        weight = PredictiveScore(self.model, self.accepted).log_weights(masks) + log_prior
-        test = self.model.invariance_test(masks, self.accepted)
-        return test.joint, r2, weight, log_prior, self.model.log_ratio_many(masks), test.mean
-
-    def selected(self, j: int, compatible: CompatibleSubsets) -> FeatureRole:
-        role = Role.kept if self.compatible else Role.chosen
-        if self.findings.target.prior.forced_in[j]:
-            role = Role.forced
-        elif compatible.in_all()[j] and self.p_invariant[j] < compatible.accepted.level:
-            role = Role.required
-        return self._role(j, role, never_challenged=never_challenged(self.model, self.chosen, j, self.accepted))
-
-    def other(self, j: int, explained: bool) -> FeatureRole:
-        """explained : whether to look for the environment where it breaks invariance"""
-        broken = None
-        if not self.scored[j]:
+    model, prior, accepted, p = findings.target.model, findings.target.prior, compatible.accepted, len(chosen)
+    own = _figures(findings, chosen[None], accepted)
+    # In parts, each of which concerns few features: models may compute what these need on demand.
+    flips = [chosen ^ np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
+    parts = [_figures(findings, masks, accepted) for masks in flips]
+    flipped = _Figures(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    with np.errstate(invalid="ignore"):
+        r2_change = np.where(np.isfinite(flipped.r2), flipped.r2 - own.r2, np.nan)
+        gains = flipped.weight - own.weight > 0.0
+    holds, breaks = bool(own.p_invariant[0] >= accepted.level), flipped.p_invariant < accepted.level
+    scored, in_all = flipped.log_ratio > -np.inf, compatible.in_all
+    outside = np.flatnonzero(~chosen)
+    outside = outside[np.argsort(-np.nan_to_num(r2_change[outside], nan=-np.inf), kind="stable")]
+    roles = []
+    for rank, j in enumerate((*np.flatnonzero(chosen), *outside), -int(chosen.sum())):
+        challenged, broken = None, None
+        if chosen[j]:
+            role = Role.kept if holds else Role.chosen
+            if prior.forced_in[j]:
+                role = Role.forced
+            elif in_all[j] and breaks[j]:
+                role = Role.required
+            challenged = never_challenged(model, chosen, j, accepted)
+        elif not scored[j]:
             role = Role.not_judged
-        elif not self.compatible:
+        elif not holds:
             role = Role.left_out
-        elif self.p_invariant[j] < self.accepted.level:
-            role, broken = self._breaking(j, explained)
-        elif not self.allowed[j]:
+        elif breaks[j]:
+            role, enlarged = Role.breaks, chosen | (np.arange(p) == j)
+            unseen = _tails_unseen(model, enlarged)
+            # What would be left of the evidence if tails explained all of the variances' differences.
+            if unseen and joint_p_value(flipped.p_mean[j], np.ones(())) >= accepted.level:
+                role = Role.may_break
+            elif rank < MOST_OTHERS:
+                broken = where_it_breaks(model, enlarged)
+                broken = None if unseen and broken is not None and broken.part == VARIANCE else broken
+        elif flipped.log_prior[j] == -np.inf:
             role = Role.not_allowed
         else:
-            role = Role.predicts_more if self.weight[j] > 0.0 else Role.adds_nothing
-        return self._role(j, role, broken=broken)
-
-    def _breaking(self, j: int, explained: bool) -> tuple[Role, Broken | None]:
-        enlarged = self.chosen.copy()
-        enlarged[j] = True
-        unseen = _tails_unseen(self.model, enlarged)
-        # What would be left of the evidence if tails explained all of the variances' differences.
-        if unseen and joint_p_value(self.p_mean[j], np.ones(())) >= self.accepted.level:
-            return Role.may_break, None
-        broken = where_it_breaks(self.model, self.chosen, j) if explained else None
-        return Role.breaks, None if unseen and broken is not None and broken.part == VARIANCE else broken
-
-    def _role(self, j: int, role: Role, **more: Any) -> FeatureRole:
-        return FeatureRole(
-            name=self.findings.posterior.feature_names[j],
-            selected=bool(self.chosen[j]),
-            role=role,
-            r2_change=float(self.r2_change[j]),
-            p_invariant=float(self.p_invariant[j]) if self.scored[j] else np.nan,
-            **more,
-        )
-
-
-def _change(values: Floats, chosen: Floats) -> Floats:
-    """From that of the chosen subset (1,); NaN where it is not known"""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isfinite(values), values - chosen, np.nan)
+            role = Role.predicts_more if gains[j] else Role.adds_nothing
+        p_value = float(flipped.p_invariant[j]) if scored[j] else np.nan
+        name = findings.posterior.feature_names[j]
+        roles.append(FeatureRole(name, bool(chosen[j]), role, float(r2_change[j]), p_value, challenged, broken))
+    return tuple(roles)
 
 
 def _tails_unseen(model: BoundModel, mask: Mask) -> bool:

@@ -1,62 +1,28 @@
 """Posterior to and from JSON, and to an xarray DataTree.
 
-The JSON is strict and lossless; see `Saved` for its fields.
+The JSON is strict and lossless. Its fields are those of a Posterior, but for `subsets`, positions of the features of
+each subset; n_subsets is hexadecimal from 2**53 on, and numbers that are not finite are "nan", "inf" and "-inf".
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
 import numpy as np
 
 from .._tools import json as plain
-from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError
-from .posterior import Verdict
-
-if TYPE_CHECKING:
-    from .posterior import Posterior
+from .posterior import Evidence, Posterior
 
 FORMAT = "invariance.posterior/1"
 _LARGEST_PLAIN_INTEGER = 2**53
 # So many subsets of the table are saved with their evidence.
 _WITH_EVIDENCE = 100
-
-
-@dataclass(frozen=True)
-class Saved:
-    """The fields of a file, as in `Posterior`; older files lack those with a default.
-
-    subsets : positions of the features of each; n_subsets : hexadecimal from 2**53 on
-    environments, diagnostics : with {"$float": "-inf"} for a number that is not finite, which is "-inf" elsewhere
-    """
-
-    feature_names: tuple[str, ...]
-    inclusion: Floats
-    pairwise: Floats | None
-    subsets: tuple[tuple[int, ...], ...]
-    log_ratios: Floats
-    log_probabilities: Floats
-    log_evidence: float
-    entropy: float
-    n_subsets: int | str
-    engine: str
-    prior: str
-    outcome_name: str
-    environments: tuple[Hashable, ...]
-    counts: Integers
-    notes: tuple[str, ...]
-    diagnostics: dict[str, Any]
-    verdict: Verdict | None = None
-    model: str = "linear Gaussian"
-    model_reason: str = ""
-    kind: Literal["invariant", "predictive"] = "invariant"
-    table_evidence: dict[str, Floats] | None = None
-    lowest_level: float | None = None
+_NOT_SAVED = ("judge", "source", "decision")
 
 
 def to_json(posterior: Posterior, more: Mapping[str, Any] | None = None) -> str:
@@ -75,40 +41,51 @@ def to_plain(posterior: Posterior) -> dict[str, Any]:
     if posterior.judge is not None or posterior.table_evidence is not None:
         evidence = posterior.leading_evidence(_WITH_EVIDENCE).columns()
     own = {
-        "subsets": tuple(tuple(np.flatnonzero(mask).tolist()) for mask in posterior.masks),
         "n_subsets": _count(posterior.n_subsets),
-        "environments": [_free(str(label) if type(label).__name__ in lacking else label) for label in labels],
+        "environments": [str(label) if type(label).__name__ in lacking else label for label in labels],
         "notes": (*posterior.notes, note) if lacking else posterior.notes,
-        "diagnostics": _free(posterior.diagnostics),
         "table_evidence": evidence,
     }
-    content = {field.name: own.get(field.name, getattr(posterior, field.name, None)) for field in fields(Saved)}
-    return {"format": FORMAT} | plain.to_json(content)
+    content: dict[str, Any] = {"format": FORMAT}
+    for field in fields(Posterior):
+        if field.name == "masks":
+            content["subsets"] = [np.flatnonzero(mask).tolist() for mask in posterior.masks]
+        elif field.name not in _NOT_SAVED:
+            content[field.name] = plain.to_json(own.get(field.name, getattr(posterior, field.name)))
+    return content
 
 
-def from_json(path_or_text: str | Path) -> tuple[dict[str, Any], str]:
-    """The arguments of the Posterior that `to_json` wrote, and where they are from; DataError says what is wrong."""
-    from .posterior import Evidence
-
+def from_json(path_or_text: str | Path) -> Posterior:
+    """What `to_json` wrote; DataError says what is wrong."""
     content, origin = _read(path_or_text)
     if content.get("format") != FORMAT:
         raise DataError(f"{origin} has the format {content.get('format')!r}, and this version reads {FORMAT!r}")
     try:
-        saved = plain.from_json(Saved, content)
-        masks = np.zeros((len(saved.subsets), len(saved.feature_names)), dtype=bool)
-        for mask, members in zip(masks, saved.subsets, strict=True):
+        evidence, n_subsets = content.pop("table_evidence", None), content["n_subsets"]
+        if isinstance(n_subsets, str):
+            content["n_subsets"] = int(n_subsets, 16)
+        masks = np.zeros((len(content["subsets"]), len(content["feature_names"])), dtype=bool)
+        for mask, members in zip(masks, content["subsets"], strict=True):
             mask[np.array(members, dtype=np.uint32)] = True
-        arguments = vars(saved) | {
-            "masks": masks,
-            "n_subsets": int(saved.n_subsets, 16) if isinstance(saved.n_subsets, str) else saved.n_subsets,
-            "environments": tuple(_freed(list(saved.environments))),
-            "diagnostics": _freed(saved.diagnostics),
-            "table_evidence": None if saved.table_evidence is None else Evidence(**saved.table_evidence),
-        }
+        content |= {"masks": masks, "diagnostics": _numbers(content["diagnostics"])}
+        if evidence is not None:
+            evidence = Evidence(**{name: np.array(values, dtype=float) for name, values in evidence.items()})
+        posterior = plain.from_json(Posterior, content)
+        posterior.__dict__["table_evidence"] = evidence
+        return posterior
+    except KeyError as error:
+        raise DataError(f"{origin} is damaged: it has no {error}") from error
     except (TypeError, ValueError, IndexError, OverflowError) as error:
         raise DataError(f"{origin} is damaged: {error}") from error
-    del arguments["subsets"]
-    return arguments, origin
+
+
+def _numbers(value: Any) -> Any:
+    """Numbers that are not finite in place of their names."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value
 
 
 def _read(path_or_text: str | Path) -> tuple[dict[str, Any], str]:
@@ -141,9 +118,9 @@ def to_datatree(posterior: Posterior) -> Any:
         coords={"subset": np.arange(len(posterior.masks)), "feature": names},
     )
     tree = DataTree.from_dict({"posterior": whole, "subsets": subsets})
-    described = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
+    same = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
     tree.attrs.update(
-        {key: getattr(posterior, key) for key in described},
+        {key: getattr(posterior, key) for key in same},
         outcome=posterior.outcome_name,
         n_subsets=_count(posterior.n_subsets),
         environments=[str(label) for label in posterior.environments],
@@ -156,14 +133,3 @@ def to_datatree(posterior: Posterior) -> Any:
 
 def _count(n_subsets: int) -> int | str:
     return n_subsets if n_subsets < _LARGEST_PLAIN_INTEGER else hex(n_subsets)
-
-
-def _free(value: Any) -> Any:
-    """A value of a free-form field."""
-    return plain.to_json(value, lambda number: {"$float": str(number)})
-
-
-def _freed(value: Any) -> Any:
-    if isinstance(value, dict):
-        return float(value["$float"]) if list(value) == ["$float"] else {key: _freed(v) for key, v in value.items()}
-    return [_freed(item) for item in value] if isinstance(value, list) else value

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.text import format_subset, shorten
 from ..data.features import as_mask, as_masks
-from ..exceptions import DataError, SettingError, WrongTypeError, use
+from ..exceptions import SettingError, WrongTypeError, use
 from ..models.invariance_test import Tolerance
 from .summary import Summary, format_probability, reading
 
@@ -243,9 +243,9 @@ class Posterior:
     verdict: Verdict | None = None
     model: str = "linear Gaussian"
     model_reason: str = ""
+    kind: Literal["invariant", "predictive"] = "invariant"
     table_evidence: Evidence[Floats] | None = None
     lowest_level: float | None = None
-    kind: Literal["invariant", "predictive"] = "invariant"
     judge: Judge | None = None
     source: SubsetSource | None = None
     decision: Any = None
@@ -460,11 +460,7 @@ class Posterior:
         """Read what `to_json` wrote, from a file or from the text itself. Arrays come back exactly."""
         from .io import from_json
 
-        arguments, origin = from_json(path_or_text)
-        try:
-            return cls(**arguments)
-        except ValueError as error:
-            raise DataError(f"{origin} is damaged: {error}") from error
+        return cls(**vars(from_json(path_or_text)))
 
     def to_datatree(self) -> Any:
         """An `xarray.DataTree` with the groups "posterior" and "subsets" (needs the extra `xarray`)."""

@@ -93,28 +93,29 @@ def _sentences(posterior: Posterior) -> Iterator[str]:
             width = format_count(round(math.exp(posterior.entropy))) if posterior.entropy < 700 else "a huge number of"
             yield f"The posterior is as wide as {width} equally probable subsets."
     else:
-        yield _best_predictor(posterior) if predictive else _one_subset(posterior)
-    yield from _undecided(posterior)
+        yield _mode(posterior)
+    order = np.argsort(-posterior.inclusion, kind="stable").tolist()
+    undecided = [j for j in order if 1 - _DECIDED < posterior.inclusion[j] < _DECIDED]
+    if undecided:
+        told = [
+            f"{printable(posterior.feature_names[j])} ({format_probability(posterior.inclusion[j])})"
+            for j in undecided[:6]
+        ]
+        more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
+        yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {', '.join(told)}{more}."
 
 
-def _sure(probability: float) -> tuple[str, str]:
+def _mode(posterior: Posterior) -> str:
+    probability, outcome, where = posterior.mode_probability, printable(posterior.outcome_name), everywhere(posterior)
     sure = "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
-    return sure, f"(probability {format_probability(probability)})"
-
-
-def _best_predictor(posterior: Posterior) -> str:
-    sure, outcome = " ".join(_sure(posterior.mode_probability)), printable(posterior.outcome_name)
-    among = f"among the subsets that are compatible with invariance in {everywhere(posterior)}"
-    if not posterior.mode:
-        return f"No feature is worth its price for predicting {outcome}, {sure}, {among}."
-    return f"{format_subset(posterior.mode)} is the best predictor of {outcome}, {sure}, {among}."
-
-
-def _one_subset(posterior: Posterior) -> str:
-    sure, probability = _sure(posterior.mode_probability)
-    name = f"{sure} {format_subset(posterior.mode) if posterior.mode else 'empty'} {probability}"
-    outcome, p_value = printable(posterior.outcome_name), float(posterior.leading_evidence(1).p_invariant[0])
-    alike = f"in the same way in {everywhere(posterior)}"
+    name, chance = format_subset(posterior.mode), f"(probability {format_probability(probability)})"
+    if posterior.kind == "predictive":
+        best = f"{name} is the best predictor of {outcome}"
+        if not posterior.mode:
+            best = f"No feature is worth its price for predicting {outcome}"
+        return f"{best}, {sure} {chance}, among the subsets that are compatible with invariance in {where}."
+    name, alike = f"{sure} {name if posterior.mode else 'empty'} {chance}", f"in the same way in {where}"
+    p_value = float(posterior.leading_evidence(1).p_invariant[0])
     if posterior.lowest_level is not None and p_value < posterior.lowest_level:
         needed = f"(p-value {format_p_value(p_value)}, and {posterior.lowest_level:g} is needed)"
         return f"If a subset is invariant, it is {name}; but {outcome} does not behave {alike} {needed}."
@@ -128,16 +129,6 @@ def _leading(posterior: Posterior) -> str:
     labels = subset_labels([posterior.names_of(mask) for mask in posterior.masks[:shown]], 100)
     probabilities = np.exp(posterior.log_probabilities[:shown])
     return ", ".join(f"{label} ({format_probability(q)})" for label, q in zip(labels, probabilities, strict=True))
-
-
-def _undecided(posterior: Posterior) -> Iterator[str]:
-    inclusion = posterior.inclusion
-    order = np.argsort(-inclusion, kind="stable")
-    undecided = [j for j in order if 1 - _DECIDED < inclusion[j] < _DECIDED]
-    if undecided:
-        names = (f"{printable(posterior.feature_names[j])} ({format_probability(inclusion[j])})" for j in undecided[:6])
-        more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
-        yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {', '.join(names)}{more}."
 
 
 @dataclass(frozen=True, eq=False, repr=False)

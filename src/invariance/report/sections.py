@@ -13,7 +13,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import UNCHALLENGED, Decision, counted, described
+from ..decisions.decision import UNCHALLENGED, Decision, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT, Diagnosis
 from ..exceptions import SettingError
 from ..models.additive import AdditiveModel
@@ -254,7 +254,7 @@ def feature_parts(subject: Subject) -> Iterator[Part]:
     columns: dict[Column, Iterable[Cell]] = {
         Column("Feature", number=False): (name(feature.name) for feature in features),
         Column("Selected", number=False): (yes if feature.selected else no for feature in features),
-        Column("Role", number=False): (Cell(subject.source.worded(described(decision, each))) for each in features),
+        Column("Role", number=False): (Cell(subject.source.worded(role_in_words(each))) for each in features),
         Column("Predictive inclusion", hint=f"probability {weighed}"): map(probability, compatible[places]),
         Column("Inclusion", hint="posterior probability of being in the invariant subset, as in the paper"): map(
             probability, posterior.inclusion[places]
@@ -372,7 +372,7 @@ def subset_parts(subject: Subject) -> Iterator[Part]:
             f"{which}, the best predictor first, which is {first}; the table below has the same.",
             f"{which}, the best predictor first: a dot for each feature in them. The selected one stands out.",
         )
-        yield _subset_table(f"{which}, the best predictor first", predictive, subject, counted(decision))
+        yield _subset_table(f"{which}, the best predictor first", predictive, subject, str(decision.compatible))
     if several:
         at = f"R² {format_share(decision.evidence.r2)} and p-value {format_p_value(decision.evidence.p_invariant)}"
         yield decision_picture(
