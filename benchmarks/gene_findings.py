@@ -29,9 +29,9 @@ from threadpoolctl import threadpool_limits
 from _harness import header, peak_memory_gb
 from invariance import BetaBinomialPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior, Variational
 from invariance.decisions.predictive import flipped_log_prior, predictive_posterior
+from invariance.inference.ascent import FreeSpace
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.enumeration import Enumeration
-from invariance.inference.variational.ascent import FreeSpace
 from invariance.kernels.mean_field import Trace, ascend
 from invariance.models.invariance_test import Tolerance
 from invariance.moments.moments import Moments

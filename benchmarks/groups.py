@@ -16,7 +16,6 @@ from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import DenseBlocks
 from invariance.kernels.subset_tree import walk_order
 from invariance.models.base import BoundModel
-from invariance.priors.base import PriorTerms
 
 
 def simulated(widths: np.ndarray, n: int = 400, n_environments: int = 5) -> BoundModel:
@@ -38,7 +37,7 @@ def walked(model: BoundModel, order: np.ndarray) -> float:
     nothing = np.empty(0, np.int64)
     walk = model.subset_walk(order, nothing)
     assert walk is not None
-    blocks = DenseBlocks(walk, PriorTerms.flat(len(order), len(order)))
+    blocks = DenseBlocks(walk, UniformPrior().bind(len(order)))
 
     def all_blocks() -> None:
         for block in range(blocks.n_blocks):

@@ -30,7 +30,7 @@ from invariance import (
     Variational,
 )
 from invariance.inference.base import Engine, RunOptions, Target
-from invariance.inference.tempering.ladders import CompiledTarget
+from invariance.inference.replicas import sampler_of
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.moves import block_log_ratios
 from invariance.priors import Prior
@@ -160,13 +160,13 @@ def costs() -> None:
     measured = []
     for p in features:
         model = LinearGaussian().bind(independent(p))
-        target = CompiledTarget.of(Target(model, UniformPrior(100).bind(p)))
+        target = sampler_of(Target(model, UniformPrior(100).bind(p)), 1, RunOptions())
         measured.append(step_costs(target, 10))
         print(f"p={p:>5} {measured[-1][0]:>9.1f} {measured[-1][1]:>10.1f} {measured[-1][2]:>9.1f}", flush=True)
     print(f"slope in p (k=10): {slopes(features, measured)}; from p=1,000 on: {slopes(features[2:], measured[2:])}")
     print(f"peak memory {peak_memory_gb():.2f} GB (second moments at p=10,000: {3 * 10_001**2 * 8 / 1e9:.2f} GB)")
     model = LinearGaussian().bind(independent(3000))
-    target = CompiledTarget.of(Target(model, UniformPrior(120).bind(3000)))
+    target = sampler_of(Target(model, UniformPrior(120).bind(3000)), 1, RunOptions())
     measured = []
     for k in sizes:
         measured.append(step_costs(target, k))

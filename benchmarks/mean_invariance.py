@@ -22,7 +22,7 @@ from _harness import header
 from invariance import LinearGaussian, Moments, MultiEnvironmentData
 from invariance.inference.enumeration import DenseBlocks
 from invariance.models.base import BoundModel
-from invariance.priors.base import PriorTerms
+from invariance.priors import UniformPrior
 
 Floats = NDArray[np.float64]
 TRUTH = np.array([True, True, False, False, False, False])
@@ -114,7 +114,7 @@ def speed() -> None:
     print("\nThousand subsets a second of one core's time, p = 15, N = 1,000, E = 5:")
     for kind in ("distribution", "mean"):
         walk = LinearGaussian(invariance=kind).bind(data).subset_walk(np.arange(15), np.empty(0, np.int64))
-        blocks = DenseBlocks(walk, PriorTerms.flat(15, 15))
+        blocks = DenseBlocks(walk, UniformPrior().bind(15))
 
         def all_blocks(walk=walk, blocks=blocks) -> None:
             for block in range(blocks.n_blocks):

@@ -27,11 +27,10 @@ from invariance.estimators.bip import BIP
 from invariance.estimators.selector import EnvironmentSelector
 from invariance.exceptions import DataError, EngineError, SettingError
 from invariance.inference.base import Engine
-from invariance.inference.variational.engine import Variational
+from invariance.inference.variational import Variational
 from invariance.models.base import Family
 from invariance.models.gaussian import LinearGaussian
-from invariance.priors.base import Prior
-from invariance.priors.priors import BetaBinomialPrior, UniformPrior
+from invariance.priors import BetaBinomialPrior, Prior, UniformPrior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
 from invariance.simulation.knockouts import Deletions
 

@@ -20,9 +20,9 @@ from invariance.estimators.bip import BIP
 from invariance.estimators.selector import EnvironmentSelector
 from invariance.exceptions import EngineError, SettingError
 from invariance.inference.base import Engine
-from invariance.inference.tempering.engine import Tempering
-from invariance.inference.variational.engine import Variational
-from invariance.priors.priors import UniformPrior
+from invariance.inference.tempering import Tempering
+from invariance.inference.variational import Variational
+from invariance.priors import UniformPrior
 from invariance.screening import LassoScreen, Screening
 
 from .runs import Row

@@ -139,7 +139,7 @@ MUTANTS = (
         "forced-features",
         "subsets without a feature that the prior includes for certain have a positive probability",
         old="priors/bound.py",
-        file="priors/base.py",
+        file="priors.py",
         find="rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)",
         replace="rows[:, self.forced_out].any(axis=1)",
         tests=("tests/priors/test_priors.py::test_log_prob_is_normalised_and_equals_the_plain_formula",),
@@ -166,10 +166,10 @@ MUTANTS = (
         "drifting-replicas",
         "the standard error of sampled probabilities does not see that replicas disagree",
         old="inference/tempering/agreement.py",
-        file="inference/tempering/posterior.py",
+        file="inference/tempering.py",
         find="np.maximum(flat.var(axis=0, ddof=1) / len(flat), between / len(segments))",
         replace="flat.var(axis=0, ddof=1) / len(flat)",
-        tests=("tests/inference/tempering/test_tempering.py::test_agreement_tells_drifting_from_settled_replicas",),
+        tests=("tests/inference/test_tempering.py::test_agreement_tells_drifting_from_settled_replicas",),
     ),
     # ---- decisions and predictions
     Mutant(
@@ -299,7 +299,7 @@ MUTANTS = (
         file="kernels/moves.py",
         find="(beta - other_beta) * (other_log_ratio - log_ratio)",
         replace="other_log_ratio - log_ratio",
-        tests=("tests/inference/tempering/test_tempering_moves.py::test_swaps",),
+        tests=("tests/inference/test_moves.py::test_swaps",),
     ),
     Mutant(
         "u2g-gradient",
@@ -308,7 +308,7 @@ MUTANTS = (
         file="kernels/mean_field.py",
         find="0.5 * larger * difference",
         replace="0.5 * difference",
-        tests=("tests/inference/variational/test_variational.py::test_compiled_steps_are_the_plain_algorithm",),
+        tests=("tests/inference/test_variational.py::test_compiled_steps_are_the_plain_algorithm",),
     ),
     Mutant(
         "higher-maximum",

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .estimators.bip import BIP, BIPClassifier, BIPSurvival
     from .estimators.saved import load
     from .inference.enumeration import Enumeration
-    from .inference.tempering.engine import Tempering
-    from .inference.variational.engine import Variational
+    from .inference.tempering import Tempering
+    from .inference.variational import Variational
     from .models.additive import Additive
     from .models.bayesian import BayesianLinearGaussian
     from .models.counts import NegativeBinomial, Poisson
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .moments.accumulator import MomentsAccumulator
     from .moments.moments import Moments
     from .posterior.posterior import Posterior
-    from .priors.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
+    from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
     from .sweeps.store import read_sweep
     from .sweeps.sweep import sweep
 
@@ -52,10 +52,10 @@ _NAMES = {
     "models.counts": ("Poisson", "NegativeBinomial"),
     "models.survival": ("PiecewiseExponential",),
     "models.invariance_test": ("Tolerance",),
-    "priors.priors": ("UniformPrior", "InclusionPrior", "BetaBinomialPrior"),
+    "priors": ("UniformPrior", "InclusionPrior", "BetaBinomialPrior"),
     "inference.enumeration": ("Enumeration",),
-    "inference.tempering.engine": ("Tempering",),
-    "inference.variational.engine": ("Variational",),
+    "inference.tempering": ("Tempering",),
+    "inference.variational": ("Variational",),
     "posterior.posterior": ("Posterior",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}

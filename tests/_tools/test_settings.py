@@ -7,7 +7,7 @@ import pytest
 from invariance import Enumeration, Tempering, Variational
 from invariance._tools.registry import read_call, split_outside_brackets
 from invariance.exceptions import SettingError
-from invariance.inference.registry import parse_engine
+from invariance.inference.base import parse_engine
 
 
 def test_names_with_settings() -> None:

@@ -20,9 +20,9 @@ from invariance.cli.main import app
 from invariance.cli.options import ModelOptions, read_merges, read_names
 from invariance.decisions.rules import RULES, Threshold
 from invariance.exceptions import SettingError
-from invariance.inference.registry import ENGINES
+from invariance.inference.base import ENGINES
 from invariance.models.registry import FAMILIES, SHORT
-from invariance.priors.priors import PRIORS
+from invariance.priors import PRIORS
 
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
 

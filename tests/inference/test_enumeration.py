@@ -17,21 +17,19 @@ from scipy.special import logsumexp
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
 from invariance.exceptions import ApproximationWarning, EngineError
-from invariance.inference.base import Engine, RunOptions, Target
+from invariance.inference.ascent import FreeSpace
+from invariance.inference.base import Engine, RunOptions, Target, choose_engine
 from invariance.inference.enumeration import (
     DenseBlocks,
     ListedBlocks,
-    count_steps,
-    count_subsets,
+    enumeration_steps,
     subset_blocks,
 )
-from invariance.inference.registry import choose_engine
-from invariance.inference.variational.ascent import FreeSpace
 from invariance.models.base import BoundModel, walk_of
 from invariance.models.walks import GaussianWalk
 from invariance.moments import Moments
 from invariance.posterior import Posterior
-from invariance.priors.base import PriorTerms
+from invariance.priors import BoundPrior
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from reference_data import load_reference, reference_files
 from twins import all_masks, datasets, simulated
@@ -174,7 +172,7 @@ def assert_exact(target: Target) -> None:
     np.testing.assert_array_equal(posterior.mode_mask, masks[probability.argmax()])
     space = FreeSpace(target)
     expected = target.model.log_ratio_many(target.masks(space.table_draws))
-    counted = (expected > -np.inf) & (target.terms.log_prior(space.table_draws) > -np.inf)
+    counted = (expected > -np.inf) & (target.prior.over_free.log_prob(space.table_draws) > -np.inf)
     np.testing.assert_allclose(space.table[counted], expected[counted], rtol=1e-8, atol=1e-8)
 
 
@@ -243,7 +241,9 @@ def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
 ) -> None:
     small_blocks(monkeypatch, 4, listed=20)
     weights = np.where(np.isin(np.arange(7), sizes), 0.0, -np.inf)
-    parts = blocks(walk_of(model, np.arange(6), NOTHING), PriorTerms(np.zeros(6), weights, max(sizes), 0.0))
+    names, none = tuple("abcdef"), np.zeros(6, dtype=bool)
+    prior = BoundPrior(names, max(sizes), np.zeros(6), weights, none, none, "some sizes")
+    parts = blocks(walk_of(model, np.arange(6), NOTHING), prior)
     found = []
     for b in range(parts.n_blocks):
         scored = parts.scored(b)
@@ -328,9 +328,8 @@ def test_a_refusal_says_how_long_and_what_to_do(p: int, wait: str) -> None:
 def test_steps_are_those_of_the_walk(monkeypatch: pytest.MonkeyPatch, p: int, max_size: int) -> None:
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", 200)
     model = LinearGaussian().bind(simulated(p, (60, 70), seed=3))
-    walk = walk_of(model, np.arange(p), NOTHING)
-    blocks = subset_blocks(walk, PriorTerms.flat(p, max_size), model.dense_advantage)
-    steps = count_steps(p, max_size, count_subsets(p, max_size), model.steps_per_subset, model.dense_advantage)
+    walk, prior = walk_of(model, np.arange(p), NOTHING), UniformPrior(max_size).bind(p)
+    blocks, steps = subset_blocks(walk, prior, model.dense_advantage), enumeration_steps(Target(model, prior))
     if isinstance(blocks, DenseBlocks):
         assert steps == 3 * blocks.n_positions
     else:

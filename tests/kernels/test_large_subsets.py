@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior
+from invariance.inference import ascent
+from invariance.inference.ascent import FreeSpace
 from invariance.inference.base import Target
-from invariance.inference.variational import ascent
-from invariance.inference.variational.ascent import FreeSpace
 from invariance.kernels.cholesky import (
     LARGE,
     decided_as_large,
@@ -144,7 +144,7 @@ def test_draws_with_forced_features(counts, bind, copied_from: int, monkeypatch:
     names = data.feature_names
     prior = InclusionPrior({name: 1.0 if 5 <= j < 25 else 0.3 for j, name in enumerate(names)}, max_size=130)
     space = FreeSpace(Target(bind(data), prior.bind(names, 140)))
-    draws = np.random.default_rng(0).random((4, len(space.free))) < 0.45
+    draws = np.random.default_rng(0).random((4, len(space.target.prior.free))) < 0.45
     scoring = LinearGaussian().bind(data).scoring()
     expected = [plain_log_ratio(scoring, np.flatnonzero(mask)) for mask in space.target.masks(draws)]
     assert draws.sum(axis=1).min() >= LARGE

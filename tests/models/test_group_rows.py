@@ -17,9 +17,8 @@ from invariance import (
     Variational,
 )
 from invariance.exceptions import EngineError
-from invariance.inference.base import RunOptions, Target
+from invariance.inference.base import RunOptions, Target, support_notes
 from invariance.inference.enumeration import all_log_ratios
-from invariance.inference.modes import support_notes
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_log_ratios

@@ -39,7 +39,10 @@ def test_fit_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
     data = MultiEnvironmentData.from_table(TABLE.assign(y=DATA.y, site=DATA.environment_index), "y", "site")
     found = BIP(prior=InclusionPrior(stated)).fit(data).posterior_.inclusion
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    for wrong, named in (({"flatt": 0.2}, "did you mean 'flat'"), ([0.5] * 3, "3 for 4 features")):
+    for wrong, named in (
+        ({"flatt": 0.2}, "did you mean 'flat'"),
+        ([0.5] * 3, "3 .* for 4 features"),
+    ):
         with pytest.raises(ValueError, match=named):
             BIP(prior=InclusionPrior(wrong)).fit(data)
 

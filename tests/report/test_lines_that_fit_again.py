@@ -22,7 +22,7 @@ from invariance import BIP, Columns, LinearGaussian, MultiEnvironmentData, Toler
 from invariance.data.settings import FileFormat
 from invariance.datasets import make_example
 from invariance.decisions import Threshold
-from invariance.inference.tempering.engine import Tempering
+from invariance.inference.tempering import Tempering
 from invariance.moments import Moments
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.report.methods import python_lines, typed

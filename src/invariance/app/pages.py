@@ -23,9 +23,9 @@ from ..cli.options import FitOptions, Missing, write_names
 from ..data.checks import SMALLEST_ENVIRONMENT
 from ..decisions.rules import RULES
 from ..exceptions import DataError, InvarianceError, SettingError
-from ..inference.registry import ENGINES
+from ..inference.base import ENGINES
 from ..models.registry import FAMILIES
-from ..priors.priors import PRIORS
+from ..priors import PRIORS
 from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
 from .session import CANCELLED, DONE, RUNNING, BusyError, Fields, Run, Session, Table, discard
 from .tasks import MOST_GROUPS, REPORT, SCRIPT, with_outcome_columns

@@ -184,7 +184,7 @@ class ModelOptions:
         from ..decisions.rules import Threshold
         from ..estimators.bip import BIP
         from ..models.registry import parse_family
-        from ..priors.priors import parse_prior
+        from ..priors import parse_prior
 
         if self.threshold is not None and self.select != "threshold":
             raise SettingError("--threshold is for --select threshold: add that, or leave --threshold out.")
@@ -200,8 +200,8 @@ class ModelOptions:
         )
 
     def _engine(self) -> str | Engine:
-        from ..inference.registry import parse_engine
-        from ..inference.tempering.engine import Tempering
+        from ..inference.base import parse_engine
+        from ..inference.tempering import Tempering
 
         engine = parse_engine(self.engine)
         asked = {name: value for name in ("chains", "steps") if (value := getattr(self, name)) is not None}

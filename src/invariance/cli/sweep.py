@@ -54,7 +54,7 @@ def sweep(
         model = given.bip()
         chosen = _outcomes(outcomes)
 
-        from ..priors.priors import parse_prior
+        from ..priors import parse_prior
         from ..sweeps.sweep import checked_model, largest_subset, refuse_both, run_sweep
         from ..sweeps.text import sweep_lines
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -20,16 +20,16 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from ..data.features import as_masks
-from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, described
+from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
 from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
-from ..inference.tempering.ladders import CompiledTarget, with_own_cache
+from ..inference.replicas import CompiledSampler, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
-from ..models.base import BoundModel, FlipGuess, GuessesFlips, ScreensSubsets
+from ..models.base import BoundModel, FlipGuess, GuessesFlips, ScreensSubsets, scoring_of
 from ..models.gaussian_fits import group_weights
 from ..models.invariance_test import Tolerance, deviance_moments
 from ..models.walks import ModelWalk, of_all_features
 from ..posterior.posterior import Judge, Posterior, SubsetTable
-from ..priors.base import BoundPrior
+from ..priors import BoundPrior
 
 # What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are;
 # chosen on the light tunnel.
@@ -131,7 +131,7 @@ def _posterior(
             part = masks[start : start + _PAIRED_AT_ONCE].astype(float)
             pairwise += (part * weights[start : start + _PAIRED_AT_ONCE, None]).T @ part
     return Posterior(
-        **described(target) | {"judge": Judge(score.model, score.tolerance)} | about,
+        **common_fields(target) | {"judge": Judge(score.model, score.tolerance)} | about,
         inclusion=weights @ masks if pairwise is None else np.diagonal(pairwise),
         pairwise=pairwise,
         masks=masks[:keep],
@@ -158,16 +158,16 @@ def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, kee
     """Where a walk can screen subsets, candidates are decided one by one, the heaviest first, until what is left weighs
     nothing; else all are scored."""
     started, model = time.perf_counter(), score.model
-    order = model.walk_order(target.free)
-    free, forced = target.free[order], target.forced
-    terms = replace(target.terms, log_odds=target.terms.log_odds[order])
+    forced = target.prior.forced
+    free = target.prior.free[model.walk_order(target.prior.free)]
+    prior = target.prior.over(free)
     screens = isinstance(model, ScreensSubsets)
     if isinstance(model, ScreensSubsets):
         blocks = subset_blocks(
-            model.screening_walk(free, forced, score.tolerance, score.weigh), terms, model.dense_advantage
+            model.screening_walk(free, forced, score.tolerance, score.weigh), prior, model.dense_advantage
         )
     else:
-        blocks = subset_blocks(ModelWalk(score, free, forced), terms, model.dense_advantage)
+        blocks = subset_blocks(ModelWalk(score, free, forced), prior, model.dense_advantage)
     found: list[tuple[Mask, Floats]] = []
     best, n_decided, all_decided = -np.inf, 0, True
     with ProgressBar("scoring compatible subsets", blocks.n_blocks, options.progress) as bar:
@@ -272,7 +272,7 @@ Neighbours = Callable[[Mask], Floats]
 class CompiledNeighbours:
     """From one factorisation of the subset in each group."""
 
-    def __init__(self, target: CompiledTarget, model: BoundModel, gate: SoftGate) -> None:
+    def __init__(self, target: CompiledSampler, model: BoundModel, gate: SoftGate) -> None:
         counts = model.describe().counts
         self._gate, self._features = gate, target.features
         self._counts = np.append(counts, counts.sum()).astype(float)
@@ -341,9 +341,9 @@ def _gated(gate: SoftGate, flips: FlipGuess, columns: Integers) -> Floats:
 
 
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
-    compiled = CompiledTarget.of(target)
-    if compiled is not None:
-        return CompiledNeighbours(compiled, target.model, gate)
+    scoring = scoring_of(target.model)
+    if scoring is not None:
+        return CompiledNeighbours(CompiledSampler(target, scoring, 0, RunOptions()), target.model, gate)
     return (guessed_neighbours if isinstance(target.model, GuessesFlips) else plain_neighbours)(target.model, gate)
 
 
@@ -435,7 +435,7 @@ def annealed(target: Target, neighbours: Neighbours, rng: np.random.Generator, n
             continue
         mask = _flip(mask, _drawn(0.5 * beta * flips, rng))
         seen.append(mask)
-        members = target.free[mask[target.free]]
+        members = target.prior.free[mask[target.prior.free]]
         if len(members):
             without = _flip(mask, int(rng.choice(members)))
             entering = np.where(without, -np.inf, values(without))

@@ -17,14 +17,13 @@ from .._tools.registry import Member, Registry
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
-from ..inference.base import Engine, RunOptions, Target
-from ..inference.registry import choose_engine
+from ..inference.base import Engine, RunOptions, Target, choose_engine
 from ..models.base import VARIANCE, BoundModel, Family
 from ..models.invariance_test import Tolerance
 from ..models.registry import refuse_unused
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
-from ..priors.base import Prior
+from ..priors import Prior
 from .predictive import predictive_posterior
 
 
@@ -187,9 +186,9 @@ def _risks(target: Target, masks: Mask) -> Floats | None:
 
 def _all(target: Target) -> Mask:
     """Every subset in the prior's support, small ones first."""
-    sizes = range(min(target.terms.max_size, len(target.free)) + 1)
-    chosen = [members for size in sizes for members in combinations(range(len(target.free)), size)]
-    draws = np.zeros((len(chosen), len(target.free)), dtype=bool)
+    sizes = range(min(target.prior.over_free.max_size, len(target.prior.free)) + 1)
+    chosen = [members for size in sizes for members in combinations(range(len(target.prior.free)), size)]
+    draws = np.zeros((len(chosen), len(target.prior.free)), dtype=bool)
     for row, members in enumerate(chosen):
         draws[row, list(members)] = True
     return target.masks(draws)
@@ -199,9 +198,9 @@ def _descended(target: Target, least: float) -> Mask:
     """From the forced features, whose risk is `least`, by single flips and, where none helps, exchanges."""
     best, unit = target.start, np.eye(target.n_features, dtype=bool)
     while True:
-        inside, outside = target.free[best[target.free]], target.free[~best[target.free]]
+        inside, outside = target.prior.free[best[target.prior.free]], target.prior.free[~best[target.prior.free]]
         exchanges = unit[np.repeat(inside, len(outside))] | unit[np.tile(outside, len(inside))]
-        for moves in (unit[target.free], exchanges):
+        for moves in (unit[target.prior.free], exchanges):
             risks = _risks(target, best ^ moves)
             if risks is not None and len(risks) and risks.min() < least:
                 best, least = best ^ moves[int(np.argmin(risks))], float(risks.min())

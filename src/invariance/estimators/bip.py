@@ -48,8 +48,7 @@ from ..prediction.predictor import (
     refuse_moments,
     refuse_outcome_columns,
 )
-from ..priors.base import Prior
-from ..priors.priors import as_prior
+from ..priors import Prior, as_prior
 from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
 from ..report.subject import Source, Subject

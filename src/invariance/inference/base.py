@@ -1,27 +1,29 @@
-"""What engines share: the target, how to run, a memory of scored subsets, the check against the rows."""
+"""What engines share: the target, how to run, a memory of scored subsets, a check against the rows; their names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
+from .._tools.registry import Member, Registry, check_settings, read_call
 from ..data.checks import quoted, warn
-from ..exceptions import ApproximationWarning, EngineError
+from ..exceptions import ApproximationWarning, EngineError, SettingError
 from ..models.base import BoundModel
 from ..models.walks import of_all_features
 from ..posterior.posterior import Judge, Posterior, verdict_of
-from ..priors.base import BoundPrior, PriorTerms
+from ..priors import BoundPrior
 
-
-class NothingScoredError(EngineError):
-    """No subset in the prior's support can be scored."""
+AGREEMENT = 1e-6
+# Subsets that are kept as examples of those that cannot be scored.
+EXAMPLES = 64
+_MOST_REMARKED = 20
+# 28 features in five environments: about ten seconds of one core.
+_CHEAP_STEPS = 2_000_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,34 +41,18 @@ class Target:
         return len(self.prior.feature_names)
 
     @property
-    def free(self) -> NDArray[np.intp]:
-        """(f,) features that are open"""
-        return self.prior.free
-
-    @property
-    def forced(self) -> NDArray[np.intp]:
-        """(k,) features that every subset holds"""
-        return self.prior.forced
-
-    @property
-    def terms(self) -> PriorTerms:
-        """The prior over draws."""
-        return self.prior.terms
-
-    @cached_property
     def start(self) -> Mask:
         """(p,) the subset of the forced features alone"""
         return self.prior.forced_in.copy()
 
-    def masks(self, draws: Mask) -> Mask:
-        """(S, p) the subsets that draws (S, f) stand for"""
-        return of_all_features(draws, self.free, self.forced, self.n_features)
+    def masks(self, draws: Mask, free: Integers | None = None) -> Mask:
+        """(S, p) the subsets that draws (S, f) stand for; free (f,): which features, if in another order"""
+        return of_all_features(draws, self.prior.free if free is None else free, self.prior.forced, self.n_features)
 
     def expanded(self, values: Floats, forced: float, excluded: float) -> Floats:
         """(p,) of values (f,) of the free features, with the values of the others"""
-        full = np.full(self.n_features, excluded)
-        full[self.forced] = forced
-        full[self.free] = values
+        full = np.where(self.prior.forced_in, forced, excluded)
+        full[self.prior.free] = values
         return full
 
     def log_joint(self, masks: Mask, log_ratios: Floats | None = None) -> Floats:
@@ -80,12 +66,12 @@ class Target:
         plain = self.model.untilted
         return values if plain is self.model else plain.log_ratio_many(masks)
 
-    def nothing_scored(self) -> NothingScoredError:
+    def nothing_scored(self) -> EngineError:
         """The error when not even the features that are forced in can be scored, with the reason."""
-        forced = [self.prior.feature_names[j] for j in self.forced]
+        forced = [self.prior.feature_names[j] for j in self.prior.forced]
         reasons = "; ".join(self.model.outside_support(self.start[None])) or "no reason is known"
         way_out = f"All subsets hold {quoted(forced)}: force fewer in." if forced else "Use other features or rows."
-        return NothingScoredError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
+        return EngineError(f"no subset in the prior's support can be scored: {reasons}. {way_out}")
 
 
 @dataclass(frozen=True)
@@ -98,13 +84,13 @@ class RunOptions:
 
 
 class Engine(Protocol):
-    """A specification of how to compute: target → posterior, which ends with `judged`."""
+    """A specification of how to compute: target → posterior, which ends with `with_verdict`."""
 
     def run(self, target: Target, options: RunOptions) -> Posterior: ...
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
+class Precomputed:
     """Gives a posterior of the same target that was computed before, for example with many others at once."""
 
     posterior: Posterior
@@ -113,7 +99,59 @@ class Ready:
         return self.posterior
 
 
-def described(target: Target) -> dict[str, Any]:
+ENGINES = Registry(
+    {
+        "exact": Member("inference.enumeration:Enumeration", "scores all subsets"),
+        "tempering": Member("inference.tempering:Tempering", "samples"),
+        "vi": Member("inference.variational:Variational", "approximates"),
+    }
+)
+
+
+def choose_engine(engine: str | Engine, target: Target) -> Engine:
+    """The engine that `engine` names; "auto" is exact while that takes about ten seconds of one core, and tempering
+    beyond. Work is counted, not timed: neither the machine nor its load changes the choice."""
+    if isinstance(engine, str) and engine == "auto":
+        from .enumeration import enumeration_steps
+
+        engine = "exact" if enumeration_steps(target) <= _CHEAP_STEPS else "tempering"
+    return as_engine(engine)
+
+
+def as_engine(engine: str | Engine) -> Engine:
+    """The engine that a text other than "auto" stands for, see `parse_engine`, or the one that is given."""
+    if isinstance(engine, str):
+        parsed = parse_engine(engine)
+        if parsed == "auto":
+            raise SettingError("engine='auto' chooses by the data, which are not at hand: name the engine instead.")
+        named: Engine = ENGINES[parsed]() if isinstance(parsed, str) else parsed
+        return named
+    if isinstance(engine, type) or not hasattr(engine, "run"):
+        raise SettingError(f"engine={engine!r} is not an engine: use a name, or an engine such as Tempering().")
+    return engine
+
+
+def parse_engine(text: str) -> str | Engine:
+    """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
+    name, settings = read_call(text)
+    name = name.lower()
+    if name not in ("auto", *ENGINES):
+        known = ", ".join(map(repr, ("auto", *ENGINES)))
+        raise SettingError(f"engine={name!r} is not known: use {known} or an engine such as Enumeration().")
+    if not settings:
+        return name
+    if name == "auto":
+        raise SettingError(f"engine: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
+    engine: Any = ENGINES[name]
+    check_settings(name, engine, settings)
+    try:
+        built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
+    except ValueError as error:
+        raise SettingError(f"{text}: {error}") from None
+    return built
+
+
+def common_fields(target: Target) -> dict[str, Any]:
     """What every posterior says about the data and the prior, whichever engine computed it."""
     about = target.model.describe()
     return {
@@ -129,11 +167,10 @@ def described(target: Target) -> dict[str, Any]:
     }
 
 
-_MOST_REMARKED = 20
 AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
 
 
-def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
+def with_verdict(target: Target, posterior: AnyPosterior) -> AnyPosterior:
     """The posterior with log Λ in its table, and a verdict where its most probable subset is far from invariant."""
     model = target.model.untilted
     log_ratios = target.log_ratios(posterior.masks, posterior.log_ratios)
@@ -145,12 +182,21 @@ def judged(target: Target, posterior: AnyPosterior) -> AnyPosterior:
     return replace(posterior, log_ratios=log_ratios, notes=notes, verdict=verdict)
 
 
-_EXAMPLES = 64
+def smallest(masks: Mask) -> Mask:
+    """(at most 64, p) of masks (S, p), those with the fewest members first"""
+    return masks[np.argsort(masks.sum(axis=1), kind="stable")[:EXAMPLES]]
 
 
-def smallest(masks: Mask, most: int = _EXAMPLES) -> Mask:
-    """(most, p) of masks (S, p), those with the fewest members first"""
-    return masks[np.argsort(masks.sum(axis=1), kind="stable")[:most]]
+def support_notes(target: Target, met: Mask) -> list[str]:
+    """A sentence when single features, or some that belong together, put subsets outside the support.
+
+    met (k, p): subsets without a value that the engine came across
+    """
+    allowed = ~target.prior.forced_out
+    alone = np.eye(len(allowed), dtype=bool)[allowed & target.model.nearly_outcome()]
+    every = allowed[None] if allowed.sum() <= target.prior.max_size else alone[:0]
+    reasons = target.model.outside_support(np.concatenate([alone, met, every]))
+    return [f"Some subsets are outside the support: {'; '.join(reasons)}."] if reasons else []
 
 
 class ScoredSubsets:
@@ -176,8 +222,7 @@ class ScoredSubsets:
         if len(unknown):
             distinct, first, group = np.unique(keys[unknown], return_index=True, return_inverse=True)
             rows = subsets[unknown[first]]
-            new = np.array(self._score(rows), dtype=float)
-            new[np.isnan(new)] = -np.inf
+            new = np.nan_to_num(np.asarray(self._score(rows), dtype=float), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
             outside = new == -np.inf
             if outside.any():
                 self.without_value = smallest(np.concatenate([self.without_value, rows[outside]]))
@@ -188,38 +233,36 @@ class ScoredSubsets:
         return values
 
 
-AGREEMENT = 1e-6
-
-
 class Rescoring(NamedTuple):
-    """log_ratios (k,), disagreeing values replaced; the largest relative difference; whether a value was replaced."""
+    """log_ratios (k,), with better values where there are; the largest relative difference; whether any changed."""
 
     log_ratios: Floats
-    difference: float | None
-    notes: tuple[str, ...]
-    changed: bool
+    difference: float | None = None
+    notes: tuple[str, ...] = ()
+    changed: bool = False
 
 
 def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
-    """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win."""
+    """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win.
+
+    A walk of known error is always corrected, and a difference is only reported where it is larger than that.
+    """
     old, new = log_ratios[:n], model.rescore(masks[:n]) if n else None
     if new is None:
-        return Rescoring(log_ratios, None, (), False)
+        return Rescoring(log_ratios)
+    inexact = model.walk_error > 0.0
     difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
-    wrong = ~(difference <= AGREEMENT)
+    wrong = ~(difference <= AGREEMENT) & ~(inexact & (np.abs(new - old) <= model.walk_error))
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
-    if model.walk_error > 0.0:
-        wrong &= ~(np.abs(new - old) <= model.walk_error)
-        log_ratios = np.concatenate([np.where(wrong, old, new), log_ratios[n:]])
-        old = log_ratios[:n]
-    if not wrong.any():
-        return Rescoring(log_ratios, largest, (), model.walk_error > 0.0)
-    what = "second moments were" if model.walk_error == 0.0 else "the walk over all subsets was"
-    note = (
-        f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
-        f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
-    )
-    warn(note, ApproximationWarning)
-    repaired = log_ratios.copy()
-    repaired[:n] = np.where(wrong, new, old)
-    return Rescoring(repaired, largest, (note,), True)
+    changed = wrong | inexact
+    repaired = np.concatenate([np.where(changed, new, old), log_ratios[n:]])
+    notes: tuple[str, ...] = ()
+    if wrong.any():
+        what = "the walk over all subsets was" if inexact else "second moments were"
+        note = (
+            f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
+            f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
+        )
+        warn(note, ApproximationWarning)
+        notes = (note,)
+    return Rescoring(repaired, largest, notes, bool(changed.any()))

@@ -29,18 +29,16 @@ from ..kernels.dispatch import (
     weighted_sum,
 )
 from ..models.base import BoundModel, walk_of
-from ..models.walks import SubsetWalk, listed_subsets, of_all_features
+from ..models.walks import SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
-from ..priors.base import PriorTerms
-from .base import RunOptions, Target, described, judged, rescore_leading, smallest
+from ..priors import BoundPrior, UniformPrior
+from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_verdict
 
 _LARGEST_LISTED_BLOCK = 1 << 20
 # What a block of listed subsets costs for each pair of features: its sums over all pairs.
 _STEPS_PER_PAIR = 2
 # Subsets × groups that a core scores in a second.
 _STEPS_PER_SECOND = 150_000_000
-# Undecidable subsets of a block that are kept for the reason.
-_EXAMPLES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,19 +58,20 @@ class ScoredBlock:
 
 
 class SubsetBlocks(ABC):
-    """n_positions subsets in n_blocks blocks; block b begins at position start(b)."""
+    """The subsets of f features that a prior, which forces none, allows: n_positions in n_blocks blocks."""
 
     n_blocks: int
     n_positions: int
 
-    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+    def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
         self.walk = walk
         self.prior = prior
         self.n_features = walk.n_features
         self._sizes = prior.log_size_weight > -np.inf
 
     @abstractmethod
-    def start(self, block: int) -> int: ...
+    def start(self, block: int) -> int:
+        """The position at which the block begins."""
 
     @abstractmethod
     def fixed(self, block: int) -> Integers:
@@ -94,7 +93,7 @@ class SubsetBlocks(ABC):
 class DenseBlocks(SubsetBlocks):
     """All 2**f subsets; block = choice of the features beyond the first `n_low`."""
 
-    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+    def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
         super().__init__(walk, prior)
         self.n_low = walk.n_low
         self.n_blocks = 1 << (self.n_features - self.n_low)
@@ -111,13 +110,14 @@ class DenseBlocks(SubsetBlocks):
         return self.n_low + np.flatnonzero(block >> np.arange(self.n_features - self.n_low) & 1)
 
     def scored(self, block: int) -> ScoredBlock:
-        prior, high = self.prior, self.fixed(block)
+        prior, high, start = self.prior, self.fixed(block), self.start(block)
         log_ratio = self.walk.dense(high, self._sizes)
-        constant = prior.constant + float(prior.log_odds[high].sum())
+        constant = float(prior.log_odds[high].sum()) - prior.log_normalizer
         by_size = prior.log_size_weight[len(high) :]
         log_posterior = np.empty_like(log_ratio)
         add_dense_prior(self._low_log_odds, self._low_sizes, constant, by_size, log_ratio, log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
+        undecidable = self._undecidable(unknown, len(high) + self._low_sizes[unknown])
 
         def inclusion(weights: Floats) -> tuple[float, Floats]:
             pairs, low = np.zeros((self.n_features, self.n_features)), np.arange(self.n_low)
@@ -128,14 +128,7 @@ class DenseBlocks(SubsetBlocks):
             pairs[np.ix_(high, high)] = total
             return total, pairs
 
-        undecidable = self._undecidable(unknown, len(high) + self._low_sizes[unknown])
-        return ScoredBlock(
-            log_ratio,
-            log_posterior,
-            undecidable,
-            inclusion,
-            lambda positions: self.masks(self.start(block) + positions),
-        )
+        return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: self.masks(start + at))
 
     def masks(self, positions: Integers) -> Mask:
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
@@ -144,12 +137,13 @@ class DenseBlocks(SubsetBlocks):
 class ListedBlocks(SubsetBlocks):
     """All subsets of at most `prior.max_size` features; block = choice of the first few included ones."""
 
-    def __init__(self, walk: SubsetWalk, prior: PriorTerms) -> None:
+    def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
         super().__init__(walk, prior)
-        f, depth = self.n_features, _prefix_length(self.n_features, prior.max_size)
+        f, most = self.n_features, prior.max_size
+        depth = _prefix_length(f, most)
         longest = list(combinations(range(f), depth)) if depth else []
         self._prefixes: list[tuple[int, ...]] = [(), *longest]
-        self._limits = [depth - 1 if depth else prior.max_size, *[prior.max_size] * len(longest)]
+        self._limits = [depth - 1 if depth else most, *[most] * len(longest)]
         sizes = [
             count_subsets(f - (prefix[-1] + 1 if prefix else 0), limit - len(prefix))
             for prefix, limit in zip(self._prefixes, self._limits, strict=True)
@@ -169,24 +163,24 @@ class ListedBlocks(SubsetBlocks):
         n = self.start(block + 1) - self.start(block)
         members = np.empty((n, max(prior.max_size, 1)), np.int32)
         log_ratio = self.walk.listed(self.fixed(block), self._limits[block], self._sizes, members)
-        log_posterior = np.empty(n)
-        add_listed_prior(prior.log_odds, prior.constant, prior.log_size_weight, members, log_ratio, log_posterior)
+        log_posterior, constant = np.empty(n), -prior.log_normalizer
+        add_listed_prior(prior.log_odds, constant, prior.log_size_weight, members, log_ratio, log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
+        undecidable = self._undecidable(unknown, (members[unknown] >= 0).sum(axis=1))
 
         def inclusion(weights: Floats) -> tuple[float, Floats]:
             upper = np.zeros((f, f))
             total = float(listed_inclusion(weights, members, upper))
             return total, upper + np.triu(upper, 1).T
 
-        undecidable = self._undecidable(unknown, (members[unknown] >= 0).sum(axis=1))
         return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: listed_subsets(members[at], f))
 
     def masks(self, positions: Integers) -> Mask:
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
         block = np.searchsorted(self._starts, positions, side="right") - 1
-        for b in np.unique(block):
+        for b in np.unique(block).tolist():
             rows = np.flatnonzero(block == b)
-            masks[rows] = self.scored(int(b)).masks(positions[rows] - self.start(int(b)))
+            masks[rows] = self.scored(b).masks(positions[rows] - self.start(b))
         return masks
 
 
@@ -203,7 +197,7 @@ def _prefix_length(n_features: int, max_size: int) -> int:
     return depth
 
 
-def subset_blocks(walk: SubsetWalk, prior: PriorTerms, dense_advantage: int) -> DenseBlocks | ListedBlocks:
+def subset_blocks(walk: SubsetWalk, prior: BoundPrior, dense_advantage: int) -> DenseBlocks | ListedBlocks:
     """The cheaper of the two walks over all subsets that the prior allows."""
     f = walk.n_features
     dense = 1 << f <= dense_advantage * count_subsets(f, prior.max_size)
@@ -216,27 +210,22 @@ def all_log_ratios(model: BoundModel, max_size: int | None = None) -> Floats:
     limit = model.largest_size if max_size is None else min(max_size, model.n_features)
     model.check_max_size(limit)
     walk = walk_of(model, np.arange(model.n_features), np.empty(0, np.int64))
-    blocks = subset_blocks(walk, PriorTerms.flat(model.n_features, limit), model.dense_advantage)
-    return np.concatenate([blocks.scored(b).log_posterior for b in range(blocks.n_blocks)])
+    blocks = subset_blocks(walk, UniformPrior(limit).bind(model.n_features), model.dense_advantage)
+    log_ratios = np.concatenate([blocks.scored(b).log_ratio for b in range(blocks.n_blocks)])
+    return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
 
 
 def enumeration_steps(target: Target) -> int:
     """The work of an enumeration: subsets × groups (the environments and the pool), in steps of the dense walk."""
-    model, f = target.model, len(target.free)
-    n_subsets = target.prior.support_size()
-    return count_steps(f, target.terms.max_size, n_subsets, model.steps_per_subset, model.dense_advantage)
-
-
-def count_steps(n_features: int, max_size: int, n_subsets: int, per_subset: int, dense_advantage: int) -> int:
-    """Work of scoring the n_subsets subsets of at most max_size features, each `per_subset` steps of a dense walk."""
-    listed = dense_advantage * n_subsets
-    if 1 << n_features <= listed:
-        return per_subset << n_features
+    model, f, n_subsets = target.model, len(target.prior.free), target.prior.support_size()
+    listed = model.dense_advantage * n_subsets
+    if 1 << f <= listed:
+        return model.steps_per_subset << f
     if n_subsets > 1 << 64:  # no need to count the blocks
-        return per_subset * listed
-    depth = _prefix_length(n_features, max_size)
-    n_blocks = comb(n_features, depth) + (depth > 0)
-    return per_subset * listed + _STEPS_PER_PAIR * n_blocks * n_features**2
+        return model.steps_per_subset * listed
+    depth = _prefix_length(f, target.prior.over_free.max_size)
+    n_blocks = comb(f, depth) + (depth > 0)
+    return model.steps_per_subset * listed + _STEPS_PER_PAIR * n_blocks * f**2
 
 
 @dataclass(frozen=True)
@@ -258,26 +247,62 @@ class Enumeration:
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
         self._refuse_hours(target)
-        order = target.model.walk_order(target.free)
-        free = target.free[order]
-        terms = replace(target.terms, log_odds=target.terms.log_odds[order])
-        blocks = subset_blocks(walk_of(target.model, free, target.forced), terms, target.model.dense_advantage)
+        model, prior = target.model, target.prior
+        free = prior.free[model.walk_order(prior.free)]
+        blocks = subset_blocks(walk_of(model, free, prior.forced), prior.over(free), model.dense_advantage)
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
-        sums = _Sums(blocks.n_features, blocks.n_blocks, self.keep)
+        sums, log_masses = _Sums.none(len(free)), []
 
-        def work(block: int) -> _BlockSums:
+        def work(block: int) -> _Sums:
             scored, start = blocks.scored(block), blocks.start(block)
             if whole is not None:
                 whole[start : start + len(scored.log_posterior)] = scored.log_posterior
-            return _BlockSums.of(scored, start, self.keep, sums.threshold)
+            return _Sums.of(scored, start, self.keep, sums.lowest(self.keep))
 
         with ProgressBar("scoring subsets", blocks.n_blocks, options.progress) as bar:
+            # In the order of the blocks, whatever thread scored them.
             for part in ordered_map(work, range(blocks.n_blocks), options.n_jobs):
-                sums.add(part)
+                sums = sums.joined(part, self.keep)
+                log_masses.append(part.log_total)
                 bar.advance()
-        if sums.log_total == -np.inf:
+        if sums.total == 0.0:
             raise target.nothing_scored()
-        return judged(target, self._posterior(target, blocks, free, sums, whole, started))
+        draws = blocks.masks(sums.positions)
+        masks = target.masks(draws, free)
+        check = rescore_leading(model, masks, sums.log_ratio, self.rescore)
+        if check.changed:
+            sums = sums.corrected(draws, check.log_ratios)
+            if whole is not None:
+                whole[sums.positions] = sums.log_posterior
+        if whole is not None:
+            whole -= sums.log_total
+        notes = list(check.notes)
+        if sums.n_undecidable:
+            reasons = "; ".join(model.outside_support(target.masks(sums.undecidable, free)))
+            n_subsets = f"{sums.n_undecidable:,} of {prior.support_size():,} subsets"
+            notes.append(f"{n_subsets} are outside the support: {reasons}.")
+        pairwise = _pairs_of_all(sums.pairs / sums.total, free, target)
+        posterior = Posterior(
+            **common_fields(target),
+            inclusion=np.diagonal(pairwise).copy(),
+            pairwise=pairwise,
+            masks=masks,
+            log_ratios=check.log_ratios,
+            log_probabilities=sums.log_posterior - sums.log_total,
+            log_evidence=sums.log_total,
+            entropy=max(0.0, sums.log_total - sums.weighted / sums.total),
+            engine="exact enumeration",
+            notes=tuple(notes),
+            diagnostics={
+                "seconds": time.perf_counter() - started,
+                "subsets_scored": blocks.n_positions,
+                "subsets_undecidable": sums.n_undecidable,
+                "streamed": whole is None,
+                "rescoring_difference": check.difference,
+            },
+            source=ExactSource(target, blocks, free, sums.log_total, np.array(log_masses), whole),
+        )
+        return with_verdict(target, posterior)
 
     def _refuse_hours(self, target: Target) -> None:
         steps = enumeration_steps(target)
@@ -293,52 +318,10 @@ class Enumeration:
             use(engine="exact(time_limit=None)"),
         )
 
-    def _posterior(
-        self, target: Target, blocks: SubsetBlocks, free: Integers, sums: _Sums, whole: Floats | None, started: float
-    ) -> Posterior:
-        free_masks = blocks.masks(sums.top_positions)
-        masks = of_all_features(free_masks, free, target.forced, target.n_features)
-        check = rescore_leading(target.model, masks, sums.top_log_ratio, self.rescore)
-        if check.changed:
-            sums.replace(free_masks, check.log_ratios)
-            if whole is not None:
-                whole[sums.top_positions] = sums.top_log_posterior
-        if whole is not None:
-            whole -= sums.log_total
-        notes = list(check.notes)
-        if sums.n_undecidable:
-            examples = of_all_features(sums.undecidable, free, target.forced, target.n_features)
-            reasons = target.model.outside_support(examples)
-            notes.append(
-                f"{sums.n_undecidable:,} of {target.prior.support_size():,} subsets are outside the support: "
-                f"{'; '.join(reasons)}."
-            )
-        pairwise = _pairs_of_all(sums.pairs, free, target)
-        return Posterior(
-            **described(target),
-            inclusion=np.diagonal(pairwise).copy(),
-            pairwise=pairwise,
-            masks=masks,
-            log_ratios=check.log_ratios,
-            log_probabilities=sums.top_log_posterior - sums.log_total,
-            log_evidence=sums.log_total,
-            entropy=max(0.0, sums.log_total - sums.mean_log_posterior),
-            engine="exact enumeration",
-            notes=tuple(notes),
-            diagnostics={
-                "seconds": time.perf_counter() - started,
-                "subsets_scored": blocks.n_positions,
-                "subsets_undecidable": sums.n_undecidable,
-                "streamed": whole is None,
-                "rescoring_difference": check.difference,
-            },
-            source=ExactSource(target, blocks, free, sums.log_total, sums.block_log_mass, whole),
-        )
-
 
 def _pairs_of_all(pairs: Floats, free: Integers, target: Target) -> Floats:
     """(p, p) inclusion of pairs of features from those (f, f) of the `free` ones"""
-    full, forced = np.zeros((target.n_features, target.n_features)), target.forced
+    full, forced = np.zeros((target.n_features, target.n_features)), target.prior.forced
     full[np.ix_(free, free)] = pairs
     full[np.ix_(forced, free)] = np.diagonal(pairs)
     full[np.ix_(free, forced)] = np.diagonal(pairs)[:, None]
@@ -347,16 +330,17 @@ def _pairs_of_all(pairs: Floats, free: Integers, target: Target) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class _BlockSums:
-    """What is kept of one block. pairs (f, f) and weighted are relative to exp(log_maximum).
+class _Sums:
+    """Of a block, or of several in their order. total, weighted and pairs (f, f) are in units of exp(log_scale).
 
-    n_undecidable: subsets inside the prior's support that cannot be scored; undecidable (m, f): the smallest of them.
+    n_undecidable: subsets inside the prior's support that cannot be scored; undecidable (m, f): the smallest of them
+    positions, log_posterior, log_ratio (k,): of the leading subsets, best first
     """
 
-    log_maximum: float
+    log_scale: float
     total: float
-    pairs: Floats
     weighted: float
+    pairs: Floats
     n_undecidable: int
     undecidable: Mask
     positions: Integers
@@ -364,7 +348,13 @@ class _BlockSums:
     log_ratio: Floats
 
     @classmethod
-    def of(cls, scored: ScoredBlock, start: int, keep: int, threshold: float) -> _BlockSums:
+    def none(cls, f: int) -> _Sums:
+        examples, nowhere, nothing = np.zeros((0, f), dtype=bool), np.empty(0, np.int64), np.empty(0)
+        return cls(-np.inf, 0.0, 0.0, np.zeros((f, f)), 0, examples, nowhere, nothing, nothing)
+
+    @classmethod
+    def of(cls, scored: ScoredBlock, start: int, keep: int, threshold: float) -> _Sums:
+        """Leading are at most `keep` that are above the threshold."""
         log_posterior = scored.log_posterior
         log_maximum = float(log_posterior.max())
         weights = np.empty_like(log_posterior)
@@ -374,80 +364,52 @@ class _BlockSums:
         if len(best) > keep:
             best = best[np.lexsort((best, -log_posterior[best]))[:keep]]
         top, top_ratio = log_posterior[best], scored.log_ratio[best]
-        n_undecidable, examples = len(scored.undecidable), scored.masks(scored.undecidable[:_EXAMPLES])
+        n_undecidable, examples = len(scored.undecidable), scored.masks(scored.undecidable[:EXAMPLES])
         total, pairs = scored.inclusion(weights)
-        return cls(log_maximum, total, pairs, weighted, n_undecidable, examples, start + best, top, top_ratio)
+        return cls(log_maximum, total, weighted, pairs, n_undecidable, examples, start + best, top, top_ratio)
 
+    def lowest(self, keep: int) -> float:
+        """Later blocks hold later positions, which lose ties: only a larger value can still enter the leading ones."""
+        return float(self.log_posterior[-1]) if len(self.positions) == keep else -np.inf
 
-class _Sums:
-    """Running totals over blocks, added in the order of the blocks whatever thread scored them."""
+    def joined(self, part: _Sums, keep: int) -> _Sums:
+        scale = max(self.log_scale, part.log_scale, -1e300)
+        old, new = np.exp(self.log_scale - scale), np.exp(part.log_scale - scale)
+        positions = np.concatenate([self.positions, part.positions])
+        log_posterior = np.concatenate([self.log_posterior, part.log_posterior])
+        order = np.lexsort((positions, -log_posterior))[:keep]
+        return _Sums(
+            log_scale=scale,
+            total=old * self.total + new * part.total,
+            weighted=old * self.weighted + new * part.weighted,
+            pairs=old * self.pairs + new * part.pairs,
+            n_undecidable=self.n_undecidable + part.n_undecidable,
+            undecidable=smallest(np.concatenate([self.undecidable, part.undecidable])),
+            positions=positions[order],
+            log_posterior=log_posterior[order],
+            log_ratio=np.concatenate([self.log_ratio, part.log_ratio])[order],
+        )
 
-    def __init__(self, n_features: int, n_blocks: int, keep: int) -> None:
-        self.keep = keep
-        self.threshold = -np.inf
-        self.n_undecidable = 0
-        self.undecidable = np.zeros((0, n_features), dtype=bool)
-        self.block_log_mass = np.full(n_blocks, -np.inf)
-        self._n_added = 0
-        self._scale = -np.inf
-        self._total = 0.0
-        self._weighted = 0.0
-        self._pairs = np.zeros((n_features, n_features))
-        self.top_positions = np.empty(0, np.int64)
-        self.top_log_posterior = np.empty(0)
-        self.top_log_ratio = np.empty(0)
-
-    def add(self, part: _BlockSums) -> None:
-        self.n_undecidable += part.n_undecidable
-        if len(part.undecidable):
-            self.undecidable = smallest(np.concatenate([self.undecidable, part.undecidable]))
-        if part.total > 0.0:
-            self.block_log_mass[self._n_added] = part.log_maximum + np.log(part.total)
-            scale = max(self._scale, part.log_maximum)
-            old, new = np.exp(self._scale - scale), np.exp(part.log_maximum - scale)
-            self._total = old * self._total + new * part.total
-            self._weighted = old * self._weighted + new * part.weighted
-            self._pairs = old * self._pairs + new * part.pairs
-            self._scale = scale
-        self._n_added += 1
-        if len(part.positions):
-            self._merge_top(part)
-
-    def _merge_top(self, part: _BlockSums) -> None:
-        positions = np.concatenate([self.top_positions, part.positions])
-        log_posterior = np.concatenate([self.top_log_posterior, part.log_posterior])
-        log_ratio = np.concatenate([self.top_log_ratio, part.log_ratio])
-        order = np.lexsort((positions, -log_posterior))[: self.keep]
-        self.top_positions, self.top_log_posterior = positions[order], log_posterior[order]
-        self.top_log_ratio = log_ratio[order]
-        # Later blocks hold later positions, which lose ties: only a larger value can still enter.
-        self.threshold = self.top_log_posterior[-1] if len(order) == self.keep else -np.inf
-
-    def replace(self, masks: Mask, log_ratio: Floats) -> None:
-        """Give the leading subsets (masks (k, f)) corrected log ratios, in the table and in all sums."""
-        old = self.top_log_posterior
-        new = old + (log_ratio - self.top_log_ratio)
-        scale = max(self._scale, float(new.max()))
-        shrink = np.exp(self._scale - scale)
+    def corrected(self, draws: Mask, log_ratio: Floats) -> _Sums:
+        """With other log ratios of the leading subsets, draws (k, f), in the table and in all sums."""
+        old, new = self.log_posterior, self.log_posterior + (log_ratio - self.log_ratio)
+        scale = max(self.log_scale, float(new.max()))
+        shrink = np.exp(self.log_scale - scale)
         old_weight, new_weight = np.exp(old - scale), np.exp(new - scale)
         change = new_weight - old_weight
-        self._total = shrink * self._total + change.sum()
-        self._weighted = shrink * self._weighted + weighted_sum(new_weight, new) - weighted_sum(old_weight, old)
-        self._pairs = shrink * self._pairs + (masks * change[:, None]).T @ masks.astype(float)
-        self._scale = scale
-        self.top_log_posterior, self.top_log_ratio = new, log_ratio
+        return replace(
+            self,
+            log_scale=scale,
+            total=shrink * self.total + change.sum(),
+            weighted=shrink * self.weighted + weighted_sum(new_weight, new) - weighted_sum(old_weight, old),
+            pairs=shrink * self.pairs + (draws * change[:, None]).T @ draws.astype(float),
+            log_posterior=new,
+            log_ratio=log_ratio,
+        )
 
     @property
     def log_total(self) -> float:
-        return float(self._scale + np.log(self._total)) if self._total > 0.0 else -np.inf
-
-    @property
-    def mean_log_posterior(self) -> float:
-        return self._weighted / self._total
-
-    @property
-    def pairs(self) -> Floats:
-        return self._pairs / self._total
+        return float(self.log_scale + np.log(self.total)) if self.total > 0.0 else -np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -471,13 +433,12 @@ class ExactSource:
         blocks, mass = self.blocks, np.exp(self.block_log_mass - self.block_log_mass.max())
         chosen = rng.choice(len(mass), size=n, p=mass / mass.sum())
         draws = np.empty((n, blocks.n_features), dtype=bool)
-        for block in np.unique(chosen):
+        for block in np.unique(chosen).tolist():
             rows = np.flatnonzero(chosen == block)
-            scored = blocks.scored(int(block))
+            scored = blocks.scored(block)
             weights = np.exp(scored.log_posterior - scored.log_posterior.max())
-            position = rng.choice(len(weights), size=len(rows), p=weights / weights.sum())
-            draws[rows] = blocks.masks(blocks.start(int(block)) + position)
-        return of_all_features(draws, self.free, self.target.forced, self.target.n_features)
+            draws[rows] = scored.masks(rng.choice(len(weights), size=len(rows), p=weights / weights.sum()))
+        return self.target.masks(draws, self.free)
 
     def leading(self, mass: float) -> SubsetTable | None:
         if self.log_posterior is None:
@@ -485,7 +446,6 @@ class ExactSource:
         order = np.argsort(-self.log_posterior, kind="stable")
         cumulative = np.cumsum(np.exp(self.log_posterior[order]))
         order = order[: np.searchsorted(cumulative, mass) + 1]
-        masks = of_all_features(self.blocks.masks(order), self.free, self.target.forced, self.target.n_features)
-        log_probability = self.log_posterior[order]
+        masks, log_probability = self.target.masks(self.blocks.masks(order), self.free), self.log_posterior[order]
         values = log_probability + self.log_evidence - self.target.prior.log_prob(masks)
         return masks, self.target.log_ratios(masks, values), log_probability

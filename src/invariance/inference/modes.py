@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple, Self
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar
 from ..exceptions import DataError
-from ..kernels.active_set import ActiveSet, Scoring, active_set, flip_scores, load
-from ..kernels.moves import BlockRule, SubsetPrior
+from ..kernels.active_set import ActiveSet, active_set, flip_scores, load
+from ..kernels.moves import Best, BlockRule
 from ..kernels.row_residuals import without_values
 from ..kernels.search import (
     FORWARD,
@@ -27,97 +28,11 @@ from ..kernels.search import (
     scan_cliques,
     undecidable_cliques,
 )
-from .base import Target
-from .tempering.ladders import CompiledTarget, Proposals, Replica, Round, block_rules
-from .variational.mean_field import MeanField
+from .base import EXAMPLES, RunOptions, Target
+from .mean_field import MeanField
+from .replicas import CompiledReplica, CompiledSampler, GenericSampler, Proposals, block_rules, sampler_of
 
 _LEAST_GAIN = 1e-6
-# A subset (d,) and its log p(z)Λ(z).
-Mode = tuple[Mask, float]
-
-
-def climb(scoring: Scoring, prior: SubsetPrior, included: Mask, state: ActiveSet, most_steps: int) -> None:
-    """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none helps."""
-    for _ in range(most_steps):
-        if not load(scoring, state, included):
-            return
-        change = np.empty(included.size)
-        flip_scores(scoring, state, change)
-        gains = _flip_gains(prior, included, change)
-        column = int(np.argmax(gains))
-        if gains[column] > _LEAST_GAIN:
-            included[column] = not included[column]
-            continue
-        leaving, entering, gain = _best_exchange(scoring, prior, state, included, change)
-        if not gain > _LEAST_GAIN:
-            return
-        included[[leaving, entering]] = False, True
-
-
-def _flip_gains(prior: SubsetPrior, included: Mask, change: Floats) -> Floats:
-    """(d,) by how much each flip raises log p(z)Λ(z); change (d,): by how much log Λ."""
-    size = int(included.sum())
-    up = prior.by_size[size + 1] - prior.by_size[size] if size + 1 < prior.by_size.size else -np.inf
-    down = prior.by_size[size - 1] - prior.by_size[size] if size > 0 else -np.inf
-    gains = np.full(included.size, -np.inf)
-    open_ones = prior.free & ~np.isnan(change)
-    for way, sign, columns in ((down, -1.0, open_ones & included), (up, 1.0, open_ones & ~included)):
-        gains[columns] = change[columns] + way + sign * prior.log_odds[columns]
-    return gains
-
-
-def _best_exchange(
-    scoring: Scoring, prior: SubsetPrior, state: ActiveSet, included: Mask, change: Floats
-) -> tuple[int, int, float]:
-    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how much.
-
-    change (d,): of the flips of `included` (d,). Overwrites `state`.
-    """
-    best, without = (-1, -1, 0.0), np.empty(included.size)
-    for leaving in np.flatnonzero(included & prior.free & ~np.isnan(change)):
-        rest = included.copy()
-        rest[leaving] = False
-        if load(scoring, state, rest):
-            flip_scores(scoring, state, without)
-            others = np.flatnonzero(prior.free & ~included & ~np.isnan(without))
-            if len(others):
-                gains = without[others] + prior.log_odds[others]
-                top = int(np.argmax(gains))
-                gain = float(change[leaving] + gains[top] - prior.log_odds[leaving])
-                best = max(best, (int(leaving), int(others[top]), gain), key=lambda found: found[2])
-    return best
-
-
-Groups = tuple[int, int]
-
-
-def groupings(target: CompiledTarget) -> tuple[Groups, Groups]:
-    """Groups whose second moments are added up: first and one past the last, within environments and over the pool."""
-    n_environments = len(target.scoring.weights) - 1
-    return (0, n_environments), (n_environments, n_environments + 1)
-
-
-def regression_path(
-    target: CompiledTarget,
-    groups: Groups,
-    damping: float,
-    length: int,
-    given: Integers | None = None,
-    without: Mask | None = None,
-) -> Mask:
-    """(d,) at most `length` columns: the given ones and what a regression of the outcome adds, except `without` (d,);
-    see `pursuit`."""
-    given = np.empty(0, np.int64) if given is None else given
-    free = target.free if without is None else target.free & ~without
-    path = np.empty(min(length, target.n_free), np.int64)
-    path[: len(given)] = given[: len(path)]
-    scale = inverse_scale_of(target.scoring, *groups)
-    n = pursuit(target.scoring, target.scoring.outcome, *groups, scale, free, damping, path, len(given))
-    chosen = np.zeros(target.n_columns, bool)
-    chosen[given], chosen[path[:n]] = True, True
-    return chosen
-
-
 # A column and at most this many partners.
 _PARTNERS = 5
 # Squared correlation from which on a partner counts as nearly a copy.
@@ -129,6 +44,106 @@ _MOST_SYNERGIES = 6
 _MOST_STEPS = 200
 # Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of their number.
 _CHANCE = 4.0
+# Sweeps at each temperature: more searches find more than longer ones.
+_SWEEPS = 20
+# One kind of search pays this many nats for each member while it is hot.
+_THRIFT = 3.0
+# Columns of a regression path: few enough to be searched thoroughly, a few times those that matter.
+_PATH = 30
+_MOST_MODES, _RELEVANT_NATS = 8, 15.0
+# Searching ends when enough of the searches have come this near to the best subset, in nats, or when this many times
+# the asked-for number of searches has been spent. With fewer than _FEW of them the best subset is in doubt.
+_NEAR, _PATIENCE, _FEW = 3.0, 4, 3
+# Two subsets with the same log p(z)Λ(z), up to rounding.
+SAME = 1e-6
+# Replicas and searches of each that look for modes where nothing is sampled.
+_REPLICAS, _SEARCHES = 4, 4
+# log Λ is about proportional to the number of rows: this many rows' worth is where chains move freely.
+_HOTTEST_ROWS, _TEMPERATURES = 30.0, 10
+# A subset is missed by a law that gives it less than this share of its probability.
+MISSED_SHARE = 1 / 50
+_STEEPEST, _WITHIN_NATS, _MOST_PEAKS = 10.0, 8.0, 24
+_ROUNDS, _REPLACEMENTS, _MOST_WORK = 3, 4, 1e10
+
+# A subset (d,) and its log p(z)Λ(z).
+Mode = tuple[Mask, float]
+Groups = tuple[int, int]
+
+
+def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet, most_steps: int = _MOST_STEPS) -> None:
+    """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none helps."""
+    prior = sampler.prior
+    for _ in range(most_steps):
+        if not load(sampler.scoring, state, included):
+            return
+        change = np.empty(included.size)
+        flip_scores(sampler.scoring, state, change)
+        gains = change + prior_changes(prior.log_odds, prior.by_size, prior.free, included)
+        gains[np.isnan(gains)] = -np.inf
+        column = int(np.argmax(gains))
+        if gains[column] > _LEAST_GAIN:
+            included[column] = not included[column]
+            continue
+        leaving, entering, gain = _best_exchange(sampler, state, included, change)
+        if not gain > _LEAST_GAIN:
+            return
+        included[[leaving, entering]] = False, True
+
+
+def prior_changes(log_odds: Floats, by_size: Floats, free: Mask, included: Mask) -> Floats:
+    """(d,) by how much each flip of a subset (d,) changes the log prior; -inf where that is not open."""
+    size, weight = int(included.sum()), np.append(by_size, -np.inf)
+    removed, added = weight[size - 1] - weight[size] - log_odds, weight[size + 1] - weight[size] + log_odds
+    return np.where(free, np.where(included, removed, added), -np.inf)
+
+
+def _best_exchange(
+    sampler: CompiledSampler, state: ActiveSet, included: Mask, change: Floats
+) -> tuple[int, int, float]:
+    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how much.
+
+    change (d,): of the flips of `included` (d,). Overwrites `state`.
+    """
+    prior, best, without = sampler.prior, (-1, -1, 0.0), np.empty(included.size)
+    for leaving in np.flatnonzero(included & prior.free & ~np.isnan(change)).tolist():
+        rest = included.copy()
+        rest[leaving] = False
+        if load(sampler.scoring, state, rest):
+            flip_scores(sampler.scoring, state, without)
+            others = np.flatnonzero(prior.free & ~included & ~np.isnan(without))
+            if len(others):
+                gains = without[others] + prior.log_odds[others]
+                top = int(np.argmax(gains))
+                gain = float(change[leaving] + gains[top] - prior.log_odds[leaving])
+                best = max(best, (leaving, int(others[top]), gain), key=lambda found: found[2])
+    return best
+
+
+def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
+    """Groups whose second moments are added up: first and one past the last, within environments and over the pool."""
+    n_environments = len(sampler.scoring.weights) - 1
+    return (0, n_environments), (n_environments, n_environments + 1)
+
+
+def regression_path(
+    sampler: CompiledSampler,
+    groups: Groups,
+    damping: float,
+    length: int,
+    given: Integers | None = None,
+    without: Mask | None = None,
+) -> Mask:
+    """(d,) at most `length` columns: the given ones and what a regression of the outcome adds, except `without` (d,);
+    see `pursuit`."""
+    given = np.empty(0, np.int64) if given is None else given
+    free = sampler.free if without is None else sampler.free & ~without
+    path = np.empty(min(length, sampler.n_free), np.int64)
+    path[: len(given)] = given[: len(path)]
+    scale = inverse_scale_of(sampler.scoring, *groups)
+    n = pursuit(sampler.scoring, sampler.scoring.outcome, *groups, scale, free, damping, path, len(given))
+    chosen = np.zeros(sampler.n_columns, bool)
+    chosen[given], chosen[path[:n]] = True, True
+    return chosen
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,21 +161,20 @@ class Synergies:
     determining: Mask
 
     @classmethod
-    def of(cls, target: CompiledTarget, starts: Integers, n_jobs: int | None = None) -> Self:
+    def of(cls, sampler: CompiledSampler, starts: Integers) -> Self:
         """Of the columns in `starts`, by second moments within environments and over the pool, with and without those
         that are nearly copies."""
-        width = 1 + min(_PARTNERS, max(target.n_free - 1, 0))
+        n, width = len(starts), 1 + min(_PARTNERS, max(sampler.n_free - 1, 0))
 
         def found(how: tuple[Groups, float]) -> tuple[NDArray[Any], ...]:
             groups, closest = how
-            members, sizes = np.zeros((len(starts), width), np.int64), np.zeros(len(starts), np.int64)
-            cliques(target.scoring, *groups, target.free, closest, starts, members, sizes)
-            gains, joint = np.zeros(len(starts)), np.zeros(len(starts), np.int64)
-            determining = np.zeros(len(starts), bool)
-            add_synergies(target.scoring, *groups, members, sizes, gains, joint, determining)
-            return members, sizes, target.n_rows * gains, joint, determining
+            members, sizes, joint = np.zeros((n, width), np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
+            cliques(sampler.scoring, *groups, sampler.free, closest, starts, members, sizes)
+            gains, determining = np.zeros(n), np.zeros(n, bool)
+            add_synergies(sampler.scoring, *groups, members, sizes, gains, joint, determining)
+            return members, sizes, sampler.n_rows * gains, joint, determining
 
-        parts = ordered_map(found, list(product(groupings(target), (1.0, _KIN))), 1 if target.on_demand else n_jobs)
+        parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), _n_jobs(sampler))
         return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def leading(self, n_columns: int) -> list[Integers]:
@@ -181,66 +195,64 @@ class Synergies:
                 apart += columns.tolist()
         return np.array(apart, dtype=np.int64)
 
-    def with_regressions(self, target: CompiledTarget) -> Mask:
+    def with_regressions(self, sampler: CompiledSampler) -> Mask:
         """(d,) the columns of the leading synergies, and those that a regression of the outcome adds to each"""
-        chosen = np.zeros(target.n_columns, bool)
-        for columns in self.leading(target.n_columns):
-            for groups in groupings(target):
-                chosen |= regression_path(target, groups, FORWARD, len(columns) + _FOLLOWING, columns)
+        chosen = np.zeros(sampler.n_columns, bool)
+        for columns, groups in product(self.leading(sampler.n_columns), groupings(sampler)):
+            chosen |= regression_path(sampler, groups, FORWARD, len(columns) + _FOLLOWING, columns)
         return chosen
 
-    def climbed(self, target: CompiledTarget) -> list[Mode]:
+    def climbed(self, sampler: CompiledSampler) -> list[Mode]:
         """Where steepest ascent leads from each leading synergy and from all of them together"""
-        leading = self.leading(target.n_columns)
+        leading = self.leading(sampler.n_columns)
         starts = []
-        for columns in (*leading, self.disjoint(target.n_columns)) if leading else ():
-            included = target.start.copy()
-            included[columns[: target.capacity - int(target.start.sum())]] = True
+        for columns in (*leading, self.disjoint(sampler.n_columns)) if leading else ():
+            included = sampler.start.copy()
+            included[columns[: sampler.capacity - int(sampler.start.sum())]] = True
             starts.append(included)
-        return _climbed(target, starts)
+        return _climbed(sampler, starts)
 
-    def best_step(self, target: CompiledTarget, included: Mask, n_jobs: int | None = None) -> Mode:
+    def best_step(self, sampler: CompiledSampler, included: Mask) -> Mode:
         """The best subset to which steepest ascent leads when the members of one row have changed as a whole, from
         `included` (d,) or from the forced columns alone."""
         if not len(self.sizes):
             return included, -np.inf
         # Where second moments cannot decide, `climbed` knows the synergies from rows, and scanning takes too long.
-        scoring = target.scoring._replace(rows=without_values(target.scoring.rows))
+        scoring = sampler.scoring._replace(rows=without_values(sampler.scoring.rows))
 
         def scanned(base: Mask) -> Mask:
             found = np.empty_like(base)
-            scan_cliques(scoring, target.prior, base, self.members, self.sizes, found)
+            scan_cliques(scoring, sampler.prior, base, self.members, self.sizes, found)
             return found
 
-        starts = ordered_map(scanned, [included, target.start], 1 if target.on_demand else n_jobs)
-        return max(_climbed(target, list(starts)), key=_value)
+        starts = ordered_map(scanned, [included, sampler.start], _n_jobs(sampler))
+        return max(_climbed(sampler, list(starts)), key=_value)
+
+    def undecidable(self, sampler: CompiledSampler) -> Mask:
+        """(m, p) subsets of features that pick each other and that cannot be decided; with rows, these are features
+        that together determine the outcome."""
+        wanted = self.determining if sampler.scoring.rows.values.size else np.ones(len(self.sizes), bool)
+        how = self.members, self.sizes, sampler.capacity, wanted
+        found = np.flatnonzero(undecidable_cliques(sampler.scoring, sampler.prior, *how))[:EXAMPLES]
+        masks = np.zeros((len(found), sampler.n_columns), bool)
+        for mask, s in zip(masks, found, strict=True):
+            mask[self.members[s, : self.sizes[s]][: sampler.capacity]] = True
+        return np.unique(masks[:, sampler.features], axis=0)
 
 
-def _climbed(target: CompiledTarget, starts: list[Mask]) -> list[Mode]:
-    state = active_set(len(target.scoring.weights), target.n_columns, target.capacity + 1)
+def _n_jobs(sampler: CompiledSampler) -> int | None:
+    return 1 if sampler.on_demand else sampler.n_jobs
+
+
+def _climbed(sampler: CompiledSampler, starts: list[Mask]) -> list[Mode]:
+    state = active_set(len(sampler.scoring.weights), sampler.n_columns, sampler.capacity + 1)
     for included in starts:
-        climb(target.scoring, target.prior, included, state, _MOST_STEPS)
-    return [(included, target.value_of(included)) for included in starts]
+        climb(sampler, included, state)
+    return [(included, sampler.value_of(included)) for included in starts]
 
 
 def _value(mode: Mode) -> float:
     return mode[1]
-
-
-# Sweeps at each temperature: more searches find more than longer ones.
-_SWEEPS = 20
-# One kind of search pays this many nats for each member while it is hot.
-THRIFT = 3.0
-# Columns of a regression path: few enough to be searched thoroughly, a few times those that matter.
-_PATH = 30
-_MOST_MODES = 8
-_RELEVANT_NATS = 15.0
-# Searching ends when enough of the searches have come this near to the best subset, in nats, or when this many times
-# the asked-for number of searches has been spent. With fewer than _FEW of them the best subset is in doubt.
-_NEAR, _PATIENCE, _FEW = 3.0, 4, 3
-# Two subsets with the same log p(z)Λ(z), up to rounding.
-_SAME = 1e-6
-_EXAMPLES = 64
 
 
 @dataclass
@@ -281,69 +293,116 @@ class Searched:
         """Whether as many came near as there are searches of one kind out of n_kinds."""
         return not self.hidden and self.n_near >= len(self.ends) // n_kinds
 
+    def best_met(self, sampler: AnySampler) -> Mode:
+        """The best subset that any replica has met, or that synergies led to."""
+        met = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in sampler.replicas]
+        return max(met + self.stepped, key=_value)
+
+    def modes(self, sampler: AnySampler) -> tuple[Mask, Floats]:
+        """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
+        met = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in sampler.replicas]
+        coldest = [(included[-1], values[-1:]) for included, values in self.states]
+        left = [(mask, float(sampler.log_posterior(mask[None], value)[0])) for mask, value in coldest]
+        return leading_modes(self.ends + self.stepped + left + met)
+
+
+AnySampler = CompiledSampler | GenericSampler
+
 
 def most_searches(searches: int) -> int:
     return _PATIENCE * searches
 
 
+def first_betas(n_rows: int, number: int = _TEMPERATURES) -> Floats:
+    """Inverse temperatures, ascending to 1, from where chains move freely."""
+    return np.geomspace(min(0.5, _HOTTEST_ROWS / n_rows), 1.0, number) if number > 1 else np.ones(1)
+
+
+def find_modes(target: Target, options: RunOptions) -> Mask:
+    """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best first."""
+    with ProgressBar("searching subsets", most_searches(_SEARCHES) * _REPLICAS, options.progress) as bar:
+        sampler = sampler_of(target, _REPLICAS, options, bar.advance)
+        searched = search_modes(sampler, first_betas(sampler.n_rows), sampler.block_size(None), _SEARCHES)
+    return sampler.masks(leading_modes(searched.ends + searched.stepped)[0])
+
+
+def search_modes(sampler: AnySampler, betas: Floats, block_size: int, searches: int) -> Searched:
+    """Annealed searches from the hottest to the coldest temperature, at least so many by each replica."""
+    if isinstance(sampler, GenericSampler):
+        result = _generic_searches(sampler, betas, block_size, searches)
+    else:
+        result = _compiled_searches(sampler, betas, block_size, searches)
+    result.interest /= len(result.ends)
+    return result
+
+
+def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, searches: int) -> Searched:
+    """Every replica anneals `searches` chains at a time, half of them thriftily, until enough have come near the best
+    subset."""
+    result, c = Searched(np.zeros(sampler.n_columns)), searches * len(sampler.replicas)
+    for _ in range(_PATIENCE):
+        rules = block_rules(sampler, result.interest, block_size, result.interest)
+        proposals = Proposals(betas, rules, np.zeros((0, sampler.n_columns), dtype=bool))
+        thrifts = np.where((np.arange(c) + len(result.ends)) % 2, _THRIFT, 0.0)
+        chains, left, log_ratios = sampler.anneal(proposals, searches, thrifts)
+        result.states += zip(left, log_ratios, strict=True)
+        result.ends += zip(chains.best_included, chains.best.tolist(), strict=True)
+        result.interest += (chains.flips / np.maximum(chains.n_flips, 1.0)).sum(axis=0)
+        sampler.report(c, f"best {result.best[1]:.1f}")
+        if result.settled(2):
+            break
+    return result
+
+
 class _Kind(NamedTuple):
-    """A kind of search; see `Replica.search`."""
+    """A kind of search; see `CompiledSampler.search`."""
 
     rules: tuple[BlockRule, BlockRule]
     thrift: float = 0.0
     free: Mask | None = None
 
 
-def search_modes(
-    target: CompiledTarget,
-    replicas: list[Replica],
-    betas: Floats,
-    block_size: int,
-    searches: int,
-    told: Callable[[Iterable[Round]], list[Round]],
-    n_jobs: int | None = None,
-) -> Searched:
-    """Anneal every replica at least `searches` times, by all kinds of search in turn, each replica beginning with
-    another. told : shows the progress of what it passes on
+def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int, searches: int) -> Searched:
+    """Every replica goes through all kinds of search in turn, each beginning with another.
 
     Two kinds move among all columns, one with blocks that follow the flips, one thriftily; the others are held to a few
     columns: two to those of a regression path, one to synergies and to what a regression adds to these when it may not
     use the paths, which the outcome's own effects fill. Before it ends, all synergies are tried on the best subset;
     where that finds a better one, it goes on.
     """
-    paths = [regression_path(target, groups, MATCHING, _PATH) for groups in groupings(target)]
+    paths = [regression_path(sampler, groups, MATCHING, _PATH) for groups in groupings(sampler)]
     # On demand, second moments of all columns take too long: those on a path have to do.
-    starts = np.any(paths, axis=0) & target.free if target.on_demand else target.free
-    synergies = Synergies.of(target, np.flatnonzero(starts), n_jobs)
-    climbed = synergies.climbed(target)
-    given = synergies.disjoint(target.n_columns)
-    aside = regression_path(target, groupings(target)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0))
-    synergic = np.any([synergies.with_regressions(target), aside, *(mask for mask, _ in climbed)], axis=0)
+    starts = np.any(paths, axis=0) & sampler.free if sampler.on_demand else sampler.free
+    synergies = Synergies.of(sampler, np.flatnonzero(starts))
+    climbed = synergies.climbed(sampler)
+    given = synergies.disjoint(sampler.n_columns)
+    aside = regression_path(sampler, groupings(sampler)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0))
+    synergic = np.any([synergies.with_regressions(sampler), aside, *(mask for mask, _ in climbed)], axis=0)
     guide = np.sum([*paths, synergic], axis=0, dtype=float)
-    few, many = block_rules(target, guide, block_size, guide)
-    mixed, nothing = (few, many), np.zeros((0, target.n_columns), bool)
-    kinds = [_Kind((few, many._replace(follows=True))), _Kind(mixed, THRIFT)]
+    few, many = block_rules(sampler, guide, block_size, guide)
+    mixed, nothing = (few, many), np.zeros((0, sampler.n_columns), bool)
+    kinds = [_Kind((few, many._replace(follows=True))), _Kind(mixed, _THRIFT)]
     kinds += [_Kind(mixed, free=columns) for columns in (*paths, synergic)]
 
-    def anneal(turn: tuple[Replica, _Kind]) -> Round:
+    def anneal(turn: tuple[CompiledReplica, _Kind]) -> tuple[Best, Floats]:
         replica, kind = turn
-        return replica.search(Proposals(betas, kind.rules, nothing), _SWEEPS, kind.thrift, kind.free)
+        return sampler.search(replica, Proposals(betas, kind.rules, nothing), _SWEEPS, kind.thrift, kind.free)
 
-    result = Searched(np.zeros(target.n_columns), stepped=climbed, synergies=synergies)
-    least = max(searches, -(-len(kinds) // len(replicas)))
+    result = Searched(np.zeros(sampler.n_columns), stepped=climbed, synergies=synergies)
+    least = max(searches, -(-len(kinds) // len(sampler.replicas)))
     for number in range(max(most_searches(searches), least)):
-        turns = [(replica, kinds[(number + i) % len(kinds)]) for i, replica in enumerate(replicas)]
-        rounds = told(ordered_map(anneal, turns, n_jobs))
-        result.interest += np.sum([found.interest for found in rounds], axis=0)
-        result.ends += [(replica.found.included.copy(), float(replica.found.log_posterior[0])) for replica in replicas]
-        result.states += [(replica.included, replica.log_ratios) for replica in replicas]
+        turns = [(replica, kinds[(number + i) % len(kinds)]) for i, replica in enumerate(sampler.replicas)]
+        for found, interest in ordered_map(anneal, turns, sampler.n_jobs):
+            result.interest += interest
+            result.ends.append((found.included, float(found.log_posterior[0])))
+            sampler.report(1, f"best {result.best[1]:.1f}")
+        result.states += [(replica.included, replica.log_ratios) for replica in sampler.replicas]
         if number + 1 >= least and result.settled(len(kinds)):
-            better = synergies.best_step(target, result.best[0], n_jobs)
-            if better[1] < result.best[1] + _SAME:
+            better = synergies.best_step(sampler, result.best[0])
+            if better[1] < result.best[1] + SAME:
                 break
             kinds.append(_Kind(mixed, free=better[0] | result.best[0] | synergic))
             result.stepped.append(better)
-    result.interest /= len(result.ends)
     return result
 
 
@@ -351,43 +410,11 @@ def leading_modes(found: list[Mode]) -> tuple[Mask, Floats]:
     """The best distinct subsets (m, d), best first, and their log p(z)Λ(z) (m,): those within 15 nats of the best."""
     distinct = {included.tobytes(): (included, value) for included, value in found}
     ranked = sorted(distinct.items(), key=lambda item: (-item[1][1], item[0]))[:_MOST_MODES]
-    top = ranked[0][1][1]
-    chosen = [mode for _, mode in ranked if mode[1] > top - _RELEVANT_NATS]
+    chosen = [mode for _, mode in ranked if mode[1] > ranked[0][1][1] - _RELEVANT_NATS]
     return np.array([included for included, _ in chosen]), np.array([value for _, value in chosen])
 
 
-def undecidable_subsets(target: CompiledTarget, synergies: Synergies) -> Mask:
-    """(m, p) subsets of features that pick each other and that cannot be decided; with rows, these are features that
-    together determine the outcome."""
-    wanted = synergies.determining if target.scoring.rows.values.size else np.ones(len(synergies.sizes), bool)
-    members, sizes = synergies.members, synergies.sizes
-    found = np.flatnonzero(undecidable_cliques(target.scoring, target.prior, members, sizes, target.capacity, wanted))
-    masks = np.zeros((min(len(found), _EXAMPLES), target.n_columns), bool)
-    for mask, s in zip(masks, found, strict=False):
-        mask[members[s, : sizes[s]][: target.capacity]] = True
-    return np.unique(masks[:, target.features], axis=0)
-
-
-def support_notes(target: Target, met: Mask) -> list[str]:
-    """A sentence when single features, or some that belong together, put subsets outside the support.
-
-    met (k, p): subsets without a value that the engine came across
-    """
-    allowed = ~target.prior.forced_out
-    nearly = np.flatnonzero(allowed & target.model.nearly_outcome())
-    alone = np.arange(len(allowed)) == nearly[:, None]
-    every = allowed[None] if allowed.sum() <= target.prior.max_size else alone[:0]
-    reasons = target.model.outside_support(np.concatenate([alone, met, every]))
-    return [f"Some subsets are outside the support: {'; '.join(reasons)}."] if reasons else []
-
-
-# A subset is missed by a law that gives it less than this share of its probability.
-MISSED_SHARE = 1 / 50
-_STEEPEST = 10.0
-_MOST_PEAKS = 24
-_WITHIN_NATS = 8.0
-_ROUNDS, _REPLACEMENTS = 3, 4
-_MOST_WORK = 1e10
+# ---------------------------------------------------------------- around known modes
 
 
 def log_joint_changes(target: Target, mask: Mask) -> Floats:
@@ -398,13 +425,8 @@ def log_joint_changes(target: Target, mask: Mask) -> Floats:
         change = target.model.flip_neighbours(mask)
     except DataError:
         return np.full(len(mask), -np.inf)
-    size = int(mask.sum())
-    weight = np.append(prior.log_size_weight, -np.inf)
-    added = prior.log_odds + weight[size + 1] - weight[size]
-    removed = -prior.log_odds + weight[size - 1] - weight[size]
-    change += np.where(mask, removed, added)
-    change[prior.forced_in | prior.forced_out] = -np.inf
-    return change
+    free = ~(prior.forced_in | prior.forced_out)
+    return change + prior_changes(prior.log_odds, prior.log_size_weight, free, mask)
 
 
 def around(target: Target, mode: Mask) -> MeanField:

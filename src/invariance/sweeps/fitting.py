@@ -13,9 +13,9 @@ from .._tools.arrays import Floats, Mask
 from .._tools.parallel import seed_number
 from ..decisions.rules import Findings, moments_notes
 from ..estimators.bip import BIP
-from ..inference.base import Ready
-from ..inference.variational.device import Found
-from ..priors.priors import as_prior
+from ..inference.base import Precomputed
+from ..inference.variational_device import Found
+from ..priors import as_prior
 from .source import Source
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
@@ -105,7 +105,7 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
         moments, notes = sweep.source.moments_for(outcome)
     else:
         moments, notes = known.moments, sweep.source.left_out(outcome)
-        model.set_params(engine=Ready(known.posterior))
+        model.set_params(engine=Precomputed(known.posterior))
     most = _most_features(sweep, outcome)
     if most is not None:
         notes = (*notes, f"Subsets of at most {most} features, which is what the rows that are left allow.")

@@ -28,17 +28,16 @@ from ..data.settings import Columns, Environments, listed_names
 from ..decisions.rules import as_rule, generator
 from ..estimators.bip import BIP
 from ..exceptions import DataError, Message, SettingError, WrongTypeError, use
-from ..inference.base import RunOptions, Target
-from ..inference.registry import as_engine
-from ..inference.variational.device import Job, each_posterior
-from ..inference.variational.engine import Variational
+from ..inference.base import RunOptions, Target, as_engine
+from ..inference.variational import Variational
+from ..inference.variational_device import Job, each_posterior
 from ..models.gaussian import LinearGaussian
 from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments
-from ..priors.priors import BetaBinomialPrior, InclusionPrior, as_prior
+from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .fitting import Entry, Sweep, fit_outcome, model_for
 from .source import Source, check_processes, read_source, size_text
 from .store import Store

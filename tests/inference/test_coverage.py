@@ -20,11 +20,11 @@ from invariance import (
 )
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
+from invariance.inference.ascent import FreeSpace
 from invariance.inference.base import RunOptions, Target
+from invariance.inference.mean_field import MeanField, Mixture
 from invariance.inference.modes import around, log_joint_changes, with_swaps
-from invariance.inference.variational.ascent import FreeSpace
-from invariance.inference.variational.mean_field import MeanField, Mixture
-from invariance.inference.variational.posterior import missed_at_modes, missed_in_table
+from invariance.inference.variational import missed_at_modes, missed_in_table
 from twins import all_masks, simulated
 from variational_fit import fit
 

@@ -19,15 +19,12 @@ from invariance import (
     LinearGaussian,
     MultiEnvironmentData,
 )
-from invariance._tools.progress import ProgressBar
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import modes as searching
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.modes import Searched, Synergies, climb, groupings, leading_modes
-from invariance.inference.tempering.crews import GenericCrew, GenericTarget
-from invariance.inference.tempering.engine import Tempering, find_modes
-from invariance.inference.tempering.ladders import CompiledTarget
-from invariance.inference.tempering.posterior import TemperingPosterior
+from invariance.inference.modes import Searched, Synergies, climb, find_modes, groupings, leading_modes, search_modes
+from invariance.inference.replicas import CompiledSampler, sampler_of
+from invariance.inference.tempering import Tempering, TemperingPosterior
 from invariance.kernels.active_set import active_set
 from invariance.kernels.search import (
     FORWARD,
@@ -73,10 +70,10 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
     return columns[:, :-1], columns[:, -1]
 
 
-def compiled_of(data: MultiEnvironmentData, prior: object = None, bind: Bind | None = None) -> Target:
+def compiled_of(data: MultiEnvironmentData, prior: object = None, bind: Bind | None = None) -> CompiledSampler:
     model = (bind or LinearGaussian().bind)(data)
     prior = BetaBinomialPrior(max_size=min(12, model.largest_size)) if prior is None else prior
-    return CompiledTarget.of(Target(model, prior.bind(data.feature_names, model.largest_size)))
+    return sampler_of(Target(model, prior.bind(data.feature_names, model.largest_size)), 1, RunOptions())
 
 
 def parts_of_a_sum(seed: int = 3, p: int = 12, copies: bool = False) -> MultiEnvironmentData:
@@ -207,7 +204,7 @@ def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
         included = np.zeros(10, bool)
         included[start] = True
         before = value(included[:9])
-        climb(target.scoring, target.prior, included, active_set(3, 10, 7), 200)
+        climb(target, included, active_set(3, 10, 7))
         end = included[:9]
         assert value(end) >= before
         steps = [end ^ np.eye(9, dtype=bool)[j] for j in range(9)]
@@ -226,7 +223,7 @@ def test_one_step_leads_to_the_parts_of_the_sum() -> None:
         found, value = steps.best_step(target, start)
         assert np.flatnonzero(found).tolist() == [0, 1, 2]
         assert value == pytest.approx(model.log_ratio(found[:-1]) + prior.log_prob(found[None, :-1])[0])
-    again, same = steps.best_step(target, found, n_jobs=2)
+    again, same = steps.best_step(target, found)
     assert same == pytest.approx(value)
     np.testing.assert_array_equal(again, found)
 
@@ -254,13 +251,14 @@ class Rugged(Toy):
 @pytest.mark.parametrize("model", [Rugged, Toy])
 def test_searches_go_on_until_several_come_near_the_best(model: type[Toy]) -> None:
     target = target_of(model(21))
-    with ProgressBar("", 1, False) as bar:
-        crew = GenericCrew(GenericTarget(target), np.random.default_rng(0).spawn(2), bar)
-        found = crew.search(np.array([0.3, 1.0]), 4, searches=2)
+    done: list[int] = []
+    options = RunOptions(rng=np.random.default_rng(0))
+    sampler = sampler_of(target, 2, options, lambda steps, text: done.append(steps))
+    found = search_modes(sampler, np.array([0.3, 1.0]), 4, searches=2)
     assert found.hidden == (model is Rugged)
     assert len(found.ends) == len(found.states) == (16 if model is Rugged else 4)
-    assert bar.done == len(found.ends)
-    assert crew.best[1] == found.best[1]
+    assert sum(done) == len(found.ends)
+    assert found.best_met(sampler)[1] == found.best[1]
     for mask, value in found.ends:
         assert value == pytest.approx(float(target.log_joint(mask[None])[0]))
         assert target.log_joint(mask ^ np.eye(21, dtype=bool)).max() < value
@@ -376,7 +374,7 @@ def test_hidden_sums_are_found() -> None:
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The searches are left to single flips."""
     of_columns = Synergies.of
-    monkeypatch.setattr(Synergies, "of", lambda target, starts, n_jobs=None: of_columns(target, starts[:0], n_jobs))
+    monkeypatch.setattr(Synergies, "of", lambda sampler, starts: of_columns(sampler, starts[:0]))
     monkeypatch.setattr(searching, "regression_path", lambda target, *_: np.zeros(target.n_columns, bool))
 
 
@@ -387,7 +385,6 @@ def test_what_is_missed_is_not_called_agreement(monkeypatch: pytest.MonkeyPatch)
         posterior = sampled(data, Tempering(), HARD)
     assert log_joint(data, posterior.mode_mask) < log_joint(data, data.truth) - 10.0
     assert "searches=20" in str(caught[0].message)
-    assert not any("agree" in note for note in posterior.notes)
     assert not posterior.diagnostics["converged"]
 
 
@@ -405,7 +402,7 @@ import resource, sys, warnings
 sys.path[:0] = {folders!r}
 import invariance.models.gaussian as gaussian_rows
 from invariance import BIP, BetaBinomialPrior
-from test_searching import independent
+from test_modes import independent
 
 warnings.simplefilter("ignore")
 gaussian_rows.free_bytes = lambda: {free}

@@ -16,8 +16,8 @@ from twins import simulated
 
 torch = pytest.importorskip("torch")
 
-from invariance.inference.variational import device as batched
-from invariance.inference.variational.device import Job, Start, _objectives, _state, climb_together, each_posterior
+from invariance.inference import variational_device as batched
+from invariance.inference.variational_device import Job, Start, climb_together, each_posterior
 from invariance.kernels.device import ascent as scoring
 from invariance.kernels.device.ascent import ascend, with_prior_and_entropy
 from invariance.models import gaussian_device
@@ -158,12 +158,10 @@ def test_a_climb_is_what_one_stretch_would_be(moments, shared) -> None:
     assert len({len(climb.elbo) for climb in climbs}) > 1
     for start, climb in zip(starts_of(moments, engine), climbs, strict=True):
         steps = len(climb.elbo)
-        objectives = _objectives(engine, [start], 21, WHERE)
-        state = _state([start], 21, WHERE)
+        objectives, state, constant = batched.on_device(engine, [start], 21, WHERE)
         analytic = torch.as_tensor(start.analytic[:steps, None], device=WHERE)
         rates = engine.schedule.rates(engine.iterations)[:steps].tolist()
         stretch = ascend(shared.problem([start.arrays]), objectives, state, 0, rates, analytic, engine.pairs)
-        constant = torch.tensor([start.terms.constant], dtype=torch.float64, device=WHERE)
         elbo = with_prior_and_entropy(objectives, stretch, constant)[:, 0].cpu().numpy()
         error, logits = stretch.error[:, 0].cpu().numpy(), stretch.logits[:, 0].cpu().numpy()[:, start.columns]
         np.testing.assert_allclose(climb.elbo, elbo, rtol=0, atol=1e-6)
@@ -185,7 +183,7 @@ def test_where_one_start_cannot_be_scored_none_is_taken(moments, shared, monkeyp
     climbs = climb_together(engine, waiting.starts, shared)
     monkeypatch.setattr(batched, "climb_together", lambda engine, starts, where: [None, climbs[1]])
     (climbed,) = batched._together(engine, [waiting], shared)
-    assert climbed.climbs == [None, climbs[1]]
+    assert climbed.climbs == (None, climbs[1])
     calls, climb = [], batched.climb
     monkeypatch.setattr(batched, "climb", lambda *arguments: calls.append(1) or climb(*arguments))
     batched._finished(engine, climbed, shared)

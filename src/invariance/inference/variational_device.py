@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..._tools.arrays import Floats, Integers, Mask
-from ..._tools.parallel import ordered_map
-from ...exceptions import EngineError, InvarianceError
-from ...models.gaussian import GaussianFromMoments
-from ...models.gaussian_device import GaussianOnDevice, OutcomeArrays, SharedScatter
-from ...moments.moments import Moments
-from ...posterior.posterior import Posterior
-from ...priors.base import PriorTerms
-from ..base import RunOptions, ScoredSubsets, Target
-from .ascent import Ascent, Climb, FreeSpace, Iterate, climb, measured
-from .engine import Prepared, Variational
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import ordered_map
+from ..exceptions import EngineError, InvarianceError
+from ..models.gaussian import GaussianFromMoments
+from ..models.gaussian_device import GaussianOnDevice, OutcomeArrays, SharedScatter
+from ..moments.moments import Moments
+from ..posterior.posterior import Posterior
+from ..priors import BoundPrior
+from .ascent import STRETCH, Ascent, Climb, FreeSpace, Iterate, climb, measured
+from .base import RunOptions, ScoredSubsets, Target
+from .variational import Prepared, Variational
 
 if TYPE_CHECKING:
     import torch
 
-    from ...kernels.device.ascent import Leaders, Objectives, State
+    from ..kernels.device.ascent import Objectives, State
 
-_STRETCH = 50
 # Keeps an H200 busy: 3.4 GB of it beside the moments, of 6,170 columns, for subsets of up to 200.
 LARGEST_BATCH = 128
 
@@ -38,12 +37,12 @@ Result = TypeVar("Result")
 class Start(NamedTuple):
     """One start of one outcome; what it draws is settled before it goes to the device.
 
-    columns (f,): of the free features; forced (k,): of those that are always in; logits (f,)
+    prior: over the free features; columns (f,): theirs; forced (k,): of those that are always in; logits (f,)
     seed: of its draws; analytic (T,): when the KL term's gradient is exact
     """
 
     arrays: OutcomeArrays
-    terms: PriorTerms
+    prior: BoundPrior
     n_rows: int
     columns: Integers
     forced: Integers
@@ -54,27 +53,51 @@ class Start(NamedTuple):
     @property
     def room(self) -> int:
         """The most members of a subset inside the support"""
-        return len(self.forced) + self.terms.max_size
+        return len(self.forced) + self.prior.max_size
+
+
+def on_device(
+    engine: Variational, starts: Sequence[Start], d: int, device: torch.device
+) -> tuple[Objectives, State, torch.Tensor]:
+    """What is ascended over d columns, from where, and the constants (B,) of the ELBOs."""
+    import torch
+
+    from ..kernels.device.ascent import Objectives, State
+
+    n = len(starts)
+    logits, log_odds = np.full((n, d), -np.inf), np.zeros((n, d))
+    by_size = np.full((n, max(start.room for start in starts) + 2), -np.inf)
+    for b, start in enumerate(starts):
+        logits[b, start.forced], logits[b, start.columns] = np.inf, start.logits
+        log_odds[b, start.columns] = start.prior.log_odds
+        by_size[b, len(start.forced) : start.room + 1] = start.prior.log_size_weight[: start.prior.max_size + 1]
+
+    def there(values: object, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+        return torch.as_tensor(np.array(values), dtype=dtype, device=device)
+
+    n_rows, seeds = there([start.n_rows for start in starts]), there([start.seed for start in starts], torch.int64)
+    objectives = Objectives(there(log_odds), there(by_size), n_rows, engine.infeasible_value)
+    state = State(there(logits), there(np.zeros(n)), there(np.zeros(n), torch.bool), seeds)
+    return objectives, state, there([-start.prior.log_normalizer for start in starts])
 
 
 def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedScatter) -> list[Climb | None]:
     """What each start comes to; None where a draw could not be scored."""
     import torch
 
-    from ...kernels.device.ascent import Leaders, ascend, with_prior_and_entropy
+    from ..kernels.device.ascent import Leaders, ascend, with_prior_and_entropy
 
     device, d, n, iterations = shared.device, shared.scatter.shape[1], len(starts), engine.iterations
-    problem = shared.problem([start.arrays for start in starts])
-    objectives, state = _objectives(engine, starts, d, device), _state(starts, d, device)
-    constant = torch.tensor([start.terms.constant for start in starts], dtype=torch.float64, device=device)
+    objectives, state, constant = on_device(engine, starts, d, device)
     analytic = torch.as_tensor(np.array([start.analytic for start in starts]).T, device=device)
+    problem = shared.problem([start.arrays for start in starts])
     rates = engine.schedule.rates(iterations).tolist()
     leaders = Leaders.none(n, engine.leading, d, device)
     climbs: list[Climb | None] = [None] * n
     traces, going = np.empty((3, iterations, n)), np.ones(n, dtype=bool)
     patience = iterations if engine.patience is None else engine.patience
-    for first in range(0, iterations, _STRETCH):
-        part = slice(first, min(first + _STRETCH, iterations))
+    for first in range(0, iterations, STRETCH):
+        part = slice(first, min(first + STRETCH, iterations))
         stretch = ascend(problem, objectives, state, first, rates[part], analytic[part], engine.pairs)
         elbo = with_prior_and_entropy(objectives, stretch, constant)
         leaders = leaders.joined(elbo - 2.0 * stretch.error, first, stretch.logits)
@@ -83,50 +106,16 @@ def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedS
         since_best = part.stop - traces[0, : part.stop].argmax(axis=0)
         ended = going & (undecidable | (since_best > patience) | (part.stop == iterations))
         for b in np.flatnonzero(ended & ~undecidable).tolist():
-            last = Iterate(-np.inf, part.stop - 1, stretch.logits[-1][b].cpu().numpy()[starts[b].columns])
-            climbs[b] = Climb([*_iterates(leaders, b, starts[b]), last], *traces[:, : part.stop, b].copy())
+            columns = starts[b].columns
+            promise, iteration, led = (values[b].cpu().numpy() for values in leaders)
+            found = zip(promise.tolist(), iteration.tolist(), led[:, columns], strict=True)
+            last = Iterate(-np.inf, part.stop - 1, stretch.logits[-1][b].cpu().numpy()[columns])
+            iterates = [Iterate(*one) for one in found if one[0] > -np.inf]
+            climbs[b] = Climb([*iterates, last], *traces[:, : part.stop, b].copy())
         going &= ~ended
         if not going.any():
             break
     return climbs
-
-
-def _iterates(leaders: Leaders, b: int, start: Start) -> list[Iterate]:
-    promise, iteration, logits = (part[b].cpu().numpy() for part in leaders)
-    found = zip(promise.tolist(), iteration.tolist(), logits[:, start.columns], strict=True)
-    return [Iterate(*one) for one in found if one[0] > -np.inf]
-
-
-def _objectives(engine: Variational, starts: Sequence[Start], d: int, device: torch.device) -> Objectives:
-    import torch
-
-    from ...kernels.device.ascent import Objectives
-
-    log_odds = np.zeros((len(starts), d))
-    by_size = np.full((len(starts), max(start.room for start in starts) + 2), -np.inf)
-    for odds, weights, start in zip(log_odds, by_size, starts, strict=True):
-        odds[start.columns] = start.terms.log_odds
-        weights[len(start.forced) : start.room + 1] = start.terms.log_size_weight[: start.terms.max_size + 1]
-    n_rows = torch.tensor([start.n_rows for start in starts], dtype=torch.float64, device=device)
-    odds_there, sizes_there = torch.as_tensor(log_odds, device=device), torch.as_tensor(by_size, device=device)
-    return Objectives(odds_there, sizes_there, n_rows, engine.infeasible_value)
-
-
-def _state(starts: Sequence[Start], d: int, device: torch.device) -> State:
-    import torch
-
-    from ...kernels.device.ascent import State
-
-    logits = np.full((len(starts), d), -np.inf)
-    for row, start in zip(logits, starts, strict=True):
-        row[start.forced] = np.inf
-        row[start.columns] = start.logits
-    return State(
-        logits=torch.as_tensor(logits, device=device),
-        lowest=torch.zeros(len(starts), dtype=torch.float64, device=device),
-        undecidable=torch.zeros(len(starts), dtype=torch.bool, device=device),
-        seeds=torch.as_tensor(np.array([start.seed for start in starts], dtype=np.int64), device=device),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,19 +139,16 @@ class Found(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A job and what is kept of it while others are prepared: not its target, whose moments may be its own."""
+    """A job and what is kept of it while others are prepared: not its target, whose moments may be its own.
+
+    climbs: one for each start, None where the device could not score all draws; seconds: its share of the batch
+    """
 
     job: Job
     ready: Prepared
     starts: list[Start]
-
-
-class _Climbed(NamedTuple):
-    """climbs: one for each start, None where the device could not score all draws; seconds: its share of the batch"""
-
-    waiting: _Waiting
-    climbs: list[Climb | None]
-    seconds: float
+    climbs: tuple[Climb | None, ...] = ()
+    seconds: float = 0.0
 
 
 def each_posterior(
@@ -178,21 +164,21 @@ def each_posterior(
     n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it
     """
 
-    def climbed() -> Iterator[_Climbed | Job]:
+    def climbed() -> Iterator[_Waiting | Job]:
         remaining = iter(jobs)
         while batch := list(islice(remaining, LARGEST_BATCH)):
             prepared = list(ordered_map(lambda job: _prepared(engine, job, shared), batch, n_jobs))
             yield from (one for one in prepared if isinstance(one, Job))
             yield from _together(engine, [one for one in prepared if isinstance(one, _Waiting)], shared)
 
-    def finish(one: _Climbed | Job) -> Result:
+    def finish(one: _Waiting | Job) -> Result:
         if isinstance(one, Job):
             return use(one.name, None)
         try:
             found = _finished(engine, one, shared)
         except InvarianceError:
             found = None
-        return use(one.waiting.job.name, found)
+        return use(one.job.name, found)
 
     with threadpool_limits(1):
         yield from ordered_map(finish, climbed(), n_jobs)
@@ -202,23 +188,23 @@ def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting 
     """The job itself where it cannot go to the device"""
     try:
         target = job.target()
-        model = target.model
+        model, prior = target.model, target.prior
         if not isinstance(model, GaussianFromMoments) or not shared.suits(model, job.removed):
             return job
-        ready = engine.prepared(FreeSpace(target), job.options)
+        ready = engine.prepare(FreeSpace(target), job.options)
     except InvarianceError:
         return job
     columns, arrays = model.moments.feature_columns, OutcomeArrays.of(model, job.removed)
-    free, forced = columns[target.free], columns[target.forced]
     starts = []
     for logits, rng in ready.starts.values():
         seed = int(rng.integers(-(1 << 63), 1 << 63))
         analytic = rng.random(engine.iterations) < engine.kl_analytic_probability
-        starts.append(Start(arrays, target.terms, model.n_rows, free, forced, logits, seed, analytic))
+        where = columns[prior.free], columns[prior.forced]
+        starts.append(Start(arrays, prior.over_free, model.n_rows, *where, logits, seed, analytic))
     return _Waiting(job, ready, starts)
 
 
-def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScatter) -> Iterator[_Climbed]:
+def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScatter) -> Iterator[_Waiting]:
     """Climb from all starts of a batch; in halves where the device has too little memory for all at once."""
     import torch
 
@@ -241,23 +227,22 @@ def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScat
         return
     seconds = (time.perf_counter() - started) / len(batch)
     for one in batch:
-        yield _Climbed(one, list(islice(climbs, len(one.starts))), seconds)
+        yield one._replace(climbs=tuple(islice(climbs, len(one.starts))), seconds=seconds)
 
 
-def _finished(engine: Variational, climbed: _Climbed, shared: SharedScatter) -> Found:
-    started = time.perf_counter() - climbed.seconds
-    job, ready, _ = climbed.waiting
-    target = job.target()
+def _finished(engine: Variational, one: _Waiting, shared: SharedScatter) -> Found:
+    started = time.perf_counter() - one.seconds
+    target = one.job.target()
     assert isinstance(target.model, GaussianFromMoments)
-    model = GaussianOnDevice(target.model, shared, job.removed)
-    space, climbs = FreeSpace(replace(target, model=model)), climbed.climbs
+    model = GaussianOnDevice(target.model, shared, one.job.removed)
+    space = FreeSpace(replace(target, model=model))
     fits: dict[str, Ascent] = {}
-    for (name, (logits, rng)), known in zip(ready.starts.items(), climbs, strict=True):
-        if known is None or None in climbs:
+    for (name, (logits, rng)), known in zip(one.ready.starts.items(), one.climbs, strict=True):
+        if known is None or None in one.climbs:
             known, scorer = climb(space, logits, rng, engine), space.scorer(engine.memory, searching=False)
         else:
             scorer = ScoredSubsets(
-                lambda draws: model.log_ratio_many(target.masks(draws)), len(space.free), engine.memory
+                lambda draws: model.log_ratio_many(target.masks(draws)), len(target.prior.free), engine.memory
             )
         fits[name] = measured(space, known, rng, engine.fresh, scorer)
-    return Found(model.moments, engine.finished(space, ready, fits, started))
+    return Found(model.moments, engine.finish(space, one.ready, fits, started))

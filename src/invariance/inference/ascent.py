@@ -9,25 +9,32 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
-from ..._tools.arrays import Floats, Mask
-from ...data.features import distinct
-from ...kernels.active_set import Scoring
-from ...kernels.cholesky import LARGE, subset_work
-from ...kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
-from ...kernels.row_residuals import PairedMoments
-from ...kernels.subset_sums import sizes
-from ...models.base import BoundModel, scoring_of, walk_of
-from ...models.gaussian import GaussianFromMoments
-from ...priors.base import PriorTerms
-from ..base import ScoredSubsets, Target
-from ..enumeration import DenseBlocks
+from .._tools.arrays import Floats, Mask
+from ..kernels.active_set import Scoring
+from ..kernels.cholesky import LARGE, subset_work
+from ..kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
+from ..kernels.row_residuals import PairedMoments
+from ..kernels.subset_sums import sizes
+from ..models.base import scoring_of, walk_of
+from ..models.gaussian import GaussianFromMoments
+from ..priors import UniformPrior
+from .base import ScoredSubsets, Target
+from .enumeration import DenseBlocks
 from .mean_field import MeanField, share_variance
 
 if TYPE_CHECKING:
-    from .engine import Variational
+    from .variational import Variational
+
+# Up to this many free features all subsets are scored once and looked up.
+_LOOK_UP = 16
+STRETCH = 50
+# Bytes of second moments that are copied for faster access: beyond what caches hold, and of what memory is to spare.
+_OUTGROWS_CACHES, _MOST_COPIED = 1 << 24, 1 << 30
+
+# A table of all draws, or what computes and remembers their log Λ.
+Scorer = Floats | CompiledScorer | ScoredSubsets
 
 
 class Schedule(Protocol):
@@ -55,103 +62,60 @@ class Cyclical:
         return self.base + (self.maximum - self.base) * height * (0.5**cycle if self.halve else 1.0)
 
 
-def ascend_in_batches(
-    logits: Floats,
-    uniforms: Floats,
-    rates: Floats,
-    analytic: Mask,
-    objective: Objective,
-    lowest: Floats,
-    score: Callable[[Mask], Floats],
-    trace: Trace,
-) -> None:
-    """As the kernel `ascend`: the same draws and steps, with one call of `score` for the draws of an iteration."""
-    n_iterations, n_pairs, f = uniforms.shape
-    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * n_pairs, f), dtype=bool)
-    for t in range(n_iterations):
-        trace.logits[t] = logits
-        draw_pairs(logits, uniforms[t], inclusion, draws)
-        trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
-            logits, inclusion, draws, score(draws), rates[t], analytic[t], objective, lowest, gradient
-        )
-
-
-def log_ratios_of(model: BoundModel, masks: Mask) -> Floats:
-    """(S,) log Λ of masks (S, p), each distinct one scored once; -inf outside the support"""
-    first, group = distinct(masks)
-    return model.log_ratio_many(masks[first])[group]
-
-
-# Up to this many free features all subsets are scored once and looked up.
-_LOOK_UP = 16
-_STRETCH = 50
-# Bytes of second moments that are copied for faster access: beyond what caches hold, and of what memory is to spare.
-_OUTGROWS_CACHES = 1 << 24
-_MOST_COPIED = 1 << 30
-
-# A table of all draws, or what computes and remembers their log Λ.
-Scorer = Floats | CompiledScorer | ScoredSubsets
-
-
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """The draws of a target over its f free features, and what scoring them takes."""
+    """The draws of a target over its f free features, and what scoring them takes.
+
+    Up to 16 features, tables hold all 2**f draws by bit pattern; with more features they are empty.
+    """
 
     target: Target
     _memories: dict[bool, ScoredSubsets] = field(default_factory=dict, init=False)
 
     @property
-    def free(self) -> NDArray[np.intp]:
-        return self.target.free
-
-    @property
     def max_size(self) -> int:
-        return self.target.terms.max_size
+        return self.target.prior.over_free.max_size
 
     @cached_property
     def table(self) -> Floats:
-        """log Λ of all draws by bit pattern where there are few features, otherwise empty; NaN where undecidable.
-
-        Nothing is said of draws that are too large.
-        """
-        f = len(self.free)
-        if f > _LOOK_UP:
+        """log Λ of all draws; NaN where undecidable. Nothing is said of draws that are too large."""
+        prior = self.target.prior
+        if len(prior.free) > _LOOK_UP:
             return np.empty(0)
-        walk = walk_of(self.target.model, self.free, self.target.forced)
-        dense = DenseBlocks(walk, PriorTerms.flat(f, self.max_size))
+        walk = walk_of(self.target.model, prior.free, prior.forced)
+        dense = DenseBlocks(walk, UniformPrior(self.max_size).bind(len(prior.free)))
         return np.concatenate([dense.scored(b).log_ratio for b in range(dense.n_blocks)])
+
+    @cached_property
+    def table_draws(self) -> Mask:
+        return (np.arange(len(self.table))[:, None] >> np.arange(len(self.target.prior.free)) & 1).astype(bool)
+
+    @cached_property
+    def table_log_joint(self) -> Floats:
+        """log p(z)Λ(z); -inf outside the support and where undecidable"""
+        value = self.table + self.target.prior.over_free.log_prob(self.table_draws)
+        return np.where(np.isnan(value), -np.inf, value)
 
     @cached_property
     def _search_table(self) -> Floats:
         table = self.table.copy()
-        unknown = self._undecidable
-        table[unknown] = self.target.model.search_ratio_many(self.target.masks(self.table_draws[unknown]))
+        table[self._undecidable] = self.target.model.search_ratio_many(self.table_outside())
         return table
 
     @property
     def _undecidable(self) -> Mask:
-        """(2**f,) draws of the table that are small enough, and undecidable"""
+        """Draws that are small enough, and undecidable"""
         return np.isnan(self.table) & (self.table_draws.sum(axis=1) <= self.max_size)
 
     def table_outside(self) -> Mask:
-        """(m, p) undecidable subsets of the table"""
+        """(m, p) undecidable subsets"""
         return self.target.masks(self.table_draws[self._undecidable])
 
-    @cached_property
-    def table_draws(self) -> Mask:
-        """(2**f, f) the draws in the order of the table"""
-        return (np.arange(len(self.table))[:, None] >> np.arange(len(self.free)) & 1).astype(bool)
-
-    @cached_property
-    def table_log_joint(self) -> Floats:
-        """(2**f,) log p(z)Λ(z); -inf outside the support and where undecidable"""
-        value = self.log_joint(self.table_draws, self.table)
-        return np.where(np.isnan(value), -np.inf, value)
-
     def table_modes(self, most: int = 8, relevant: float = 15.0) -> Mask:
-        """(m, p) subsets of the table that no single flip improves, best first, within `relevant` nats of the best."""
+        """(m, p) subsets that no single flip improves, best first, within `relevant` nats of the best."""
         codes, value = np.arange(len(self.table)), self.table_log_joint
-        best_neighbour = np.max([value[codes ^ (1 << j)] for j in range(len(self.free))], axis=0, initial=-np.inf)
+        flips = range(self.table_draws.shape[1])
+        best_neighbour = np.max([value[codes ^ (1 << j)] for j in flips], axis=0, initial=-np.inf)
         peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
         return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
 
@@ -165,8 +129,8 @@ class FreeSpace:
         model = self.target.model
         if self._scoring is not None:
             return self._compiled(self._scoring, memory, model.search_penalty if searching else np.nan)
-        score = model.search_ratio_many if searching else model.log_ratio_many
-        new = ScoredSubsets(lambda draws: score(self.target.masks(draws)), len(self.free), memory)
+        score, f = model.search_ratio_many if searching else model.log_ratio_many, len(self.target.prior.free)
+        new = ScoredSubsets(lambda draws: score(self.target.masks(draws)), f, memory)
         return self._memories.setdefault(searching, new)
 
     @property
@@ -187,17 +151,16 @@ class FreeSpace:
         return scoring._replace(scatter=PairedMoments(side_by_side, np.sqrt(moments.counts)[:, None] * moments.gaps))
 
     def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
-        forced = self.target.forced
+        free, forced = self.target.prior.free, self.target.prior.forced
         features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)
-        size = 1 << (max(memory, 2) - 1).bit_length()
-        room = len(forced) + self.max_size
+        size, room = 1 << (max(memory, 2) - 1).bit_length(), len(forced) + self.max_size
         members = np.zeros(room, np.int64)
         members[: len(forced)] = features[forced]
         return CompiledScorer(
             scoring,
             penalty,
-            columns=features[self.free],
-            words=np.random.default_rng(0).integers(0, 1 << 63, (len(self.free), 2), dtype=np.uint64, endpoint=True),
+            columns=features[free],
+            words=np.random.default_rng(0).integers(0, 1 << 63, (len(free), 2), dtype=np.uint64, endpoint=True),
             slots=np.zeros((size, 2), np.uint64),
             values=np.empty(size),
             members=members,
@@ -205,47 +168,19 @@ class FreeSpace:
             work=subset_work(len(scoring.weights), room),
         )
 
-    def log_joint(self, draws: Mask, log_ratios: Floats) -> Floats:
-        """(S,) log p(z) + log Λ(z) of draws (S, f)"""
-        return log_ratios + self.target.terms.log_prior(draws)
-
     def log_ratios(self, draws: Mask, scorer: Scorer) -> Floats:
         """(S,) log Λ of draws (S, f): NaN for draws that are too large, not finite for others outside the support"""
-        if not isinstance(scorer, ScoredSubsets):
-            values = np.empty(len(draws))
+        values = np.full(len(draws), np.nan)
+        if isinstance(scorer, ScoredSubsets):
+            inside = sizes(draws) <= self.max_size
+            values[inside] = scorer.values(draws[inside])
+        else:
             score_draws(draws, self.max_size, scorer, values)
-            return values
-        values, inside = np.full(len(draws), np.nan), sizes(draws) <= self.max_size
-        values[inside] = scorer.values(draws[inside])
         return values
-
-    def objective(self, infeasible: float) -> Objective:
-        terms = self.target.terms
-        n_rows = float(self.target.model.n_rows)
-        return Objective(terms.log_odds, terms.log_size_weight, terms.max_size, n_rows, infeasible)
-
-
-@dataclass(frozen=True, eq=False)
-class Ascent:
-    """What one start led to.
-
-    logits (f,): the chosen iterate; iteration: which; elbo, elbo_error: of it, measured afresh, in nats
-    feasible: share of the product's draws inside the support; trace, trace_error, trace_feasible (T,): along the way
-    """
-
-    logits: Floats
-    iteration: int
-    elbo: float
-    elbo_error: float
-    feasible: float
-    trace: Floats
-    trace_error: Floats
-    trace_feasible: Floats
 
 
 class Iterate(NamedTuple):
-    """One that may be the best: promise, its ELBO by a noisy estimate less two standard errors; iteration; logits
-    (f,)."""
+    """One that may be the best: promise, its ELBO by a noisy estimate less two standard errors; logits (f,)."""
 
     promise: float
     iteration: int
@@ -269,15 +204,16 @@ def climb(
     report: Callable[[int, float], None] = lambda steps, elbo: None,
 ) -> Climb:
     """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
-    iterations, f = settings.iterations, len(space.free)
-    scorer, objective = space.scorer(settings.memory, searching=True), space.objective(settings.infeasible_value)
+    prior, iterations, f = space.target.prior.over_free, settings.iterations, len(logits)
+    scorer, n_rows = space.scorer(settings.memory, searching=True), float(space.target.model.n_rows)
+    objective = Objective(prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, settings.infeasible_value)
     rates = settings.schedule.rates(iterations)
     elbo, error, feasible = np.empty((3, iterations))
     leaders: list[Iterate] = []
     logits, lowest = logits.copy(), np.zeros(1)
     done, best, best_at = 0, -np.inf, 0
     while done < iterations:
-        steps = min(_STRETCH, iterations - done)
+        steps = min(STRETCH, iterations - done)
         part = slice(done, done + steps)
         trace = Trace(elbo[part], error[part], feasible[part], np.empty((steps, f)))
         uniforms = rng.random((steps, settings.pairs, f))
@@ -287,7 +223,9 @@ def climb(
             ascend_in_batches(*moves, lambda draws: space.log_ratios(draws, scorer), trace)
         else:
             ascend(*moves, scorer, trace)
-        elbo[part] += _prior_and_entropy(space, trace.logits)
+        q = expit(trace.logits)
+        entropy = -(xlogy(q, q) + xlogy(1 - q, 1 - q)).sum(axis=1)
+        elbo[part] += q @ prior.log_odds - prior.log_normalizer + entropy
         promise = elbo[part] - 2.0 * error[part]
         for t in np.argsort(-promise, kind="stable")[: settings.leading]:
             leaders.append(Iterate(float(promise[t]), done + int(t), trace.logits[t].copy()))
@@ -302,11 +240,41 @@ def climb(
     return Climb([*leaders, last], elbo[:done], error[:done], feasible[:done])
 
 
-def _prior_and_entropy(space: FreeSpace, logits: Floats) -> Floats:
-    """(T,) Σ_j q_j·log_odds_j + constant + entropy of q, for logits (T, f)"""
-    q = expit(logits)
-    terms = space.target.terms
-    return q @ terms.log_odds + terms.constant - (xlogy(q, q) + xlogy(1 - q, 1 - q)).sum(axis=1)
+def ascend_in_batches(
+    logits: Floats,
+    uniforms: Floats,
+    rates: Floats,
+    analytic: Mask,
+    objective: Objective,
+    lowest: Floats,
+    score: Callable[[Mask], Floats],
+    trace: Trace,
+) -> None:
+    """As the kernel `ascend`: the same draws and steps, with one call of `score` for the draws of an iteration."""
+    n_iterations, n_pairs, f = uniforms.shape
+    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * n_pairs, f), dtype=bool)
+    for t in range(n_iterations):
+        trace.logits[t] = logits
+        draw_pairs(logits, uniforms[t], inclusion, draws)
+        trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
+            logits, inclusion, draws, score(draws), rates[t], analytic[t], objective, lowest, gradient
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """What one start led to.
+
+    logits (f,): the chosen iterate; iteration: which; elbo, elbo_error: of it, measured afresh, in nats
+    feasible: share of the product's draws inside the support; trace: along the way
+    """
+
+    logits: Floats
+    iteration: int
+    elbo: float
+    elbo_error: float
+    feasible: float
+    trace: Climb
 
 
 def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer) -> Ascent:
@@ -314,18 +282,17 @@ def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: 
     exact = space.table.size > 0
     # The same random numbers for every leader, so that they differ by more than luck.
     common = np.random.default_rng(int(rng.integers(1 << 63)))
-    uniforms = np.empty((0, 0)) if exact else common.random((fresh, len(space.free)))
+    uniforms = np.empty((0, 0)) if exact else common.random((fresh, len(climbed.leaders[0].logits)))
     results = []
     for _, iteration, logits in climbed.leaders:
         q = MeanField(logits, space.max_size)
         draws = space.table_draws if exact else q.sample_from(uniforms, copy.deepcopy(common))
         log_q = q.log_prob(draws)
         weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
-        values = space.log_joint(draws, space.log_ratios(draws, scorer)) - log_q
+        values = space.target.prior.over_free.log_prob(draws) + space.log_ratios(draws, scorer) - log_q
         elbo, error, share = _restricted_elbo(values, weights, exact)
-        results.append((logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass))))
-    best = max(results, key=lambda result: (result[2], -result[1]))
-    return Ascent(*best, climbed.elbo, climbed.error, climbed.feasible)
+        results.append(Ascent(logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass)), climbed))
+    return max(results, key=lambda result: (result.elbo, -result.iteration))
 
 
 def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:

@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import entr, logsumexp
 
-from invariance.inference.variational import mean_field
-from invariance.inference.variational.mean_field import MeanField, Mixture
+from invariance.inference import mean_field
+from invariance.inference.mean_field import MeanField, Mixture
 from twins import all_masks
 
 steps = st.one_of(st.floats(-60.0, 60.0), st.sampled_from([-np.inf, np.inf, 0.0, 1.0]))

@@ -7,16 +7,16 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import count, islice
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import entr, expit, logsumexp, softmax
 
-from ..._tools.arrays import Floats, Mask
-from ...kernels.subset_sums import sizes
-from ...priors.base import BoundPrior
+from .._tools.arrays import Floats, Mask
+from ..kernels.subset_sums import sizes
+from ..priors import BoundPrior
 
 # So many stay in a processor's cache until they are compared.
 _UNIFORMS_AT_A_TIME = 1 << 18
@@ -105,16 +105,8 @@ class MeanField:
         return masks
 
 
-class _Branch(NamedTuple):
-    """Subsets that hold `members`, all before position `first`. The best of them goes on with first … stop − 1."""
-
-    members: tuple[int, ...]
-    first: int
-    stop: int
-
-    @property
-    def best(self) -> tuple[int, ...]:
-        return (*self.members, *range(self.first, self.stop))
+# Subsets that hold some positions, all before a first open one: the most probable of them goes on up to a last one.
+_Branch = tuple[tuple[int, ...], int, int]
 
 
 def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
@@ -124,34 +116,31 @@ def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
     The nearer t is to where the best one stops, the less it costs, so that of either kind only the next t waits.
     """
     n_positive = int((values > 0.0).sum())
+    waiting: list[tuple[float, int, tuple[int, ...], _Branch, _Branch | None, int]] = []
 
-    def branch(members: tuple[int, ...], first: int) -> _Branch:
-        return _Branch(members, first, max(first, min(first + room - len(members), n_positive)))
+    def push(members: tuple[int, ...], first: int, parent: _Branch | None, t: int) -> None:
+        stop = max(first, min(first + room - len(members), n_positive))
+        best = (*members, *range(first, stop))
+        heapq.heappush(
+            waiting, (-float(values[list(best)].sum()), next(order), best, (members, first, stop), parent, t)
+        )
 
-    def part(parent: _Branch, t: int) -> _Branch:
-        if t < parent.stop:
-            return branch((*parent.members, *range(parent.first, t)), t + 1)
-        return branch((*parent.best, t), t + 1)
+    def push_part(parent: _Branch, t: int) -> None:
+        members, first, stop = parent
+        if first <= t < min(stop, len(values)):
+            push((*members, *range(first, t)), t + 1, parent, t)
+        elif stop <= t < len(values) and len(members) + stop - first < room:
+            push((*members, *range(first, stop), t), t + 1, parent, t)
 
-    waiting: list[tuple[float, int, _Branch, _Branch | None, int]] = []
-    pushed = 0
-
-    def push(parent: _Branch, t: int) -> None:
-        nonlocal pushed
-        taken_in = t >= parent.stop
-        if parent.first <= t < len(values) and len(parent.best) + taken_in <= room:
-            child = part(parent, t)
-            pushed += 1
-            heapq.heappush(waiting, (-float(values[list(child.best)].sum()), pushed, child, parent, t))
-
-    heapq.heappush(waiting, (0.0, pushed, branch((), 0), None, 0))
+    order = count()
+    push((), 0, None, 0)
     while waiting:
-        _, _, chosen, parent, t = heapq.heappop(waiting)
-        yield chosen.best
-        push(chosen, chosen.stop - 1)
-        push(chosen, chosen.stop)
+        _, _, best, branch, parent, t = heapq.heappop(waiting)
+        yield best
+        push_part(branch, branch[2] - 1)
+        push_part(branch, branch[2])
         if parent is not None:
-            push(parent, t - 1 if t < parent.stop else t + 1)
+            push_part(parent, t - 1 if t < parent[2] else t + 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,13 +226,12 @@ def fit_mixture(
         ]
 
     def elbo(weights: Floats) -> float:
-        used = np.flatnonzero(weights > 0.0)
         means = terms(weights)
-        return float(sum(weights[c] * means[c].mean() for c in used))
+        return float(sum(weights[c] * means[c].mean() for c in np.flatnonzero(weights > 0.0)))
 
-    single = np.array([elbo(corner) for corner in np.eye(len(components))])
     candidates = [*np.eye(len(components))]
     if len(components) > 1:
+        single = np.array([elbo(corner) for corner in candidates])
         start = np.clip(single - single.max(), -20.0, 0.0)
         found = minimize(lambda x: -elbo(softmax(x)), start, method="Nelder-Mead", options={"maxiter": 400})
         candidates.append(softmax(found.x))

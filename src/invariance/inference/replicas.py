@@ -1,0 +1,627 @@
+"""Replicas of a tempered sampler, each a ladder of chains: compiled, or those of any model, scored through a memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.parallel import ordered_map
+from ..exceptions import EngineError
+from ..kernels.active_set import Scoring, active_set
+from ..kernels.moves import Best, BlockRule, Effort, SubsetPrior, log_ratio_of, sweeps
+from ..kernels.row_residuals import GramRows, gram_rows, without_values
+from ..models.base import GuessesFlips, scoring_of
+from .base import RunOptions, ScoredSubsets, Target
+
+_SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
+_SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
+_MOST_FACTOR_BYTES = 4e9
+# A conditional over a whole block says this much more about a feature than one over the feature alone.
+_BLOCK_WEIGHT = 10.0
+# A search scores from the rows what second moments cannot decide only at its last temperatures: hot chains meet much of
+# that, and little of it matters.
+_BY_ROWS = 3
+# Half the gain of a flip that is not possible at all: finite, so that there is one to choose where none is.
+_FARTHEST = -1e6
+# Without a compiled scorer, exchanges per sweep are one for so many features. Up to so many features every sweep flips
+# all of them; of more, the most interesting ones and a share of the others.
+_GENERIC_BLOCK, _FEATURES_PER_EXCHANGE, ALL_FLIPPED, _OTHERS_FLIPPED = 4, 4, 64, 8
+# Sweeps of a generic search at each temperature, or flips where the model guesses which look good.
+_SWEEPS, _GUIDED_FLIPS = 10, 20
+
+
+# Shows progress: so many steps, and a text.
+Report = Callable[[int, str], object]
+
+
+def no_report(steps: int, text: str) -> None:
+    return
+
+
+class Proposals(NamedTuple):
+    """What the moves draw from: fixed while samples are kept.
+
+    betas (t,): inverse temperatures, ascending to 1; rules: two recipes for blocks;
+    differences (n, d): between pairs of known modes.
+    """
+
+    betas: Floats
+    rules: tuple[BlockRule, BlockRule]
+    differences: Mask
+
+
+class Round(NamedTuple):
+    """n sweeps of one replica.
+
+    draws (n, ⌈d/8⌉): packed subsets of the coldest chain; trace (n, t): log Λ of all chains, the coldest last;
+    inclusion (d,): Rao-Blackwellised mean; interest (d,): the same averaged over all temperatures;
+    rejected (t-1,): mean probability of refusing a swap.
+    """
+
+    draws: NDArray[np.uint8]
+    trace: Floats
+    inclusion: Floats
+    interest: Floats
+    rejected: Floats
+
+
+class Replica:
+    """A ladder of chains. included (t, d), log_ratios (t,): the present subset of each; best: met so far."""
+
+    def __init__(self, start: Mask, start_log_ratio: float, rng: np.random.Generator) -> None:
+        self.rng = rng
+        self.best = nothing_yet(start)
+        self.place(start[None], np.array([start_log_ratio]))
+
+    def place(self, included: Mask, log_ratios: Floats) -> None:
+        self.included, self.log_ratios = included.copy(), log_ratios.copy()
+
+
+def nothing_yet(start: Mask) -> Best:
+    return Best(start.copy(), np.array([-np.inf]))
+
+
+def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
+    if log_posterior > record.log_posterior[0]:
+        record.included[:] = included
+        record.log_posterior[0] = log_posterior
+
+
+class Sampler(ABC):
+    """Replicas that move over a target. A subset is a row of d flags, one for each column of a compiled scorer, or one
+    for each free feature where scores come from a memory.
+
+    start (d,): the subset of forced features; free (d,): columns that may change; block_sizes: columns of a block by
+    default, and at most; report(steps, text): shows the progress
+    """
+
+    block_sizes: tuple[int, int]
+    replicas: Sequence[Replica]
+
+    def __init__(self, target: Target, start: Mask, free: Mask, options: RunOptions, report: Report) -> None:
+        self.target, self.start, self.free = target, start, free
+        self.n_rows, self.n_columns, self.n_free = target.model.n_rows, start.size, int(free.sum())
+        self.n_jobs, self.report = options.n_jobs, report
+
+    def block_size(self, asked: int | None) -> int:
+        usual, most = self.block_sizes
+        return max(1, min(usual if asked is None else min(asked, most), self.n_free))
+
+    @abstractmethod
+    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
+        """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)"""
+
+    @abstractmethod
+    def masks(self, included: Mask) -> Mask:
+        """(n, p) the features of rows of `included` (n, d)"""
+
+    @abstractmethod
+    def by_feature(self, values: Floats, of_forced: float) -> Floats:
+        """(p,) values (d,) of the columns by feature; features that no column stands for have of_forced, or 0"""
+
+    @abstractmethod
+    def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
+        """n sweeps of every replica, in their order."""
+
+    def advance(self, proposals: Proposals, n: int, r_hat: float | None = None) -> list[Round]:
+        """As `rounds`, with progress that tells the R̂ so far."""
+        results = []
+        for result in self.rounds(proposals, n):
+            results.append(result)
+            swaps = 1.0 - float(result.rejected.mean()) if len(result.rejected) else 1.0
+            agreement = "" if r_hat is None else f", R̂ {r_hat:.2f}"
+            best = max(replica.best.log_posterior[0] for replica in self.replicas)
+            self.report(1, f"best {best:.1f}, swaps {swaps:.0%}{agreement}")
+        return results
+
+
+def with_own_cache(scoring: Scoring) -> Scoring:
+    """The same, except that second moments on demand get a cache that no other thread writes to."""
+    gram = scoring.scatter
+    if not isinstance(gram, GramRows):
+        return scoring
+    return scoring._replace(scatter=gram_rows(gram.centred, gram.bounds, gram.gaps, len(gram.cache)))
+
+
+class CompiledReplica(Replica):
+    """With what it scores by, and room for that."""
+
+    def __init__(
+        self, start: Mask, start_log_ratio: float, rng: np.random.Generator, scoring: Scoring, most: int
+    ) -> None:
+        super().__init__(start, start_log_ratio, rng)
+        self.scoring = with_own_cache(scoring)
+        self.work = active_set(len(scoring.weights), start.size, most + 1)
+
+
+class CompiledSampler(Sampler):
+    """Over d columns (features and outcome), as the kernels want it; replicas are spread over threads.
+
+    features (p,): columns of the features; capacity: largest subset
+    on_demand: whether second moments are computed when asked for: they have one cache, which threads cannot share
+    """
+
+    replicas: list[CompiledReplica]
+
+    def __init__(
+        self,
+        target: Target,
+        scoring: Scoring,
+        n_replicas: int,
+        options: RunOptions,
+        report: Report = no_report,
+    ) -> None:
+        prior, d = target.prior, scoring.inverse_scale.shape[1]
+        self.scoring = scoring
+        self.on_demand = isinstance(scoring.scatter, GramRows)
+        self.features = np.delete(np.arange(d), scoring.outcome)
+        self.block_sizes = 12 if len(scoring.weights) <= 21 else 10, 20
+        log_odds, free, start = np.zeros(d), np.zeros(d, bool), np.zeros(d, bool)
+        log_odds[self.features] = prior.log_odds
+        free[self.features[prior.free]] = True
+        start[self.features[prior.forced_in]] = True
+        super().__init__(target, start, free, options, report)
+        self.prior = SubsetPrior(log_odds, np.array(prior.log_size_weight), free, -prior.log_normalizer)
+        self.start_log_ratio = float(log_ratio_of(scoring, start))
+        if np.isnan(self.start_log_ratio):
+            raise target.nothing_scored()
+        self.capacity = max(1, min(prior.max_size, int(free.sum() + start.sum())))
+        size = 8.0 * self.capacity * d * len(scoring.weights)
+        if size > _MOST_FACTOR_BYTES:
+            raise EngineError(
+                f"following subsets of up to {self.capacity:,} of {d - 1:,} features takes {size / 1e9:.1f} GB for "
+                "each chain. Set a smaller max_size, such as 200."
+            )
+        first = start, self.start_log_ratio
+        rngs = options.rng.spawn(n_replicas)
+        self.replicas = [CompiledReplica(*first, rng, scoring, self.capacity) for rng in rngs]
+
+    def masks(self, included: Mask) -> Mask:
+        return included[:, self.features]
+
+    def by_feature(self, values: Floats, of_forced: float) -> Floats:
+        return values[self.features]
+
+    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
+        sizes = included.sum(axis=1)
+        return included @ self.prior.log_odds + self.prior.by_size[sizes] + self.prior.constant + log_ratios
+
+    def value_of(self, included: Mask, scoring: Scoring | None = None) -> float:
+        """log p(z)Λ(z) of one subset (d,); -inf where it is undecidable."""
+        log_ratio = log_ratio_of(self.scoring if scoring is None else scoring, included)
+        return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
+
+    def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
+        return ordered_map(lambda replica: self.sweep(replica, proposals, n), self.replicas, self.n_jobs)
+
+    def search(
+        self, replica: CompiledReplica, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None
+    ) -> tuple[Best, Floats]:
+        """Anneal a single chain from the hottest to the coldest temperature, n sweeps at each, from the start: the best
+        subset that it met, and the mean interest (d,).
+
+        The prior is tempered too: one that favours small subsets would keep the hot chains from larger ones. `thrift`
+        favours small ones while it is hot, where crowded subsets would hide the way. With `free` (d,) only those
+        columns enter. Leaves in every chain of the ladder the subset with which its temperature ended.
+        """
+        prior = self.prior
+        replica.place(self.start[None], np.array([self.start_log_ratio]))
+        found = nothing_yet(self.start)
+        visited, values, interest = [], [], np.zeros(self.n_columns)
+        hot = replica.scoring._replace(rows=without_values(replica.scoring.rows))
+        for i, beta in enumerate(proposals.betas):
+            best = nothing_yet(self.start)
+            scoring = replica.scoring if i >= len(proposals.betas) - _BY_ROWS else hot
+            tempered = prior._replace(
+                log_odds=beta * prior.log_odds,
+                by_size=beta * prior.by_size - (1.0 - beta) * thrift * np.arange(prior.by_size.size),
+                free=prior.free if free is None else prior.free & free,
+            )
+            stage = proposals._replace(betas=np.array([beta]))
+            interest += self.sweep(replica, stage, n, _SEARCH, tempered, best, scoring).interest / len(proposals.betas)
+            value = self.value_of(best.included, replica.scoring)
+            for record in (replica.best, found):
+                keep_better(record, best.included, value)
+            visited.append(replica.included[0].copy())
+            values.append(replica.log_ratios[0])
+        replica.included, replica.log_ratios = np.array(visited), np.array(values)
+        return found, interest
+
+    def sweep(
+        self,
+        replica: CompiledReplica,
+        proposals: Proposals,
+        n: int,
+        effort: Effort = _SAMPLE,
+        prior: SubsetPrior | None = None,
+        best: Best | None = None,
+        scoring: Scoring | None = None,
+    ) -> Round:
+        """n sweeps, by default such that samples may be kept."""
+        t, d = len(proposals.betas), self.n_columns
+        sums, rejected = np.zeros((t, 3, d)), np.zeros(t - 1)
+        draws, trace = np.empty((n, d), bool), np.empty((n, t))
+        sweeps(
+            replica.scoring if scoring is None else scoring,
+            self.prior if prior is None else prior,
+            proposals.rules,
+            proposals.differences,
+            effort,
+            proposals.betas,
+            replica.included,
+            replica.log_ratios,
+            replica.work,
+            sums,
+            rejected,
+            replica.best if best is None else best,
+            draws,
+            trace,
+            replica.rng,
+        )
+        n_flips = n * (effort.flips + 1)
+        flips, blocks, n_blocks = sums[-1]
+        inclusion = (flips + _BLOCK_WEIGHT * blocks) / (n_flips + _BLOCK_WEIGHT * n_blocks)
+        interest = sums[:, 0].mean(axis=0) / n_flips
+        return Round(np.packbits(draws, axis=1), trace, inclusion, interest, rejected / n)
+
+
+def block_rules(sampler: Sampler, interest: Floats, block_size: int, doubt: Floats) -> tuple[BlockRule, BlockRule]:
+    """Two recipes: mostly members of the subset, or whatever is open, member or not.
+
+    interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
+    the coldest. Part of every chance is equal for all, so that every column keeps its turn. When all free columns fit
+    into one block, the second recipe takes them all: then every such move is an exact draw from π_β.
+    """
+    free = sampler.free
+    even = free / max(sampler.n_free, 1)
+
+    def share(values: Floats) -> Floats:
+        weights = np.where(free, values, 0.0)
+        return weights / weights.sum() if weights.sum() > 0 else even
+
+    following = np.minimum(0.9, 0.25 * block_size * (0.5 * even + 0.5 * share(interest)))
+    open_ones = 0.2 * even + 0.3 * share(interest) + 0.5 * share(doubt)
+    fixed = free.astype(float) if sampler.n_free <= block_size else _filled(open_ones, 0.75 * block_size)
+    return (
+        BlockRule(following, 0.55 * block_size, block_size, True),
+        BlockRule(fixed, 0.3 * block_size, block_size, False),
+    )
+
+
+def _filled(shares: Floats, expected: float) -> Floats:
+    """Chances in proportion to shares (d,), none above 0.9, that sum to `expected`."""
+    low, high = expected, 1e6 * expected
+    for _ in range(60):
+        middle = np.sqrt(low * high)
+        low, high = (middle, high) if np.minimum(0.9, middle * shares).sum() < expected else (low, middle)
+    return np.minimum(0.9, low * shares)
+
+
+# ---------------------------------------------------------------- any model
+
+
+class Chains:
+    """c chains over f free features: each samples exp(β·log Λ(z) + power·log p(z) − thrift·|z|), up to a constant.
+
+    law (3, c): β, power and thrift; included (c, f), scores (3, c): the present subsets, their log Λ, log p and size
+    best_included (c, f), best (c,): the best subset that each has met and its log p(z)Λ(z)
+    flips, blocks (c, f): sums of P(z_j = 1 | others) over flips and over blocks; n_flips, n_blocks (c, f): how many
+    """
+
+    def __init__(self, target: Target, memory: ScoredSubsets, included: Mask, betas: Floats) -> None:
+        self._prior, self._memory = target.prior.over_free, memory
+        self._every = np.arange(len(included))
+        self.included = included.copy()
+        self.scores = self.scored(included)
+        self.best_included = included.copy()
+        self.best = self.scores[0] + self.scores[1]
+        self.flips, self.n_flips, self.blocks, self.n_blocks = np.zeros((4, *included.shape))
+        self.obey(betas, np.ones_like(betas), np.zeros_like(betas))
+
+    def obey(self, betas: Floats, powers: Floats, thrifts: Floats) -> None:
+        """Sample these laws from now on."""
+        self.law = np.array([betas, powers, thrifts])
+        self._log_weights = self.log_weights(self.scores)
+
+    def log_weights(self, scores: Floats) -> Floats:
+        """(..., c) of scores (3, ..., c), some for each chain"""
+        beta, power, thrift = self.law
+        decided = scores[0] > -np.inf
+        values = beta * np.where(decided, scores[0], 0.0)
+        values += power * scores[1] - thrift * scores[2]
+        return np.where(decided, values, -np.inf)
+
+    def scored(self, subsets: Mask) -> Floats:
+        """(3, ...) of subsets (..., f); the model is not asked about those outside the prior's support."""
+        *shape, f = subsets.shape
+        log_priors = self._prior.log_prob(subsets.reshape(prod(shape), f)).reshape(shape)
+        log_ratios = np.full(shape, -np.inf)
+        inside = log_priors > -np.inf
+        log_ratios[inside] = self._memory.values(subsets[inside])
+        return np.array([log_ratios, log_priors, subsets.sum(axis=-1)])
+
+    def metropolis(self, proposals: Mask, uniforms: Floats) -> Floats:
+        """Take proposals (c, f), as probable one way as the other, or stay. Returns the log of how many times more
+        weight they have (c,)."""
+        scores = self.scored(proposals)
+        log_weights = self.log_weights(scores)
+        gains = log_weights - self._log_weights
+        self._move(np.flatnonzero(uniforms < acceptance(gains)), proposals, scores, log_weights)
+        return gains
+
+    def flip(self, features: Integers, uniforms: Floats) -> None:
+        """Flip features (c,)."""
+        proposals = self.included.copy()
+        proposals[self._every, features] ^= True
+        gains = self.metropolis(proposals, uniforms)
+        entering = proposals[self._every, features]
+        self.flips[self._every, features] += expit(np.where(entering, gains, -gains))
+        self.n_flips[self._every, features] += 1.0
+
+    def flip_guided(self, guessed: Floats, choice: Floats, uniforms: Floats) -> None:
+        """Flip a feature, by the root of how probable the result is if log Λ is as guessed (c, f) after each flip: a
+        search, not a draw."""
+        subsets = self.included ^ np.eye(self.included.shape[1], dtype=bool)[:, None]
+        log_priors = np.stack([self._prior.log_prob(flipped) for flipped in subsets])
+        gains = self.log_weights(np.array([guessed.T, log_priors, subsets.sum(axis=-1)])) - self._log_weights
+        self.flips += expit(np.where(self.included, -gains.T, gains.T))
+        self.n_flips += 1.0
+        features = drawn_from(block_shares(np.maximum(0.5 * gains, _FARTHEST)), choice)
+        proposals = self.included.copy()
+        proposals[self._every, features] ^= True
+        self.metropolis(proposals, uniforms)
+
+    def draw_block(self, features: Integers, uniforms: Floats) -> None:
+        """Draw features (c, b) jointly, given the others; their choice may not depend on z."""
+        subsets, choices = block_subsets(self.included, features)
+        scores = self.scored(subsets)
+        log_weights = self.log_weights(scores)
+        shares = block_shares(log_weights)
+        drawn = drawn_from(shares, uniforms), self._every
+        self._move(self._every, subsets[drawn], scores[:, *drawn], log_weights[drawn])
+        rows = self._every[:, None]
+        self.blocks[rows, features] += shares.T @ choices
+        self.n_blocks[rows, features] += 1.0
+
+    def swap_acceptance(self, first: Integers) -> Floats:
+        """Of exchanging the subsets of chains `first` (...) with those of the chains after them."""
+        betas, log_ratios = self.law[0], self.scores[0]
+        return acceptance((betas[first] - betas[first + 1]) * (log_ratios[first + 1] - log_ratios[first]))
+
+    def swap(self, first: Integers, uniforms: Floats) -> None:
+        """Exchange the subsets of chains `first` (m,), no two of them neighbours, with those of the chains after."""
+        accepted = first[uniforms < self.swap_acceptance(first)]
+        here, there = np.concatenate([accepted, accepted + 1]), np.concatenate([accepted + 1, accepted])
+        self.included[here], self.scores[:, here] = self.included[there], self.scores[:, there]
+        self._log_weights = self.log_weights(self.scores)
+
+    def climb(self) -> None:
+        """Steepest ascent of log p(z)Λ(z) by flips, from the best subset of each chain: a search, not a draw."""
+        flips = np.eye(self.included.shape[1], dtype=bool)[:, None]
+        climbing = self._every if len(flips) else self._every[:0]
+        while len(climbing):
+            subsets = self.best_included[climbing] ^ flips
+            log_ratios, log_priors, _ = self.scored(subsets)
+            values = log_ratios + log_priors
+            better = np.flatnonzero(values.max(axis=0) > self.best[climbing])
+            top = values.argmax(axis=0)[better], better
+            climbing = climbing[better]
+            self.best_included[climbing], self.best[climbing] = subsets[top], values[top]
+
+    def sweep(self, proposals: Proposals, uniforms: Callable[..., Floats]) -> None:
+        """Features are flipped, each at most once, in a random order; then exchanges, a block and a jump."""
+        f, rule = self.included.shape[1], proposals.rules[1]
+        order, chance = flip_order(uniforms(f), rule.chance), uniforms(f)
+        for i in range(order.shape[1]):
+            self.flip(order[:, i], chance[:, i])
+        for _ in range(n_exchanged(f)):
+            self.metropolis(exchanged(self.included, uniforms(f)), uniforms())
+        if f:
+            self.draw_block(chosen_blocks(rule.chance, uniforms(f), min(rule.largest, f)), uniforms())
+        n = len(proposals.differences)
+        if n:
+            difference = proposals.differences[(n * uniforms()).astype(np.intp)]
+            self.metropolis(self.included ^ difference, uniforms())
+
+    def _move(self, moving: Integers, included: Mask, scores: Floats, log_weights: Floats) -> None:
+        """Let the chains `moving` (m,) have these subsets, given for all chains."""
+        self.included[moving] = included[moving]
+        self._log_weights[moving] = log_weights[moving]
+        self.scores[:, moving] = scores[:, moving]
+        values = scores[0, moving] + scores[1, moving]
+        better = values > self.best[moving]
+        risen = moving[better]
+        self.best_included[risen], self.best[risen] = included[risen], values[better]
+
+
+def acceptance(gains: Floats) -> Floats:
+    """Metropolis: the probability of a move whose target has exp(gains) times the weight."""
+    return np.exp(np.minimum(gains, 0.0))
+
+
+def exchanged(included: Mask, keys: Floats) -> Mask:
+    """(c, f) included with the member and the other feature that have the largest keys (c, f) changed; the same where
+    it has only members, or none."""
+    flipped, every = np.zeros_like(included), np.arange(len(included))
+    for group in (included, ~included):
+        flipped[every, np.where(group, keys, -1.0).argmax(axis=1)] = True
+    mixed = included.any(axis=1, keepdims=True) & ~included.all(axis=1, keepdims=True)
+    return included ^ (flipped & mixed)
+
+
+def chosen_blocks(chances: Floats, uniforms: Floats, size: int) -> Integers:
+    """(c, size) distinct features, drawn one after another in proportion to chances (f,), by uniforms (c, f)."""
+    # Of independent exponential times with these rates, the first ones are such draws.
+    times = -np.log1p(-uniforms) / chances
+    return np.argpartition(times, size - 1, axis=1)[:, :size]
+
+
+def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
+    """(2**b, c, f) all subsets that agree with included (c, f) outside features (c, b), and which of these features
+    each holds (2**b, b)."""
+    (c, b), n = features.shape, 1 << features.shape[1]
+    choices = (np.arange(n)[:, None] >> np.arange(b) & 1).astype(bool)
+    subsets = np.repeat(included[None], n, axis=0)
+    subsets[np.arange(n)[:, None, None], np.arange(c)[:, None], features] = choices[:, None]
+    return subsets, choices
+
+
+def block_shares(log_weights: Floats) -> Floats:
+    """(n, c) probabilities of n subsets for each chain, in proportion to their weights"""
+    weights = np.exp(log_weights - log_weights.max(axis=0))
+    return np.asarray(weights / weights.sum(axis=0))
+
+
+def drawn_from(shares: Floats, uniforms: Floats) -> Integers:
+    """(c,) a number drawn from the probabilities (n, c) of each chain, by uniforms (c,)"""
+    last = len(shares) - 1 - (shares[::-1] > 0.0).argmax(axis=0)
+    return np.minimum((shares.cumsum(axis=0) <= uniforms).sum(axis=0), last)
+
+
+def n_proposed(f: int) -> int:
+    """Subsets that a generic sweep over f features may have to score"""
+    return n_flipped(f) + n_exchanged(f) + (1 << _GENERIC_BLOCK)
+
+
+def n_flipped(f: int) -> int:
+    """Of f features, by a generic sweep: all, or if these are many the most interesting and some of the others."""
+    leading = ALL_FLIPPED // 2
+    return f if f <= ALL_FLIPPED else leading + -(-(f - leading) // _OTHERS_FLIPPED)
+
+
+def n_exchanged(f: int) -> int:
+    """Exchanges of a generic sweep"""
+    return min(f, ALL_FLIPPED) // _FEATURES_PER_EXCHANGE
+
+
+def flip_order(keys: Floats, interest: Floats) -> Integers:
+    """(c, n_flipped) which features a sweep flips, by random keys (c, f) and how interesting they are (f,). The choice
+    does not depend on the subset."""
+    f = keys.shape[1]
+    if f > ALL_FLIPPED:
+        keys[:, np.argsort(-interest, kind="stable")[: ALL_FLIPPED // 2]] -= 1.0
+    return keys.argsort(axis=1)[:, : n_flipped(f)]
+
+
+class GenericSampler(Sampler):
+    """All chains of all replicas move together over the free features; each replica has a generator of its own."""
+
+    block_sizes = _GENERIC_BLOCK, 8
+
+    def __init__(self, target: Target, n_replicas: int, options: RunOptions, report: Report) -> None:
+        f = len(target.prior.free)
+        super().__init__(target, np.zeros(f, dtype=bool), np.ones(f, dtype=bool), options, report)
+        self.memory = ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), f)
+        start_log_ratio = float(self.memory.values(self.start[None])[0])
+        if start_log_ratio == -np.inf:
+            raise target.nothing_scored()
+        self.replicas = [Replica(self.start, start_log_ratio, rng) for rng in options.rng.spawn(n_replicas)]
+
+    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
+        return self.target.prior.over_free.log_prob(included) + log_ratios
+
+    def masks(self, included: Mask) -> Mask:
+        return self.target.masks(included)
+
+    def by_feature(self, values: Floats, of_forced: float) -> Floats:
+        return self.target.expanded(values, of_forced, 0.0)
+
+    def _uniforms(self, each: int) -> Callable[..., Floats]:
+        """Uniform numbers (c, *shape) for `each` chain of the replicas, from the replicas' own generators."""
+        return lambda *shape: np.concatenate([replica.rng.random((each, *shape)) for replica in self.replicas])
+
+    def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
+        """Sweeps, each with swaps between neighbouring temperatures, of even and odd pairs in turn."""
+        t, r = len(proposals.betas), len(self.replicas)
+        included = np.concatenate([replica.included for replica in self.replicas])
+        chains = Chains(self.target, self.memory, included, np.tile(proposals.betas, r))
+        pairs = t * np.arange(r)[:, None] + np.arange(t - 1)
+        draws = np.empty((n, r, self.n_columns), dtype=bool)
+        trace, refused = np.empty((n, r, t)), np.zeros(pairs.shape)
+        for step in range(n):
+            chains.sweep(proposals, self._uniforms(t))
+            refused += 1.0 - chains.swap_acceptance(pairs)
+            turn = slice(step % 2, None, 2)
+            chains.swap(pairs[:, turn].ravel(), self._uniforms(1)(t - 1)[:, turn].ravel())
+            draws[step], trace[step] = chains.included[t - 1 :: t], chains.scores[0].reshape(r, t)
+        interest = (chains.flips / np.maximum(chains.n_flips, 1.0)).reshape(r, t, -1).mean(axis=1)
+        # Of the coldest chains: from conditional probabilities or, without any, from the draws.
+        total, number = (chains.flips + chains.blocks)[t - 1 :: t], (chains.n_flips + chains.n_blocks)[t - 1 :: t]
+        inclusion = np.where(number > 0.0, total / np.maximum(number, 1.0), draws.mean(axis=0))
+        self._note_best(chains, t)
+        for i, replica in enumerate(self.replicas):
+            own = slice(i * t, (i + 1) * t)
+            replica.place(chains.included[own], chains.scores[0, own])
+            yield Round(np.packbits(draws[:, i], axis=1), trace[:, i], inclusion[i], interest[i], refused[i] / n)
+
+    def anneal(self, proposals: Proposals, each: int, thrifts: Floats) -> tuple[Chains, Mask, Floats]:
+        """`each` chain of every replica from the hottest to the coldest temperature, then by steepest ascent from the
+        best that it met: the chains, and what they left at every temperature (c, t, f), with log Λ (c, t).
+
+        The prior is tempered too, as in compiled searches. thrifts (c,): what a member costs while it is hot.
+        """
+        c = len(thrifts)
+        chains = Chains(self.target, self.memory, np.repeat(self.start[None], c, axis=0), np.ones(c))
+        left, values = [], []
+        for beta in proposals.betas:
+            chains.obey(np.full(c, beta), np.full(c, beta), (1.0 - beta) * thrifts)
+            self._search_on(chains, proposals, self._uniforms(each))
+            left.append(chains.included.copy())
+            values.append(chains.scores[0].copy())
+        chains.climb()
+        self._note_best(chains, each)
+        return chains, np.stack(left, axis=1), np.stack(values, axis=1)
+
+    def _search_on(self, chains: Chains, proposals: Proposals, uniforms: Callable[..., Floats]) -> None:
+        """At one temperature. Where the model can guess, and features are many, only what looks good is scored."""
+        target, model = self.target, self.target.model
+        if isinstance(model, GuessesFlips) and self.n_columns > ALL_FLIPPED:
+            for _ in range(_GUIDED_FLIPS):
+                guessed = model.guessed_flips(target.masks(chains.included)).log_ratio[:, target.prior.free]
+                chains.flip_guided(guessed, uniforms(), uniforms())
+            return
+        for _ in range(_SWEEPS):
+            chains.sweep(proposals, uniforms)
+
+    def _note_best(self, chains: Chains, each: int) -> None:
+        """Of `each` chain of every replica"""
+        for r, replica in enumerate(self.replicas):
+            top = r * each + int(chains.best[r * each : (r + 1) * each].argmax())
+            keep_better(replica.best, chains.best_included[top], float(chains.best[top]))
+
+
+def sampler_of(
+    target: Target, n_replicas: int, options: RunOptions, report: Report = no_report
+) -> CompiledSampler | GenericSampler:
+    """Compiled where the model has a compiled scorer."""
+    scoring = scoring_of(target.model)
+    if scoring is None:
+        return GenericSampler(target, n_replicas, options, report)
+    return CompiledSampler(target, scoring, n_replicas, options, report)

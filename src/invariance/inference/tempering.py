@@ -1,0 +1,583 @@
+"""Parallel tempering over subsets: samples the posterior where there are too many subsets to enumerate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.progress import ProgressBar
+from ..data.checks import warn
+from ..exceptions import ApproximationWarning, Message, SettingError, use
+from ..models.base import check_whole_number
+from ..posterior.posterior import Posterior, format_tail, table_order
+from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_verdict
+from .modes import SAME, AnySampler, Searched, first_betas, most_searches, search_modes
+from .replicas import GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
+_TUNING_SWEEPS = (20, 20, 20, 20)
+_ROUND, _FEWEST_ROUNDS = 25, 6
+_MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
+# What all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes.
+_AFFORDABLE = 5e10
+# Features whose inclusion varies less than this do not count for R̂: their standard error alone speaks.
+_SETTLED_VARIANCE = 1e-3
+_PRIOR_DRAWS, _RUNGS, _SETTLING, _KEPT = 2000, 12, 60, 60
+# Below this share of revisited draws the revisits say too little.
+ENOUGH_REVISITS = 0.1
+# The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
+_ALL_AGAINST_HALVES = 0.8
+_FEWEST_SEGMENTS = 4
+_COMPARED, _SHOWN = 500, 20
+# A subset this probable should have been visited.
+_NOTABLE = 0.05
+# A subset whose log ratio is so low for an invariant one may well be the best of those that are not.
+_IMPLAUSIBLE = 1e-3
+# The estimate of the evidence is nearer than this, in nats, unless a mode is missing.
+_EXCESS = 1.0
+_MORE_STEPS = use(engine="tempering(chains=8, steps=20000)")
+_LONGER = use(engine="tempering(searches=20)")
+
+
+@dataclass(frozen=True)
+class Tempering:
+    """Posterior by parallel tempering with block Gibbs moves.
+
+    Each replica is a ladder of chains, one at each inverse temperature β, whose target is π_β(z) ∝ p(z)·Λ(z)^β.
+    During warm-up an annealed search looks for modes, and the ladder, the block choice and a list of mode-to-mode
+    jumps are tuned; then all of that is frozen and samples are kept. Every kept move leaves π_β unchanged:
+
+    - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact conditional over
+      all features;
+    - informed flips: Metropolis-Hastings with proposals ∝ single-site conditionals (Zanella 2020);
+    - blocks: features enter a block independently, all 2^b subsets of the block are scored and one is drawn. In one
+      recipe the chances do not depend on z, and the draw is from π_β given the rest. In the other, members of z have
+      another chance than the rest, and the draw has weight π_β(z)·P(block | z): a Gibbs step for the pair (z, block),
+      in which z has the law π_β, so this block may follow z without a correction afterwards;
+    - jumps: flip all features in which two known modes differ (a symmetric proposal, the modes found in warm-up);
+    - swaps between neighbouring temperatures.
+
+    Inclusion probabilities are Rao-Blackwellised: averages of P(z_j = 1 | others), from the flips' conditionals and,
+    with more weight, from those of the blocks that do not follow z. Sampling goes on until the replicas agree or
+    `steps` is reached. Models without a compiled scorer, and features of several columns, are sampled by plainer moves
+    of the same kinds: Metropolis flips of every feature in turn, uniform exchanges, small blocks that do not follow z.
+
+    chains : independent replicas, spread over threads; the result does not depend on the number of threads
+    temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
+    steps : most sweeps kept per replica; "auto" is 3,000, or where subsets take long to score, as regressions of many
+        rows do, as many as take some minutes, at least 200
+    block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments);
+        without a compiled scorer "auto" is 4, and more than 8 count as 8
+    searches : annealed searches per replica; up to four times as many until several come near the best subset
+    precision : target for the largest Monte-Carlo standard error of an inclusion probability
+    agreement : target for the largest R̂ of an inclusion probability
+    keep : how many leading subsets the result lists
+    rescore : how many of them are scored again from the rows
+    """
+
+    chains: int = 4
+    temperatures: int | Sequence[float] | Literal["auto"] = "auto"
+    steps: int | Literal["auto"] = "auto"
+    block_size: int | Literal["auto"] = "auto"
+    searches: int = 4
+    precision: float = 0.01
+    agreement: float = 1.05
+    keep: int = 4096
+    rescore: int = 20
+
+    def __post_init__(self) -> None:
+        usual: dict[str, int | str] = {"chains": 4, "searches": 4, "keep": 4096, "rescore": 20}
+        usual |= {name: "auto" for name in ("steps", "block_size") if getattr(self, name) != "auto"}
+        if isinstance(self.temperatures, int):
+            usual["temperatures"] = "auto"
+        for name, value in usual.items():
+            check_whole_number(self, name, 0 if name == "rescore" else 1, value)
+        if self.block_size != "auto" and self.block_size > 20:
+            raise SettingError(f"block_size={self.block_size!r}: scoring 2^{self.block_size} subsets is too many.")
+        if not self.precision > 0 or not self.agreement > 1:
+            raise SettingError("precision must be positive and agreement above 1.")
+        betas = self.first_betas(1000)
+        if betas.ndim != 1 or not len(betas) or (np.diff(betas) <= 0).any() or betas[0] <= 0 or betas[-1] != 1.0:
+            raise SettingError("temperatures: inverse temperatures must ascend from above 0 to 1.")
+
+    def run(self, target: Target, options: RunOptions) -> Posterior:
+        started = time.perf_counter()
+        most_sweeps = self.most_sweeps(target)
+        n_rounds = max(1, -(-most_sweeps // _ROUND))
+        stages = most_searches(self.searches) + len(_TUNING_SWEEPS)
+        with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
+            sampler = sampler_of(target, self.chains, options, bar.advance)
+            proposals, searched = self._warm_up(sampler)
+            found_by = np.array([replica.best.log_posterior[0] for replica in sampler.replicas])
+            rounds, verdict = self._sample(sampler, proposals, n_rounds, min(_ROUND, most_sweeps))
+            visited = Visited.of(sampler, rounds)
+            evidence = evidence_of(sampler, proposals, rounds, visited)
+        sampled = Sampled(sampler, searched, proposals, rounds, visited, evidence, verdict, found_by)
+        return with_verdict(target, tempering_posterior(sampled, self, started))
+
+    def most_sweeps(self, target: Target) -> int:
+        if self.steps != "auto":
+            return self.steps
+        chains = self.chains * len(self.first_betas(target.model.n_rows))
+        cost = chains * n_proposed(len(target.prior.free)) * target.model.steps_per_subset
+        return int(np.clip(_AFFORDABLE / max(cost, 1.0), _FEWEST_SWEEPS, _MOST_SWEEPS))
+
+    def first_betas(self, n_rows: int) -> Floats:
+        if self.temperatures == "auto":
+            return first_betas(n_rows)
+        if isinstance(self.temperatures, int):
+            return first_betas(n_rows, self.temperatures)
+        return np.array(self.temperatures, dtype=float)
+
+    def _warm_up(self, sampler: AnySampler) -> tuple[Proposals, Searched]:
+        """Search, gather, tune. Nothing that is drawn here is kept."""
+        size = sampler.block_size(None if self.block_size == "auto" else self.block_size)
+        betas = self.first_betas(sampler.n_rows)
+        searched = search_modes(sampler, betas, size, self.searches)
+        interest, doubt = searched.interest, np.zeros(sampler.n_columns)
+        _redistribute(sampler, betas, searched)
+
+        def proposals() -> Proposals:
+            jumps = differences(searched.modes(sampler)[0])
+            return Proposals(betas, block_rules(sampler, interest, size, doubt), jumps)
+
+        for n in _TUNING_SWEEPS:
+            rounds = sampler.advance(proposals(), n)
+            interest = 0.5 * interest + 0.5 * np.mean([found.interest for found in rounds], axis=0)
+            coldest = np.clip(np.mean([found.inclusion for found in rounds], axis=0), 0.0, 1.0)
+            doubt = 0.5 * doubt + coldest * (1.0 - coldest)
+            if isinstance(self.temperatures, str | int):
+                rejected = np.mean([found.rejected for found in rounds], axis=0)
+                old, betas = betas, retuned(betas, rejected, self.temperatures == "auto")
+                nearest = np.abs(np.log(old)[:, None] - np.log(betas)).argmin(axis=0)
+                for replica in sampler.replicas:
+                    replica.place(replica.included[nearest], replica.log_ratios[nearest])
+        return proposals(), searched
+
+    def _sample(
+        self, sampler: Sampler, proposals: Proposals, n_rounds: int, length: int
+    ) -> tuple[list[list[Round]], Agreement]:
+        """At most so many rounds of `length` sweeps each, for each replica"""
+        rounds: list[list[Round]] = [[] for _ in sampler.replicas]
+        r_hat = None
+        for number in range(1, n_rounds + 1):
+            for kept, new in zip(rounds, sampler.advance(proposals, length, r_hat), strict=True):
+                kept.append(new)
+            if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
+                verdict = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
+                r_hat = verdict.largest_r_hat
+                if verdict.reached(self) and number >= _FEWEST_ROUNDS:
+                    break
+        return rounds, verdict
+
+
+def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> None:
+    """Let every chain start from what any search left at its temperature (at the coldest, also from the modes),
+    drawn in proportion to π_β. Searches that ended in a poor mode are so abandoned."""
+    modes, values = searched.modes(sampler)
+    values = values - sampler.log_posterior(modes, np.zeros(len(modes)))
+    for replica in sampler.replicas:
+        included, log_ratios = np.empty((len(betas), sampler.n_columns), bool), np.empty(len(betas))
+        for i, beta in enumerate(betas):
+            masks = np.array([masks[i] for masks, _ in searched.states])
+            ratios = np.array([values[i] for _, values in searched.states])
+            if i == len(betas) - 1:
+                masks, ratios = np.concatenate([masks, modes]), np.concatenate([ratios, values])
+            weights = sampler.log_posterior(masks, beta * ratios)
+            weights = np.exp(weights - weights.max())
+            chosen = replica.rng.choice(len(weights), p=weights / weights.sum())
+            included[i], log_ratios[i] = masks[chosen], ratios[chosen]
+        replica.place(included, log_ratios)
+
+
+def differences(modes: Mask) -> Mask:
+    """(n, d): in which columns each pair of modes (m, d) differs, pairs one or two flips apart left out."""
+    pairs = [modes[i] ^ modes[j] for i in range(len(modes)) for j in range(i)]
+    wide = [pair for pair in pairs if pair.sum() > 2]
+    return np.array(wide) if wide else np.zeros((0, modes.shape[1]), bool)
+
+
+def retuned(betas: Floats, rejected: Floats, free_number: bool) -> Floats:
+    """Inverse temperatures between which swaps are refused equally often (Syed et al. 2022).
+
+    The barrier, the sum of refusal rates from the hottest chain on, is interpolated in log β and cut into equal parts.
+    With free_number, the number of temperatures becomes a little more than the barrier.
+    """
+    if len(betas) == 1:
+        return betas
+    # A small slope keeps the curve increasing where no swap was refused.
+    barrier = np.concatenate([[0.0], np.cumsum(rejected + 0.02)])
+    number = len(betas)
+    if free_number:
+        number = int(np.clip(round(1.3 * rejected.sum()) + 2, _FEWEST_TEMPERATURES, _MOST_TEMPERATURES))
+    tuned = np.exp(np.interp(np.linspace(0.0, barrier[-1], number), barrier, np.log(betas)))
+    tuned[0], tuned[-1] = betas[0], 1.0
+    return tuned
+
+
+# ---------------------------------------------------------------- agreement of the replicas, and the evidence
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """inclusion, standard_error, r_hat: (d,) each."""
+
+    inclusion: Floats
+    standard_error: Floats
+    r_hat: Floats
+
+    @property
+    def largest_error(self) -> float:
+        return float(self.standard_error.max(initial=0.0))
+
+    @property
+    def largest_r_hat(self) -> float:
+        return float(self.r_hat.max(initial=1.0))
+
+    def reached(self, wanted: Tempering) -> bool:
+        return self.largest_error <= wanted.precision and self.largest_r_hat <= wanted.agreement
+
+
+def agreement_of(batches: Floats) -> Agreement:
+    """From batches (replicas, rounds, d): mean inclusion of each feature in each round of each replica.
+
+    Segments are halves of replicas. R̂² = 1 + (variance between segments) / (Bernoulli variance within them). The
+    standard error is the larger of two: from the batches, and from the segments, which see slow drifts.
+    """
+    n_replicas, n_rounds, d = batches.shape
+    half = n_rounds // 2
+    segments = batches[:, 0]
+    if half:
+        segments = np.concatenate([batches[:, :half].mean(axis=1), batches[:, n_rounds - half :].mean(axis=1)])
+    inclusion = batches.mean(axis=(0, 1))
+    if len(segments) < 2:
+        unknown = np.sqrt(inclusion * (1.0 - inclusion))
+        return Agreement(inclusion, unknown, np.where(unknown > 0, np.inf, 1.0))
+    flat = batches.reshape(n_replicas * n_rounds, d)
+    between = segments.var(axis=0, ddof=1)
+    within = np.clip(segments * (1.0 - segments), 0.0, None).mean(axis=0)
+    error = np.sqrt(np.maximum(flat.var(axis=0, ddof=1) / len(flat), between / len(segments)))
+    r_hat = np.sqrt(1.0 + between / np.maximum(within, 1e-12))
+    settled = inclusion * (1.0 - inclusion) < _SETTLED_VARIANCE
+    return Agreement(inclusion, error, np.where(settled, 1.0, r_hat))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """log_evidence: estimate of log Z; error: its Monte-Carlo standard error; method: how it came about."""
+
+    log_evidence: float
+    error: float
+    method: str
+
+
+def by_revisits(log_joint: Floats, visits: Integers) -> Evidence | None:
+    """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
+
+    log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m).
+    For any set S of subsets P(z in S) = Σ_S p(z)Λ(z) / Z. For each segment, S is what the other segments visited, and
+    the probability of S is the segment's own share of draws there. A subset that two segments visit counts for both, so
+    that these estimates depend on each other; those of one half of the segments, with S from the other half, do not,
+    and tell the error.
+    """
+    visits = visits[visits.sum(axis=1) > 0]
+    half = len(visits) // 2
+    if half < 2:
+        return None
+    total = visits.sum(axis=0)
+    shares, inverses = np.array([_revisits(log_joint, own[None], total > own) for own in visits])[..., 0].T
+    if np.mean(shares) < ENOUGH_REVISITS:
+        return None
+    errors = []
+    for one, other in ((visits[:half], visits[half:]), (visits[half:], visits[:half])):
+        values = _revisits(log_joint, one, other.sum(axis=0) > 0)[1]
+        errors.append(values.std(ddof=1) / np.sqrt(len(values)) / inverses.mean())
+    lowest = float(logsumexp(log_joint))
+    estimate = max(lowest, lowest - float(np.log(inverses.mean())))
+    return Evidence(estimate, max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum())), "revisits")
+
+
+def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats, Floats]:
+    """Share (k,) of the draws of each segment that fall on `known` (m,) subsets, and the estimates of 1/Z that follow,
+    relative to 1/Σ of all p(z)Λ(z)."""
+    shares = visits[:, known].sum(axis=1) / visits.sum(axis=1)
+    return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
+
+
+def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited) -> Evidence:
+    """By revisits or, where these are too few, by stepping stones."""
+    model = sampler.target.model
+    if model.describe().n_environments == 1 and model.untilted is model:
+        return Evidence(0.0, 0.0, "one environment")
+    traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
+    return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(sampler, proposals, traces)
+
+
+def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> Evidence:
+    """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
+
+    traces: of each replica (n, t) log Λ. Below the hottest temperature, a ladder down to the prior is run for this.
+    """
+    target, below = sampler.target, proposals.betas[0] * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
+    ladder = proposals._replace(betas=below)
+    for replica in sampler.replicas:
+        replica.place(np.repeat(replica.included[:1], len(below), 0), np.repeat(replica.log_ratios[:1], len(below)))
+    list(sampler.rounds(ladder, _SETTLING))
+    from_prior = np.array([bridges(below, kept.trace) for kept in sampler.rounds(ladder, _KEPT)])
+    from_hottest = np.array([bridges(proposals.betas, trace) for trace in traces])
+    drawn = target.prior.sample(_PRIOR_DRAWS, sampler.replicas[0].rng)
+    decidable = np.isfinite(target.model.log_ratio_many(drawn)).mean()
+    start = float(np.log(max(decidable, 0.5 / _PRIOR_DRAWS)))
+    total = start + from_prior + from_hottest
+    error = float(total.std(ddof=1) / np.sqrt(len(total))) if len(total) > 1 else float("inf")
+    return Evidence(float(total.mean()), error, "stepping stones")
+
+
+def bridges(betas: Floats, trace: Floats) -> float:
+    """log of Z(last β) / Z(first β) from log Λ (n, t) of chains at `betas` (t,)."""
+    total = 0.0
+    for i in range(len(betas) - 1):
+        half = 0.5 * (betas[i + 1] - betas[i])
+        total += float(logsumexp(half * trace[:, i]) - logsumexp(-half * trace[:, i + 1]))
+    return total
+
+
+# ---------------------------------------------------------------- the result
+
+
+class TemperingPosterior(Posterior):
+    """Posterior estimated by parallel tempering.
+
+    Inclusion probabilities are Rao-Blackwellised averages with Monte-Carlo standard errors (`inclusion_errors`). The
+    probability of a subset is p(z)Λ(z) / Ẑ, where Ẑ = exp(log_evidence) comes from revisits or, where the posterior is
+    too wide for that, from stepping stones; `diagnostics` says which, with its error.
+    """
+
+    @property
+    def inclusion_errors(self) -> pd.Series:
+        """Monte-Carlo standard error of each inclusion probability, by feature name."""
+        import pandas as pd
+
+        errors = self.diagnostics["inclusion_errors"]
+        return pd.Series(errors, index=list(self.feature_names), name="standard_error", dtype=float)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSource:
+    """Answers from the conditional model and the evidence estimate; draws come from the kept ones.
+
+    draws (n, ⌈p/8⌉): packed masks.
+    """
+
+    target: Target
+    log_evidence: float
+    draws: NDArray[np.uint8]
+
+    def log_probability(self, masks: Mask) -> Floats:
+        joint = self.target.log_joint(masks)
+        excess = joint.max(initial=-np.inf) - self.log_evidence
+        if excess > _EXCESS:
+            times = f"{np.exp(min(excess, 700.0)):.3g} times its total probability"
+            warn(Message(f"the sampler missed a mode: a subset has {times}", _LONGER), ApproximationWarning)
+        return np.minimum(joint - self.log_evidence, 0.0)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        """n of the kept draws, with replacement."""
+        rows = self.draws[rng.integers(0, len(self.draws), size=n)]
+        return np.unpackbits(rows, axis=1, count=self.target.n_features).astype(bool)
+
+    def leading(self, mass: float) -> None:
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Visited:
+    """Distinct subsets of the coldest chains.
+
+    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): by each half (of few
+    replicas, each smaller part) of each replica.
+    """
+
+    masks: Mask
+    log_ratios: Floats
+    log_joint: Floats
+    visits: Integers
+
+    @classmethod
+    def of(cls, sampler: Sampler, rounds: list[list[Round]]) -> Visited:
+        packed, values, segment = [], [], []
+        per_replica = max(2, -(-_FEWEST_SEGMENTS // len(rounds)))
+        for r, parts in enumerate(rounds):
+            for i, part in enumerate(parts):
+                packed.append(part.draws)
+                values.append(part.trace[:, -1])
+                segment.append(np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)))
+        rows, ratios, segments = np.concatenate(packed), np.concatenate(values), np.concatenate(segment)
+        distinct, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        included = np.unpackbits(distinct, axis=1, count=sampler.n_columns).astype(bool)
+        visits = np.zeros((per_replica * len(rounds), len(distinct)), np.int64)
+        np.add.at(visits, (segments, group.ravel()), 1)
+        log_joint = sampler.log_posterior(included, ratios[first])
+        return cls(sampler.masks(included), ratios[first], log_joint, visits)
+
+    def entropy(self, log_evidence: float) -> float:
+        """Of each segment: Σ −p log p over what the others visited, and the mean of −log p of its own draws elsewhere.
+
+        What the others visited does not depend on the segment's draws, so that nothing is counted twice or left out.
+        """
+        surprise = log_evidence - self.log_joint
+        terms = np.exp(-surprise) * surprise
+        estimates = []
+        for own in self.visits[self.visits.sum(axis=1) > 0]:
+            elsewhere = self.visits.sum(axis=0) > own
+            estimates.append(terms[elsewhere].sum() + own[~elsewhere] @ surprise[~elsewhere] / own.sum())
+        return max(0.0, float(np.mean(estimates)))
+
+    def shares_of(self, masks: Mask) -> list[float]:
+        """Share of all draws of each of the subsets (k, p), 0 for those that were not visited."""
+        total = self.visits.sum(axis=0)
+        known = dict(zip((mask.tobytes() for mask in self.masks), total / total.sum(), strict=True))
+        return [float(known.get(mask.tobytes(), 0.0)) for mask in masks]
+
+    def n_modes(self) -> int:
+        """Leading subsets from which no other leading one, a single flip away, is more probable."""
+        top = np.argsort(-self.log_joint, kind="stable")[:_COMPARED]
+        masks, values = self.masks[top].astype(np.float64), self.log_joint[top]
+        sizes = masks.sum(axis=1)
+        distance = sizes[:, None] + sizes - 2.0 * masks @ masks.T
+        return int((~((distance < 1.5) & (values[None] > values[:, None])).any(axis=1)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """What a run leaves behind.
+
+    rounds: for each replica its rounds; warm_up_bests (replicas,): log p(z)Λ(z) of the best of each in warm-up
+    """
+
+    sampler: AnySampler
+    searched: Searched
+    proposals: Proposals
+    rounds: list[list[Round]]
+    visited: Visited
+    evidence: Evidence
+    verdict: Agreement
+    warm_up_bests: Floats
+
+    def leading(self, keep: int) -> tuple[Mask, Floats]:
+        """Masks and log ratios of the best `keep` subsets that were visited, and of the best one met anywhere."""
+        visited, (included, value) = self.visited, self.searched.best_met(self.sampler)
+        order = np.argsort(-visited.log_joint, kind="stable")[:keep]
+        masks, log_ratios = visited.masks[order], visited.log_ratios[order]
+        best = self.sampler.masks(included[None])
+        if (masks == best).all(axis=1).any():
+            return masks, log_ratios
+        log_ratio = value - self.sampler.log_posterior(included[None], np.zeros(1))
+        return np.concatenate([best, masks])[:keep], np.concatenate([log_ratio, log_ratios])[:keep]
+
+    def problem(self, log_evidence: float, agreement: float, tail: float) -> Message | None:
+        """What stands against relying on the run, and what to do; None where nothing does.
+
+        tail: probability that an invariant subset has a log ratio as low as the best one
+        """
+        best, verdict, searched = self.searched.best_met(self.sampler)[1], self.verdict, self.searched
+        log_probability = best - log_evidence
+        if best > self.visited.log_joint.max() + SAME and log_probability > np.log(_NOTABLE):
+            share = np.exp(log_probability)
+            return Message(f"the best subset (probability {share:.2g}) was never sampled at temperature 1", _MORE_STEPS)
+        if verdict.largest_r_hat > agreement:
+            figures = f"R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to {verdict.largest_error:.3f}"
+            return Message(f"the replicas disagree ({figures})", _MORE_STEPS)
+        if searched.hidden:
+            near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
+            return Message(f"{near}, and a better one may be hidden", _LONGER)
+        if tail < _IMPLAUSIBLE:
+            low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
+            return Message(f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER)
+        return None
+
+
+def tempering_posterior(sampled: Sampled, engine: Tempering, started: float) -> TemperingPosterior:
+    """The posterior of a run, with a warning where it is not to be relied on."""
+    sampler, verdict, visited, searched = sampled.sampler, sampled.verdict, sampled.visited, sampled.searched
+    target, best, n_replicas = sampler.target, searched.best_met(sampler)[1], len(sampled.rounds)
+    n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
+    masks, log_ratios = sampled.leading(engine.keep)
+    check = rescore_leading(target.model, masks, log_ratios, min(engine.rescore, len(masks)))
+    log_joint = target.log_joint(masks, check.log_ratios)
+    log_evidence = max(sampled.evidence.log_evidence, float(logsumexp(log_joint)))
+    mode, tail = int(np.argmax(log_joint)), 1.0
+    # Nothing can be hidden where every subset was visited, or where a block of the second recipe holds all columns.
+    all_in_a_block = sampler.n_free <= sampled.proposals.rules[1].largest
+    if not all_in_a_block and len(visited.masks) != target.prior.support_size():
+        (log_ratio,) = target.log_ratios(masks[mode : mode + 1], check.log_ratios[mode : mode + 1])
+        tail = float(target.model.invariance_tails(masks[mode : mode + 1], [log_ratio]).probability[0])
+    problem = sampled.problem(log_evidence, engine.agreement, tail)
+    figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
+    if verdict.reached(engine):
+        outcome = f"{n_replicas} replicas reached the target after {n_sweeps:,} sweeps: {figures}."
+    else:
+        wanted = f"standard errors {engine.precision:g}, R̂ {engine.agreement:g}"
+        outcome = f"the budget of {n_sweeps:,} sweeps ended before the target ({wanted}) was reached: {figures}."
+    notes = [*check.notes, outcome]
+    if problem is not None:
+        notes.append(problem)
+        warn(problem, ApproximationWarning)
+    if isinstance(sampler, GenericSampler):
+        unscored = sampler.masks(sampler.memory.without_value)
+    else:
+        assert searched.synergies is not None
+        unscored = searched.synergies.undecidable(sampler)
+    notes += support_notes(target, unscored)
+    every = [part for parts in sampled.rounds for part in parts]
+    draws = np.concatenate([part.draws for part in every])
+    included = np.unpackbits(draws, axis=1, count=sampler.n_columns).astype(bool)
+    order = table_order(masks, log_joint)[:_SHOWN]
+    return TemperingPosterior(
+        **common_fields(target),
+        inclusion=np.clip(sampler.by_feature(verdict.inclusion, 1.0), 0.0, 1.0),
+        masks=masks,
+        log_ratios=check.log_ratios,
+        log_probabilities=log_joint - log_evidence,
+        log_evidence=log_evidence,
+        entropy=visited.entropy(log_evidence),
+        engine=f"parallel tempering ({n_replicas} replicas, {n_sweeps:,} sweeps each)",
+        notes=tuple(notes),
+        diagnostics={
+            "seconds": time.perf_counter() - started,
+            "converged": bool(verdict.reached(engine) and problem is None),
+            "sweeps": n_sweeps,
+            "replicas": n_replicas,
+            "inclusion_errors": sampler.by_feature(verdict.standard_error, 0.0).tolist(),
+            "largest_error": verdict.largest_error,
+            "largest_r_hat": _finite(verdict.largest_r_hat),
+            "log_evidence_error": _finite(sampled.evidence.error),
+            "log_evidence_method": sampled.evidence.method,
+            "inverse_temperatures": sampled.proposals.betas.tolist(),
+            "swap_rates": (1.0 - np.mean([part.rejected for part in every], axis=0)).tolist(),
+            "visited_subsets": len(visited.masks),
+            "visit_shares": visited.shares_of(masks[order]),
+            "distinct_modes": visited.n_modes(),
+            "replicas_that_found_the_best": int((sampled.warm_up_bests > best - SAME).sum()),
+            "searches": len(searched.ends),
+            "searches_that_found_the_best": int((searched.values > best - SAME).sum()),
+            "best_log_probability": best - log_evidence,
+            "mean_log_ratio": float(np.concatenate([part.trace[:, -1] for part in every]).mean()),
+            "rescoring_difference": check.difference,
+        },
+        source=DrawnSource(target, log_evidence, np.packbits(sampler.masks(included), axis=1)),
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,1 +1,0 @@
-"""Parallel tempering over subsets: searches for modes, then samples."""

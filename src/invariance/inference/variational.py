@@ -1,0 +1,618 @@
+"""BIP-VI: mean-field variational inference over subsets (the paper's Algorithms 2 and 3), what draws of the
+approximation say after reweighting, and what it misses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit, logsumexp
+
+from .._tools.arrays import Floats, Mask
+from .._tools.json import from_json, to_json
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar
+from .._tools.text import format_subset
+from ..data.checks import warn
+from ..data.features import distinct
+from ..exceptions import ApproximationWarning, EngineError, Message, SettingError, use
+from ..kernels.subset_sums import weighted_shares
+from ..models.base import BoundModel, check_whole_number
+from ..posterior.posterior import Posterior, Verdict, verdict_of
+from ..priors import BoundPrior
+from ..screening import LassoScreen
+from .ascent import Ascent, Cyclical, FreeSpace, Schedule, climb, measured
+from .base import RunOptions, Target, common_fields, rescore_leading, smallest, support_notes, with_verdict
+from .mean_field import Approximation, Elbo, MeanField, Mixture, fit_mixture
+from .modes import MISSED_SHARE, around, find_modes, with_swaps
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Start = Literal["uninformative", "informative", "searched"]
+Initial = Mapping[str, float] | ArrayLike
+
+_STARTS = ("uninformative", "informative", "searched")
+_MOST_COMPONENTS = 8
+# Up to this many free features searches are quick, and are made even if no start needs them.
+_QUICK_TO_SEARCH = 100
+_REWEIGHTED, _LISTED, _RESCORED = 1000, 200, 20
+# Missing this much of the posterior, probabilities are off by as much.
+_MUCH = 0.05
+_FEW_SUBSETS = 1 << 24
+_WEIGHED = "`reweighted` weighs draws from the approximation by the posterior ({:.0f} effective draws)."
+_UNSEARCHED = "no search for subsets was made: whether the approximation misses probable ones is not known."
+POOR_PARETO_K = 0.7
+_FEWEST_IN_TAIL = 5
+# Log weights this close are the same: draws of one subset, up to rounding.
+_TIE = 1e-9
+# A few draws above all others do no harm when they hold less than this share of the weight.
+_NEGLIGIBLE = 0.01
+
+
+class Prepared(NamedTuple):
+    """What a run knows before it ascends.
+
+    peaks (m, p): good subsets that the result must not miss; starts: {name: logits (f,) and its generator}
+    """
+
+    peaks: Mask
+    starts: dict[str, tuple[Floats, np.random.Generator]]
+    rng: np.random.Generator
+    check_rng: np.random.Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Variational:
+    """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
+
+    The defaults are the paper's simulation settings with four changes, where the published ones stall: how the
+    informative start screens features (`screen`), what it expects of the others (`rest`), a third start, and the value
+    of draws outside the prior's support (`infeasible`). `Variational.simulation()` and `Variational.genes()` are the
+    published settings. All are compared with the subsets that searches find, which does not change their result.
+
+    iterations, pairs : T gradient steps, each from M coupled pairs of draws
+    schedule : learning rates for the objective divided by the number of rows
+    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given),
+        "informative" (0.5 on the screened features and `rest` elsewhere; "auto" is 0.1, or less so that one feature
+        outside the screen is expected) and "searched" (0.9 on the most probable subset that short tempered searches
+        find; up to 16 features, that enumeration finds). No start expects more than 0.9·max_size features. The best
+        ELBO wins.
+    screen : "search" screens by invariance: the members of the most probable subsets that the searches find. "lasso"
+        screens by prediction, as published: it loses true features whose effect other features can stand in for, needs
+        the rows, and often takes longer than the rest.
+    screened : number of features that pass the screen at most, if the best subset alone does not have more
+    initial : starts from here instead: a mask, probabilities (p,), or {feature: probability}
+    kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
+    infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
+    leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
+    patience : stop when the best ELBO has not risen for this many iterations (None: never)
+    draws : number of draws from the result that are reweighted to the posterior, and of those that look for what it
+        misses: all subsets up to 16 features, the subsets that searches find and their surroundings beyond
+    memory : how many scored subsets are remembered (rounded up to a power of two)
+    components : 1 is the mean field. More, or "auto" (as many as the search finds modes, up to 8), is a mixture of mean
+        fields, one started at each mode, with weights that maximise the ELBO.
+    """
+
+    iterations: int = 2000
+    pairs: int = 20
+    schedule: Schedule = field(default_factory=Cyclical)
+    starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
+    screen: Literal["search", "lasso"] = "search"
+    screened: int = 10
+    initial: Initial | None = None
+    inclusion: float | None = None
+    rest: float | Literal["auto"] = "auto"
+    kl_analytic_probability: float = 1.0
+    infeasible: float | Literal["relative"] = "relative"
+    leading: int = 8
+    fresh: int = 1000
+    patience: int | None = None
+    draws: int = 4000
+    memory: int = 1 << 17
+    components: int | Literal["auto"] = 1
+
+    @classmethod
+    def simulation(cls, **changes: Any) -> Self:
+        """The published settings of the simulation studies."""
+        starts = ("uninformative", "informative")
+        published: dict[str, Any] = {"starts": starts, "screen": "lasso", "infeasible": -1.0, "rest": 0.1}
+        return cls(**(published | changes))
+
+    @classmethod
+    def genes(cls, **changes: Any) -> Self:
+        """The published settings of the gene study; its prior is UniformPrior(max_size=200)."""
+        settings: dict[str, Any] = {
+            "iterations": 10_000,
+            "pairs": 10,
+            "schedule": Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True),
+            "starts": ("uninformative",),
+            "inclusion": 0.02,
+            "kl_analytic_probability": 0.5,
+            "infeasible": -1.0,
+        }
+        return cls(**(settings | changes))
+
+    def run(self, target: Target, options: RunOptions) -> Posterior:
+        started = time.perf_counter()
+        space = FreeSpace(target)
+        ready = self.prepare(space, options)
+        with ProgressBar("variational inference", len(ready.starts) * self.iterations, options.progress) as bar:
+
+            def ascend(start: tuple[Floats, np.random.Generator]) -> Ascent:
+                climbed = climb(space, *start, self, lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"))
+                return measured(space, climbed, start[1], self.fresh, space.scorer(self.memory, searching=False))
+
+            # Starts that share a memory go one after another: what is scored together depends on what is remembered.
+            n_jobs = 1 if space.shares_a_memory else options.n_jobs
+            fits = dict(zip(ready.starts, ordered_map(ascend, ready.starts.values(), n_jobs), strict=True))
+        return self.finish(space, ready, fits, started)
+
+    def prepare(self, space: FreeSpace, options: RunOptions) -> Prepared:
+        """Where to start from, before anything is ascended."""
+        self._check()
+        rng, search_rng = options.rng.spawn(2)
+        modes, peaks = self._modes(space, replace(options, rng=search_rng))
+        # Beside the starts, one at each mode that gets a component of its own.
+        wanted = {1: 0, "auto": _MOST_COMPONENTS}.get(self.components, self.components)
+        near = [_near(mode[space.target.prior.free]) for mode in peaks[:wanted]]
+        inclusion = self._starts(space, modes) | {f"mode {i + 1}": values for i, values in enumerate(near)}
+        logits = {name: logit(np.clip(values, 1e-4, 1.0 - 1e-4)) for name, values in inclusion.items()}
+        *generators, check_rng = options.rng.spawn(len(logits) + 1)
+        starts = dict(zip(logits, zip(logits.values(), generators, strict=True), strict=True))
+        return Prepared(peaks, starts, rng, check_rng)
+
+    def finish(self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float) -> Posterior:
+        """The posterior, from where each start ended."""
+        target = space.target
+        chosen = max(fits, key=lambda start: fits[start].elbo)
+        q, elbo = self._approximation(target, fits, chosen, ready.rng)
+        reweighted = reweight_draws(target, q, self.draws, ready.rng, _REWEIGHTED)
+        missed: Missed | None = None
+        outside = reweighted.outside
+        if space.table.size:
+            missed, outside = missed_in_table(space, q), space.table_outside()
+        elif len(ready.peaks):
+            missed = missed_at_modes(target, q, ready.peaks, self.draws, ready.check_rng)
+        seconds = time.perf_counter() - started
+        posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, outside, seconds)
+        return with_verdict(target, posterior)
+
+    def _check(self) -> None:
+        for name in ("iterations", "pairs", "leading", "fresh", "draws", "memory", "screened"):
+            check_whole_number(self, name, 1, getattr(type(self), name))
+        if not 0.0 <= self.kl_analytic_probability <= 1.0:
+            raise SettingError(f"kl_analytic_probability={self.kl_analytic_probability!r} is not a probability.")
+        if self.infeasible != "relative" and not isinstance(self.infeasible, int | float):
+            raise SettingError(f"infeasible={self.infeasible!r} is not known: use 'relative' or a negative number.")
+        if set(self.starts) - set(_STARTS) or (not self.starts and self.initial is None):
+            raise SettingError(f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}.")
+        if self.screen not in ("search", "lasso"):
+            raise SettingError(f"screen={self.screen!r} is not known: use 'search' or 'lasso'.")
+        if self.components != "auto":
+            check_whole_number(self, "components", 1, "auto")
+
+    @property
+    def infeasible_value(self) -> float:
+        """Objective, per row, of a draw outside the support; NaN where it is below the worst one seen inside."""
+        return np.nan if self.infeasible == "relative" else float(self.infeasible)
+
+    def _modes(self, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
+        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss.
+
+        None where no start needs a search and searching would take longer than the rest.
+        """
+        target = space.target
+        by_search = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
+        needed = self.components != 1 or (self.initial is None and by_search)
+        if not needed and len(target.prior.free) > _QUICK_TO_SEARCH:
+            nothing = np.zeros((0, target.n_features), dtype=bool)
+            return nothing, nothing
+        if not space.table.size:
+            modes = find_modes(target, options)
+            return modes, with_swaps(target, modes)
+        modes = space.table_modes()
+        if not len(modes):
+            raise target.nothing_scored()
+        return modes, modes
+
+    def _starts(self, space: FreeSpace, modes: Mask) -> dict[str, Floats]:
+        """{name: inclusion probabilities (f,)} of each start"""
+        prior, room = space.target.prior, 0.9 * space.max_size
+        free = prior.free
+        if self.initial is not None:
+            return {"initial": self._initial_inclusion(prior)[free]}
+        starts: dict[str, Floats] = {}
+        for start in dict.fromkeys(self.starts):
+            if start == "uninformative":
+                share = min(room / max(len(free), 1), 0.4) if self.inclusion is None else self.inclusion
+                starts[start] = np.full(len(free), share)
+            elif start == "searched":
+                starts[start] = _near(modes[0, free])
+            else:
+                by_search = self.screen == "search"
+                passed = _members_of(modes, self.screened) if by_search else self._lasso_screened(space.target.model)
+                chosen = np.isin(free, passed)
+                outside = max(int((~chosen).sum()), 1)
+                rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
+                starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
+        return starts
+
+    def _initial_inclusion(self, prior: BoundPrior) -> Floats:
+        names = prior.original_features
+        if isinstance(self.initial, Mapping):
+            unknown = [name for name in self.initial if name not in names]
+            if unknown:
+                raise SettingError(f"initial names a feature that is not there: {unknown[0]!r}.")
+            return np.array([float(self.initial.get(name, 0.01)) for name in prior.feature_names])
+        values = np.asarray(self.initial, dtype=float)
+        if values.shape != (len(names),) or not ((values >= 0) & (values <= 1)).all():
+            raise SettingError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
+        values = values[prior.kept]
+        return _near(values > 0) if np.isin(values, (0, 1)).all() else values
+
+    def _lasso_screened(self, model: BoundModel) -> NDArray[np.intp]:
+        if model.n_features <= self.screened:
+            return np.arange(model.n_features)
+        if model.rows is None:
+            raise EngineError("the lasso screen needs the rows, which are not at hand", use(engine="vi(screen=search)"))
+        return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
+
+    def _approximation(
+        self, target: Target, fits: dict[str, Ascent], chosen: str, rng: np.random.Generator
+    ) -> tuple[Approximation, Elbo]:
+        """The best fit or, with more components, a mixture of the best ones that ended at each subset."""
+        fit, limit = fits[chosen], target.prior.max_size
+        laws = {name: MeanField(target.expanded(one.logits, np.inf, -np.inf), limit) for name, one in fits.items()}
+        q = laws[chosen]
+        if fit.elbo == -np.inf:
+            reasons = "; ".join(target.model.outside_support(q.mode[None]))
+            what = f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}"
+            raise EngineError(what, use(engine="tempering"))
+        if self.components == 1:
+            return q, Elbo(fit.elbo, fit.elbo_error)
+        best: dict[bytes, MeanField] = {}
+        for name in sorted(fits, key=lambda name: fits[name].elbo):
+            if fits[name].elbo > -np.inf:
+                best[laws[name].mode.tobytes()] = laws[name]
+        components = tuple(reversed(best.values()))
+        return fit_mixture(
+            components, lambda masks: target.log_joint(masks, log_ratios_of(target.model, masks)), self.fresh, rng
+        )
+
+
+def _members_of(modes: Mask, most: int) -> NDArray[np.intp]:
+    """All members of the first of modes (m, p), then of the others until there are `most`."""
+    if not len(modes):
+        return np.zeros(0, dtype=np.intp)
+    ranked = dict.fromkeys(int(feature) for mode in modes for feature in np.flatnonzero(mode))
+    return np.array(list(ranked)[: max(most, int(modes[0].sum()))], dtype=np.intp)
+
+
+def _near(mask: Mask) -> Floats:
+    """Inclusion probabilities that start near a subset (f,) without excluding anything."""
+    return np.where(mask, 0.9, min(0.01, 1.0 / max(len(mask), 1)))
+
+
+def log_ratios_of(model: BoundModel, masks: Mask) -> Floats:
+    """(S,) log Λ of masks (S, p), each distinct one scored once; -inf outside the support"""
+    first, group = distinct(masks)
+    return model.log_ratio_many(masks[first])[group]
+
+
+# ---------------------------------------------------------------- importance weights, and what they do not reach
+
+
+@dataclass(frozen=True, eq=False)
+class Reweighted:
+    """Self-normalised importance estimates from draws of q.
+
+    inclusion (p,); masks (k, p): distinct draws, most probable first; log_ratios, log_probabilities (k,)
+    pareto_k: tail index of the weights, above 0.7 they cannot be trusted; -inf where the largest weights tie, inf where
+    they are too few to tell; ess: effective number of draws
+    log_evidence: estimate of log Σ p(z)Λ(z); outside (m, p): the distinct draws that cannot be scored; undecided: their
+    share
+    """
+
+    inclusion: Floats
+    masks: Mask
+    log_ratios: Floats
+    log_probabilities: Floats
+    pareto_k: float
+    ess: float
+    log_evidence: float
+    outside: Mask
+    undecided: float
+
+
+def reweight_draws(target: Target, q: Approximation, n: int, rng: np.random.Generator, keep: int) -> Reweighted:
+    """Of n draws of q; at most `keep` subsets are listed."""
+    masks = q.sample(n, rng)
+    log_ratios = log_ratios_of(target.model, masks)
+    return reweight(masks, log_ratios, target.prior.log_prob(masks), q.log_prob(masks), keep)
+
+
+def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, keep: int) -> Reweighted:
+    """Weigh draws (S, p) of q by p(z)Λ(z)/q(z). log_q must be normalised over the support the draws come from."""
+    log_weights = log_prior + log_ratios - log_q
+    k, smoothed = pareto_smoothed(log_weights)
+    weights = np.exp(smoothed - logsumexp(smoothed))
+    first, group = distinct(masks)
+    probability = np.bincount(group, weights=weights)
+    order = np.lexsort((first, -probability))[:keep]
+    order = order[probability[order] > 0]
+    return Reweighted(
+        inclusion=weighted_shares(masks, weights),
+        masks=masks[first[order]],
+        log_ratios=log_ratios[first[order]],
+        log_probabilities=np.log(probability[order]),
+        pareto_k=k,
+        ess=float(1.0 / np.sum(weights**2)),
+        log_evidence=float(logsumexp(log_weights) - np.log(len(masks))),
+        outside=masks[first[log_ratios[first] == -np.inf]],
+        undecided=float(np.mean(log_ratios == -np.inf)),
+    )
+
+
+def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
+    """Pareto-k̂ and smoothed log weights (Vehtari, Simpson, Gelman, Yao & Gabry 2024).
+
+    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to them. Draws of a subset
+    have the same weight, so that there may be nothing to fit: k̂ is -inf where the largest weights tie, which have no
+    tail, and inf where fewer than five draws stand above the others and hold a share of the weight that matters, or
+    where these dwarf the rest of the tail so far that it vanishes in float64.
+    """
+    n = len(log_weights)
+    centred = log_weights - log_weights.max()
+    n_tail = min(max(int(min(0.2 * n, 3 * np.sqrt(n))), _FEWEST_IN_TAIL - 1), n - 1)
+    order = np.argsort(centred, kind="stable")
+    cutoff = centred[order[n - n_tail - 1]]
+    tail = order[centred[order] > cutoff + _TIE]
+    if len(tail) < _FEWEST_IN_TAIL:
+        weights = np.exp(centred)
+        return (np.inf if weights[tail].sum() > _NEGLIGIBLE * weights.sum() else -np.inf), log_weights
+    if np.ptp(centred[tail]) <= _TIE:
+        return -np.inf, log_weights
+    excess = np.exp(centred[tail]) - np.exp(cutoff)
+    if excess[_lower_quarter(len(excess))] == 0.0:
+        return np.inf, log_weights
+    k, sigma = _fit_generalised_pareto(excess)
+    quantile = (np.arange(1, len(tail) + 1) - 0.5) / len(tail)
+    spread = -np.log1p(-quantile) if abs(k) < 1e-12 else np.expm1(-k * np.log1p(-quantile)) / k
+    smoothed = centred.copy()
+    smoothed[tail] = np.minimum(np.log(np.exp(cutoff) + sigma * spread), 0.0)
+    return float(k), smoothed + log_weights.max()
+
+
+def _fit_generalised_pareto(sorted_excess: Floats) -> tuple[float, float]:
+    """Shape and scale by the empirical-Bayes estimate of Zhang & Stephens (2009), with its weak prior on the shape."""
+    n = len(sorted_excess)
+    m = 30 + int(np.sqrt(n))
+    grid = 1.0 - np.sqrt(m / (np.arange(1, m + 1) - 0.5))
+    theta = grid / (3.0 * sorted_excess[_lower_quarter(n)]) + 1.0 / sorted_excess[-1]
+    shape = np.log1p(-theta[:, None] * sorted_excess).mean(axis=1)
+    log_likelihood = n * (-np.log(_scale(theta, shape, sorted_excess)) - shape - 1.0)
+    weight = np.exp(log_likelihood - logsumexp(log_likelihood))
+    best = float(weight @ theta)
+    k = float(np.log1p(-best * sorted_excess).mean())
+    sigma = float(_scale(np.array(best), np.array(k), sorted_excess))
+    return (n * k + 5.0) / (n + 10.0), sigma
+
+
+def _lower_quarter(n: int) -> int:
+    return int(n / 4 + 0.5) - 1
+
+
+def _scale(theta: Floats, shape: Floats, excess: Floats) -> Floats:
+    """-shape / theta; at theta = 0, which tied weights hit, the distribution is exponential."""
+    return np.divide(-shape, theta, out=np.full_like(theta, excess.mean()), where=theta != 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Missed:
+    """What q misses.
+
+    mass: posterior probability of all subsets to which q gives less than a fiftieth of theirs
+    mask (p,): the most probable of them; probability, approximate: of that one, in the posterior and under q
+    """
+
+    mass: float
+    mask: Mask
+    probability: float
+    approximate: float
+
+
+def missed_in_table(space: FreeSpace, q: Approximation) -> Missed:
+    """Exactly, where all subsets are known."""
+    known = np.flatnonzero(space.table_log_joint > -np.inf)
+    log_joint = space.table_log_joint[known]
+    log_posterior = log_joint - logsumexp(log_joint)
+    return _missed(q, space.target.masks(space.table_draws[known]), log_posterior, np.exp(log_posterior))
+
+
+def missed_at_modes(target: Target, q: Approximation, modes: Mask, n_draws: int, rng: np.random.Generator) -> Missed:
+    """Estimated by draws from q and from around each of modes (m, p), which see what draws from q alone do not."""
+    components, weights = (q.components, q.weights) if isinstance(q, Mixture) else ((q,), np.ones(1))
+    local = [around(target, mode) for mode in modes]
+    shares = np.concatenate([0.5 * weights, np.full(len(local), 0.5 / len(local))])
+    wide = Mixture((*components, *local), shares)
+    seen = reweight_draws(target, wide, n_draws, rng, n_draws)
+    log_posterior = target.log_joint(seen.masks, seen.log_ratios) - seen.log_evidence
+    return _missed(q, seen.masks, log_posterior, np.exp(seen.log_probabilities))
+
+
+def _missed(q: Approximation, masks: Mask, log_posterior: Floats, weights: Floats) -> Missed:
+    """masks (S, p): distinct; log_posterior (S,): of each; weights (S,): the part of the posterior it stands for"""
+    log_q = q.log_prob(masks)
+    rare = log_q < log_posterior + np.log(MISSED_SHARE)
+    worst = int(np.argmax(np.where(rare, log_posterior, -np.inf)))
+    probability, approximate = np.exp(min(log_posterior[worst], 0.0)), np.exp(log_q[worst])
+    return Missed(float(weights[rare].sum()), masks[worst], float(probability), float(approximate))
+
+
+class VariationalPosterior(Posterior):
+    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
+
+    Inclusion probabilities, mode, subsets and probabilities are those of q. `reweighted` corrects them by importance
+    weights from draws of q, as far as these reach; `diagnostics` holds elbo, elbo_error, iterations, seconds,
+    feasible_fraction, pareto_k, effective_draws, missed_mass (how much of the posterior such draws do not reach) and
+    the traces of all starts.
+    """
+
+    @property
+    def elbo(self) -> float:
+        return self.log_evidence
+
+    @property
+    def trace(self) -> pd.DataFrame:
+        """One row per start and iteration: elbo, its Monte-Carlo standard error, share of draws inside the support."""
+        import pandas as pd
+
+        frames = [
+            pd.DataFrame(columns).assign(start=start, iteration=np.arange(len(columns["elbo"])))
+            for start, columns in self.diagnostics["trace"].items()
+        ]
+        return pd.concat(frames, ignore_index=True)[["start", "iteration", "elbo", "error", "feasible"]]
+
+    @property
+    def reweighted(self) -> Posterior:
+        """The posterior as importance-weighted draws of q estimate it."""
+        stored = self.diagnostics["reweighted"]
+        masks = np.zeros((len(stored["subsets"]), self.n_features), dtype=bool)
+        for row, members in zip(masks, stored["subsets"], strict=True):
+            row[members] = True
+        log_probabilities = np.array(stored["log_probabilities"])
+        probabilities = np.exp(log_probabilities)
+        return Posterior(
+            feature_names=self.feature_names,
+            inclusion=np.array(stored["inclusion"]),
+            masks=masks,
+            log_ratios=np.array(stored["log_ratios"]),
+            log_probabilities=log_probabilities,
+            log_evidence=stored["log_evidence"],
+            entropy=float(-(probabilities * log_probabilities).sum()),
+            n_subsets=self.n_subsets,
+            engine="variational inference, importance-reweighted",
+            prior=self.prior,
+            model=self.model,
+            outcome_name=self.outcome_name,
+            environments=self.environments,
+            counts=self.counts,
+            notes=(_WEIGHED.format(self.diagnostics["effective_draws"]), *self.notes[1:]),
+            verdict=None if stored.get("verdict") is None else from_json(Verdict, stored["verdict"]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ApproximateSource:
+    """Answers for any subset under q."""
+
+    q: Approximation
+
+    def log_probability(self, masks: Mask) -> Floats:
+        return self.q.log_prob(masks)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Mask:
+        return self.q.sample(n, rng)
+
+    def leading(self, mass: float) -> None:
+        return None
+
+
+def variational_posterior(
+    target: Target,
+    q: Approximation,
+    elbo: Elbo,
+    fits: dict[str, Ascent],
+    chosen: str,
+    reweighted: Reweighted,
+    missed: Missed | None,
+    outside: Mask,
+    seconds: float,
+) -> VariationalPosterior:
+    """Put a run's results together, with a warning when q is a poor approximation.
+
+    outside (k, p): subsets that were met and have no value
+    """
+    fit, prior = fits[chosen], target.prior
+    masks = q.leading(_LISTED)
+    log_ratios = target.model.log_ratio_many(masks)
+    if (log_ratios > -np.inf).any():
+        masks, log_ratios = masks[log_ratios > -np.inf], log_ratios[log_ratios > -np.inf]
+    check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
+    notes = [
+        f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
+        f"are the approximation's. {_WEIGHED.format(reweighted.ess)}"
+    ]
+    notes += [*check.notes, *support_notes(target, smallest(outside))]
+    doubts = []
+    if missed is None:
+        notes.append(_UNSEARCHED)
+    elif missed.mass >= _MUCH:
+        subset = format_subset([name for name, member in zip(prior.feature_names, missed.mask, strict=True) if member])
+        doubts.append(
+            f"the approximation misses about {missed.mass:.2f} of the posterior, such as {subset} with probability "
+            f"{missed.probability:.2g}, {missed.approximate:.1g} under q; Pareto k̂ and `reweighted` do not see it"
+        )
+    if reweighted.undecided >= _MUCH:
+        doubts.append(
+            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets that cannot be scored; "
+            "its inclusion probabilities count them, `reweighted` does not"
+        )
+    if reweighted.pareto_k > POOR_PARETO_K:
+        doubts.append(
+            f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} importance "
+            f"weights are unreliable), {reweighted.ess:.0f} draws are effective"
+        )
+    remedies = [use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")]
+    if isinstance(q, MeanField):
+        remedies.append(use(engine="vi(components=auto)"))
+    for doubt in doubts:
+        notes.append(Message(doubt, *remedies))
+        warn(notes[-1], ApproximationWarning)
+    reweighted_ratios = target.log_ratios(reweighted.masks, reweighted.log_ratios)
+    verdict = verdict_of(target.model.untilted, reweighted.masks, reweighted_ratios, prior.support_size())
+    return VariationalPosterior(
+        **common_fields(target),
+        inclusion=q.inclusion,
+        masks=masks,
+        log_ratios=check.log_ratios,
+        log_probabilities=q.log_prob(masks),
+        log_evidence=elbo.value,
+        entropy=q.entropy,
+        engine="variational inference (mean field)" if isinstance(q, MeanField) else "variational inference (mixture)",
+        notes=tuple(notes),
+        diagnostics={
+            "elbo": elbo.value,
+            "elbo_error": elbo.error,
+            "weights": q.weights.tolist() if isinstance(q, Mixture) else [1.0],
+            "start": chosen,
+            "iterations": len(fit.trace.elbo),
+            "chosen_iteration": fit.iteration,
+            "seconds": seconds,
+            "feasible_fraction": fit.feasible,
+            "pareto_k": reweighted.pareto_k,
+            "effective_draws": reweighted.ess,
+            "missed_mass": None if missed is None else missed.mass,
+            "undecided_mass": reweighted.undecided,
+            "elbo_by_start": {start: one.elbo for start, one in fits.items()},
+            "rescoring_difference": check.difference,
+            "trace": {
+                start: {name: getattr(one.trace, name).tolist() for name in ("elbo", "error", "feasible")}
+                for start, one in fits.items()
+            },
+            "reweighted": {
+                "inclusion": reweighted.inclusion.tolist(),
+                "subsets": [np.flatnonzero(mask).tolist() for mask in reweighted.masks],
+                "log_ratios": reweighted_ratios.tolist(),
+                "log_probabilities": reweighted.log_probabilities.tolist(),
+                "log_evidence": reweighted.log_evidence,
+                "verdict": to_json(verdict),
+            },
+        },
+        source=ApproximateSource(q),
+    )

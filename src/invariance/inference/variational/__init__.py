@@ -1,1 +1,0 @@
-"""BIP-VI: mean fields and mixtures of them, ascended by stochastic gradients."""
