@@ -53,9 +53,6 @@ def test_a_subset_that_does_not_fit_is_told_by_what_differs() -> None:
     labels = subset_labels([long[5:], *far], 30)
     assert labels[1:3] == ["{x0, x1, x2, x3, x4, … +26}", "the first + x0 + x1, … 54 more"]
     assert labels[3].startswith("no. 4: {x0, x1")
-
-
-def test_names_that_would_be_cut_alike() -> None:
     first, second = (f"expression_of_{gene}_in_liver_tissue" for gene in ("BRCA1", "BRCA2"))
     assert name_labels([first, second, "age"], 20) == ["expression…er_tissue", "…2_in_liver_tissue", "age"]
     assert name_labels(["a\nb", "a\\nb"], 20) == ["a\\nb", "no. 2: a\\nb"]

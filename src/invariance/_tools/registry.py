@@ -56,11 +56,6 @@ class Registry(Mapping[str, Any]):
         """All ways to type a member."""
         return [form for name, member in self.members.items() for form in member.forms or (name,)]
 
-    @property
-    def help(self) -> str:
-        """ "exact scores all subsets, tempering samples" """
-        return ", ".join(f"{name} {member.help}" for name, member in self.members.items())
-
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package, from {name: module inside the package that has it}."""

@@ -101,15 +101,11 @@ class Screened(Baseline):
 
 def _refuse_other_predictors(estimator: Any) -> None:
     """Raise where the method would predict by something else than its coefficients, which is all that is passed on."""
-    way_out = None
-    if getattr(estimator, "regressor", None) is not None:
-        way_out = use(regressor=None)
-    elif is_classifier(estimator):
-        way_out = use(" in a BIP, which predicts probabilities", family="logistic")
-    elif getattr(estimator, "predict_with", "selected") != "selected":
-        way_out = use(predict_with="selected")
-    if way_out is not None:
-        raise SettingError(f"Screened predicts by coefficients, not as this {type(estimator).__name__} does", way_out)
+    averages = getattr(estimator, "predict_with", "selected") != "selected"
+    if averages or is_classifier(estimator) or getattr(estimator, "regressor", None) is not None:
+        what = f"Screened predicts by coefficients, not as this {type(estimator).__name__} does"
+        by_coefficients = use(regressor=None, predict_with="selected")
+        raise SettingError(what, by_coefficients, use(" in a BIP for probabilities", family="logistic"))
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> NDArray:

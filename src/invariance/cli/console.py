@@ -31,7 +31,7 @@ def speaking(quiet: bool = False, verbose: bool = False) -> Iterator[None]:
     """
     import typer
 
-    from .remedies import said_by
+    from .options import said_by
 
     if quiet and verbose:
         raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")

@@ -26,6 +26,8 @@ from .options import (
     PlotKindOption,
     SpeechOptions,
     StreamOption,
+    comparison_for_shell,
+    for_shell,
     json_option,
     option,
     plot_option,
@@ -34,7 +36,6 @@ from .options import (
 )
 from .outputs import Files, checked_outputs, deliver, deliver_fit, save, source_of_report
 from .predict import predict
-from .remedies import comparison_for_shell, for_shell
 from .simulate import simulate
 from .sweep import sweep
 
