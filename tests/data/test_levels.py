@@ -63,7 +63,7 @@ def test_text_that_is_no_plain_number_stays(code: str) -> None:
 
 def test_text_that_differs_is_not_made_one_level_in_silence(tmp_path: Path) -> None:
     table = TABLE.assign(code=np.resize(["250.0", "250.00", "v1"], N))
-    phrase = "column 'code': '250.0' and '250.00' are the same number or truth value. Write them in the same way if"
+    phrase = "column 'code': '250.0' and '250.00' are the same number or truth value. Write them in the same way"
     with failing(phrase):
         from_table(table, **ASKED, categorical=["code"])
     path = save(table, tmp_path)

@@ -88,7 +88,7 @@ def test_sheets(tmp_path: Path) -> None:
     assert rows_of(path, ["x"], sheet="one") == [(1.5, "a"), (2.5, 1), (3.0, 2.5)]
     with pytest.raises(DataError, match="several sheets"):
         rows_of(path, ["x"])
-    with pytest.raises(DataError, match=r"'x' of book\.xlsx holds values of several types.*'n\.a\.'.*exclude=\['x'\]"):
+    with pytest.raises(DataError, match=r"'x' of book\.xlsx holds values of several.*'n\.a\.'.*exclude=\['x'\]"):
         rows_of(path, ["x"], sheet="two")
     assert rows_of(path, [], sheet="two") == [("a",), ("b",)]
     assert rows_of(path, ["x"], sheet="two", words=["x"]) == [("1", "a"), ("n.a.", "b")]

@@ -101,11 +101,8 @@ def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[H
         for value in values:
             raw.append(index.setdefault(value, len(index)))
     except TypeError:
-        row = len(raw)
-        raise DataError(
-            f"environment label in row {row} is not hashable ({type(values[row]).__name__} {values[row]!r}). "
-            "Use strings, numbers or tuples as labels."
-        ) from None
+        found = f"{type(values[len(raw)]).__name__} {values[len(raw)]!r}"
+        raise DataError(f"label in row {len(raw)} is not hashable ({found}). Use strings, numbers or tuples.") from None
     labels: list[Hashable] = []
     recode = np.full(len(index), -1, dtype=np.intp)
     for position, label in enumerate(index):
@@ -126,10 +123,8 @@ def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str 
         shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
         other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
         if other is not label:
-            raise DataError(
-                f"{labels_of}: the labels {other!a} and {label!a} look alike but are two {what}. Write them in the "
-                "same way, or give them different names."
-            )
+            found = f"{labels_of}: the labels {other!a} and {label!a} look alike but are two {what}"
+            raise DataError(f"{found}. Write them in the same way, or give them different names.")
 
 
 # ---------------------------------------------------------------- ranges and sizes
@@ -138,21 +133,17 @@ def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str 
 def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
     """Raise for columns whose squares leave float64; ``minimum`` and ``maximum`` are per column."""
     large = np.maximum(-minimum, maximum)
-    for column in np.flatnonzero(large > LARGEST).tolist():
-        raise DataError(
-            f"column {names[column]!r} has values up to {large[column]:.3g}, beyond 1e100, whose squares overflow. "
-            "Divide it by its largest absolute value."
-        )
+    j = int(np.argmax(large))
+    if large[j] > LARGEST:
+        raise DataError(f"column {names[j]!r} has values up to {large[j]:.3g}, whose squares overflow: divide it.")
 
 
 def check_spread(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
     """Raise for columns that vary by less than squares in float64 can hold; needs the range over all rows."""
     spread = maximum - minimum
-    for column in np.flatnonzero((spread > 0) & (spread < SMALLEST_SPREAD)).tolist():
-        raise DataError(
-            f"column {names[column]!r} varies by only {spread[column]:.3g}, below 1e-100, whose square underflows. "
-            "Divide it by its range."
-        )
+    j = int(np.argmin(np.where(spread > 0.0, spread, np.inf)))
+    if 0.0 < spread[j] < SMALLEST_SPREAD:
+        raise DataError(f"column {names[j]!r} varies by only {spread[j]:.3g}, whose square underflows: divide it.")
 
 
 def check_whole(
@@ -175,20 +166,15 @@ def check_whole(
         raise DataError(NO_ROWS)
     labels_of = "environments" if environment_name is None else f"environment column {environment_name!r}"
     if len(environments) == 1 and not single_allowed:
-        raise DataError(
-            f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {environments[0]!r}. "
-            "Choose a column with two environments or more."
-        )
+        found = f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {environments[0]!r}"
+        raise DataError(f"{found}. Choose a column with two environments or more.")
     check_distinct_labels(environments, labels_of)
     small = n_rows < SMALLEST_ENVIRONMENT
     if small.any() and len(environments) == 1:
         raise DataError(f"the data has only {rows_text(int(n_rows[0]))}; at least 3 rows are needed.")
     if small.any():
-        raise DataError(
-            f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows: add "
-            "rows, merge them with others, or leave them out",
-            use(min_rows=SMALLEST_ENVIRONMENT),
-        )
+        found = f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows"
+        raise DataError(f"{found}: merge them with others, or leave them out", use(min_rows=SMALLEST_ENVIRONMENT))
     check_outcome(environments, n_rows, outcome_minimum, outcome_maximum, outcome_name, flat_allowed)
 
 
@@ -206,10 +192,8 @@ def check_outcome(
         raise DataError(f"outcome {name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies.")
     flat = low == high
     if flat.any() and not flat_allowed:
-        raise DataError(
-            f"outcome {name!r} is constant inside environment {with_counts(environments, np.where(flat, n_rows, 0))}. "
-            "Leave that environment out, merge it with another, or choose another outcome."
-        )
+        found = with_counts(environments, np.where(flat, n_rows, 0))
+        raise DataError(f"outcome {name!r} is constant inside environment {found}. Leave it out or merge it.")
 
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
@@ -233,11 +217,9 @@ def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environm
     short = n_rows < columns + 2
     if short.any():
         worst = int(np.argmin(np.where(short, n_rows, np.iinfo(np.int64).max)))
-        raise DataError(
-            f"max_size={max_size} needs {columns[worst] + 2} rows in environment {environments[worst]!r}, which has "
-            f"{n_rows[worst]}",
-            use(max_size=largest_size(counts, widths)),
-        )
+        where = f"environment {environments[worst]!r}, which has {n_rows[worst]}"
+        what = f"max_size={max_size} needs {columns[worst] + 2} rows in {where}"
+        raise DataError(what, use(max_size=largest_size(counts, widths)))
 
 
 def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:

@@ -49,10 +49,8 @@ def as_frame(table: Any, what: str = "table") -> Any:
         table = table.set_axis(names, axis=1) if hasattr(table, "set_axis") else table
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if names is None or not isinstance(frame, nw.DataFrame):
-        raise DataError(
-            f"{what} must be a pandas or polars DataFrame or the path of a file, got {type(table).__name__}: "
-            "for arrays use MultiEnvironmentData.from_arrays(X, y, environments)."
-        )
+        found = f"{what} must be a pandas or polars DataFrame or the path of a file, got {type(table).__name__}"
+        raise DataError(f"{found}: for arrays use MultiEnvironmentData.from_arrays(X, y, environments).")
     return frame
 
 
@@ -141,11 +139,8 @@ def refuse_beyond_double(values: Any, what: str) -> None:
     ends = [values.min(), values.max()] if whole else []
     largest = max((int(end) for end in ends if end is not None and end == end), key=abs, default=0)
     if abs(largest) > _LARGEST_WHOLE:
-        raise DataError(
-            f"column {what!r} holds whole numbers beyond 2**53 (for example {largest}), which double precision cannot "
-            "tell apart",
-            use(exclude=[what]),
-        )
+        found = f"column {what!r} holds whole numbers beyond 2**53 (for example {largest}), which double precision"
+        raise DataError(f"{found} cannot tell apart", use(exclude=[what]))
 
 
 def holds_numbers(frame: Any) -> bool:
@@ -185,10 +180,7 @@ def array_values(values: Any, what: str) -> Floats:
     if array.dtype.kind == "c":
         raise DataError(f"{what} holds complex numbers. Complex data not supported: use real and imaginary parts.")
     first = array.item(0) if array.size else None
-    raise DataError(
-        f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): encode it as numbers, and convert it "
-        "with .astype(float)."
-    )
+    raise DataError(f"{what} is not numeric (dtype {array.dtype}, for example {first!r}): use .astype(float).")
 
 
 def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
@@ -256,10 +248,8 @@ def check_levels(name: str, levels: Levels) -> None:
     for text in levels.texts:
         ways = sorted(levels.written.get(text, ()))
         if len(ways) > 1:
-            raise DataError(
-                f"column {name!r}: {ways[0]!r} and {ways[1]!r} are the same number or truth value. Write them in the "
-                "same way if they are one level, and give them names that are no numbers if they are two."
-            )
+            found = f"column {name!r}: {ways[0]!r} and {ways[1]!r} are the same number or truth value"
+            raise DataError(f"{found}. Write them in the same way, or give them names that are no numbers.")
 
 
 def joined(first: Levels | None, second: Levels) -> Levels:
@@ -364,9 +354,7 @@ class Choices:
         )
         both = choices.categorical & choices.numeric
         if both:
-            raise SettingError(
-                f"{quoted(sorted(both))} is both in categorical= and in numeric=: name it in one of them."
-            )
+            raise SettingError(f"{quoted(sorted(both))} is both in categorical= and in numeric=: name it in one.")
         return choices
 
     @property

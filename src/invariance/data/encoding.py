@@ -335,10 +335,7 @@ def label_to_plain(label: Hashable) -> Any:
     for tag, (tagged, written, _) in _TAGGED.items():
         if tagged is kind:
             return {tag: written(label)}
-    raise DataError(
-        f"the label {label!r} of an environment is of the type {kind.__name__}, which cannot be stored: use text, "
-        "numbers, dates, or tuples of these as labels."
-    )
+    raise DataError(f"the label {label!r} of type {kind.__name__} cannot be stored: use text, numbers or dates.")
 
 
 def label_from_plain(plain: Any) -> Hashable:

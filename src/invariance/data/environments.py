@@ -83,22 +83,16 @@ class Environments:
         """{label: new label} of the environments that stay, of which each has so many rows; notes about the others"""
         dropped = set(places_of(self.drop, environments).tolist()) if self.drop else set()
         new, notes = dict(enumerate(environments)), []
-        claimed = dict.fromkeys(dropped, "what to leave out")
+        claimed = set(dropped)
         for name, members in self.merge.items():
             places = dict.fromkeys(places_of(members, environments).tolist())
-            for place in places:
-                if place in claimed:
-                    raise DataError(
-                        f"environment {environments[place]!r} is named twice, in {claimed[place]} and in the merge "
-                        f"into {name!r}: name it once."
-                    )
-                claimed[place] = f"the merge into {name!r}"
+            twice = [environments[place] for place in places if place in claimed]
+            if twice:
+                raise DataError(f"environment {quoted(twice)} is to be left out or merged twice: name it once.")
+            claimed.update(places)
             others = (other for e, other in enumerate(environments) if e not in places and e not in dropped)
             if any(str(name) == str(other) for other in others):
-                raise DataError(
-                    f"cannot merge into {name!r}, which is another environment: name it among those to merge, or "
-                    "choose another label."
-                )
+                raise DataError(f"cannot merge into {name!r}, which is another environment: choose another label.")
             new |= dict.fromkeys(places, name)
             parts = [environments[place] for place in places]
             notes.append(f"merged {with_counts(parts, counts[list(places)])} into one environment, {name!r}.")
@@ -132,11 +126,9 @@ class Environments:
             return set(), ()
         if small.all():
             largest = int(np.argmax(counts))
-            raise DataError(
-                f"min_rows={self.min_rows} leaves no environment: the largest, {environments[largest]!r}, has "
-                f"{rows_text(int(counts[largest]))}",
-                use(min_rows=int(np.sort(counts)[-2:][0])),
-            )
+            found = f"the largest, {environments[largest]!r}, has {rows_text(int(counts[largest]))}"
+            second = use(min_rows=int(np.sort(counts)[-2:][0]))
+            raise DataError(f"min_rows={self.min_rows} leaves no environment: {found}", second)
         labels = {label for label, few in zip(environments, small, strict=True) if few}
         gone = with_counts(environments, np.where(small, counts, 0))
         with_gaps = sum(n for label, n in dropped.items() if label in labels)
@@ -147,10 +139,7 @@ class Environments:
 def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:
     """Raise where one environment is left of several."""
     if len(environments) == 1 and notes:
-        raise DataError(
-            f"one environment is left, {environments[0]!r}: {' '.join(notes)} At least two are needed: leave out or "
-            "merge fewer."
-        )
+        raise DataError(f"one environment is left, {environments[0]!r}: {' '.join(notes)} Leave out or merge fewer.")
 
 
 ALL_ENVIRONMENTS = Environments()

@@ -340,10 +340,8 @@ class MultiEnvironmentData:
 def require_data(data: Any, caller: str) -> None:
     """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
     if not isinstance(data, MultiEnvironmentData):
-        raise WrongTypeError(
-            f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: build one with "
-            "MultiEnvironmentData.from_table(table, outcome=..., environment=...)."
-        )
+        build = "MultiEnvironmentData.from_table(table, outcome=..., environment=...)"
+        raise WrongTypeError(f"{caller} needs a MultiEnvironmentData, not {type(data).__name__}: use {build}.")
 
 
 def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnvironmentData:

@@ -45,15 +45,11 @@ class Outcome:
         found = [self.classes[int(k)] for k in np.unique(y)]
         alike = Counter(" ".join(str(value).casefold().split()) for value in found)
         if len(alike) < len(found):
-            raise DataError(
-                f"outcome {self.name!r} has classes that differ in capitals or blanks only, {quoted(found, 4)}: write "
-                "them in the same way."
-            )
+            what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
+            raise DataError(f"{what}, {quoted(found, 4)}: write them in the same way.")
         if len(found) != 2:
-            raise DataError(
-                f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two. Compare "
-                f"one of them with the rest, as {self.name} == {found[0]!r} does."
-            )
+            what = f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two"
+            raise DataError(f"{what}. Compare one with the rest, as {self.name} == {found[0]!r} does.")
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
 
@@ -168,10 +164,8 @@ def refuse(what: str, **given: Any) -> None:
     """Raise where events or exposures are given to `what`, which needs second moments only."""
     said = [name for name, value in given.items() if value is not None]
     if said:
-        raise SettingError(
-            f"{said[0]}= needs the rows, and {what} keeps their second moments only: read the whole table with "
-            f"MultiEnvironmentData.from_table(table, outcome, environment, {said[0]}={given[said[0]]!r}), and fit that."
-        )
+        table = f"MultiEnvironmentData.from_table(table, outcome, environment, {said[0]}={given[said[0]]!r})"
+        raise SettingError(f"{said[0]}= needs the rows, and {what} keeps second moments only: fit {table}.")
 
 
 def read_outcome_column(series: Any, name: str, role: str) -> Floats:
@@ -185,14 +179,10 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
         if role == "exposure" or np.isin(values[~np.isnan(values)], (0.0, 1.0)).all():
             return values
     if role == "exposure":
-        raise DataError(
-            f"exposure {name!r} holds {present[0]!r}: it must be numbers, how long or how much of it was watched."
-        )
+        raise DataError(f"exposure {name!r} holds {present[0]!r}: it must be numbers, how much was watched.")
     found = in_order(present)
-    raise DataError(
-        f"event {name!r} must be 1 or True where the event occurred and 0 or False where a row is censored, but it "
-        f"holds {quoted(found, 4)}. Say which of them is the event, as {name} == {found[-1]!r} does."
-    )
+    what = f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but holds {quoted(found, 4)}"
+    raise DataError(f"{what}. Say which of them is the event, as {name} == {found[-1]!r} does.")
 
 
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:

@@ -123,11 +123,8 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
                     found.setdefault((sign, _GROUPED.fullmatch(text) is not None), (name, text, line))
     comma, point = found.get((",", False)), found.get((".", False))
     if comma and point:
-        raise DataError(
-            f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column {point[0]!r}",
-            use(decimal=","),
-            use(decimal="."),
-        )
+        what = f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column {point[0]!r}"
+        raise DataError(what, use(decimal=","), use(decimal="."))
     grouped_comma, grouped_point = found.get((",", True)), found.get((".", True))
     doubt = grouped_point if comma else grouped_comma
     if doubt is None and point is None and sep != ",":
@@ -135,12 +132,9 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
     if doubt is not None:
         name, text, line = doubt
         sign = "," if "," in text else "."
-        raise DataError(
-            f"column {name!r} of {file} has {text!r} in line {line}, which may be {text.replace(sign, '.')} or "
-            f"{text.replace(sign, '')}",
-            use(decimal=sign),
-            use(thousands=sign),
-        )
+        either = f"{text.replace(sign, '.')} or {text.replace(sign, '')}"
+        what = f"column {name!r} of {file} has {text!r} in line {line}, which may be {either}"
+        raise DataError(what, use(decimal=sign), use(thousands=sign))
     if comma:
         warn(
             Message(
@@ -278,10 +272,8 @@ class TableFile(os.PathLike[str]):
         header = [name.strip() for name in records[0][1]] if records else []
         long = next((line for line, cells in records[1:] if any(cells[len(header) :])), 0)
         if long:
-            raise DataError(
-                f"{self.name} cannot be parsed: line {long} has more cells than the header has names. Give every row "
-                "as many cells as the header."
-            )
+            what = f"{self.name} cannot be parsed: line {long} has more cells than the header"
+            raise DataError(f"{what}. Give every row as many cells as the header.")
         decimal = self.form.decimal
         if decimal is None:
             missing = MISSING.union(self.form.na)
@@ -310,10 +302,7 @@ class TableFile(os.PathLike[str]):
         decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
         sample = decoder.decode(start, final=whole)
         if "\0" in sample:
-            raise DataError(
-                f"{self.name} is no {encoding.upper()} text: it holds NUL characters, as UTF-16 without a mark does",
-                use(encoding="utf-16-le"),
-            )
+            raise DataError(f"{self.name} is no {encoding} text: it holds NUL characters", use(encoding="utf-16-le"))
         return sample if whole else sample[: sample.rfind("\n") + 1], encoding
 
     @cached_property
@@ -410,11 +399,8 @@ def _header(file: TableFile) -> list[str]:
         raise pd.errors.EmptyDataError
     other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
     if len(header) == 1 and other is not None:
-        raise DataError(
-            f"{file.name} has a single column {header[0]!r} when cut at "
-            f"{SEPARATOR_NAMES.get(sep, repr(sep))}, or lines of unequal length",
-            use(sep="tab" if other == "\t" else other),
-        )
+        what = f"{file.name} has a single column {header[0]!r}, or lines of unequal length"
+        raise DataError(what, use(sep="tab" if other == "\t" else other))
     return list(map(one_line, header))
 
 

@@ -118,10 +118,8 @@ class Agreement:
             if known is None:
                 self._fields[field.name] = field, where
             elif kind not in (None, known):
-                raise DataError(
-                    f"column {field.name!r} holds {kind} in {where}, and {known} in {seen_in}: "
-                    "write it in the same type everywhere, or leave it out everywhere."
-                )
+                found = f"column {field.name!r} holds {kind} in {where}, and {known} in {seen_in}"
+                raise DataError(f"{found}: write it in the same type everywhere.")
 
 
 def check_names(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
@@ -162,11 +160,8 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
         array = pa.array(column, from_pandas=True)
     except (pa.ArrowException, OverflowError):
         example = next((value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0])
-        raise DataError(
-            f"column {name!r} of {where} holds values of several types, or of one that cannot be used (for example "
-            f"{example!r})",
-            use(exclude=[name]),
-        ) from None
+        found = f"column {name!r} of {where} holds values of several or unknown types (for example {example!r})"
+        raise DataError(found, use(exclude=[name])) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 

@@ -71,10 +71,8 @@ def parts_of(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[Tab
 def _files(path: PathLike) -> tuple[Path, list[Path]]:
     """The folder in which labels begin, and the files."""
     if "://" in os.fspath(path):
-        raise DataError(
-            f"{os.fspath(path)!r} is no path on this machine: pass a reader of its rows, such as "
-            f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()."
-        )
+        reader = f"pyarrow.dataset.dataset({os.fspath(path)!r}).scanner().to_reader()"
+        raise DataError(f"{os.fspath(path)!r} is no path on this machine: pass {reader}.")
     place = Path(os.path.abspath(os.path.expanduser(path)))
     if place.is_dir():
         base, found = place, [place]
@@ -120,20 +118,16 @@ def _check_alike(files: Sequence[TableFile], base: PathLike) -> None:
         examples.setdefault(file.suffix, os.path.relpath(file.path, base))
     if len(examples) > 1:
         suffix = Counter(file.suffix for file in files if file.suffix).most_common(1)[0][0]
-        raise DataError(
-            f"the files are of several kinds: {quoted(examples.values())}. Pass a pattern of files that end alike, "
-            f"such as {str(Path(base, '**', f'*{suffix}'))!r}."
-        )
+        alike = str(Path(base, "**", f"*{suffix}"))
+        raise DataError(f"the files are of several kinds: {quoted(examples.values())}. Pass files such as {alike!r}.")
 
 
 def _labelled(files: Sequence[TableFile], base: PathLike) -> list[TableFile]:
     written = [_labels_in(file, base) for file in files]
     for file, found in zip(files, written, strict=True):
         if found.keys() != written[0].keys():
-            raise DataError(
-                f"the paths of {files[0].name} and {file.name} differ in the label "
-                f"{quoted(sorted(found.keys() ^ written[0].keys()))}: give all files the same labels."
-            )
+            other = quoted(sorted(found.keys() ^ written[0].keys()))
+            raise DataError(f"the paths of {files[0].name} and {file.name} differ in the label {other}: mend that.")
     columns = {name: _typed([found[name] for found in written]) for name in written[0]}
     return [
         replace(file, labels={name: (values[n], kind) for name, (values, kind) in columns.items()})
@@ -195,10 +189,8 @@ class FileSource(RowSource):
 
         for name, (_, kind) in self.files[0].labels.items():
             if name in schema.names:
-                raise DataError(
-                    f"column {name!r} is in {self.files[0].name}, and the folder's name, {name}=…, makes a column "
-                    f"{name!r} too: rename the folders, or leave that column out of the files."
-                )
+                what = f"column {name!r} is in {self.files[0].name} and in the name of its folder, {name}=…"
+                raise DataError(f"{what}: rename the folders, or leave that column out of the files.")
             schema = schema.append(pa.field(name, kind))
         return schema
 
@@ -347,12 +339,9 @@ class TextPiece:
         if is_text and array.null_count < len(array):
             texts = array.drop_null().unique().to_pylist()
             words = [text for text in texts if not reads_as_number(text)]
-            raise DataError(
-                f"column {name!r} holds numbers, or true and false, in the first rows, and text in {self.file.name} "
-                f"later on ({quoted(words or texts, 4)})",
-                *([use(na=words[:_MOST_WORDS])] if words else []),
-                use(categorical=[name]),
-            )
+            where = f"in {self.file.name} later on ({quoted(words or texts, 4)})"
+            what = f"column {name!r} holds numbers, or true and false, in the first rows, and text {where}"
+            raise DataError(what, *([use(na=words[:_MOST_WORDS])] if words else []), use(categorical=[name]))
         return array
 
 

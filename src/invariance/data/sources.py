@@ -91,10 +91,8 @@ def _of_table(rows: Any, name: str) -> RowSource | None:
     rows = nw.to_native(rows, pass_through=True)
     library, kind = type(rows).__module__.split(".")[0], type(rows).__name__
     if library in _CLUSTERS and kind == "DataFrame":
-        raise DataError(
-            f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here: pass the files that it comes "
-            "from, such as rows='data/*.parquet', or leave rows= out."
-        )
+        what = f"the rows of a {_CLUSTERS[library]} data frame cannot be read again here"
+        raise DataError(f"{what}: pass the files that it comes from, such as rows='data/*.parquet'.")
     if (library, kind) == ("polars", "LazyFrame"):
         return QuerySource(name, *_lazy_frame(rows, name))
     if (library, kind) == ("duckdb", "DuckDBPyRelation"):
