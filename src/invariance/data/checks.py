@@ -210,18 +210,6 @@ def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
     )
 
 
-def check_max_size(max_size: int, counts: ArrayLike, widths: ArrayLike, environments: Sequence[Hashable]) -> None:
-    """Raise when an environment has too few rows for subsets of max_size features; arrays as in `largest_size`."""
-    n_rows = np.asarray(counts)
-    columns = np.array([needed[min(max_size, len(needed) - 1)] for needed in _needed(widths)])
-    short = n_rows < columns + 2
-    if short.any():
-        worst = int(np.argmin(np.where(short, n_rows, np.iinfo(np.int64).max)))
-        where = f"environment {environments[worst]!r}, which has {n_rows[worst]}"
-        what = f"max_size={max_size} needs {columns[worst] + 2} rows in {where}"
-        raise DataError(what, use(max_size=largest_size(counts, widths)))
-
-
 def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:
     """Columns of the 0, 1, 2, ... narrowest features that vary, in each environment."""
     return [np.concatenate([[0], np.cumsum(np.sort(row[row > 0]))]) for row in np.asarray(widths, dtype=np.int64)]

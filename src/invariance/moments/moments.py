@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import (
-    check_max_size,
     check_outcome,
     check_spread,
     check_whole,
@@ -193,10 +192,6 @@ class Moments:
         """The largest subset size at which every local fit is estimable. Of features of several columns the narrowest
         count; wider subsets may be outside the support."""
         return largest_size(self.counts, self.varying_widths[:-1])
-
-    def check_max_size(self, max_size: int) -> None:
-        """Raise when some environment is too small to fit `max_size` features."""
-        check_max_size(max_size, self.counts, self.varying_widths[:-1], self.environments)
 
     @cached_property
     def varying_widths(self) -> Integers:
