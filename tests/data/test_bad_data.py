@@ -92,11 +92,6 @@ def test_bad_frames(table: Any, arguments: dict[str, Any], named: tuple[str, ...
     refused(named, from_table, table, **{**COLUMNS, **arguments})
 
 
-def test_long_lists_of_columns_are_shortened() -> None:
-    wide = pd.DataFrame(np.zeros((3, 100)), columns=[f"x{i}" for i in range(100)])
-    refused(("'x11', ... (88 more).",), from_table, wide, outcome="zzz", environment="x0")
-
-
 def with_value(value: float) -> np.ndarray:
     changed = X.copy()
     changed[0, 0] = value
@@ -169,14 +164,6 @@ def test_all_unusable_columns_at_once(read: Callable[..., Any]) -> None:
     of_files = {"decimal": ","} if read == Moments.from_rows else {}
     assert advised == {"exclude": list(BAD_COLUMNS), "categorical": levels, **of_files}
     assert all(f"column {name!r}" in str(caught.value) for name in BAD_COLUMNS)
-
-
-@pytest.mark.parametrize("name", [name for name in BAD_COLUMNS if name != "number"])
-def test_each_alone(name: str) -> None:
-    bad = GOOD.assign(**{name: BAD_COLUMNS[name]})
-    refused((repr(name), f"exclude=[{name!r}]", f"categorical=[{name!r}]"), from_table, bad, "y", "site")
-    if name != "patient":
-        assert from_table(bad, "y", "site", categorical=[name]).feature_names == ("a", name)
 
 
 def test_row_numbers_alone_are_told_of() -> None:

@@ -12,7 +12,6 @@ from scipy.interpolate import CubicSpline
 from invariance import MultiEnvironmentData, spline
 from invariance.data.columns import as_frame
 from invariance.data.terms import SplineBasis
-from invariance.exceptions import DataError
 from invariance.models.additive import FEWEST_VALUES, with_curves
 
 N = 120
@@ -80,13 +79,6 @@ def test_arrays_and_groups_without_a_table() -> None:
 def test_splines_of_the_user_stay() -> None:
     before = MultiEnvironmentData.from_table(table().drop(columns="flat"), "y", "site", groups=[spline("age", 7)])
     assert dict(zip(before.feature_names, with_curves(before, 4).features.widths, strict=True))["age"] == 6
-
-
-def test_names_that_are_taken() -> None:
-    clash = table().rename(columns={"y": "age~2"}).drop(columns="flat")
-    before = MultiEnvironmentData.from_table(clash, "age~2", "site")
-    with pytest.raises(DataError, match="both make a column 'age~2': rename one of them"):
-        with_curves(before, 4)
 
 
 @pytest.mark.parametrize("knots", [3, 4, 7])

@@ -20,6 +20,7 @@ from bad_tables import table
 from invariance.data import MultiEnvironmentData, read_table
 from invariance.data.checks import check_spread, largest_size
 from invariance.exceptions import DataError, DataWarning
+from invariance.moments import Moments
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(12, 3))
@@ -234,3 +235,66 @@ def test_import_is_cheap() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+# ---------------------------------------------------------------- no column is lost to a name, no labels look alike
+
+SMALL_X = np.column_stack([np.arange(6.0), [2.0, 7, 1, 8, 2, 8]])
+SMALL_Y = np.array([0.5, 1, 4, 2, 3, 9])
+
+
+@pytest.mark.parametrize(
+    ("features", "outcome", "columns"),
+    [
+        (["x", "environment"], "y", ["x", "environment", "y", "environment_"]),
+        (["environment_", "environment"], "y", ["environment_", "environment", "y", "environment__"]),
+        (["x", "y"], "y", ["x", "y", "y_", "environment"]),
+        (["x", "z"], "environment", ["x", "z", "environment", "environment_"]),
+    ],
+)
+def test_a_table_keeps_every_column(features: list[str], outcome: str, columns: list[str]) -> None:
+    data = from_arrays(SMALL_X, SMALL_Y, list("aaabbb"), feature_names=features, outcome_name=outcome)
+    table = data.to_frame()
+    assert table.columns.tolist() == columns
+    np.testing.assert_array_equal(table[columns[:2]], SMALL_X)
+    np.testing.assert_array_equal(table[columns[2]], SMALL_Y)
+    assert table[columns[3]].tolist() == list("aaabbb")
+    again = from_table(table, columns[2], columns[3])
+    np.testing.assert_array_equal(again.X, SMALL_X)
+
+
+ALIKE = [
+    ("a", "a "),
+    ("a", "a\N{NO-BREAK SPACE}"),
+    ("new york", "new\N{NO-BREAK SPACE}york"),
+    ("new york", "new  york"),
+    ("a", "\N{ZERO WIDTH SPACE}a"),
+    ("caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINING ACUTE ACCENT}"),
+    (1, "1"),
+    (1, "1 "),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), ALIKE)
+def test_labels_that_look_alike_are_an_error(first: object, second: object) -> None:
+    with pytest.raises(DataError, match="look alike") as caught:
+        from_arrays(SMALL_X, SMALL_Y, [first] * 3 + [second] * 3)
+    assert f"{first!a} and {second!a}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("a", "A"), ("a b", "ab"), ("a", "b"), (1, 1.5), ("x2", "x²"), (("a ",), ("a",))]
+)
+def test_labels_that_look_different_are_different(first: object, second: object) -> None:
+    labels = [first] * 3 + [second] * 3
+    data = from_arrays(SMALL_X, SMALL_Y, labels)
+    assert data.environments == (first, second)
+    assert data.counts.tolist() == [3, 3]
+
+
+def test_labels_in_text_files(tmp_path: Path) -> None:
+    labels = ["01"] * 3 + ["1"] * 3 + ["2.5"] * 3 + ["k"] * 3
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"x": np.sin(np.arange(12)), "y": np.cos(np.arange(12)), "site": labels}).to_csv(path, index=False)
+    for read in (from_table, Moments.from_rows):
+        assert read(path, "y", "site").environments == ("01", 1, 2.5, "k")

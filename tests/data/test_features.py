@@ -6,7 +6,6 @@ import pickle
 import re
 from collections.abc import Callable
 from functools import cache
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from sklearn.model_selection import GridSearchCV
 
 from invariance import BIP, Columns, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, spline
 from invariance._tools.arrays import Floats
-from invariance.baselines import ICP, Screened
 from invariance.data.features import Features
 from invariance.decisions import Threshold
 from invariance.exceptions import DataError, DataWarning, SettingError
@@ -127,14 +125,6 @@ def test_neither_reference_nor_order_of_rows_matters(regions: list[str], smoking
     assert f"compared with {regions[0]!r}" in data.notes[0]
     masks = [[name in subset for name in NAMES] for subset in SUBSETS]
     np.testing.assert_allclose(LinearGaussian().bind(data).log_ratio_many(masks), reference(), rtol=1e-10)
-
-
-def test_posterior_equals_that_of_brute_force(fitted: BIP) -> None:
-    subsets = [subset for size in range(6) for subset in combinations(NAMES, size)]
-    values = np.array([brute_force(TABLE, subset) for subset in subsets])
-    weights = np.exp(values - values.max()) / np.exp(values - values.max()).sum()
-    inclusion = [sum(w for w, subset in zip(weights, subsets, strict=True) if name in subset) for name in NAMES]
-    np.testing.assert_allclose(fitted.inclusion_probabilities_, inclusion, rtol=1e-8)
 
 
 # ---------------------------------------------------------------- prediction
@@ -275,19 +265,6 @@ def test_settings_are_parameters() -> None:
     search = GridSearchCV(BIP(), {"columns": [None, Columns(groups=[spline("age", knots=3)])]}, cv=2)
     search.fit(X, Y, environments=SITE)
     assert search.best_estimator_.predict(X).shape == (240,)
-
-
-@pytest.mark.parametrize("model", [ICP(), Screened(ICP()), Screened(BIP())], ids=["ICP", "Screened", "BIP"])
-def test_other_methods_take_such_tables(model: Any) -> None:
-    model.fit(X, Y, environments=SITE)
-    assert model.support_.shape == (5,)
-    assert model.coef_.shape == (9,)
-    assert model.predict(X).shape == (240,)
-    data = MultiEnvironmentData.from_table(TABLE, **ASKED, groups={"pair": ["sex", "drugs"]})
-    again = clone(model).fit(data)
-    assert again.support_.shape == (5,)
-    assert again.support_[0] == again.support_[4]
-    assert again.predict(TABLE).shape == (240,)
 
 
 def test_numbers_stored_as_text_are_read_for_prediction_too() -> None:

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, Columns, Moments, MultiEnvironmentData
-from invariance.data.columns import as_frame, as_text
+from invariance.data.columns import as_text
 from invariance.exceptions import DataError, DataWarning, SettingError
 from patients import patients
 
@@ -165,11 +165,3 @@ def test_lists_of_levels_that_are_none(listed: Any, phrase: str) -> None:
 
 
 # ---------------------------------------------------------------- decisions at their edges
-
-
-def test_the_order_of_categories_does_not_change_what_they_mean() -> None:
-    data = from_table(DOSES, **ASKED)
-    assert data.encoding is not None
-    for order in (["high", "low", "mid"], ["mid", "low", "high"], ["low", "new", "mid", "high"]):
-        moved = as_frame(DOSES.astype({"dose": pd.CategoricalDtype(order)}))
-        np.testing.assert_array_equal(data.encoding.encode(data.encoding.read(moved)), data.X)

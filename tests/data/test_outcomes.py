@@ -309,12 +309,3 @@ def test_classes_are_those_of_the_rows_that_are_left() -> None:
     ):
         assert data.classes == ("no", "yes")
         np.testing.assert_array_equal(data.y, YES[4:])
-
-
-def test_kinds_are_no_toss_of_a_coin() -> None:
-    rng = np.random.default_rng(1)
-    for _ in range(40):
-        score = outcome_kind(rng.integers(0, 101, 600).astype(float), "y")
-        assert score.kind == "number"
-        visits = rng.poisson(2.0, 600).astype(float)
-        assert outcome_kind(visits, "y").kind == "count"
