@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, Message, SettingError, use
 from .checks import NO_ROWS, check_unique
-from .columns import MOST_LEVELS
 from .reading import AS_PYTHON, PARQUET
 from .record_batches import (
-    TEXT,
     Agreement,
     RowSource,
     RowTask,
-    kind_of,
     named_once,
     of_series,
     rows_per_batch,
@@ -297,20 +294,22 @@ def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.
 
 # ---------------------------------------------------------------- memory
 
-_NUMBER = 8  # bytes
-# Numbers of a row are there as they are fitted, and once more while they are.
-_COPIES = 2
+# What is read is there once more as it is fitted, and twice while it is.
+_COPIES = 3
 
 
 def crowded(
     source: RowSource, environment: str, columns: Sequence[str], needed_for: str, moments_do: bool
 ) -> Message | None:
-    """Why the rows cannot all be fitted, with what to do about it; None where they can, or memory is not known.
+    """Why the rows cannot all be fitted, as far as the first ones show, with what to do about it; None where they can.
 
     environment : the column of labels; needed_for : what needs them, for the sentence; moments_do : whether a Gaussian
     model would do instead
     """
-    free, n_rows, row_bytes = free_bytes(), source.about_rows or 0, _bytes_per_row(source, environment, columns)
+    tasks = source.tasks(environment, columns)
+    batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
+    free, n_rows = free_bytes(), source.about_rows or 0
+    row_bytes = 0.0 if batch is None else _COPIES * batch.nbytes / batch.num_rows
     if free is None or row_bytes * n_rows <= free:
         return None
     what = (
@@ -319,17 +318,3 @@ def crowded(
         "or leave out columns"
     )
     return Message(what, use(" (reads any number)", family="linear_gaussian")) if moments_do else Message(f"{what}.")
-
-
-def _bytes_per_row(source: RowSource, environment: str, columns: Sequence[str]) -> float:
-    """What a row takes while it is read and fitted, as far as the first ones show: each level of words but one is a
-    column."""
-    tasks = source.tasks(environment, columns)
-    batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
-    words = [] if batch is None else [array for array in batch.columns if kind_of(array.type) == TEXT]
-    n_fitted, text = len(columns) - len(words), 0.0
-    for array in words:
-        n_levels = len(array.unique().drop_null())
-        n_fitted += 1 if n_levels > MOST_LEVELS * len(array) else max(n_levels - 1, 1)  # too many make no feature
-        text += array.nbytes / len(array)
-    return _NUMBER * (len(columns) + _COPIES * n_fitted) + text
