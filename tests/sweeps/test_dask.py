@@ -11,7 +11,7 @@ import pytest
 
 from invariance import BIP, BetaBinomialPrior, read_sweep, sweep
 from invariance.exceptions import EngineError
-from invariance.sweeps.fitting import Entry
+from invariance.sweeps.fitting import Rows
 from invariance.sweeps.store import Store
 
 pytest.importorskip("distributed")
@@ -63,9 +63,9 @@ def after(count: int, act: Callable[[], object], monkeypatch: pytest.MonkeyPatch
     """Do something once so many outcomes are there."""
     original, added = Store.add, []
 
-    def add(self: Store, entry: Entry) -> None:
+    def add(self: Store, entry: Rows) -> None:
         original(self, entry)
-        added.append(entry.outcome)
+        added.append(entry[0]["outcome"])
         if len(added) == count:
             act()
 

@@ -242,7 +242,7 @@ def test_moments_of_an_outcome_go_with_its_fit() -> None:
     gc.disable()
     try:
         before = sum(type(one) is Moments for one in gc.get_objects())
-        assert fit_outcome(fit, "b").features
+        assert fit_outcome(fit, "b")[0]["feature"]
         assert sum(type(one) is Moments for one in gc.get_objects()) == before
     finally:
         gc.enable()

@@ -19,7 +19,7 @@ from invariance import BIP, BetaBinomialPrior, Columns, Tolerance, read_sweep, s
 from invariance.exceptions import EngineError, FileError
 from invariance.sweeps import store
 from invariance.sweeps import sweep as sweep_module
-from invariance.sweeps.fitting import Entry, Sweep, fit_outcome
+from invariance.sweeps.fitting import Rows, Sweep, fit_outcome
 from invariance.sweeps.store import MANIFEST, Store, parts_of
 
 N_OUTCOMES = 24
@@ -55,7 +55,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The outcomes that are fitted."""
     fitted: list[str] = []
 
-    def fit(task: Sweep, outcome: str) -> Entry:
+    def fit(task: Sweep, outcome: str) -> Rows:
         fitted.append(outcome)
         return fit_outcome(task, outcome)
 
@@ -82,7 +82,7 @@ def test_finished_outcomes_are_not_done_again_and_others_can_be_added(
 def test_an_interrupted_sweep_keeps_what_is_finished(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes
 ) -> None:
-    def fit(task: Sweep, outcome: str) -> Entry:
+    def fit(task: Sweep, outcome: str) -> Rows:
         if outcome == "x07":
             raise KeyboardInterrupt
         return fit_outcome(task, outcome)
@@ -111,7 +111,7 @@ def _killed(start: Callable[[], object], after: float) -> None:
 def test_killed_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, whole: bytes, kills: int) -> None:
     """Files are written all the time; whatever moment is hit, the end is the same."""
 
-    def slow(task: Sweep, outcome: str) -> Entry:
+    def slow(task: Sweep, outcome: str) -> Rows:
         time.sleep(0.01)
         return fit_outcome(task, outcome)
 

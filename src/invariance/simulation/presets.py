@@ -64,8 +64,9 @@ class SimulationParameters:
             if not 0 <= low <= high < np.inf:
                 raise SettingError(f"{name}={(low, high)!r} must be two finite numbers with 0 ≤ low ≤ high.")
         for name in ("strength", "p_change", "p_active"):
-            if not getattr(self, name) or max(getattr(self, name)) > 1 or min(getattr(self, name)) < 0:
-                raise SettingError(f"{name}={getattr(self, name)!r} must hold numbers from 0 to 1.")
+            shares = getattr(self, name)
+            if not shares or not 0 <= min(shares) <= max(shares) <= 1:
+                raise SettingError(f"{name}={shares!r} must hold numbers from 0 to 1.")
         if self.noise[0] == 0 or self.factor_min[0] == 0:
             raise SettingError("noise and factor_min must be positive: a column without noise has no density.")
         for m in self.intercept_mean:
@@ -224,14 +225,14 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
     coefficients, deviations = np.zeros((p + 1, p + 1)), np.ones(p + 1)
 
     for k, cause in enumerate(causes):
-        coefficients[cause, causes[:k]] = _coefficients(rng, 0.25, 0.75, k)
-    coefficients[p, causes] = _coefficients(rng, 0.5, 1.5, n_causes)
+        coefficients[cause, causes[:k]] = signed(rng, rng.uniform(0.25, 0.75, k))
+    coefficients[p, causes] = signed(rng, rng.uniform(0.5, 1.5, n_causes))
     deviations[p] = rng.uniform(0.5, 1.2)
-    coefficients[descendants, p] = _coefficients(rng, 0.5, 1.5, n_descendants)
+    coefficients[descendants, p] = signed(rng, rng.uniform(0.5, 1.5, n_descendants))
     mixed = descendants[rng.random(n_descendants) < 0.5]
     coefficients[mixed, rng.choice(causes, len(mixed))] = 0.5
     deviations[descendants] = rng.uniform(0.5, 1.2, n_descendants)
-    coefficients[np.ix_(siblings, causes)] = _coefficients(rng, 0.5, 1.5, (2, n_causes))
+    coefficients[np.ix_(siblings, causes)] = signed(rng, rng.uniform(0.5, 1.5, (2, n_causes)))
     deviations[siblings] = rng.uniform(0.3, 0.8, 2)
 
     everywhere = np.repeat(coefficients[None], n_environments, axis=0)
@@ -250,82 +251,46 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
     return StructuralModel(ordering, everywhere, intercepts, scales**2, intervened)
 
 
-def _coefficients(rng: np.random.Generator, low: float, high: float, shape: int | tuple[int, ...]) -> Floats:
-    return signed(rng, rng.uniform(low, high, shape))
-
-
-Three = tuple[float, float, float]
-
-
-def example_1(
-    n_environments: int = 3,
-    x1_means: Three = (0.0, 2.0, 5.0),
-    y_intercept: float = 0.5,
-    x2_on_x1: Three = (0.0, 0.0, 1.0),
-    x2_intercept: float = 0.1,
-    sd: float = 0.1,
-) -> StructuralModel:
+def example_1(n_environments: int = 3) -> StructuralModel:
     """x1 → y → x2, and in the third environment also x1 → x2. The truth is {x1}; with two also {x1, x2} is invariant.
 
-    x1 ~ N(x1_means[e], sd²), y ~ N(x1 + y_intercept, sd²), x2 ~ N(x2_on_x1[e]·x1 + y + x2_intercept, sd²).
+    x1 ~ N(0, 2 or 5; 0.1²), y ~ N(x1 + 0.5, 0.1²), x2 ~ N(y + 0.1, 0.1²), in the third N(x1 + y + 0.1, 0.1²).
     """
-    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): 1.0} for on_x1 in x2_on_x1]
-    intercepts = [[mean, x2_intercept, y_intercept] for mean in x1_means]
-    return _example((0, 2, 1), slopes, intercepts, sd, n_environments)
+    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): 1.0} for on_x1 in (0.0, 0.0, 1.0)]
+    return _example((0, 2, 1), slopes, [[mean, 0.1, 0.5] for mean in (0.0, 2.0, 5.0)], n_environments)
 
 
-def example_2(
-    n_environments: int = 3,
-    x1_means: Three = (0.0, 2.0, 5.0),
-    x2_means: Three = (0.5, 0.5, -0.5),
-    y_intercept: float = 0.1,
-    sd: float = 0.1,
-) -> StructuralModel:
+def example_2(n_environments: int = 3) -> StructuralModel:
     """x1 → y ← x2, and x2 shifts in the third environment. The truth is {x1, x2}; with two also {x1} is invariant.
 
-    x1 ~ N(x1_means[e], sd²), x2 ~ N(x2_means[e], sd²), y ~ N(x1 + x2 + y_intercept, sd²).
+    x1 ~ N(0, 2 or 5; 0.1²), x2 ~ N(0.5, 0.1²), in the third N(−0.5, 0.1²), y ~ N(x1 + x2 + 0.1, 0.1²).
     """
-    slopes = [{(2, 0): 1.0, (2, 1): 1.0}] * 3
-    intercepts = [[x1, x2, y_intercept] for x1, x2 in zip(x1_means, x2_means, strict=True)]
-    return _example((0, 1, 2), slopes, intercepts, sd, n_environments)
+    intercepts = [[0.0, 0.5, 0.1], [2.0, 0.5, 0.1], [5.0, -0.5, 0.1]]
+    return _example((0, 1, 2), [{(2, 0): 1.0, (2, 1): 1.0}] * 3, intercepts, n_environments)
 
 
-def example_3(
-    n_environments: int = 3,
-    x1_means: Three = (0.0, 2.0, 5.0),
-    y_intercept: float = 0.5,
-    x2_on_x1: Three = (1.0, -2.0, 1.0),
-    x2_on_y: Three = (0.0, 0.0, 1.0),
-    x2_intercepts: Three = (0.1, 0.1, 0.0),
-    sd: float = 0.1,
-) -> StructuralModel:
+def example_3(n_environments: int = 3) -> StructuralModel:
     """y ← x1 → x2, and in the third environment also y → x2. The truth is {x1}; with two also {x1, x2} is invariant.
 
-    x1 ~ N(x1_means[e], sd²), y ~ N(x1 + y_intercept, sd²),
-    x2 ~ N(x2_on_x1[e]·x1 + x2_on_y[e]·y + x2_intercepts[e], sd²).
+    x1 ~ N(0, 2 or 5; 0.1²), y ~ N(x1 + 0.5, 0.1²), x2 ~ N(x1 + 0.1, −2 x1 + 0.1 or x1 + y; 0.1²).
     """
-    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): on_y} for on_x1, on_y in zip(x2_on_x1, x2_on_y, strict=True)]
-    intercepts = [[x1, x2, y_intercept] for x1, x2 in zip(x1_means, x2_intercepts, strict=True)]
-    return _example((0, 2, 1), slopes, intercepts, sd, n_environments)
+    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): on_y} for on_x1, on_y in ((1.0, 0.0), (-2.0, 0.0), (1.0, 1.0))]
+    return _example((0, 2, 1), slopes, [[0.0, 0.1, 0.5], [2.0, 0.1, 0.5], [5.0, 0.0, 0.5]], n_environments)
 
 
 def _example(
     ordering: tuple[int, int, int],
     slopes: list[dict[tuple[int, int], float]],
     intercepts: list[list[float]],
-    sd: float,
     n_environments: int,
 ) -> StructuralModel:
     """Columns 0, 1 and 2 are x1, x2 and y; slopes[e][i, j] is the effect of column j on column i."""
     if n_environments not in (2, 3):
         raise SettingError(f"n_environments={n_environments!r}: the examples have 2 or 3 environments.")
-    coefficients = np.zeros((3, 3, 3))
+    coefficients, shifts = np.zeros((3, 3, 3)), np.array(intercepts)
     for e, effects in enumerate(slopes):
-        for (i, j), effect in effects.items():
-            coefficients[e, i, j] = effect
-    shifts = np.array(intercepts)
+        for place, effect in effects.items():
+            coefficients[e][place] = effect
     differs = (coefficients != coefficients[0]).any(axis=2) | (shifts != shifts[0])
-    kept = slice(n_environments)
-    return StructuralModel(
-        np.array(ordering), coefficients[kept], shifts[kept], np.full((n_environments, 3), sd**2), differs[kept, :-1]
-    )
+    parts = (coefficients, shifts, np.full((3, 3), 0.1**2), differs[:, :-1])
+    return StructuralModel(np.array(ordering), *(part[:n_environments] for part in parts))

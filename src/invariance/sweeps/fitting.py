@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Mask
 from .._tools.parallel import seed_number
 from ..decisions.rules import Findings, moments_notes
 from ..estimators.bip import BIP
@@ -19,6 +20,21 @@ from ..priors import as_prior
 from .source import Source
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
+# Columns of the table of results
+COLUMNS = {
+    "outcome": "str",
+    "feature": "str",
+    "inclusion": "float",
+    "predictive": "float",
+    "selected": "bool",
+    "verdict": "str",
+    "p_invariant": "float",
+    "r2": "float",
+    "seconds": "float",
+    "notes": "str",
+}
+# Of an outcome: {column: value} for each feature that is kept, and once, without a feature, where the fit failed
+Rows = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,31 +50,7 @@ class Sweep:
     seed: int
 
 
-@dataclass(frozen=True, eq=False)
-class Entry:
-    """What is kept of an outcome: k features, by inclusion; none where the fit failed, and `verdict` says why.
-
-    features : k names; inclusion, predictive : (k,) probabilities in the paper's posterior and in that of compatible
-    subsets, NaN where the rule does not ask for it; selected : (k,); p_invariant, r2 : of the selected subset
-    """
-
-    outcome: str
-    verdict: str
-    features: tuple[str, ...] = ()
-    inclusion: Floats = field(default_factory=lambda: np.empty(0))
-    predictive: Floats = field(default_factory=lambda: np.empty(0))
-    selected: Mask = field(default_factory=lambda: np.empty(0, dtype=bool))
-    p_invariant: float = np.nan
-    r2: float = np.nan
-    notes: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-    @property
-    def failed(self) -> bool:
-        return not self.features
-
-
-def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Entry:
+def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
     """The same wherever and after whatever else it is done, but for the seconds. Complaints are its verdict.
 
     known : what was computed before
@@ -68,12 +60,13 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Entry
         # What there is to remark about one outcome out of thousands is in its notes.
         warnings.simplefilter("ignore")
         try:
-            entry = _fitted(sweep, outcome, known)
+            rows = _fitted(sweep, outcome, known)
         except (MemoryError, OSError):
             raise  # of this machine at this moment: another try may succeed
         except Exception as error:
-            entry = Entry(outcome, " ".join(f"{error}".split()) or type(error).__name__)
-    return replace(entry, seconds=time.perf_counter() - started)
+            nothing = {"feature": None, "selected": False, "notes": ""}
+            rows = [{"outcome": outcome, "verdict": " ".join(f"{error}".split()) or type(error).__name__, **nothing}]
+    return [row | {"seconds": time.perf_counter() - started} for row in rows]
 
 
 def model_for(sweep: Sweep, outcome: str) -> BIP:
@@ -99,46 +92,47 @@ def _most_features(sweep: Sweep, outcome: str) -> int | None:
     return possible if possible < asked <= sweep.source.moments.largest_size else None
 
 
-def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Entry:
-    model = model_for(sweep, outcome)
+def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
+    model, most = model_for(sweep, outcome), _most_features(sweep, outcome)
     if known is None:
         moments, notes = sweep.source.moments_for(outcome)
     else:
         moments, notes = known.moments, sweep.source.left_out(outcome)
         model.set_params(engine=Precomputed(known.posterior))
-    most = _most_features(sweep, outcome)
     if most is not None:
         notes = (*notes, f"Subsets of at most {most} features, which is what the rows that are left allow.")
     decision = model.fit(moments).decision_
-    of_all = sweep.source.moments
-    common = {*of_all.losses, *of_all.notes, *moments_notes(moments, decision.findings.target.model)}
-    said = [note for note in decision.findings.posterior.notes if note not in common]
-    return entry_of(outcome, decision.findings, decision.mask, sweep.top, (*notes, *said))
+    of_all, findings = sweep.source.moments, decision.findings
+    common = {*of_all.losses, *of_all.notes, *moments_notes(moments, findings.target.model)}
+    said = [note for note in findings.posterior.notes if note not in common]
+    return _rows(outcome, findings, decision.mask, sweep.top, " ".join((*notes, *said)))
 
 
-def entry_of(outcome: str, findings: Findings, selected: Mask, top: int | None, notes: tuple[str, ...] = ()) -> Entry:
-    """What is kept of an outcome, however its posterior was found and the features selected (p,).
-
-    Of the features the `top` most probable ones, and all that are selected.
-    """
-    inclusion = findings.posterior.inclusion
-    kept = np.zeros(len(inclusion), dtype=bool)
+def _rows(outcome: str, findings: Findings, selected: Mask, top: int | None, notes: str) -> Rows:
+    """The `top` most probable features, and all that are selected (p,), by inclusion"""
+    inclusion, names = findings.posterior.inclusion, findings.posterior.feature_names
     order = np.argsort(-inclusion, kind="stable")
+    kept = selected.copy()
     kept[order[:top]] = True
-    order = order[(kept | selected)[order]]
     evidence = findings.judge.evidence(selected[None]).one()
     predictive = vars(findings).get("predictive")  # computed for some rules only
-    return Entry(
-        outcome,
-        _verdict(evidence.p_invariant, findings),
-        tuple(findings.posterior.feature_names[j] for j in order),
-        inclusion[order],
-        np.full(len(order), np.nan) if predictive is None else predictive.inclusion[order],
-        selected[order],
-        evidence.p_invariant,
-        evidence.r2,
-        notes,
-    )
+    of_outcome = {
+        "outcome": outcome,
+        "verdict": _verdict(evidence.p_invariant, findings),
+        "p_invariant": evidence.p_invariant,
+        "r2": evidence.r2,
+        "notes": notes,
+    }
+    return [
+        {
+            "feature": names[j],
+            "inclusion": inclusion[j],
+            "predictive": np.nan if predictive is None else predictive.inclusion[j],
+            "selected": bool(selected[j]),
+            **of_outcome,
+        }
+        for j in order[kept[order]]
+    ]
 
 
 def _verdict(p_invariant: float, findings: Findings) -> str:

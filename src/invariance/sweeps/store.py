@@ -3,45 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._tools.files import check_identity, lock_folder, replacing
 from ..exceptions import FileError
-from .fitting import Entry
+from .fitting import COLUMNS, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MANIFEST = "manifest.json"
-COLUMNS = {
-    "outcome": "str",
-    "feature": "str",
-    "inclusion": "float",
-    "predictive": "float",
-    "selected": "bool",
-    "verdict": "str",
-    "p_invariant": "float",
-    "r2": "float",
-    "seconds": "float",
-    "notes": "str",
-}
 _MOST_WAITING, _LONGEST_WAIT = 64, 5.0  # outcomes, seconds
 
 
 class Store:
     """part-*.parquet hold the rows of finished outcomes, those of an outcome in one file; manifest.json says what they
-    depend on. Files take their place in one step, so that a crash costs the outcomes of the
-    last five seconds. Without a folder, results are kept in memory."""
+    depend on. Files take their place in one step, so that a crash costs the outcomes of the last five seconds. Without
+    a folder, results are kept in memory."""
 
     def __init__(self, folder: Path | None, identity: Mapping[str, Any]) -> None:
         self.folder = folder
         self.identity = identity
-        self._waiting: list[Entry] = []
+        self._waiting: list[Rows] = []
         self._written = time.monotonic()
 
     @contextmanager
@@ -60,24 +46,30 @@ class Store:
             finally:
                 self._write()
 
-    def add(self, entry: Entry) -> None:
-        self._waiting.append(entry)
+    def add(self, rows: Rows) -> None:
+        """Those of one outcome."""
+        self._waiting.append(rows)
         if len(self._waiting) >= _MOST_WAITING or time.monotonic() - self._written >= _LONGEST_WAIT:
             self._write()
 
     def results(self) -> pd.DataFrame:
         self._write()
-        return _table(self._waiting) if self.folder is None else results_in(self.folder)
+        return self._table() if self.folder is None else results_in(self.folder)
+
+    def _table(self) -> pd.DataFrame:
+        import pandas as pd
+
+        return _sorted(pd.DataFrame([row for rows in self._waiting for row in rows], columns=list(COLUMNS)))
 
     def _write(self) -> None:
         if self.folder is None or not self._waiting:
             return
-        numbers = [int(_number(path)) for path in parts_of(self.folder)]
+        numbers = [int(path.stem.removeprefix("part-")) for path in parts_of(self.folder)]
         path = self.folder / f"part-{max(numbers, default=0) + 1:06d}.parquet"
         pa = _pyarrow()
         kinds = {"str": pa.string(), "float": pa.float64(), "bool": pa.bool_()}
         schema = pa.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
-        table = pa.Table.from_pandas(_table(self._waiting), schema, preserve_index=False)
+        table = pa.Table.from_pandas(self._table(), schema, preserve_index=False)
         try:
             with replacing(path) as temporary:
                 pa.parquet.write_table(table.replace_schema_metadata(), temporary, write_page_checksum=True)
@@ -88,11 +80,7 @@ class Store:
 
 def parts_of(folder: Path) -> list[Path]:
     """In the order in which they were written; other files are none of ours."""
-    return sorted(path for path in folder.glob("part-*.parquet") if _number(path).isdecimal())
-
-
-def _number(path: Path) -> str:
-    return path.stem.removeprefix("part-")
+    return sorted(path for path in folder.glob("part-*.parquet") if path.stem.removeprefix("part-").isdecimal())
 
 
 def read_sweep(folder: Any) -> pd.DataFrame:
@@ -110,21 +98,17 @@ def results_in(folder: Path) -> pd.DataFrame:
     """Sorted by outcome; the features of each by inclusion."""
     import pandas as pd
 
-    parts = [_read_part(path) for path in parts_of(folder)]
-    return _sorted(pd.concat(parts)) if parts else _table([])
-
-
-def _read_part(path: Path) -> pd.DataFrame:
-    pa = _pyarrow()
-    try:
-        found = pa.parquet.read_table(path, page_checksum_verification=True, partitioning=None)
-    except (pa.ArrowException, OSError) as error:
-        raise FileError(
-            f"{str(path)!r} is damaged ({str(error).splitlines()[0]}): delete it, and run the same sweep again, which "
-            "does its outcomes once more."
-        ) from error
-    table: pd.DataFrame = found.to_pandas()
-    return table
+    pa, parts = _pyarrow(), [pd.DataFrame(columns=list(COLUMNS))]
+    for path in parts_of(folder):
+        try:
+            found = pa.parquet.read_table(path, page_checksum_verification=True, partitioning=None)
+        except (pa.ArrowException, OSError) as error:
+            raise FileError(
+                f"{str(path)!r} is damaged ({str(error).splitlines()[0]}): delete it, and run the same sweep again, "
+                "which does its outcomes once more."
+            ) from error
+        parts.append(found.to_pandas())
+    return _sorted(pd.concat(parts[1:] or parts))
 
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
@@ -133,31 +117,6 @@ def _sorted(table: pd.DataFrame) -> pd.DataFrame:
     kinds = {"str": pd.Series([""]).dtype, "float": float, "bool": bool}
     typed = table.astype({name: kinds[kind] for name, kind in COLUMNS.items()})
     return typed.sort_values("outcome", kind="stable", ignore_index=True)
-
-
-def _table(entries: Iterable[Entry]) -> pd.DataFrame:
-    """One row for each feature that is kept, and one without a feature where a fit failed."""
-    import pandas as pd
-
-    rows = [row for entry in entries for row in _rows(entry)]
-    return _sorted(pd.DataFrame(rows, columns=list(COLUMNS)))
-
-
-def _rows(entry: Entry) -> Iterator[dict[str, Any]]:
-    same = {
-        "outcome": entry.outcome,
-        "verdict": entry.verdict,
-        "p_invariant": entry.p_invariant,
-        "r2": entry.r2,
-        "seconds": entry.seconds,
-        "notes": " ".join(entry.notes),
-    }
-    if entry.failed:
-        yield {**same, "feature": None, "inclusion": np.nan, "predictive": np.nan, "selected": False}
-    names = "feature", "inclusion", "predictive", "selected"
-    columns = entry.features, entry.inclusion.tolist(), entry.predictive.tolist(), entry.selected.tolist()
-    for values in zip(*columns, strict=True):
-        yield {**same, **dict(zip(names, values, strict=True))}
 
 
 def _pyarrow() -> Any:

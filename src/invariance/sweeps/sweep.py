@@ -38,7 +38,7 @@ from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..prediction.predictor import refuse_moments
 from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
-from .fitting import Entry, Sweep, fit_outcome, model_for
+from .fitting import Rows, Sweep, fit_outcome, model_for
 from .source import Source, check_processes, read_source, size_text
 from .store import Store
 
@@ -223,11 +223,11 @@ def run_sweep(
             kept = "Finished outcomes are kept"
             workers, entries = run_tasks(fit_outcome, left, shared=task, jobs=processes, dask=dask, kept=kept)
         else:
-            workers, entries = on_device(task, left, device, jobs)
+            workers, entries = f"device {as_device(device)}", on_device(task, left, device, jobs)
         begun = time.perf_counter()
         with ProgressBar("sweep", len(left), progress, "the first outcomes are fitted") as bar, closing(entries):
-            for n, entry in enumerate(entries, 1):
-                store.add(entry)
+            for n, rows in enumerate(entries, 1):
+                store.add(rows)
                 bar.advance(1, f"{60 * n / (time.perf_counter() - begun):.3g} a minute")
         results = store.results()
     results = results[results["outcome"].isin(wanted)].reset_index(drop=True)
@@ -353,25 +353,17 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
     return engine
 
 
-def on_device(
-    sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None
-) -> tuple[str, Generator[Entry, None, None]]:
-    """Who does the work, in words, and what is kept of each outcome; n_jobs : threads that finish it."""
-    engine, place = checked_engine(sweep, device), as_device(device)
-    return f"device {place}", _entries(sweep, outcomes, engine, SharedScatter(sweep.source.moments, place), n_jobs)
-
-
-def _entries(
-    sweep: Sweep, outcomes: Sequence[str], engine: Variational, shared: SharedScatter, n_jobs: int | None
-) -> Generator[Entry, None, None]:
+def on_device(sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None) -> Generator[Rows, None, None]:
+    """What is kept of each outcome; n_jobs : threads that finish it."""
+    engine, shared = checked_engine(sweep, device), SharedScatter(sweep.source.moments, as_device(device))
     jobs = (_job(sweep, outcome) for outcome in outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.perf_counter()
         # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
-        for entry in each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs):
+        for rows in each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs):
             took, started = time.perf_counter() - started, time.perf_counter()
-            yield replace(entry, seconds=took)
+            yield [row | {"seconds": took} for row in rows]
 
 
 def _job(sweep: Sweep, outcome: str) -> Job:
