@@ -24,7 +24,7 @@ from invariance.models.gaussian_mean import MeanGaussian
 from invariance.moments import second_pass
 from invariance.moments.fourth_moments import most_columns
 from invariance.moments.least_squares import RootSum
-from invariance.moments.second_pass import SampledRows, SampleSum, SecondPass, rows_to_keep, sampled_data
+from invariance.moments.second_pass import SampledRows, SampleSum, SecondPass, sampled_data
 from invariance.report.pictures import Residuals, residuals_of_sample
 
 
@@ -277,7 +277,8 @@ def test_factors_of_rows_that_come_in_pieces() -> None:
 
 
 def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_pass, "rows_to_keep", lambda n_environments, k: 50)
+    monkeypatch.setattr(second_pass, "_MOST_ROWS", 50)
+    monkeypatch.setattr(second_pass, "_FEWEST_ROWS", 50)
     frame = table()
     data, moments = data_of(frame), with_second_pass(frame, False)
     fit = GaussianFromMoments(data).fit(SUBSETS[24])
@@ -409,4 +410,3 @@ def test_labels_of_another_type(first: pd.DataFrame, second: pd.DataFrame, merge
 
 def test_limits_of_what_is_kept() -> None:
     assert [most_columns(n) for n in (2, 10, 1_000, 1_000_000)] == [25, 25, 9, 2]
-    assert [rows_to_keep(*asked) for asked in ((4, 21), (100, 20), (1_000, 1_000))] == [10_000, 2_000, 100]

@@ -213,14 +213,13 @@ def test_an_engine_that_fails_is_a_verdict_but_want_of_memory_is_none() -> None:
         sweep(table(), BIP(engine=Broken(MemoryError())), outcomes=["a"], environments="site")
 
 
-def test_levels_and_groups_are_features_and_no_outcomes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_levels_and_groups_are_features_and_no_outcomes() -> None:
     rng = np.random.default_rng(1)
     rows = table().assign(ward=rng.choice(["x", "y", "z"], 120))
     model = BIP(columns=Columns(groups={"both": ["d", "e"]}))
     found = sweep(rows, model, progress=True, environments="site")
     assert set(found["outcome"]) == {"a", "b", "c"}
     assert set(found["feature"][found["outcome"] == "a"]) == {"b", "c", "ward", "both"}
-    assert "Features only, and no outcomes, because they are levels or several columns:" in capsys.readouterr().err
     direct = BIP(prior=BetaBinomialPrior(max_size=20), columns=Columns(groups={"both": ["d", "e"]}))
     one = sweep(rows, direct, outcomes=["a"], environments="site")
     direct.fit(rows[["b", "c", "d", "e", "ward"]], rows["a"], environments=rows["site"])
@@ -300,14 +299,6 @@ def test_moments_are_of_rows_that_were_read(named: dict[str, Any]) -> None:
 
 
 # ---------------------------------------------------------------- memory
-
-
-def test_what_is_announced(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.sweeps.sweep._MANY_ROWS", 19)
-    sweep(table(), perturbed=["a"] + [None] * 119, top=None, progress=True, environments="site")
-    said = capsys.readouterr().err
-    assert "5 columns take 0.6 kB" in said
-    assert "20 rows" in said
 
 
 def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -206,6 +206,7 @@ class MomentsAccumulator:
 
     def _values(self, array: pa.Array, name: str) -> Floats:
         """(n,) numbers, or places of the columns of levels; NaN where missing"""
+        import pyarrow as pa
         from pyarrow import types
 
         if name in self.refused:
@@ -222,7 +223,7 @@ class MomentsAccumulator:
         codes, values = _distinct(array) if by_levels else (None, array)
         if by_levels and name not in self.choices.numeric:
             return np.append(self._level_places(array, values, name), np.nan)[codes]
-        series = nw.from_native(_chunked(values), series_only=True)
+        series = nw.from_native(pa.chunked_array([values]), series_only=True)
         read = column_kind(series, name, self.choices)
         if isinstance(read, Refusal):
             self.refused[name] = read
@@ -239,7 +240,7 @@ class MomentsAccumulator:
         basis = self.splines.get(name)
         for curve in range(1, len(basis.names) if basis else 0):
             self._wide.setdefault(Column(name, curve=curve), len(self._wide))
-        self._check_kinds([name])
+        self._check_column(name)
 
     def _level_places(self, array: pa.Array, values: pa.Array, name: str) -> Floats:
         """(k,) places of the columns of the different values of a column, NaN where these are missing"""
@@ -247,21 +248,16 @@ class MomentsAccumulator:
         ordered = array.dictionary.to_pylist() if declared and array.type.ordered else []
         found, levels = coded(values.to_pylist(), [as_text(value) for value in ordered if value is not None])
         self.levels[name] = joined(self.levels.get(name), levels._replace(declared=declared))
-        self._check_kinds([name])
         columns = [None if np.isnan(k) else Column(name, levels.texts[int(k)]) for k in found]
         places = [np.nan if c is None else self._wide.setdefault(c, len(self._wide)) for c in columns]
-        self._check_few(name)
+        self._check_column(name)
         return np.array(places)
 
-    def _check_kinds(self, names: Collection[str]) -> None:
-        for name in names:
-            if name in self.levels and Column(name) in self._wide:
-                raise DataError(
-                    f"column {name!r} holds numbers in some rows and text in others", use(categorical=[name])
-                )
-
-    def _check_few(self, name: str) -> None:
-        """Raise where a column is a list of names: products of all of its levels would fill any memory."""
+    def _check_column(self, name: str) -> None:
+        """Raise where a column changes its kind, or is a list of names: products of all of its levels would fill any
+        memory."""
+        if name in self.levels and Column(name) in self._wide:
+            raise DataError(f"column {name!r} holds numbers in some rows and text in others", use(categorical=[name]))
         n_levels = sum(column.name == name for column in self._wide)
         if n_levels > MOST_LEVELS and name not in self.choices.categorical:
             levels = self.levels[name]
@@ -277,7 +273,7 @@ class MomentsAccumulator:
             return
         environments = self.environments
         labels = [environments[code] for code in codes]
-        self._check_memory(len({*labels} - self._rows.keys()))
+        self._check_memory(labels)
         segments = [(piece.columns, piece.groups[code]) for code in codes for piece in pieces if code in piece.groups]
         block, kept = np.empty((len(self._wide), sum(piece.n_rows for piece in pieces))), {}
         for j, name in enumerate(self.columns):
@@ -310,8 +306,9 @@ class MomentsAccumulator:
     def _add_rows(self, label: Hashable, rows: _Rows) -> None:
         self._rows[label] = self._rows[label].merge(rows) if label in self._rows else rows
 
-    def _check_memory(self, n_more: int) -> None:
-        n, d = len(self._rows) + n_more, len(self._wide)
+    def _check_memory(self, labels: Collection[Hashable]) -> None:
+        n_more, d = len({*labels} - self._rows.keys()), len(self._wide)
+        n = len(self._rows) + n_more
         free = free_bytes() if n * d * d > _MANY_NUMBERS else None
         if free is not None and 8 * n_more * d * d > free:
             raise DataError(
@@ -334,8 +331,8 @@ class MomentsAccumulator:
         both._rows = dict(self._rows)
         for name, levels in other.levels.items():
             both.levels[name] = joined(self.levels.get(name), levels)
-            both._check_few(name)
-        both._check_kinds(both.levels)
+        for name in both.levels:
+            both._check_column(name)
         places = np.array([both._wide[column] for column in other._wide], np.intp)
         for label, rows in other._rows.items():
             part = in_columns(rows.part, places[: len(rows.part.centre)], len(both._wide))
@@ -413,12 +410,6 @@ def _batches(rows: Any) -> list[pa.RecordBatch]:
     if not isinstance(rows, pa.Table) and not hasattr(rows, "__arrow_c_stream__"):
         raise WrongTypeError(f"rows are record batches or tables, not {type(rows).__name__}: pass a data frame.")
     return list((rows if isinstance(rows, pa.Table) else pa.table(rows)).to_batches())
-
-
-def _chunked(array: pa.Array) -> pa.ChunkedArray:
-    import pyarrow as pa
-
-    return pa.chunked_array([array])
 
 
 def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:

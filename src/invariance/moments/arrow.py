@@ -32,17 +32,13 @@ def to_arrow(moments: Moments) -> pa.Table:
     """See `Moments.to_arrow`."""
     pa = _pyarrow()
     labels = [json.dumps(label_to_plain(label), allow_nan=False) for label in moments.environments]
-    below = np.tril_indices(len(moments.columns))
+    columns = {"label": pa.array(labels, pa.string()), "count": pa.array(moments.counts, pa.int64())}
     arrays = {name: getattr(moments, name) for name in _OF_COLUMNS}
-    arrays["scatter"] = moments.scatter[:-1, *below]
-    lists = {name: _lists(values, len(labels)) for name, values in arrays.items()}
-    columns = {"label": pa.array(labels, pa.string()), "count": pa.array(moments.counts, pa.int64()), **lists}
-    told = json.dumps(_described(moments), allow_nan=False).encode()
-    return pa.table(columns).replace_schema_metadata({_KEY: told})
-
-
-def _described(moments: Moments) -> dict[str, Any]:
-    return {
+    arrays["scatter"] = moments.scatter[:-1, *np.tril_indices(len(moments.columns))]
+    for name, values in arrays.items():
+        starts = np.arange(len(labels) + 1, dtype=np.int64) * values.shape[1]
+        columns[name] = pa.LargeListArray.from_arrays(pa.array(starts), pa.array(values.ravel()))
+    told = {
         "format": FORMAT,
         "version": __version__,
         "n_environments": moments.n_environments,
@@ -55,15 +51,7 @@ def _described(moments: Moments) -> dict[str, Any]:
         "environment_notes": list(moments.environment_notes),
         "merged": [[label_to_plain(old), label_to_plain(new)] for old, new in moments.merged.items()],
     }
-
-
-def _lists(values: Floats, n: int) -> Any:
-    """A list for each of n environments"""
-    import pyarrow as pa
-
-    flat = np.ascontiguousarray(values).reshape(n, -1)
-    starts = np.arange(n + 1, dtype=np.int64) * flat.shape[1]
-    return pa.LargeListArray.from_arrays(pa.array(starts), pa.array(flat.ravel()))
+    return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(told, allow_nan=False).encode()})
 
 
 def from_arrow(table: Any) -> Moments:
@@ -101,10 +89,15 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
             "table as it was written; Moments.merge joins two, Moments.choosing leaves some environments."
         )
     columns = tuple(map(str, told["columns"]))
-    d = len(columns)
-    counts = table["count"].to_numpy().astype(np.int64)
+    d, counts = len(columns), table["count"].to_numpy().astype(np.int64)
     centre, rest, minimum, maximum = (_numbers(table, name, d) for name in _OF_COLUMNS)
-    moments = Moments(
+    local, below = np.empty((len(environments), d, d)), np.tril_indices(d)
+    local[:, *below] = local[:, *below[::-1]] = _numbers(table, "scatter", d * (d + 1) // 2)
+    squares = np.diagonal(local, axis1=1, axis2=2)
+    finite = all(np.isfinite(values).all() for values in (centre, rest, minimum, maximum, local))
+    if not finite or (counts < 1).any() or (minimum > maximum).any() or (squares < 0.0).any():
+        raise ValueError("no rows can have such moments")
+    return Moments(
         columns=columns,
         outcome=columns.index(told["outcome"]),
         environments=environments,
@@ -113,7 +106,7 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         rest=rest,
         minimum=minimum,
         maximum=maximum,
-        scatter=filled_pool(counts, centre, rest, _symmetric(table, d)),
+        scatter=filled_pool(counts, centre, rest, local),
         groups={name: tuple(members) for name, members in told["groups"].items()},
         encoding=None if told["encoding"] is None else from_json(Encoding, told["encoding"]),
         constants={name: float(value) for name, value in told["constants"].items()},
@@ -121,31 +114,17 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         environment_notes=tuple(told["environment_notes"]),
         merged={label_from_plain(old): label_from_plain(new) for old, new in told["merged"]},
     )
-    arrays = moments.centre, moments.rest, moments.minimum, moments.maximum, moments.scatter
-    squares = np.diagonal(moments.scatter, axis1=1, axis2=2)
-    wrong = (counts < 1).any() or (minimum > maximum).any() or (squares < 0.0).any()
-    if wrong or not all(np.isfinite(values).all() for values in arrays):
-        raise ValueError("no rows can have such moments")
-    return moments
 
 
-def _numbers(table: pa.Table, name: str, width: int) -> Any:
+def _numbers(table: pa.Table, name: str, width: int) -> Floats:
     """(E, width) of a column of lists"""
     import pyarrow.compute as pc
 
     column = table[name].combine_chunks()
     if column.null_count or set(pc.list_value_length(column).to_pylist()) != {width}:
         raise ValueError(f"{name} should have {width} numbers in each row")
-    return column.flatten().to_numpy().reshape(-1, width).copy()
-
-
-def _symmetric(table: pa.Table, d: int) -> Floats:
-    """(E, d, d) from what is on and below the diagonal"""
-    below = _numbers(table, "scatter", d * (d + 1) // 2)
-    rows, columns = np.tril_indices(d)
-    full = np.empty((len(below), d, d))
-    full[:, rows, columns] = full[:, columns, rows] = below
-    return full
+    values: Floats = column.flatten().to_numpy().reshape(-1, width).copy()
+    return values
 
 
 def _pyarrow() -> Any:

@@ -104,10 +104,8 @@ class Wanted:
         return rows.extend(batches)
 
     def screened(self, rows: MomentsAccumulator) -> Screened:
+        """See `accumulator.screened`."""
         return screened(rows, self.outcome, self.settings, self.choice, self.partial)
-
-    def finished(self, rows: MomentsAccumulator) -> Moments:
-        return self.screened(rows).moments(self.partial)
 
     def with_knots(self, rows: MomentsAccumulator) -> Wanted:
         """After a first pass over the rows, which says where the knots of the splines are."""
@@ -158,7 +156,7 @@ def from_rows(
             raise SettingError(f"dask= is for files and Dask data frames, which {source.name} is not: leave it out.")
     if wanted.splines:
         wanted = wanted.with_knots(read(wanted))
-    return wanted.finished(read(wanted))
+    return wanted.screened(read(wanted)).moments(partial_rows)
 
 
 def _refuse_options(name: str, **options: Any) -> None:
@@ -203,7 +201,6 @@ def _of_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
 
 # Results that one task merges
 _MERGED_AT_ONCE = 16
-_AGAIN = "Run it again: nothing was kept."
 
 
 def _of_files(source: RowSource, wanted: Wanted, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
@@ -250,7 +247,8 @@ def _of_frame(wanted: Wanted, task: pd.DataFrame) -> MomentsAccumulator:
 def _on_cluster(
     wanted: Wanted, function: Callable[..., MomentsAccumulator], pieces: Any, name: str, dask: Any, progress: Any
 ) -> MomentsAccumulator:
-    with dask_client(dask, _AGAIN) as client, ProgressBar(f"Reading {name}", 1, progress):
+    again = "Run it again: nothing was kept."
+    with dask_client(dask, again) as client, ProgressBar(f"Reading {name}", 1, progress):
         there = partial(on_worker, function, version=__version__)
         future = client.compute(_merged_by_dask(wanted, there, pieces))
         try:
@@ -269,12 +267,8 @@ def _merged_by_dask(wanted: Wanted, function: Callable[..., MomentsAccumulator],
     rows = [delayed(function, pure=False)(shared, task=piece) for piece in pieces]
     total = delayed(wanted.accumulated(), traverse=False)
     for first in range(0, len(rows), _MERGED_AT_ONCE):
-        total = delayed(_merged, pure=False)(total, *rows[first : first + _MERGED_AT_ONCE])
+        total = delayed(reduce, pure=False)(MomentsAccumulator.merge, [total, *rows[first : first + _MERGED_AT_ONCE]])
     return total
-
-
-def _merged(*rows: MomentsAccumulator) -> MomentsAccumulator:
-    return reduce(MomentsAccumulator.merge, rows)
 
 
 # ---------------------------------------------------------------- Spark

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from .moments import Moments
 
-_SAME_ROWS = "Pass the same rows, or compute the moments again."
 _BLOCK_ROWS = 8192
 # Products over the same rows differ by rounding, which is less.
 _SAME = 1e-6
@@ -105,11 +104,6 @@ def sampled_data(moments: Moments, columns: Collection[str]) -> MultiEnvironment
     )
 
 
-def rows_to_keep(n_environments: int, k: int) -> int:
-    """Rows of each environment in a sample of k columns"""
-    return min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // (n_environments * k)))
-
-
 class SampleSum:
     """Collects the `most` rows of each environment to which chance gives the smallest numbers: so any task can draw on
     its own, and what several drew is the sample of them all."""
@@ -148,10 +142,17 @@ class SecondPass:
         self, moments: Moments, rows: Any, environment: str, n_jobs: int | None, file_options: Mapping[str, Any]
     ) -> None:
         words = () if moments.encoding is None else tuple(moments.encoding.of_levels)
-        self._moments = moments
         self._source = source_of(rows, **file_options, words=words, warn_unnamed=False)
-        self._environment, self._n_jobs = environment, n_jobs
-        self._reading(moments, moments.columns).check_columns()
+        self._moments, self._environment, self._n_jobs = moments, environment, n_jobs
+        available = self._source.schema.names
+        if environment not in available:
+            raise DataError(
+                f"{self._source.name} lacks the column of environments {environment!r}; "
+                f"{nearest(environment, available)}"
+            )
+        lacking = [name for name in self._reading(moments, moments.columns).read if name not in available]
+        if lacking:
+            raise _other_rows(self._source, f"it lacks the column {lacking[0]!r}")
 
     @property
     def all_columns_fit(self) -> bool:
@@ -179,12 +180,13 @@ class SecondPass:
         names = tuple(name for name in moments.columns if name in columns or name == moments.outcome_name)
         at = np.array([moments.columns.index(name) for name in names])
         coordinates, whitening = orthonormal(moments, at, known.roots)
-        n_environments, kept = moments.n_environments, rows_to_keep(moments.n_environments, len(names))
+        E, k = moments.n_environments, len(names)
+        kept = min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // (E * k)))
         factors = known.roots is None and names == moments.columns
 
         def start(task: int) -> list[Any]:
-            sample = SampleSum(task, n_environments, len(names), kept)
-            return [FourthSum(moments.counts, whitening), sample, *([self._root_sum()] if factors else [])]
+            roots = [self._root_sum()] if factors else []
+            return [FourthSum(moments.counts, whitening), SampleSum(task, E, k, kept), *roots]
 
         fourth, sample, *roots = self._reading(moments, names).collect(start)
         fourths = FourthMoments(names, moments.counts, coordinates, fourth.products)
@@ -216,7 +218,10 @@ class SecondPass:
 
 
 def _other_rows(source: RowSource, found: str) -> DataError:
-    return DataError(f"{source.name} is not what the moments were computed from: {found}. {_SAME_ROWS}")
+    return DataError(
+        f"{source.name} is not what the moments were computed from: {found}. Pass the same rows, or compute the "
+        "moments again."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +239,7 @@ class _Reading:
 
         Tasks are fixed, and merged in their order: the result does not depend on n_jobs.
         """
-        tasks = list(enumerate(self.source.tasks(self.environment, self._read)))
+        tasks = list(enumerate(self.source.tasks(self.environment, self.read)))
         total, counts = start(len(tasks)), np.zeros(self.moments.n_environments, np.int64)
 
         def read(numbered: tuple[int, RowTask]) -> tuple[Sequence[Any], NDArray[np.int64]]:
@@ -246,24 +251,10 @@ class _Reading:
                 counts += found
                 for whole, part in zip(total, collectors, strict=True):
                     whole.merge(part)
-        wrong = np.flatnonzero(counts != self.moments.counts)
-        if len(wrong):
-            e, label = wrong[0], self.moments.environments[wrong[0]]
-            told = f"environment {label!r} has {counts[e]:,} complete rows, not {self.moments.counts[e]:,}"
-            raise _other_rows(self.source, told)
+        for label, n, known in zip(self.moments.environments, counts, self.moments.counts, strict=True):
+            if n != known:
+                raise _other_rows(self.source, f"environment {label!r} has {n:,} complete rows, not {known:,}")
         return total
-
-    def check_columns(self) -> None:
-        """Raise where the rows lack a column that is read."""
-        available = self.source.schema.names
-        if self.environment not in available:
-            raise DataError(
-                f"{self.source.name} lacks the column of environments {self.environment!r}; "
-                f"{nearest(self.environment, available)}"
-            )
-        lacking = [name for name in self._read if name not in available]
-        if lacking:
-            raise _other_rows(self.source, f"it lacks the column {lacking[0]!r}")
 
     def _read_task(self, task: RowTask, collectors: Sequence[Any]) -> tuple[Sequence[Any], NDArray[np.int64]]:
         at = [self.moments.columns.index(name) for name in self.columns]
@@ -273,9 +264,9 @@ class _Reading:
         for places, values in self._blocks(task):
             counts += np.bincount(places, minlength=len(counts))
             order = np.argsort(places, kind="stable")
-            ends = np.searchsorted(places[order], np.arange(len(counts) + 1))
-            for e in np.unique(places).tolist():
-                rows = values[order[ends[e] : ends[e + 1]]]
+            starts = np.flatnonzero(np.diff(places[order], prepend=-1))
+            for e, own in zip(places[order[starts]].tolist(), np.split(order, starts[1:]), strict=True):
+                rows = values[own]
                 deviations = (rows - centre[e]) - rest[e]
                 deviations[:, constant[e]] = 0.0
                 for collector in collectors:
@@ -286,7 +277,7 @@ class _Reading:
         """Environments (n,) and values (n, k) of complete rows of environments that are known"""
         import pyarrow as pa
 
-        for batch in task.batches([self.environment, *self._read]):
+        for batch in task.batches([self.environment, *self.read]):
             for first in range(0, batch.num_rows, _BLOCK_ROWS):
                 table = pa.Table.from_batches([batch.slice(first, _BLOCK_ROWS)])
                 places = self._places(table.column(self.environment))
@@ -352,6 +343,6 @@ class _Reading:
         return [name for name in self._needed if name not in made]
 
     @property
-    def _read(self) -> list[str]:
+    def read(self) -> list[str]:
         """Columns of the table"""
         return [*(() if self._encoding is None else self._encoding.columns), *self._plain]

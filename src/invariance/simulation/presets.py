@@ -292,5 +292,6 @@ def _example(
         for place, effect in effects.items():
             coefficients[e][place] = effect
     differs = (coefficients != coefficients[0]).any(axis=2) | (shifts != shifts[0])
-    parts = (coefficients, shifts, np.full((3, 3), 0.1**2), differs[:, :-1])
-    return StructuralModel(np.array(ordering), *(part[:n_environments] for part in parts))
+    kept = slice(n_environments)
+    variances = np.full((n_environments, 3), 0.1**2)
+    return StructuralModel(np.array(ordering), coefficients[kept], shifts[kept], variances, differs[kept, :-1])

@@ -376,7 +376,7 @@ def moments_of_columns(
     rows = of_source(source, wanted, n_workers(n_jobs), progress)
     outcome = _varying(rows, plain)
     others = tuple(name for name in wanted.columns if name != outcome)
-    return replace(wanted, outcome=outcome, features=others).finished(rows)
+    return replace(wanted, outcome=outcome, features=others).screened(rows).moments()
 
 
 def _varying(rows: MomentsAccumulator, names: Sequence[str]) -> str:

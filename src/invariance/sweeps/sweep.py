@@ -7,7 +7,7 @@ import pickle
 import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -70,7 +70,6 @@ def _text(value: Any, setting: str) -> str:
 
 
 LARGEST_SUBSET = 20
-_MANY_ROWS, _ROW_BYTES = 1_000_000, 250
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +136,8 @@ def sweep(
     P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too often.
     Fit such an outcome by itself, with `BIP.fit`, to correct for that.
 
-    Second moments take 8 (E + 1) d² bytes for d columns in E environments, 0.9 GB for 6,170 columns in two. Processes
-    share one more copy of them, and each takes as much again while it fits an outcome that does without some rows.
+    Second moments take 8 (E + 1) d² bytes for d columns in E environments; processes share one more copy, and each
+    takes as much again while it fits an outcome that does without some rows.
 
     Returns
     -------
@@ -161,7 +160,9 @@ def sweep(
     chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
     labels = environments if environments is not None or chosen is None else chosen.environment
     source = read_source(table, labels, perturbed, chosen, select, missing)
-    announce = partial(print, file=sys.stderr) if _watched(progress) else lambda sentence: None
+    # Notebooks would show standard error as if something were wrong.
+    watched = progress is True or (progress == "auto" and sys.stderr.isatty())
+    announce = partial(print, file=sys.stderr) if watched else lambda sentence: None
     folder = None if out is None else Path(out).expanduser()
     run = run_sweep(source, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)
     failed = run.results["outcome"][run.results["feature"].isna()]
@@ -204,7 +205,7 @@ def run_sweep(
     """The sweep over a table that was read; `announce` is told, before it begins, what there is to know."""
     wanted = _outcomes(source, outcomes)
     top, seed = None if top is None else _checked("top", top, 1), _checked("random_state", seed, 0)
-    task = Sweep(source, model or default_model(source), top, seed)
+    task = Sweep(source, model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(source))), top, seed)
     if isinstance(as_family(task.model.family), ByOutcome):
         _warn_of_classes(source, wanted)
     if device is not None:
@@ -217,8 +218,12 @@ def run_sweep(
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
-        for sentence in _announcements(task, wanted, left):
-            announce(sentence)
+        before = f", {len(wanted) - len(left):,} of them there already" if len(left) < len(wanted) else ""
+        held = size_text(source.moments.scatter.nbytes)
+        announce(
+            f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. Second moments of "
+            f"{len(source.moments.columns):,} columns take {held}."
+        )
         if device is None:
             kept = "Finished outcomes are kept"
             workers, entries = run_tasks(fit_outcome, left, shared=task, jobs=processes, dask=dask, kept=kept)
@@ -238,11 +243,6 @@ def run_sweep(
 def refuse_both(device: str | None, dask: str | None) -> None:
     if device is not None and dask is not None:
         raise SettingError("device= is for this machine and dask= for a cluster", use(device=None), use(dask=None))
-
-
-def default_model(source: Source) -> BIP:
-    """Every size is as probable as any other, up to the largest."""
-    return BIP(prior=BetaBinomialPrior(max_size=largest_subset(source)))
 
 
 def largest_subset(source: Source) -> int:
@@ -308,28 +308,6 @@ def _identity(task: Sweep, device: str | None) -> dict[str, Any]:
     """All that the contents of the results depend on; a device has random numbers of its own."""
     settings = settings_of(task.model) | ({} if device is None else {"device": True})
     return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **task.source.identity}
-
-
-def _announcements(task: Sweep, wanted: list[str], left: list[str]) -> Iterator[str]:
-    source = task.source
-    n_there = len(wanted) - len(left)
-    before = f", {n_there:,} of them there already" if n_there else ""
-    yield (
-        f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. "
-        f"Second moments of {len(source.moments.columns):,} columns take {size_text(source.moments.scatter.nbytes)}."
-    )
-    n_rows = len(wanted) * source.moments.n_features
-    if task.top is None and n_rows > _MANY_ROWS:
-        size = f"{n_rows * _ROW_BYTES / 1e9:.1f} GB"
-        yield f"All features are kept: a table of {n_rows:,} rows, which takes about {size}."
-    if source.moments.groups:
-        names = ", ".join(list(source.moments.groups)[:8])
-        yield f"Features only, and no outcomes, because they are levels or several columns: {names}."
-
-
-def _watched(progress: ProgressMode) -> bool:
-    """Whether somebody reads standard error; notebooks would show it as if something were wrong."""
-    return progress is True or (progress == "auto" and sys.stderr.isatty())
 
 
 def checked_engine(sweep: Sweep, device: str) -> Variational:
