@@ -135,14 +135,14 @@ def in_memory(table: Any, **settings: Any) -> Moments:
     return Moments.from_data(MultiEnvironmentData.from_table(table, "y", "site", **settings))
 
 
-@pytest.fixture(params=[1 << 25, 1], ids=["one block", "small blocks"])
-def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", request.param)
-    if request.param == 1:
-        monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 11)
-        monkeypatch.setattr(base, "_BATCH_ROWS", 7)
-        monkeypatch.setattr(base, "TASK_BYTES", 8 * 4 * 25)
-        monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few rows at a time"""
+    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 1)
+    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 11)
+    monkeypatch.setattr(base, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(base, "TASK_BYTES", 8 * 4 * 25)
+    monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
 
 
 @pytest.mark.parametrize(("columns", "settings"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])

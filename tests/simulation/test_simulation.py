@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import norm
 
 from invariance import LinearGaussian
 from invariance.simulation import (
@@ -84,23 +83,6 @@ def test_rows_follow_the_structural_equations(n_environments: int) -> None:
 # --- population moments and heterogeneity
 
 
-def test_population_moments_agree_with_a_large_sample() -> None:
-    model, n = p10(3, np.random.default_rng(2)), 40_000
-    expected = model.population_moments(n)
-    data = model.sample(n, np.random.default_rng(4))
-    for e in range(3):
-        rows = np.column_stack([data.X, data.y])[data.rows(e)]
-        covariance, mean = expected.scatter[e] / n, expected.means[e]
-        variance = np.diagonal(covariance)
-        of_mean = (rows.mean(axis=0) - mean) / np.sqrt(variance / n)
-        of_covariance = (np.cov(rows.T, ddof=0) - covariance) / np.sqrt(
-            (np.outer(variance, variance) + covariance**2) / n
-        )
-        # 11 + 66 standardised errors per environment: beyond 5 once in 10,000 runs.
-        assert np.abs(of_mean).max() < 5
-        assert np.abs(of_covariance).max() < 5
-
-
 def test_the_pooled_moments_are_those_of_the_mixture() -> None:
     model, counts = small_model(), np.array([10, 20, 70])
     moments = model.population_moments(counts)
@@ -117,24 +99,6 @@ def test_log_ratio_of_the_population_is_mu_times_the_rows() -> None:
     model, masks = p10(4, np.random.default_rng(1)), all_masks(10)
     log_ratio = LinearGaussian().bind(model.population_moments(50)).log_ratio_many(masks)
     np.testing.assert_allclose(log_ratio, -50 * 4 * model.mu(masks), rtol=1e-6, atol=1e-9)
-
-
-@pytest.mark.parametrize("seed", [3, 11])
-def test_mu_is_the_mean_log_density_ratio_of_fitted_conditionals(seed: int) -> None:
-    model, n = small_model(seed), 30_000
-    data = model.sample(n, np.random.default_rng(1))
-
-    def log_density(rows: np.ndarray, design: np.ndarray) -> np.ndarray:
-        residual = data.y[rows] - design[rows] @ np.linalg.lstsq(design[rows], data.y[rows])[0]
-        return norm.logpdf(residual, scale=residual.std())
-
-    for mask in all_masks(3):
-        design = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
-        local = np.concatenate([log_density(data.rows(e), design) for e in range(3)])
-        ratio = local - log_density(np.arange(data.n_rows), design)
-        # the fits add at most (E-1)(|z|+2)/2 / N in expectation
-        allowance = 5 * ratio.std() / np.sqrt(len(ratio)) + 10 / len(ratio)
-        assert abs(ratio.mean() - model.mu(mask)[0]) < allowance
 
 
 @settings(max_examples=12, deadline=None)
@@ -168,8 +132,8 @@ def test_mu_min_of_nothing() -> None:
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is no wider than double here")
 def test_mu_at_p450_is_right_or_nan() -> None:
     model, rng = p450(3, np.random.default_rng(0)), np.random.default_rng(1)
-    masks = np.zeros((21, 450), dtype=bool)
-    for mask, size in zip(masks[1:], np.tile([1, 3, 6, 10, 15], 4), strict=True):
+    masks = np.zeros((11, 450), dtype=bool)
+    for mask, size in zip(masks[1:], np.tile([1, 3, 6, 10, 15], 2), strict=True):
         mask[rng.choice(450, size, replace=False)] = True
     masks[0] = model.truth
     values = model.mu(masks)
@@ -178,7 +142,7 @@ def test_mu_at_p450_is_right_or_nan() -> None:
     decided = pivots > 1.1e-20
     np.testing.assert_allclose(values[decided], expected[decided], rtol=0, atol=1e-4)
     assert np.isnan(values[pivots < 0.9e-20]).all()
-    assert 3 < decided.sum() < 20
+    assert 2 < decided.sum() < 11
 
 
 # --- what is refused

@@ -92,19 +92,6 @@ def test_a_killed_worker_costs_no_outcome(
     assert len(before - set(cluster.pids())) == 1
 
 
-def test_begun_on_a_cluster_and_finished_here(
-    table: pd.DataFrame, here: pd.DataFrame, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    after(4, interrupt, monkeypatch)
-    with pytest.raises(KeyboardInterrupt):
-        sweep(table, MODEL, **SETTINGS, out=tmp_path, dask=cluster.address)
-    assert 4 <= read_sweep(tmp_path)["outcome"].nunique() < 16
-    same(sweep(table, MODEL, **SETTINGS, out=tmp_path), here)
-
-
 def test_nobody_answers(table: pd.DataFrame, tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="'nowhere'"):
         sweep(table, MODEL, **SETTINGS, out=tmp_path, dask="nowhere")

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
@@ -35,13 +35,14 @@ from ..data.settings import Columns
 from ..exceptions import DataError, use
 from ..kernels.dispatch import fill_pooled
 from .least_squares import gaps_between
-from .parts import Part, filled_pool, merged, of_rows
+from .parts import Part, filled_pool, merged, of_rows, resolved
 from .second_pass import SecondPassResult
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
+_DESCRIBED = ("groups", "encoding", "constants", "dropped_rows", "environment_notes", "merged")
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
 
@@ -348,6 +349,29 @@ class Moments:
         if constant[left.feature_columns].all():
             raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
         return left._without_constant(constant)._of_occurring_levels()
+
+    def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
+        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment; refused
+        where it leaves too few digits of the other rows. `minimum` and `maximum` stay, as bounds."""
+        e, values = int(places_of([environment], self.environments)[0]), np.asarray(row, dtype=float)
+        part, n = self.part(e), int(self.counts[e]) - 1
+        if values.shape != (len(self.columns),) or not ((part.minimum <= values) & (values <= part.maximum)).all():
+            raise DataError(
+                f"this row is not in environment {environment!r}: it has other columns, or is out of range."
+            )
+        deviation = (values - part.centre) - part.rest
+        scatter = part.scatter - np.outer(deviation, deviation) * ((n + 1) / max(n, 1))
+        lost = ~resolved(part.scatter.diagonal(), scatter.diagonal(), n + 1) & self.varies[e]
+        if n < 1 or lost.any():
+            raise DataError(
+                f"the row is far from the others of environment {environment!r}, whose scatter of "
+                f"{quoted(self._names_of(lost))} loses its digits: compute moments of the remaining rows."
+            )
+        left = part._replace(n_rows=n, rest=part.rest - deviation / n, scatter=scatter)
+        parts = [left if other == e else self.part(other) for other in range(self.n_environments)]
+        described = {name: getattr(self, name) for name in _DESCRIBED}
+        left_over = assembled(self.columns, self.outcome, self.environments, parts, **described)
+        return left_over._of_occurring_levels()
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""

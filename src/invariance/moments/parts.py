@@ -8,12 +8,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from ..kernels.dispatch import centred_rows, fill_pooled
 from .least_squares import distance, gaps_between, moved, two_sum
 
 _ROWS_PER_BLOCK = 65_536
 _COLUMNS_AT_ONCE = 32
+_EPSILON = float(np.finfo(float).eps)
+# What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
+# smallest pivot that second moments may decide by.
+_RESOLVED = 2e-11
 # Numbers that are too large to square are refused once all rows were read.
 _silently = np.errstate(over="ignore", invalid="ignore")
 
@@ -64,6 +68,11 @@ def merged(a: Part, b: Part) -> Part:
         own = slice(start, start + _COLUMNS_AT_ONCE)
         scatter[own] += share * (gap[own, None] * gap)
     return Part(n, *moved(a.centre, a.rest, gap * (b.n_rows / n)), minimum, maximum, scatter)
+
+
+def resolved(before: Floats, left: Floats, n_rows: int | Floats) -> Mask:
+    """Whether squares that are left of those `before`, of n_rows rows, when rows are removed, keep their digits"""
+    return np.asarray(_EPSILON * (np.sqrt(n_rows) + 8.0) * before <= _RESOLVED * left)
 
 
 def filled_pool(counts: Integers, centre: Floats, rest: Floats, local: Floats) -> Floats:

@@ -34,11 +34,8 @@ from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
 from ..moments.from_rows import Wanted, of_source
 from ..moments.moments import Moments, of_fewer_rows
+from ..moments.parts import resolved
 
-_EPSILON = float(np.finfo(float).eps)
-# What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
-# smallest pivot that second moments may decide by.
-_RESOLVED = 2e-11
 _COLUMNS_AT_ONCE = 64
 
 
@@ -93,8 +90,7 @@ class Source:
         constant = np.vstack([minimum == maximum, minimum.min(axis=0) == maximum.max(axis=0)])
         before = np.diagonal(whole.scatter, axis1=1, axis2=2)
         left = np.where(constant, 0.0, before - np.sum(vectors**2, axis=0))
-        rounding = _EPSILON * (np.sqrt(whole.group_counts)[:, None] + 8.0) * before
-        if (~constant & ~(rounding <= _RESOLVED * left)).any():
+        if not (constant | resolved(before, left, whole.group_counts[:, None])).all():
             return None
         centre[:-1], rest[:-1] = np.where(constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1]))
         arrays: dict[str, Any] = {"centre": centre[:-1], "rest": rest[:-1], "minimum": minimum, "maximum": maximum}
