@@ -160,7 +160,7 @@ def test_a_limit_that_no_outcome_can_have_is_not_lowered() -> None:
     model = BIP(prior=BetaBinomialPrior(max_size=7))
     with pytest.warns(UserWarning, match="2 of 2 outcomes could not be fitted"):
         found = sweep(rows, model, outcomes=["a", "b"], perturbed=acted_on, environments="site")
-    assert found["verdict"].str.contains("max_size=7").all()
+    assert found["verdict"].str.contains("'north'").all()
 
 
 # ---------------------------------------------------------------- levels that vanish
