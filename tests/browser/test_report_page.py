@@ -14,7 +14,7 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance import BIP, MultiEnvironmentData, compare
 from invariance.datasets import make_example
-from invariance.report.page import Cell, Column, Section, name, numbers, table, write_page
+from invariance.report.page import Block, Cell, Column, PageSection, Table, numbers, texts, write_page
 
 pytestmark = pytest.mark.integration
 
@@ -98,13 +98,13 @@ def test_the_page_of_a_fit(
 
 
 def test_no_table_falls_off_the_sheet(page: Page, tmp_path: Path) -> None:
+    hospital = texts("Environment", ["University_Hospital_of_the_North"])
+    short = Block(table=Table("Means", [hospital, *(numbers(f"Mean of {j}", [1234.5]) for j in range(9))]))
+    cells = (Cell("-0.5818 (-0.6060 to 0.5575)", 1.0),)
     for n in (9, 40):
-        columns = [Column("Environment", number=False), *(Column(f"systolic_pressure_{j}") for j in range(n))]
-        hospital = name("University_Hospital_of_the_North")
-        rows = [[hospital, *(Cell("-0.5818 (-0.6060 to 0.5575)", 1.0) for _ in range(n))]]
-        short = [Column("Environment", number=False), *(Column(f"Mean of {j}") for j in range(9))]
-        parts = table("Coefficients", columns, rows), table("Means", short, [[hospital, *numbers([1234.5] * 9)]])
-        page.goto(write_page("title", "lead", [Section("a", "section", parts)], tmp_path / "r.html").as_uri())
+        long = Table("Coefficients", [hospital, *(Column(f"systolic_pressure_{j}", cells) for j in range(n))])
+        section = PageSection("a", "section", (Block(table=long), short))
+        page.goto(write_page("title", "lead", [section], tmp_path / "r.html").as_uri())
         page.emulate_media(media="print")
         page.set_viewport_size({"width": PAPER, "height": 1000})
         assert page.evaluate("document.documentElement.scrollWidth") == PAPER

@@ -275,7 +275,7 @@ def test_a_feature_to_move_is_one_that_the_leading_subsets_disagree_about() -> N
     model = BIP().fit(data)
     posterior = model.predictive_
     assert posterior is not None
-    leading = leading_subsets(model._findings.target.model, posterior)
+    leading = leading_subsets(model.decision_.findings.target.model, posterior)
     assert set(leading.subsets) >= {("a", "b"), ("b", "d")}
     k = leading.subsets.index(("a", "b"))
     design = np.column_stack([np.ones(200), a, b])

@@ -55,29 +55,11 @@ def test_predictions_are_curves(model: BIP, table: pd.DataFrame) -> None:
     assert np.mean((low < table["y"]) & (table["y"] < high)) > 0.85
 
 
-def test_arrays(table: pd.DataFrame) -> None:
-    X, y = table[["a", "b", "c"]].to_numpy(), table["y"].to_numpy()
-    fitted = BIP(Additive(knots=4), progress=False).fit(X, y, environments=table["site"])
-    assert fitted.coef_.shape == (9,)
-    np.testing.assert_allclose(
-        fitted.predict(X),
-        BIP("additive", progress=False).set_params(family=Additive(knots=4)).fit(X, y, table["site"]).predict(X),
-    )
-
-
-def test_the_average_predicts_through_the_curves(model: BIP, table: pd.DataFrame) -> None:
-    model.predict_with = "average"
-    try:
-        assert np.corrcoef(model.predict(table[FEATURES]), table["y"])[0, 1] > 0.93
-    finally:
-        model.predict_with = "selected"
-
-
 def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
     diagnosis = model.diagnose()
     assert diagnosis.subset == ("a", "b")
     assert diagnosis.whole is not None
-    bound = model._findings.target.model
+    bound = model.decision_.findings.target.model
     assert diagnosis.whole.deviance == pytest.approx(-2.0 * bound.log_ratio(["a", "b"]), abs=1e-6)
     assert not diagnosis.stands_out
     assert model.diagnose(["d"]).stands_out

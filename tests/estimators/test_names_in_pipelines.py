@@ -23,15 +23,6 @@ def passed_on(*others: str) -> ColumnTransformer:
     return ColumnTransformer(steps, verbose_feature_names_out=False).set_output(transform="pandas")
 
 
-def test_the_environment_is_none_of_them() -> None:
-    pipeline = (
-        make_pipeline(passed_on("site"), BIP(columns=Columns(environment="site")))
-        .set_output(transform="pandas")
-        .fit(TABLE, Y)
-    )
-    assert pipeline.get_feature_names_out().tolist() == list(pipeline.transform(TABLE).columns) == ["a"]
-
-
 def test_nor_is_what_comes_with_the_outcome() -> None:
     model = BIPSurvival(columns=Columns(environment="site"))
     pipeline = make_pipeline(passed_on("site", "ended"), model)

@@ -162,7 +162,7 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP().fit(DATA.X, INFINITE, SITE), ValueError, "'y' (1 row)"),
     (lambda: classified(WORDS), ValueError, "'f', 'm', 'x'"),
     (lambda: classified(np.full(600, "a")), ValueError, "'a'"),
-    (lambda: classified(DATA.y), ValueError, "use BIP"),
+    (lambda: classified(DATA.y), ValueError, "continuous"),
     (lambda: classified(np.array([1, "b"], dtype=object)[DATA.environment_index % 2]), ValueError, "'int', 'str'"),
     (lambda: classified(np.column_stack([CLASSES, CLASSES])), ValueError, "1d array"),
     (lambda: classified(np.where(SITE[0] == SITE, None, CLASSES)), ValueError, "150 rows"),

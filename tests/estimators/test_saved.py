@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import copy
 import json
 import re
 import sys
 import types
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,8 @@ import two_classes
 from invariance import BIP, BIPSurvival, Columns, Moments, MultiEnvironmentData, spline
 from invariance.baselines import ICP, Screened
 from invariance.decisions import Threshold
+from invariance.estimators.saved import fingerprint
 from invariance.exceptions import DataError, EngineError, FileError, SettingError
-from invariance.prediction.saving import fingerprint
 from shifted_sites import DATA, NEW, as_table, fitted, several
 from survival_twins import survived
 from two_classes import LABELS, SITE, classifier
@@ -68,10 +68,8 @@ CASES: dict[str, Callable[[], tuple[BIP, Any, Any]]] = {
     ),
     "data": lambda: (BIP().fit(DATA), as_table(NEW), {"y": DATA.y[:7]}),
     "moments": lambda: (BIP().fit(Moments.from_data(DATA)), as_table(NEW), {"y": DATA.y[:7]}),
-    "alone": lambda: (BIP().fit(as_table(DATA.X), DATA.y), as_table(NEW), {"y": DATA.y[:7]}),
     "additive": lambda: (BIP("additive").fit(DATA), as_table(NEW), {"y": DATA.y[:7]}),
     "counts": lambda: (BIP("poisson").fit(two_classes.X, two_classes.Y, SITE), two_classes.X, {"y": two_classes.Y}),
-    "words as numbers": lambda: (BIP("poisson").fit(two_classes.X, LABELS, SITE), two_classes.X, {"y": LABELS}),
     "words": lambda: classes(LABELS),
     "truth values": lambda: classes(two_classes.Y.astype(bool)),
     "numbers": lambda: classes(two_classes.Y + 1),
@@ -140,6 +138,8 @@ def test_what_else_a_file_tells(tmp_path: Path) -> None:
     text = (tmp_path / "model.json").read_text()
     json.loads(text, parse_constant=lambda name: pytest.fail(name))
     assert BIP.load(tmp_path / "model.json").fingerprint_ == back.fingerprint_
+    with pytest.raises(SettingError, match="cannot be fitted"):
+        back.fit(DATA)
 
 
 def test_fingerprints_know_every_part_of_the_data() -> None:
@@ -147,21 +147,20 @@ def test_fingerprints_know_every_part_of_the_data() -> None:
     moved[5, 1] = np.nextafter(moved[5, 1], np.inf)
     exchanged = DATA.environment_index.copy()
     exchanged[[10, 70]] = exchanged[[70, 10]]
+    made = partial(MultiEnvironmentData.from_arrays, DATA.X, DATA.y)
     others = [
-        MultiEnvironmentData.from_arrays(DATA.X, DATA.y, exchanged),
+        made(exchanged),
         MultiEnvironmentData.from_arrays(moved, DATA.y, DATA.environment_index),
         MultiEnvironmentData.from_arrays(DATA.X, -DATA.y, DATA.environment_index),
-        MultiEnvironmentData.from_arrays(DATA.X, DATA.y, DATA.environment_index[::-1]),
-        MultiEnvironmentData.from_arrays(DATA.X, DATA.y, SITES),
-        MultiEnvironmentData.from_arrays(DATA.X, DATA.y, DATA.environment_index, feature_names=list("abcd")),
-        MultiEnvironmentData.from_arrays(DATA.X, DATA.y, DATA.environment_index, outcome_name="z"),
+        made(SITES),
+        made(DATA.environment_index, feature_names=list("abcd")),
+        made(DATA.environment_index, outcome_name="z"),
         Moments.from_data(DATA),
         Moments.from_data(several(seed=8)),
     ]
     prints = {fingerprint(data) for data in (DATA, several(), *others)}
     assert len(prints) == 1 + len(others)
-    assert fingerprint(DATA) == "sha256:" + fingerprint(several())[7:]
-    assert all(len(text) == 71 for text in prints)
+    assert all(text.startswith("sha256:") and len(text) == 71 for text in prints)
 
 
 def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
@@ -181,78 +180,24 @@ def test_a_saved_model_refuses_what_the_model_refuses(tmp_path: Path) -> None:
             model.predict(table.assign(region="nowhere"))
 
 
-# ---------------------------------------------------------------- damaged files
-
-MODEL = ("predictors", "selected", "members", 0)
-
-
-@pytest.fixture(scope="module")
-def content(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    path = tmp_path_factory.mktemp("models") / "model.json"
-    fitted().save(path)
-    return json.loads(path.read_text())
-
-
-def put(*keys: Any, value: Any) -> Callable[[dict[str, Any]], None]:
-    def change(content: dict[str, Any]) -> None:
-        *folders, last = keys
-        for key in folders:
-            content = content[key]
-        content[last] = value
-
-    return change
-
-
-def cut(*keys: Any) -> Callable[[dict[str, Any]], None]:
-    def change(content: dict[str, Any]) -> None:
-        *folders, last = keys
-        for key in folders:
-            content = content[key]
-        del content[last]
-
-    return change
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        (put(*MODEL, "coefficients", value=[]), r"numbers of shape \(0,\) where the shape should be \(2,\)"),
-        (put(*MODEL, "coefficients", value=["nan", 1.0]), "a number that is not finite"),
-        (put(*MODEL, "coefficients", value=[[1.0, 2.0]]), r"numbers of shape \(1, 2\)"),
-        (put(*MODEL, "weight", value=2), "weights sum to 2"),
-        (put(*MODEL, "weight", value=-1), "weight is -1"),
-        (put(*MODEL, "noise", value=-1), "noise is -1"),
-        (put(*MODEL, "freedom", value=0), "freedom is 0"),
-        (put(*MODEL, "intercept", value="inf"), "intercept is inf"),
-        (put(*MODEL, "at", value=[0, 7]), r"positions \[0, 7\], of which there are 2"),
-        (put(*MODEL, "at", value=[0, -1]), r"positions \[0, -1\], of which there are 2"),
-        (put(*MODEL, "at", value=[1, 0]), "a member of other columns"),
-        (put(*MODEL, "design", "whitening", value=[]), "numbers of shape"),
-        (put("predictors", "selected", "members", value=[]), "weights sum to 0"),
-        (put("predictors", "selected", "design", "n_rows", value=0), "n_rows is 0"),
-        (put("predictors", "selected", "design", "columns", value=["x0", "other"]), "a member of other columns"),
-        (put("layout", "columns", value=["x0", "z", "x2", "x3"]), "it predicts with 'x1', which the layout lacks"),
-        (lambda c: c | {"format": "invariance.model/9", "versions": None}, "invariance.model/9"),
-        (lambda c: c["posterior"], "is a posterior"),
-        (lambda c: {"a": 1}, "invariance.model/1"),
-        (cut("layout"), "layout"),
-        (put("outcome", "classes", value=["a"]), "damaged"),
-        (put("outcome", "predicts", value="fate"), "damaged"),
-        (put("support", value=[True]), r"numbers of shape \(1,\) where the shape should be \(4,\)"),
-        (put("coefficients", value=[1.0]), r"numbers of shape \(1,\)"),
-        (put("posterior", value=None), "a posterior is missing"),
-        (put("predictive", value=3), "a posterior is missing"),
-        (cut("predictors", "average"), "should be of 'average', 'selected'"),
-        (cut("new_environments", "selected"), "should be of 'average', 'selected'"),
-        (put("new_environments", "selected", "left_out", 0, "environment", value=9), "of which there are 4"),
-        (put("new_environments", "selected", "left_out", 0, "rmse", value="nan"), "rmse is nan"),
+        (lambda c: c["predictors"]["selected"]["members"][0].update(weight=2.0), "was changed"),
+        (lambda c: c["new_environments"]["selected"]["left_out"][0].update(rmse="nan"), "was changed"),
+        (lambda c: c.pop("layout"), "was changed"),
+        (lambda c: c.update(posterior=None), "was changed"),
+        (lambda c: c.update(format="invariance.model/9"), "'invariance.model/9'"),
+        (lambda c: c.update(c["posterior"]), "'invariance.posterior/1'"),
+        (lambda c: c.pop("format"), "None"),
     ],
 )
-def test_damages_are_named(content: dict[str, Any], change: Callable, named: str, tmp_path: Path) -> None:
-    damaged = copy.deepcopy(content)
-    damaged = change(damaged) or damaged
+def test_files_that_are_no_saved_models(change: Callable, named: str, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
-    path.write_text(json.dumps(damaged))
+    fitted().save(path)
+    content = json.loads(path.read_text())
+    change(content)
+    path.write_text(json.dumps(content))
     with pytest.raises(DataError, match=named) as caught:
         invariance.load(path)
     assert str(path) in str(caught.value)
@@ -268,16 +213,6 @@ def test_files_that_are_no_json(tmp_path: Path) -> None:
             invariance.load(path)
     with pytest.raises(FileError, match="cannot write"):
         fitted().save(tmp_path / "nowhere" / "model.json")
-
-
-def test_a_saved_model_does_not_fit(tmp_path: Path) -> None:
-    back = saved(fitted(), tmp_path)
-    for fit in (lambda: back.fit(DATA.X, DATA.y), lambda: back.fit(DATA)):
-        with pytest.raises(SettingError, match="a saved model predicts and cannot be fitted"):
-            fit()
-
-
-# ---------------------------------------------------------------- regressors
 
 
 def test_a_regressor_needs_skops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,13 +245,6 @@ def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.Monk
     assert isinstance(back.regressor_, Ridge)
     with pytest.raises(SettingError, match="the saved model has a regressor, which predict_with='average' cannot"):
         back.set_params(predict_with="average").predict(NEW)
-
-
-def test_skops_itself(tmp_path: Path) -> None:
-    pytest.importorskip("skops.io")
-    model = fitted(regressor=Ridge())
-    back = saved(model, tmp_path)
-    np.testing.assert_array_equal(back.predict_interval(NEW), model.predict_interval(NEW))
 
 
 @pytest.mark.parametrize("settings", [{"regressor": Ridge()}, {"predict_with": "average"}])

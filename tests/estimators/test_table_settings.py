@@ -35,11 +35,6 @@ def test_data_that_are_read_already(settings: dict[str, Any]) -> None:
     assert name in failed.notes[0]
 
 
-@pytest.mark.parametrize("nothing", [{"categorical": []}, {"numeric": np.array([])}, {"groups": {}}, {"exclude": ()}])
-def test_settings_that_say_nothing(nothing: dict[str, Any]) -> None:
-    assert BIP(columns=Columns(**nothing)).fit(DATA).columns_ == ("x", "code")
-
-
 @pytest.mark.parametrize("settings", [*SETTINGS, {"environment": "site"}, {"handle_unknown": "ignore"}])
 def test_a_screen_reads_the_table_itself(settings: dict[str, Any]) -> None:
     table = X.assign(site=SITE)
@@ -67,11 +62,3 @@ def test_three_ways_to_name_environments_and_features(made: Any) -> None:
         np.testing.assert_array_equal(model.predict(table), wanted.predict(X))
         names = list(table.columns)
         assert model.get_feature_names_out(names).tolist() == wanted.get_feature_names_out().tolist()
-
-
-def test_constructor_values_are_stored_untouched() -> None:
-    columns = Columns(environment="site")
-    model = BIP(columns=columns)
-    assert model.columns is columns
-    assert clone(model).columns == columns
-    assert len(model.get_params(deep=False)) == 11

@@ -25,7 +25,7 @@ from invariance.moments import second_pass
 from invariance.moments.fourth_moments import most_columns
 from invariance.moments.least_squares import RootSum
 from invariance.moments.second_pass import SampledRows, SampleSum, SecondPass, sampled_data
-from invariance.report.pictures import Residuals, residuals_of_sample
+from invariance.report.residuals import EnvironmentResiduals, residuals_of_sample
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def test_heavy_tails_change_the_verdict_as_with_rows() -> None:
     assert str(again.diagnose()) == str(whole.diagnose())
     shapes: list[Any] = [model.decision_.noise.shape for model in (again, whole)]
     np.testing.assert_allclose(*shapes, rtol=1e-8)
-    assert again._findings.target.model.moments.second.n_readings == 1
+    assert again.decision_.findings.target.model.moments.second.n_readings == 1
 
 
 def test_residuals_are_checked_in_the_sample() -> None:
@@ -201,7 +201,7 @@ def test_of_many_columns_those_of_leading_subsets_are_read(monkeypatch: pytest.M
     again = BIP(columns=Columns(environment="site")).fit(Moments.from_data(data_of(frame)), rows=source)
     assert source.n_readings == 1
     assert {columns[1:] for columns in source.asked} == {("u", "v", "x", "y")}
-    model = again._findings.target.model
+    model = again.decision_.findings.target.model
     expected = GaussianFromMoments(data_of(frame)).excess_kurtosis(SUBSETS)
     inside = ~SUBSETS[:, [2, 4]].any(axis=1)
     np.testing.assert_allclose(model.excess_kurtosis(SUBSETS)[inside], expected[inside], rtol=1e-10)
@@ -282,7 +282,7 @@ def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pyte
     frame = table()
     data, moments = data_of(frame), with_second_pass(frame, False)
     fit = GaussianFromMoments(data).fit(SUBSETS[24])
-    whole = Residuals.of_rows(data.y, fit.predict(data.X[:, :2]), data)
+    whole = EnvironmentResiduals.of_rows(data.y, fit.predict(data.X[:, :2]), data)
     sampled = residuals_of_sample(moments, fit)
     assert sampled is not None
     assert [len(left) for left in sampled.each] == [50] * 4

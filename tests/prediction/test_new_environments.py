@@ -15,10 +15,13 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from invariance import BIP, Moments, MultiEnvironmentData, Variational
 from invariance.decisions.rules import Findings
 from invariance.exceptions import PredictionWarning, SettingError
-from invariance.prediction.new_environments import LeftOut, NewEnvironments
+from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
+from invariance.prediction.predictor import PredictedOutcome
 from shifted_sites import DATA, NEW, as_table, fitted, several
 
 ONE_SIGMA = 0.6826894921370859
+
+OUTCOME = PredictedOutcome("y")
 
 
 def t_half_width(X: np.ndarray, y: np.ndarray, new: np.ndarray, coverage: float) -> np.ndarray:
@@ -61,13 +64,13 @@ def test_half_width_is_the_larger_of_t_and_what_was_missed_elsewhere(coverage: f
 
 def test_the_rank_among_environments() -> None:
     def width(coverage: float, n: int) -> float:
-        errors = [LeftOut(e, (), 1.0, np.full(3, float(e + 1))) for e in range(n)]
-        return NewEnvironments(tuple(errors[::-1])).half_width(coverage)
+        errors = [EnvironmentErrors(e, (), 1.0, np.full(3, float(e + 1))) for e in range(n)]
+        return NewEnvironments(OUTCOME, tuple(errors[::-1])).half_width(coverage)
 
     assert [width(c, 9) for c in (0.05, 0.1, 0.11, 0.5, 0.9, 0.91)] == [1.0, 1.0, 2.0, 5.0, 9.0, 9.0]
     assert width(0.8, 4) == 4.0  # 0.8 · 5 = 4, whatever rounding says
     assert width(0.28, 24) == 7.0  # 0.28 · 25 is 7 and a little more
-    assert NewEnvironments(()).half_width(0.9) == 0.0
+    assert NewEnvironments(OUTCOME, ()).half_width(0.9) == 0.0
 
 
 def test_many_rows_are_kept_as_quantiles() -> None:
@@ -75,7 +78,7 @@ def test_many_rows_are_kept_as_quantiles() -> None:
     model = fitted(data)
     model.predict_interval(NEW)
     kept = model._elsewhere["selected"].left_out
-    assert [len(errors.absolute) for errors in kept] == [1001] * 3
+    assert [len(errors.absolute_errors) for errors in kept] == [1001] * 3
     for coverage in (0.5, 0.9):
         exact = left_out_quantiles(data, coverage)
         np.testing.assert_allclose(np.sort([errors.quantile(coverage) for errors in kept]), exact, rtol=4e-3)
@@ -86,7 +89,7 @@ def test_moments_alone_take_errors_for_normal() -> None:
     ends = model.predict_interval(as_table(NEW), 0.8)
     rows.predict_interval(NEW)
     found, expected = model._elsewhere["selected"].left_out, rows._elsewhere["selected"].left_out
-    assert [errors.absolute for errors in found] == [None] * 4
+    assert [errors.absolute_errors for errors in found] == [None] * 4
     assert [errors.features for errors in found] == [errors.features for errors in expected]
     np.testing.assert_allclose([e.rmse for e in found], [e.rmse for e in expected], rtol=1e-9)
     q = norm.ppf(0.9) * sorted(errors.rmse for errors in expected)[3]
@@ -119,7 +122,7 @@ def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
     for model in models:
         model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
     again = models[1]._fit_settings.findings(DATA, False)
-    np.testing.assert_array_equal(again.posterior.inclusion, models[1]._findings.posterior.inclusion)
+    np.testing.assert_array_equal(again.posterior.inclusion, models[1].decision_.findings.posterior.inclusion)
     models[0].predict_interval(NEW)
     assert generators[0].random() == generators[1].random()
 

@@ -15,9 +15,11 @@ from invariance import BIP, Moments, MultiEnvironmentData, load
 from invariance.estimators import bip
 from invariance.estimators.saved import to_plain
 from invariance.exceptions import NotInvariantWarning, PredictionWarning, SettingError
-from invariance.prediction.new_environments import LeftOut, NewEnvironments
-from invariance.prediction.predictor import RefittedPredictor
+from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
+from invariance.prediction.predictor import PredictedOutcome, RefittedPredictor
 from shifted_sites import DATA, NEW, fitted, several
+
+OUTCOME = PredictedOutcome("y")
 
 
 class InAColumn(LinearRegression):
@@ -53,19 +55,19 @@ def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> 
 def test_saving_selects_once_without_each_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     calls: list[int] = []
 
-    def counted(search, data, builders, progress):
+    def counted(search, data, outcome, builders, progress):
         calls.append(len(builders))
-        return original(search, data, builders, progress)
+        return original(search, data, outcome, builders, progress)
 
-    original = bip.leave_one_out
-    monkeypatch.setattr(bip, "leave_one_out", counted)
+    original = bip.cross_validate
+    monkeypatch.setattr(bip, "cross_validate", counted)
     model, alone = fitted(), fitted()
     model.save(tmp_path / "model.json")
     assert calls == [2]
     for kind in ("selected", "average"):
         alone.set_params(predict_with=kind).predict_interval(NEW)
         pairs = zip(alone._elsewhere[kind].left_out, model._elsewhere[kind].left_out, strict=True)
-        assert all(np.array_equal(a.absolute, b.absolute) and a.features == b.features for a, b in pairs)
+        assert all(np.array_equal(a.absolute_errors, b.absolute_errors) and a.features == b.features for a, b in pairs)
     assert calls == [2, 1, 1]
 
 
@@ -101,7 +103,7 @@ def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(from
 
 
 def test_columns_that_do_not_predict_are_not_told() -> None:
-    elsewhere = NewEnvironments(tuple(LeftOut(label, (), 1.0, None, ("rare",)) for label in "abc"))
+    elsewhere = NewEnvironments(OUTCOME, tuple(EnvironmentErrors(label, (), 1.0, None, ("rare",)) for label in "abc"))
     assert elsewhere.limit(["other"]) == ""
     assert "'rare' without 'a'; 'rare' without 'b'" in elsewhere.limit(["rare", "other"])
 

@@ -9,12 +9,15 @@ import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from invariance import BIP, BIPClassifier, Moments, Poisson
+from invariance.estimators.saved import _errors_from_plain, _errors_to_plain
 from invariance.exceptions import SettingError
 from invariance.models.base import Predicts
-from invariance.prediction.new_environments import LeftOut, NewEnvironments, figures_of
-from invariance.prediction.saving import elsewhere_from_plain, elsewhere_to_plain
+from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments, figures_of
+from invariance.prediction.predictor import PredictedOutcome
 from shifted_sites import DATA, fitted
 from two_classes import LABELS, SITE, X, Y, classifier
+
+OUTCOME = PredictedOutcome("y")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -121,6 +124,6 @@ def test_there_are_no_normal_intervals_of_classes_and_counts(outcome: str) -> No
 
 def test_rates_beyond_all_numbers_are_saved_and_read_again() -> None:
     figures = dict.fromkeys(("observed", "predicted", "intercept", "slope", "deviance_explained"), np.nan)
-    found = NewEnvironments((LeftOut("a", ("x0",), np.inf, None, (), 9, figures),))
-    plain = json.loads(json.dumps(elsewhere_to_plain(found, ("a",)), allow_nan=False))
-    assert elsewhere_from_plain(plain, ("a",)).left_out[0].rmse == np.inf
+    found = NewEnvironments(OUTCOME, (EnvironmentErrors("a", ("x0",), np.inf, None, (), 9, figures),))
+    plain = json.loads(json.dumps(_errors_to_plain(found, ("a",)), allow_nan=False))
+    assert _errors_from_plain(plain, OUTCOME, ("a",)).left_out[0].rmse == np.inf

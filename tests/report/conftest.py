@@ -14,9 +14,11 @@ from report_reader import Page
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is drawn; the words of the pictures stay."""
-    from invariance.report import pictures
+    from invariance.report import residuals, sections
+    from invariance.report.page import Picture
 
-    monkeypatch.setattr(pictures, "picture", lambda draw, size, alt, caption: pictures.Picture("", alt, caption))
+    for module in (residuals, sections):
+        monkeypatch.setattr(module, "picture", lambda draw, size, alt, caption: Picture("", alt, caption))
 
 
 @pytest.fixture

@@ -25,14 +25,13 @@ from invariance.decisions import Threshold
 from invariance.inference.tempering import Tempering
 from invariance.moments import Moments
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
-from invariance.report.methods import python_lines, typed
-from invariance.report.subject import Source, Subject
+from invariance.report.methods import Source, Subject, python_lines, typed
 
 DATA = make_example()
 
 
 def _lines(model: BIP, source: Source | None = None) -> str:
-    return python_lines(Subject.of(model, "", source=source))
+    return python_lines(Subject.of(model, source))
 
 
 def _again(lines: str, **known: Any) -> BIP:

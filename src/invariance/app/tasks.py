@@ -40,8 +40,7 @@ def look(tell: Tell, file: Path, written: dict[str, str]) -> dict[str, Any]:
 
 def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> dict[str, Any]:
     """Fit, and leave the report and the script, which calls the file by this name, in the folder."""
-    from ..report.methods import python_lines
-    from ..report.subject import Subject
+    from ..report.methods import Subject, python_lines
 
     tell(0.0, "reading the table")
     model, data = choices.bip().set_params(progress=tell), read_file(file, choices)
@@ -49,7 +48,7 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     tell(1.0, "writing the report")
     source = source_of_file(name, choices)
     model.report(folder / REPORT, source=source)
-    script = f"{python_lines(Subject.of(model, '', source=source))}model.report({REPORT!r})\n"
+    script = f"{python_lines(Subject.of(model, source))}model.report({REPORT!r})\n"
     (folder / SCRIPT).write_text(script, encoding="utf-8")
     return {"notes": default_notes(model, choices, data)}
 

@@ -45,7 +45,7 @@ class Baseline(EnvironmentSelector):
     def predict(self, X: Any) -> Floats:
         """The outcome by the pooled fit of the selected features."""
         check_is_fitted(self)
-        return self._mean(self._fitted_columns(self._features_of(X)) @ self.coef_ + self.intercept_)
+        return self._mean(self._fitted_columns(X) @ self.coef_ + self.intercept_)
 
     def _mean(self, predictor: Floats) -> Floats:
         """(n,) expected outcome at intercept + coefficients · columns (n,)"""

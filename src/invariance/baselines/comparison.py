@@ -368,7 +368,7 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
     # All but BIP fit the outcome as a number, and BIP where it was told to.
-    least_squares = not isinstance(inner, BIP) or predicts_of(inner._family) is Predicts.number
+    least_squares = not isinstance(inner, BIP) or predicts_of(inner._fit_settings.family) is Predicts.number
     return MethodResult(
         name,
         getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"),

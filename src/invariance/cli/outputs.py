@@ -19,7 +19,7 @@ from .options import FitOptions, PlotKind, for_shell, posterior_for_shell
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
     from ..estimators.bip import BIP
-    from ..report.subject import Source
+    from ..report.methods import Source
 
 _PICTURES = (".png", ".pdf", ".svg")
 _SAVED = "table.csv"
@@ -129,7 +129,7 @@ def source_of_report(named: Named, given: FitOptions, data: Any, typed: Sequence
     """How to read the rows again; data : rows or moments; typed : the command"""
     from ..data.settings import FileFormat
     from ..moments.moments import Moments
-    from ..report.subject import Source
+    from ..report.methods import Source
 
     command = shlex.join(["invariance", *typed]) if typed else ""
     if isinstance(data, Moments):
@@ -144,7 +144,7 @@ def source_of_report(named: Named, given: FitOptions, data: Any, typed: Sequence
 
 def source_of_file(file: str, given: FitOptions) -> Source:
     from ..data.settings import FileFormat
-    from ..report.subject import Source
+    from ..report.methods import Source
 
     return Source({"table": file if given.form == FileFormat() else given.open(Path(file)), **_stated(given)})
 

@@ -32,26 +32,24 @@ from ..inference.base import Engine
 from ..models.base import Family, Predicts, predicts_of
 from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
-from ..models.registry import ByOutcome, as_family, resolve_family, with_family_columns
-from ..models.survival import PiecewiseExponential
+from ..models.registry import as_family, resolve_family, with_family_columns
 from ..moments.moments import Moments
 from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
-from ..prediction.new_environments import NewEnvironments, leave_one_out
+from ..prediction.new_environments import Data, NewEnvironments, cross_validate
 from ..prediction.predictor import (
     PredictedOutcome,
     Predictor,
     RefittedPredictor,
     build,
     check_predict_with,
-    refuse_moments,
-    refuse_outcome_columns,
+    check_regressor,
 )
 from ..priors import Prior, as_prior
+from ..report.methods import Source, Subject
 from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
-from ..report.subject import Source, Subject
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
 
 if TYPE_CHECKING:
@@ -177,8 +175,7 @@ class BIP(IntervalRegressor):
             # Sufficient statistics, the model bound to them, times the prior; one pass of the engine over that target.
             findings = settings.findings(data, self.progress, rng)
             decision = Decision(findings, settings.rule.select(findings), settings.rule)
-            self._keep_decision(data, settings, decision)
-            self._keep_predictor(data, PredictedOutcome.of(data, family))
+            self._keep_fit(data, settings, decision)
         return self
 
     def _second_pass(self, moments: Any, rows: Any, environments: Any, format: FileFormat | None) -> Moments:
@@ -205,12 +202,13 @@ class BIP(IntervalRegressor):
     def _check_settings(self) -> None:
         check_predict_with(self.predict_with, self.regressor)
 
-    def _prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData | Moments]:
+    def _prepared(self, data: Data) -> tuple[Family, Data]:
         """The outcome model that is fitted, and the data with the columns and classes that it predicts."""
-        if isinstance(data, Moments):
-            refuse_moments(self.regressor)
-        refuse_outcome_columns(self.regressor, data)
-        return with_family_columns(resolve_family(as_family(self.family), data), data)
+        check_regressor(self.regressor, data)
+        return with_family_columns(self._family_for(data), data)
+
+    def _family_for(self, data: Data) -> Family:
+        return resolve_family(as_family(self.family), data)
 
     def fit_settings(self, rng: np.random.Generator) -> FitSettings:
         """The members of the families that a fit combines."""
@@ -222,41 +220,30 @@ class BIP(IntervalRegressor):
             )
         return FitSettings(*families, as_rule(self.select), tolerance, self.n_jobs, rng)
 
-    def _keep_decision(self, data: MultiEnvironmentData | Moments, settings: FitSettings, decision: Decision) -> None:
-        findings = decision.findings
+    def _keep_fit(self, data: Data, settings: FitSettings, decision: Decision) -> None:
+        findings, selected = decision.findings, decision.mask
         self._data, self._fit_settings, self._decision = data, settings, decision
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
         self.posterior_ = replace(findings.posterior, decision=decision)
         self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        self.invariant_ = not findings.judge.rejected(decision.mask[None])[0]
+        self.invariant_ = not findings.judge.rejected(selected[None])[0]
         if not self.invariant_:
-            warn(_not_invariant(findings, decision.mask), NotInvariantWarning)
-
-    def _keep_predictor(self, data: MultiEnvironmentData | Moments, outcome: PredictedOutcome) -> None:
-        selected = self._decision.mask
-        self._fit = self._findings.target.model.fit(selected, local=False)
+            warn(_not_invariant(findings, selected), NotInvariantWarning)
+        self._fit = findings.target.model.fit(selected, local=False)
         self._predictors: dict[str, Predictor] = {}
         self._elsewhere: dict[str, NewEnvironments] = {}
         chosen = self._predictor("selected")
         self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(selected)] = self._fit.coefficients
-        self._keep(data, selected, outcome, coefficients, self._fit.intercept)
-
-    @property
-    def _findings(self) -> Findings:
-        return self._decision.findings
-
-    @property
-    def _family(self) -> Family:
-        return self._fit_settings.family
+        self._keep(data, selected, PredictedOutcome.of(data, settings.family), coefficients, self._fit.intercept)
 
     @property
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
         check_is_fitted(self)
-        predictive = self._findings.predictive
+        predictive = self._decision.findings.predictive
         return None if predictive is None else replace(predictive, decision=self._decision)
 
     @property
@@ -276,10 +263,11 @@ class BIP(IntervalRegressor):
         environment. "auto" does so where all subsets are scored, and else judges the subset alone.
         """
         check_is_fitted(self)
-        names = self._findings.target.model.feature_names
-        mask = as_mask(self.selected_features_ if subset is None else subset, names)
+        findings = self._decision.findings
+        chosen = self.selected_features_ if subset is None else subset
+        mask = as_mask(chosen, findings.target.model.feature_names)
         with compilation_explained(self.progress):
-            return diagnose(self._fit_settings, self._findings, mask, leave_out, self.progress)
+            return diagnose(self._fit_settings, findings, mask, leave_out, self.progress)
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model of how features act:
@@ -304,12 +292,11 @@ class BIP(IntervalRegressor):
         file = checked_path(path)
         if comparison is not None:
             check_comparison(comparison, self.posterior_.outcome_name, self.posterior_.feature_names)
-        diagnosis: Diagnosis | str
         try:
-            diagnosis = self.diagnose()
+            diagnosis: Diagnosis | str = self.diagnose()
         except SettingError as error:
-            diagnosis = f"{error}"[0].upper() + f"{error}"[1:]
-        return write_report(Subject.of(self, diagnosis, comparison, source), file, self.progress)
+            diagnosis = str(error)
+        return write_report(Subject.of(self, source, diagnosis, comparison), file, self.progress)
 
     def save(self, path: str | Path) -> None:
         """Write all that predicts to one file of strict JSON: `invariance.load(path)` reads it again, without the data.
@@ -330,11 +317,9 @@ class BIP(IntervalRegressor):
 
     def _predictor(self, kind: str) -> Predictor:
         if kind not in self._predictors:
-            self._predictors[kind] = self._built(kind, self._findings, self._decision.mask, self._data)
+            decision = self._decision
+            self._predictors[kind] = build(kind, decision.findings, decision.mask, self._data, self._regressor)
         return self._predictors[kind]
-
-    def _built(self, kind: str, findings: Findings, selected: Mask, data: MultiEnvironmentData | Moments) -> Predictor:
-        return build(kind, findings, selected, data, self._regressor)
 
     def _new_environments(self, kind: str) -> NewEnvironments:
         self._leave_out([kind])
@@ -344,8 +329,8 @@ class BIP(IntervalRegressor):
         """Errors of predictions of each kind in environments that are left out, where they are not known."""
         new = [kind for kind in kinds if kind not in self._elsewhere]
         if new:
-            builders = [partial(self._built, kind) for kind in new]
-            found = leave_one_out(self._fit_settings, self._data, builders, self.progress)
+            builders = [partial(build, kind, regressor=self._regressor) for kind in new]
+            found = cross_validate(self._fit_settings, self._data, self._outcome, builders, self.progress)
             self._elsewhere |= dict(zip(new, found, strict=True))
 
     def _mean(self, predictor: Floats) -> Floats:
@@ -373,21 +358,49 @@ def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
 def _not_invariant(findings: Findings, selected: Mask) -> str:
     """That the selected features (p,) are not invariant together, and why, where that is known."""
     posterior, judge = findings.posterior, findings.judge
-    names = format_subset([name for name, flag in zip(posterior.feature_names, selected, strict=True) if flag])
+    names, outcome = format_subset(posterior.names_of(selected)), posterior.outcome_name
     p_value = judge.evidence(selected[None]).p_invariant[0]
     if np.isnan(p_value):
         reasons = "; ".join(judge.model.outside_support(selected[None]))
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
-    chance = f"{p_value:.2g}" if p_value > 1e-300 else "below 1e-300"
-    chosen = f"the selected features {names} do not predict {posterior.outcome_name} alike in all environments"
-    if not selected.any():
-        chosen = f"the selection is empty, and {posterior.outcome_name} itself is not alike in all environments"
-    chosen += f" (p-value {chance}): predictions may fail in a new one."
-    verdict = posterior.verdict
-    return chosen if verdict is None else f"{verdict.sentence} {CAUSES} T{chosen[1:]}"
+    found = f"{posterior.verdict.sentence} {CAUSES} " if posterior.verdict is not None else ""
+    chance = f"p-value {p_value:.2g}: predictions may fail in a new one."
+    return f"{found}The selected features {names} do not predict {outcome} alike in all environments, {chance}"
 
 
-class BIPClassifier(ClassProbabilities, BIP):
+class _OneKindOfOutcome(BIP):
+    """BIP for outcomes of one kind, whose usual family is "auto"; no other regressor predicts them."""
+
+    _usual_family: str
+    _must_predict: Predicts
+
+    def __init__(
+        self,
+        family: str | Family = "auto",
+        prior: str | Prior | None = None,
+        engine: str | Engine = "auto",
+        select: str | Rule = "predictive",
+        tolerance: Tolerance | None = None,
+        columns: Columns | None = None,
+        predict_with: str = "selected",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        progress: ProgressMode = "auto",
+    ) -> None:
+        super().__init__(
+            family, prior, engine, select, tolerance, columns, predict_with, None, n_jobs, random_state, progress
+        )
+
+    def _family_for(self, data: Data) -> Family:
+        usual = as_family(self._usual_family)
+        family = usual if isinstance(self.family, str) and self.family == "auto" else as_family(self.family)
+        if predicts_of(family) is not self._must_predict:
+            what = f"family={self.family!r} does not predict a {self._must_predict}, as {type(self).__name__} must"
+            raise SettingError(what, use(family=self._usual_family))
+        return family
+
+
+class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
     """Bayesian invariant prediction of two classes: the posterior over subsets of features that predict them alike in
     every environment.
 
@@ -396,7 +409,7 @@ class BIPClassifier(ClassProbabilities, BIP):
 
     Parameters
     ----------
-    family : "logistic", a specification such as Logistic(pseudo_rows=0), or another one that predicts
+    family : "auto", which is "logistic", a specification such as Logistic(pseudo_rows=0), or another one that predicts
         probabilities
     Others are as those of BIP, without the regressor. Another classifier is fitted to the selected features by a
     pipeline, make_pipeline(BIPClassifier(), RandomForestClassifier()).
@@ -417,44 +430,23 @@ class BIPClassifier(ClassProbabilities, BIP):
     (['high', 'low'], (600, 2))
     """
 
-    def __init__(
-        self,
-        family: str | Family = "logistic",
-        prior: str | Prior | None = None,
-        engine: str | Engine = "auto",
-        select: str | Rule = "predictive",
-        tolerance: Tolerance | None = None,
-        columns: Columns | None = None,
-        predict_with: str = "selected",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        super().__init__(
-            family, prior, engine, select, tolerance, columns, predict_with, None, n_jobs, random_state, progress
-        )
+    _usual_family, _must_predict = "logistic", Predicts.probability
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
         self._labels, coded = two_classes(y)
         return super()._validated(X, coded)
 
-    def _prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData | Moments]:
-        if predicts_of(resolve_family(as_family(self.family), data)) is not Predicts.probability:
-            raise SettingError(
-                f"family={self.family!r} predicts no probabilities, as BIPClassifier must", use(family="logistic")
-            )
+    def _prepared(self, data: Data) -> tuple[Family, Data]:
         if isinstance(data, MultiEnvironmentData):
             if not self._by_name:
                 data = replace(data, classes=self._labels)
             elif two_values(data.y) is None:
-                raise DataError(
-                    f"outcome {data.outcome_name!r} has other than two values: compare one class with the rest, or "
-                    "use BIP."
-                )
+                what = f"outcome {data.outcome_name!r} has other than two values"
+                raise DataError(f"{what}: compare one class with the rest, or use BIP.")
         return super()._prepared(data)
 
 
-class BIPSurvival(TimesToEvent, BIP):
+class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
     """Bayesian invariant prediction of times to an event, some of them censored on the right: the posterior over
     subsets of features with which the hazard is the same in every environment.
 
@@ -463,7 +455,7 @@ class BIPSurvival(TimesToEvent, BIP):
 
     Parameters
     ----------
-    family : "piecewise_exponential", or a specification such as PiecewiseExponential(intervals=4)
+    family : "auto", which is "piecewise_exponential", or a specification such as PiecewiseExponential(intervals=4)
     Others are as those of BIP, without the regressor. There are no intervals for times.
 
     Attributes
@@ -485,29 +477,4 @@ class BIPSurvival(TimesToEvent, BIP):
     (600, 2)
     """
 
-    def __init__(
-        self,
-        family: str | Family = "piecewise_exponential",
-        prior: str | Prior | None = None,
-        engine: str | Engine = "auto",
-        select: str | Rule = "predictive",
-        tolerance: Tolerance | None = None,
-        columns: Columns | None = None,
-        predict_with: str = "selected",
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        super().__init__(
-            family, prior, engine, select, tolerance, columns, predict_with, None, n_jobs, random_state, progress
-        )
-
-    def _prepared(self, data: MultiEnvironmentData | Moments) -> tuple[Family, MultiEnvironmentData | Moments]:
-        family = as_family(self.family)
-        if predicts_of(resolve_family(family, data)) is not Predicts.time:
-            if isinstance(family, ByOutcome):
-                PiecewiseExponential().bind(data)  # raises, and says what the data lack
-            raise SettingError(
-                f"family={self.family!r} predicts no times, as BIPSurvival must", use(family="piecewise_exponential")
-            )
-        return super()._prepared(data)
+    _usual_family, _must_predict = "piecewise_exponential", Predicts.time

@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import quoted, rows_text, warn
+from ..data.checks import check_lengths, quoted, rows_text, warn
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..exceptions import DataError, PredictionWarning, SettingError
 from ..models.base import Predicts
-from ..prediction.new_environments import LeftOutReport, NewEnvironments, log_odds
+from ..prediction.new_environments import NewEnvironments, log_odds
 from ..prediction.predictor import Predictor, SurvivalPredictor, check_predict_with, concordance
 from .selector import EnvironmentSelector
 
@@ -88,7 +88,7 @@ class IntervalRegressor(EnvironmentSelector):
             )
         return super().score(X, y, sample_weight)
 
-    def new_environments(self) -> LeftOutReport:
+    def new_environments(self) -> NewEnvironments:
         """How predictions do in environments that are left out, each in turn, from the selection and from the fit.
 
         Of probabilities and rates their calibration is told, too. The first call repeats the selection for each
@@ -96,7 +96,7 @@ class IntervalRegressor(EnvironmentSelector):
         """
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
-        return LeftOutReport(self._outcome, self._new_environments(self.predict_with))
+        return self._new_environments(self.predict_with)
 
     def extrapolates(self, X: Any) -> Mask:
         """(n,) which rows lie far outside those that were fitted: with more than twice the largest leverage there."""
@@ -106,7 +106,8 @@ class IntervalRegressor(EnvironmentSelector):
     def _rows_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
         """As `_columns_to_predict`, with a warning where rows are far from those that were fitted."""
         predictor, columns = self._columns_to_predict(X)
-        outside = predictor.design.outside(columns, self._layout.derived)
+        derived = () if self._layout.encoding is None else self._layout.encoding.derived
+        outside = predictor.design.outside(columns, derived)
         if outside:
             warn(f"{outside}. What is predicted there is extrapolated.", PredictionWarning)
         return predictor, columns
@@ -117,7 +118,7 @@ class IntervalRegressor(EnvironmentSelector):
         check_predict_with(self.predict_with, self._regressor)
         predictor = self._predictor(self.predict_with)
         place = {name: j for j, name in enumerate(self.columns_)}
-        encoded = self._fitted_columns(self._features_of(X))
+        encoded = self._fitted_columns(X)
         at = np.array([place[name] for name in predictor.design.columns], dtype=np.intp)
         return predictor, np.take(encoded, at, axis=1)
 
@@ -138,7 +139,9 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         """(2,) the labels, the one that probabilities are of last"""
         check_is_fitted(self)
         assert self._outcome.classes is not None
-        return _as_array(self._outcome.classes)
+        labels = np.array(self._outcome.classes)
+        # Labels of two types stay as they are.
+        return labels if labels.tolist() == list(self._outcome.classes) else np.array(self._outcome.classes, object)
 
     def predict(self, X: Any, return_std: bool = False) -> NDArray:
         """(n,) the more probable class, which has no standard deviation: return_std=True is refused."""
@@ -157,7 +160,7 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the rows whose class is predicted."""
-        return float(super().score(X, _alike(_one_column(y)), sample_weight))
+        return float(super().score(X, _as_one_type(_one_column(y)), sample_weight))
 
     def _probability(self, X: Any) -> Floats:
         return np.asarray(super().predict(X))
@@ -178,56 +181,34 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     try:
         given = _one_column(y, warn=True)
         present = ~pd.isna(given)
-        labels = _alike(given[present])
-        kind = type_of_target(labels, input_name="y") if len(labels) else "binary"
+        labels = _as_one_type(given[present])
+        check_classification_targets(labels)
     except ValueError as error:
         raise DataError(str(error)) from None
-    if kind not in ("binary", "multiclass"):
-        raise DataError(f"Unknown label type: {kind}. For an outcome that is a number use BIP.")
-    found = np.unique(labels)
-    _check_two(found.tolist())
+    found = np.unique(labels).tolist()
+    if len(found) != 2:
+        # Scikit-learn's checks look for these words.
+        what = f"Only binary classification is supported: y has {len(found)} class labels, {quoted(found, 4)}"
+        raise DataError(f"{what}. Compare one of several with the rest, as y == {(found or [1])[0]!r} does.")
     coded = np.full(len(given), np.nan)
     coded[present] = labels == found[1]
-    first, second = found.tolist()
-    return (first, second), coded
+    return (found[0], found[1]), coded
 
 
 def _one_column(y: Any, warn: bool = False) -> NDArray:
-    """(n,) as scikit-learn takes it, but that truth values of any library stay so"""
-    import narwhals as nw
+    """(n,) as scikit-learn takes it, from a series or a data frame of any library too"""
     import pandas as pd
 
     series, _ = one_series(pd.Series(y) if isinstance(y, pd.api.extensions.ExtensionArray) else y, "y")
-    if series is not None and series.dtype == nw.Boolean:
-        y = np.array(series.to_list(), dtype=object)
-    return np.asarray(column_or_1d(y, warn=warn))
+    return np.asarray(column_or_1d(y if series is None else np.array(series.to_list(), dtype=object), warn=warn))
 
 
-def _alike(labels: NDArray) -> NDArray:
+def _as_one_type(labels: NDArray) -> NDArray:
     """Objects as numbers, truth values or text, whatever they are all of."""
-    if labels.dtype != object:
-        return labels
     kinds = sorted({type(label).__name__ for label in labels})
-    if len(kinds) > 1:
+    if labels.dtype == object and len(kinds) > 1:
         raise DataError(f"y holds labels of several types, {quoted(kinds)}: make them one, for example text.")
-    return np.array(labels.tolist())
-
-
-def _check_two(found: list[Any]) -> None:
-    """Raise unless there are two labels. Scikit-learn's checks look for the words that one message begins with."""
-    if len(found) > 2:
-        raise DataError(
-            f"Only binary classification is supported. y has {len(found)} classes, {quoted(found, 4)}: compare one of "
-            f"them with the rest, y = [label == {found[0]!r} for label in y]."
-        )
-    if len(found) < 2:
-        raise DataError(f"y has labels of one class only, {quoted(found)}: pass rows of another class too.")
-
-
-def _as_array(classes: Classes) -> NDArray:
-    """(2,) of the type that both have, objects where they have not the same"""
-    alike = type(classes[0]) is type(classes[1])
-    return np.array(classes) if alike else np.array(classes, dtype=object)
+    return np.array(labels.tolist()) if labels.dtype == object else labels
 
 
 class TimesToEvent(IntervalRegressor):
@@ -256,28 +237,19 @@ class TimesToEvent(IntervalRegressor):
         the share whose predicted times are in this order; 0.5 is chance. event (n,), as in `fit`; None: all times
         ended with it."""
         predicted = self.predict(X)
-        if has_classes(y):
-            raise DataError("y must be times above 0, and holds words or truth values: pass numbers.")
         seen = outcome_of(y).values
         ended = np.ones(len(seen)) if event is None else outcome_column(event, "event")[1]
-        if not len(seen) == len(ended) == len(predicted):
-            raise DataError(
-                f"X has {len(predicted)} rows, y {len(seen)} and event {len(ended)}: pass one time and one event per "
-                "row."
-            )
-        _refuse_rows(~(np.isfinite(seen) & (seen > 0.0)), "y must be times above 0")
-        _refuse_rows(np.isnan(ended), "event must be 0 or 1")
+        check_lengths({"X": len(predicted), "y": len(seen), "event": len(ended)})
+        unknown = ~(np.isfinite(seen) & (seen > 0.0)) | np.isnan(ended)
+        if has_classes(y) or unknown.any():
+            where = rows_text(int(unknown.sum()) or len(seen))
+            raise DataError(f"y must be times above 0 and event 0 or 1, and are not in {where}: leave those out.")
         return concordance(seen, ended, predicted)
 
     def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
         predictor, columns = self._rows_to_predict(X)
         assert isinstance(predictor, SurvivalPredictor)
         return predictor, columns
-
-
-def _refuse_rows(bad: Mask, what: str) -> None:
-    if bad.any():
-        raise DataError(f"{what}, and is not in {rows_text(int(bad.sum()))}: leave those out of X, y and event.")
 
 
 def _as_times(times: Any) -> Floats:

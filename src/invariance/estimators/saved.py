@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import sklearn
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,19 +24,24 @@ from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
 from ..data.encoding import Encoding
+from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import DataError, FileError, NotInvariantWarning, SettingError
+from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
+from ..models.base import Predicts
+from ..models.survival import PiecewiseHazard
+from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
-from ..prediction.new_environments import NewEnvironments
-from ..prediction.predictor import PREDICT_WITH, PredictedOutcome, Predictor, RefittedPredictor
-from ..prediction.saving import (
-    as_floats,
-    check_outcome,
-    elsewhere_from_plain,
-    elsewhere_to_plain,
-    fingerprint,
-    predictor_from_plain,
-    predictor_to_plain,
+from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
+from ..prediction.predictor import (
+    MEANS,
+    PREDICT_WITH,
+    Design,
+    LinearPredictor,
+    Member,
+    PredictedOutcome,
+    Predictor,
+    RefittedPredictor,
+    SurvivalPredictor,
 )
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent
 from .selector import Layout
@@ -44,7 +53,10 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/1"
+FORMAT = "invariance.model/2"
+_NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
+# Where functions are compared: those that agree here are the same.
+_PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # What a file keeps of a fitted model as it is: the attribute, and what it holds.
 _KEPT: dict[str, tuple[str, Any]] = {
     "predict_with": ("predict_with", str),
@@ -65,7 +77,8 @@ def save(model: BIP, path: str | Path) -> None:
     """As strict JSON, in one step."""
     check_is_fitted(model)
     try:
-        text = json.dumps(to_plain(model), allow_nan=False)
+        content = to_plain(model)
+        text = json.dumps(content | {"checksum": _checksum(content)}, allow_nan=False)
     except TypeError as error:  # classes that are dates, for example
         raise SettingError(f"the model cannot be saved: {error}. Use pickle.") from error
     try:
@@ -74,52 +87,120 @@ def save(model: BIP, path: str | Path) -> None:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
 
+def _checksum(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode("ascii")).hexdigest()
+
+
 def to_plain(model: BIP) -> dict[str, Any]:
     kinds = PREDICT_WITH if model._regressor is None else PREDICT_WITH[:1]
     model._leave_out(kinds)
-    findings, posterior = model._findings, model.posterior_
-    evidence = findings.judge.evidence(model.decision_.mask[None]).one()
-    # Its average needs the predictive posterior already.
-    predictive = findings.predictive
+    kind = "survival" if isinstance(model, TimesToEvent) else "classifier" if is_classifier(model) else "regressor"
+    findings, posterior = model.decision_.findings, model.posterior_
     return {
         "format": FORMAT,
-        "versions": versions(),
+        "versions": {
+            "invariance": __version__,
+            "numpy": np.__version__,
+            "scikit-learn": sklearn.__version__,
+            "python": platform.python_version(),
+        },
         "fingerprint": fingerprint(model._data),
         "settings": {name: _setting(value) for name, value in model._settings.items()},
         "environment": model._columns.environment,
         "handle_unknown": model._columns.handle_unknown,
-        "kind": _kind(model),
+        "kind": kind,
         "layout": to_json(model._layout),
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
-        "evidence": to_json(evidence),
-        "predictors": {kind: predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
+        "evidence": to_json(model.decision_.evidence),
+        "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
         "new_environments": {
-            kind: elsewhere_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
+            kind: _errors_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
         },
         "posterior": json.loads(posterior.to_json()),
-        "predictive": None if predictive is None else json.loads(predictive.to_json()),
+        "predictive": None if findings.predictive is None else json.loads(findings.predictive.to_json()),
     } | {key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()}
-
-
-def _kind(model: BIP) -> str:
-    if is_classifier(model):
-        return "classifier"
-    return "survival" if isinstance(model, TimesToEvent) else "regressor"
-
-
-def versions() -> dict[str, str]:
-    return {
-        "invariance": __version__,
-        "numpy": np.__version__,
-        "scikit-learn": sklearn.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def _setting(value: Any) -> str:
     """For people to read; an object without words of its own is named by its type."""
     text = repr(value)
     return type(value).__name__ if " at 0x" in text else text
+
+
+def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
+    design = {"design": to_json(predictor.design)}
+    if isinstance(predictor, RefittedPredictor):
+        return design | {"regressor": _dumped(predictor.regressor), "noise": to_json(predictor.noise)}
+    baselines = predictor.baselines if isinstance(predictor, SurvivalPredictor) else ()
+    # A saved model predicts by the mean of its kind.
+    if not baselines and not np.array_equal(predictor.inverse_link(_PROBE), MEANS[predicts](_PROBE)):
+        raise SettingError("a model whose mean is not linear in its columns cannot be saved as JSON: use pickle.")
+    return design | {"members": to_json(predictor.members), "baselines": to_json(baselines)}
+
+
+def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str]) -> Predictor:
+    design = from_json(Design, content["design"])
+    if "regressor" in content:
+        return RefittedPredictor(design, _loaded(content["regressor"], trusted), noise=float(content["noise"]))
+    average = design, tuple(from_json(Member, member) for member in content["members"]), MEANS[predicts]
+    baselines = tuple(from_json(PiecewiseHazard, baseline) for baseline in content["baselines"])
+    return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
+
+
+def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
+    """Environments by their position."""
+    left_out = [replace(errors, environment=environments.index(errors.environment)) for errors in found.left_out]
+    return {"left_out": to_json(left_out), "impossible": [environments.index(label) for label in found.impossible]}
+
+
+def _errors_from_plain(
+    content: dict[str, Any], outcome: PredictedOutcome, environments: tuple[Hashable, ...]
+) -> NewEnvironments:
+    left_out = [
+        from_json(EnvironmentErrors, errors | {"environment": environments[errors["environment"]]})
+        for errors in content["left_out"]
+    ]
+    return NewEnvironments(outcome, tuple(left_out), tuple(environments[place] for place in content["impossible"]))
+
+
+def _dumped(regressor: Any) -> str:
+    try:
+        from skops.io import dumps
+    except ImportError:
+        raise EngineError(f"saving a {type(regressor).__name__} {_NO_SKOPS}.") from None
+    return base64.b64encode(dumps(regressor)).decode("ascii")
+
+
+def _loaded(text: str, trusted: Sequence[str]) -> Any:
+    """The regressor, if it is made of types that skops or the caller trusts."""
+    try:
+        from skops.io import get_untrusted_types, loads
+    except ImportError:
+        raise EngineError(f"loading a model with a regressor of its own {_NO_SKOPS}.") from None
+    content = base64.b64decode(text)
+    strange = [name for name in get_untrusted_types(data=content) if name not in trusted]
+    if strange:
+        trust = use(" if you trust who made the file", trusted=strange)
+        raise DataError(f"the saved regressor holds unknown types, which may run code: {quoted(strange, 4)}", trust)
+    return loads(content, trusted=list(trusted))
+
+
+def fingerprint(data: MultiEnvironmentData | Moments) -> str:
+    """ "sha256:…" over the kind of data, shapes and names as JSON; then little-endian 64-bit values, row by row: X, y,
+    environments, and events or exposures; or counts, means in two parts and scatter of moments."""
+    arrays: tuple[NDArray, ...]
+    if isinstance(data, Moments):
+        arrays = data.counts, data.centre, data.rest, data.scatter
+    else:
+        arrays = data.X, data.y, data.environment_index, *data.outcome_columns.values()
+    columns = data.columns if isinstance(data, Moments) else data.features.columns
+    labels = [str(label) for label in data.environments]
+    heading = [type(data).__name__, [list(array.shape) for array in arrays], columns, data.outcome_name, labels]
+    digest = hashlib.sha256(json.dumps(heading).encode("utf-8"))
+    for array in arrays:
+        kind = "<i8" if array.dtype.kind == "i" else "<f8"
+        digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+    return f"sha256:{digest.hexdigest()}"
 
 
 class SavedModel(IntervalRegressor):
@@ -155,6 +236,11 @@ class SavedModel(IntervalRegressor):
         return self.posterior_.summary(top)
 
     @property
+    def outcome_(self) -> PredictedOutcome:
+        """What is predicted, and in which units."""
+        return self._outcome
+
+    @property
     def encoding(self) -> Encoding | None:
         """How a table becomes the columns of the model; None where they are the table's."""
         return self._layout.encoding
@@ -165,84 +251,46 @@ class SavedModel(IntervalRegressor):
         used = set(self._predictor(self.predict_with).design.columns)
         if self.encoding is not None:
             used = {term.column for term in self.encoding.terms if used.intersection(term.names)}
-        return tuple(name for name in self._columns_of_tables if name in used)
-
-    @property
-    def _columns_of_tables(self) -> tuple[str, ...]:
-        return self.columns_ if self._layout.grouped_without_table else self._layout.table
+        return tuple(name for name in self._layout.columns_of_tables if name in used)
 
     def completed(self, table: pd.DataFrame) -> pd.DataFrame:
         """A table with the columns that predict as `predict` takes it: the others are there, and any value does."""
         import pandas as pd
 
         levels = {} if self.encoding is None else self.encoding.of_levels
-        others = {name: levels[name].levels[0] if name in levels else 0.0 for name in self._columns_of_tables}
+        others = {name: levels[name].levels[0] if name in levels else 0.0 for name in self._layout.columns_of_tables}
         predict = self.columns_to_predict
         columns = {name: table[name] if name in predict else other for name, other in others.items()}
         return pd.DataFrame(columns, index=table.index)
 
-    @classmethod
-    def _from_plain(cls, content: dict[str, Any], trusted: Sequence[str]) -> SavedModel:
-        environment = content["environment"]
-        # The first files did not say which columns are no features.
-        content = {"set_aside": [] if environment is None else [environment]} | content
-        model = cls(Columns(environment=environment, handle_unknown=content["handle_unknown"]))
+    def _restore(self, content: dict[str, Any], trusted: Sequence[str]) -> None:
+        self.columns = Columns(environment=content["environment"], handle_unknown=content["handle_unknown"])
         for key, (attribute, kind) in _KEPT.items():
-            setattr(model, attribute, from_json(kind, content[key]))
-        check_outcome(model._outcome)
-        model.posterior_ = _posterior(content["posterior"])
-        model.predictive_ = None if content["predictive"] is None else _posterior(content["predictive"])
-        model.environments_ = model.posterior_.environments
-        model.n_environments_ = len(model.environments_)
-        model._layout = from_json(Layout, content["layout"])
-        model.columns_ = model._layout.columns
+            setattr(self, attribute, from_json(kind, content[key]))
+        predictive = content["predictive"]
+        self.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
+        self.predictive_ = None if predictive is None else Posterior.from_json(json.dumps(predictive))
+        self.environments_ = self.posterior_.environments
+        self.n_environments_ = len(self.environments_)
+        self._layout = from_json(Layout, content["layout"])
+        self.columns_ = self._layout.columns
         if content["feature_names_in"]:
-            model.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
-        model.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
-        model.fingerprint_ = str(content["fingerprint"])
-        model.versions_, model.settings_ = dict(content["versions"]), dict(content["settings"])
-        model.outcome_name_, predicts = model._outcome.name, model._outcome.predicts
-        model._predictors = {
-            kind: predictor_from_plain(plain, predicts, trusted) for kind, plain in content["predictors"].items()
+            self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
+        self.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
+        self.fingerprint_, self.versions_, self.settings_ = (
+            content[key] for key in ("fingerprint", "versions", "settings")
+        )
+        self.outcome_name_ = self._outcome.name
+        self._predictors = {
+            kind: _predictor_from_plain(plain, self._outcome.predicts, trusted)
+            for kind, plain in content["predictors"].items()
         }
-        model._elsewhere = {
-            kind: elsewhere_from_plain(plain, model.environments_)
+        self._elsewhere = {
+            kind: _errors_from_plain(plain, self._outcome, self.environments_)
             for kind, plain in content["new_environments"].items()
         }
-        chosen = model._predictors[PREDICT_WITH[0]]
-        model.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
-        model._check()
-        return model
-
-    @property
-    def outcome_(self) -> PredictedOutcome:
-        """What is predicted, and in which units."""
-        return self._outcome
-
-    def _check(self) -> None:
-        """Raise ValueError unless each kind of prediction is there, and all has the size of the layout."""
-        as_floats(self.support_, (self.n_features_in_,))
-        as_floats(self.inclusion_probabilities_, (self.n_features_in_,))
-        as_floats(self.coef_, (len(self.columns_),))
-        as_floats([self.intercept_], (1,))
-        kinds = set(PREDICT_WITH if self.settings_["regressor"] == "None" else PREDICT_WITH[:1])
-        if set(self._predictors) != kinds or set(self._elsewhere) != kinds:
-            raise ValueError(f"predictors and new_environments should be of {quoted(sorted(kinds))}")
-        for predictor in self._predictors.values():
-            unknown = [name for name in predictor.design.columns if name not in self.columns_]
-            if unknown:
-                raise ValueError(f"it predicts with {quoted(unknown)}, which the layout lacks")
-
-    def _warning(self) -> str:
-        """What was said when the model was fitted to features that are not invariant; else nothing."""
-        if self.invariant_:
-            return ""
-        names, p_value = format_subset(self.selected_features_), self.evidence_.p_invariant
-        why = "which could not be tested" if np.isnan(p_value) else f"p-value {p_value:.2g}"
-        return (
-            f"the features {names} of the saved model are not known to predict {self.outcome_name_} alike in all "
-            f"environments ({why}): what is predicted with them may fail in a new one."
-        )
+        chosen = self._predictors[PREDICT_WITH[0]]
+        self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
 
 
 class SavedClassifier(ClassProbabilities, SavedModel):
@@ -262,35 +310,19 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     trusted : types that a saved regressor may hold besides those that skops knows to be harmless. A file without a
         regressor holds numbers and words only.
     """
-    file = Path(path).expanduser()
-    content = read_object(file, "a saved model")
+    content = read_object(Path(path).expanduser(), "a saved model")
     if content.get("format") != FORMAT:
-        raise DataError(f"{path} {_other_format(content)}.")
-    try:
-        model = _KINDS[content["kind"]]._from_plain(content, trusted)
-    except (KeyError, IndexError, TypeError, AttributeError) as error:
-        raise DataError(f"{path} is damaged: {type(error).__name__} {error}. Save the model again.") from error
-    except ValueError as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{path} is damaged: {error}. Save the model again.") from error
-    warning = model._warning()
-    if warning:
-        warn(warning, NotInvariantWarning)
+        raise DataError(f"{path} has the format {content.get('format')!r}, and BIP.save of this version {FORMAT!r}.")
+    if content.pop("checksum", None) != _checksum(content):
+        raise DataError(f"{path} was changed since it was written: save the model again.")
+    model = _KINDS[content["kind"]]()
+    model._restore(content, trusted)
+    if not model.invariant_:
+        names, p_value = format_subset(model.selected_features_), model.evidence_.p_invariant
+        why = "which could not be tested" if np.isnan(p_value) else f"p-value {p_value:.2g}"
+        warn(
+            f"the features {names} of the saved model are not known to predict {model.outcome_name_} alike in all "
+            f"environments ({why}): what is predicted with them may fail in a new one.",
+            NotInvariantWarning,
+        )
     return model
-
-
-def _posterior(content: Any) -> Posterior:
-    if not isinstance(content, dict):
-        raise ValueError("a posterior is missing")
-    return Posterior.from_json(json.dumps(content))
-
-
-def _other_format(content: dict[str, Any]) -> str:
-    found, written = str(content.get("format")), content.get("versions")
-    if found.startswith("invariance.model/"):
-        by = written.get("invariance", "another version") if isinstance(written, dict) else "another version"
-        return f"has the format {found!r} of invariance {by}, and invariance {__version__} reads {FORMAT!r}"
-    if found.startswith("invariance.posterior/"):
-        return "is a posterior, which predicts nothing: read it with Posterior.from_json(path)"
-    return f"is not a saved model: its format is not {FORMAT!r}, which BIP.save and invariance fit --save write"

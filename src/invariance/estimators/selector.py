@@ -6,7 +6,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import narwhals as nw
@@ -27,6 +27,7 @@ from ..data.columns import (
     frame_names,
     frame_values,
     holds_numbers,
+    known_columns,
     refuse_beyond_double,
 )
 from ..data.encoding import Encoding
@@ -45,11 +46,10 @@ from ..exceptions import (
 )
 from ..moments.moments import Moments
 from ..prediction.predictor import PredictedOutcome
+from ..report.methods import typed
 
 _ABSENT = -1
 _AS_NUMBERS = {"dtype": np.float64, "ensure_all_finite": False}
-# How a table is read, which a data set that was read already has behind it.
-_READING = ("features", "exclude", "categorical", "numeric", "groups")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,19 +73,15 @@ class Layout:
             owners = [encoding.owners[name] for name in table]
         else:
             table = data.names_as_given if isinstance(data, MultiEnvironmentData) else features.names
+            # How a table became the columns of groups is not known: one to predict has them as they are.
             columns = table if features.columns == features.names else features.columns
             owners = list(table)
         return cls(table, columns, _places(owners, features.names), _places(columns, features.columns), encoding)
 
     @property
-    def grouped_without_table(self) -> bool:
-        """Whether features consist of columns of which it is unknown how a table becomes them."""
-        return self.encoding is None and self.columns != self.table
-
-    @property
-    def derived(self) -> frozenset[str]:
-        """Columns computed from another one: the bases of splines."""
-        return frozenset() if self.encoding is None else self.encoding.derived
+    def columns_of_tables(self) -> tuple[str, ...]:
+        """What a table to predict has."""
+        return self.columns if self.encoding is None else self.table
 
     @property
     def kept(self) -> Mask:
@@ -100,18 +96,6 @@ class Layout:
         fitted = {name for name, place in zip(self.columns, self.column_at, strict=True) if place != _ABSENT}
         return tuple(term.column for term in self.encoding.terms if not fitted.intersection(term.names))
 
-    def blanked(self, X: Any) -> Any:
-        """A table with zeros in constant columns, whose values are not used."""
-        if self.encoding is not None or self.kept.all():
-            return X
-        if frame_names(X) is None:
-            values = np.asarray(X)
-            return np.where(self.kept, values, 0) if values.shape[1:] == self.kept.shape else X
-        frame = nw.from_native(X, eager_only=True)
-        return frame.with_columns(
-            *(nw.lit(0).alias(name) for name in self.ignored if name in frame.columns)
-        ).to_native()
-
 
 def _places(names: Sequence[str], among: Sequence[str]) -> NDArray[np.intp]:
     position = {name: j for j, name in enumerate(among)}
@@ -124,29 +108,12 @@ def _spread(values: NDArray, places: NDArray[np.intp], fill: Any) -> NDArray:
     return full
 
 
-def stated(columns: Columns, among: Sequence[str] = _READING) -> dict[str, Any]:
-    """{setting: value} of those settings that are not the defaults."""
-    default = Columns()
-    values = {name: getattr(columns, name) for name in among}
-    return {name: value for name, value in values.items() if value != getattr(default, name) and _says(value)}
-
-
-def _says(value: Any) -> bool:
-    return value is not None and (not hasattr(value, "__len__") or len(value) > 0)
-
-
-def typed(settings: Mapping[str, Any]) -> str:
-    """ "Columns(categorical=['code'], groups=[spline('age', knots=4)])" """
-    values = {name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()}
-    return f"Columns({', '.join(f'{name}={value!r}' for name, value in values.items())})"
-
-
 def refuse_inside(outer: str, model: Any) -> None:
     """Raise when a model inside another one has settings of tables, which it does not see."""
-    settings = stated(model.columns or Columns(), [field.name for field in fields(Columns)])
-    if settings:
+    if model.columns not in (None, Columns()):
         raise SettingError(
-            f"{type(model).__name__} inside {outer} does not see the table: give columns={typed(settings)} to {outer}."
+            f"{type(model).__name__} inside {outer} does not see the table: give columns={typed(model.columns)} to "
+            f"{outer}."
         )
 
 
@@ -205,10 +172,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         for name, value in given.items():
             if value is not None:
                 raise SettingError(f"{name} is part of a {type(data).__name__} already: leave {name}= out.")
-        settings = stated(self._columns)
-        if settings:
+        reading = replace(self._columns, environment=None, handle_unknown="error")
+        if reading != Columns():
             raise SettingError(
-                f"columns={typed(settings)} says how a table is read, and a {type(data).__name__} was read already: "
+                f"columns={typed(reading)} says how a table is read, and a {type(data).__name__} was read already: "
                 "state it where the table is read, and not here."
             )
         names = Layout.of(data).table
@@ -233,21 +200,19 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             if name not in (available or ()):
                 found = "has no column names." if available is None else f"lacks it; {nearest(name, available)}"
                 raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row.")
-        labels, *others = (
-            as_frame(X, "X")[value].to_native() if role in named else value for role, value in given.items()
-        )
-        if "environments" in named:
-            labels = as_frame(X, "X")[named["environments"]].to_list()
-        values = {role: value for role, value in zip(outcome_columns, others, strict=True) if value is not None}
+        frame = as_frame(X, "X") if named else {}
+        labels = frame[environments].to_list() if "environments" in named else environments
+        values = {
+            role: frame[value].to_native() if role in named else value
+            for role, value in outcome_columns.items()
+            if value is not None
+        }
         self._set_aside = tuple(named.values())
         if columns.features is not None or columns.exclude:
             if available is None:
                 raise DataError("features and exclude name columns, and X has no column names: pass a data frame.")
-            for name in columns.features or ():
-                if name not in available:
-                    raise DataError(f"feature column {name!r} is not in X; {nearest(name, available)}")
-            wanted = [name for name in columns.features or available if name not in named.values()]
-            kept = excluding(columns.exclude, wanted, available)
+            wanted = known_columns("features", columns.features or available, available)
+            kept = excluding(columns.exclude, [name for name in wanted if name not in named.values()], available)
             self._set_aside = tuple(name for name in available if name not in kept)
         return _without_columns(X, self._set_aside), labels, values
 
@@ -308,27 +273,26 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     def _features_of(self, X: Any) -> Any:
-        """The features of a table; after a fit to a data set, found by name, with zeros for constant ones."""
+        """The features of a table; after a fit to a data set found by name, where constant ones may be absent."""
         if not self._by_name:
             return _without_columns(X, self._set_aside)
         layout = self._layout
         if frame_names(X) is not None:
-            wanted = self.columns_ if layout.grouped_without_table else layout.table
             frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in layout.ignored))
-            return nw.to_native(frame.select([name for name in wanted if name in frame.columns]))
-        values, kept = np.asarray(X), layout.kept
-        if self.columns_ != layout.table or kept.all() or values.shape[1:] not in ((len(kept),), (kept.sum(),)):
-            return X
-        varying = values if values.shape[1] < len(kept) else values[:, kept]
-        return self._expand(varying.T, 0).T
+            return frame.select([name for name in layout.columns_of_tables if name in frame.columns]).to_native()
+        values = np.asarray(X)
+        if layout.columns == layout.table and values.shape[1:] == (layout.kept.sum(),):
+            return self._expand(values.T, 0).T
+        return X
 
     def _fitted_columns(self, X: Any) -> Floats:
-        """(N, len(columns_)) of the features of a table"""
-        encoding = self._layout.encoding
-        if self._layout.grouped_without_table:
-            return _columns_of(X, self.columns_)
+        """(N, len(columns_)) of a table"""
+        X, encoding = self._features_of(X), self._layout.encoding
+        if encoding is None and self.columns_ != self._layout.table:
+            frame = as_frame(X, "X")
+            return frame_values(frame, known_columns("columns", self.columns_, frame.columns))
         if encoding is None:
-            return validate_data(self, self._layout.blanked(X), dtype=np.float64, reset=False)
+            return validate_data(self, X, dtype=np.float64, reset=False)
         if frame_names(X) is not None:
             return encoding.encode(self._raw(as_frame(X, "X"), X), self._columns.handle_unknown)
         if self._by_name or np.asarray(X).dtype.kind not in "biuf":
@@ -351,29 +315,26 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
     def transform(self, X: Any) -> Any:
         """X with the selected features only, as they are."""
-        if self._get_support_mask().any():
-            return self._selected_columns(self._features_of(X))
-        warn(
-            Message(
-                "no feature was selected, so transform() returns no columns, which the next step of a pipeline refuses",
-                *self._ways_out(),
-            ),
-            PredictionWarning,
-        )
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="No features were selected")
-            return self._selected_columns(self._features_of(X))
-
-    def _selected_columns(self, X: Any) -> Any:
+        if not self._get_support_mask().any():
+            what = "no feature was selected: transform() returns no columns, which the next step of a pipeline refuses"
+            warn(Message(what, *self._ways_out()), PredictionWarning)
+        X = self._features_of(X)
         if self._layout.encoding is None or frame_names(X) is None:
-            return super().transform(self._layout.blanked(X))
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", message="No features were selected")
+                return super().transform(X)
         frame = as_frame(X, "X")
         self._raw(frame, X)
         chosen = frame.select([name for name, selected in zip(frame.columns, self.support_, strict=True) if selected])
         container = _get_output_config("transform", estimator=self)["dense"]
-        if container == "default" or not self.support_.any():
-            return _as_array(chosen, len(frame))
-        return chosen.to_pandas() if container == "pandas" else chosen.to_polars()
+        if container != "default" and self.support_.any():
+            return chosen.to_pandas() if container == "pandas" else chosen.to_polars()
+        if self.support_.any() and holds_numbers(chosen):
+            return frame_values(chosen, chosen.columns)
+        values = np.empty((len(frame), len(chosen.columns)), dtype=object)
+        for j, name in enumerate(chosen.columns):
+            values[:, j] = chosen[name].to_list()
+        return values
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray:
         """Names of what `transform` returns; `input_features` may hold columns that are no features."""
@@ -402,8 +363,8 @@ def _worded_for_fit(error: DataError) -> str:
     message = error.args[0]
 
     def setting(name: str, value: Any) -> str:
-        if name in _READING:
-            return f"columns={typed({name: value})}"
+        if hasattr(Columns, name):
+            return f"columns=Columns({name}={value!r})"
         return f"MultiEnvironmentData.from_arrays(..., {name}={value!r})"
 
     return message.worded(setting) if isinstance(message, Message) else str(message)
@@ -429,27 +390,3 @@ def _without_columns(X: Any, names: Sequence[str]) -> Any:
         return X
     frame = nw.from_native(X, eager_only=True)
     return frame.select([name for name in frame.columns if str(name) not in names]).to_native()
-
-
-def _columns_of(X: Any, columns: tuple[str, ...]) -> Floats:
-    """(N, len(columns)) of a data frame by name, or of an array by position"""
-    names = frame_names(X)
-    if names is None:
-        values = array_values(X, "X")
-        if values.shape[1:] != (len(columns),):
-            raise DataError(f"X has shape {values.shape}, but needs these {len(columns)} columns: {quoted(columns)}.")
-        return values
-    lost = [name for name in columns if name not in names]
-    if lost:
-        raise DataError(f"X lacks columns that the model was fitted to: {quoted(lost)}.")
-    return frame_values(as_frame(X, "X"), columns)
-
-
-def _as_array(frame: Any, n_rows: int) -> NDArray:
-    """(n_rows, number of columns) of a narwhals frame: float64, or objects where some columns are no numbers"""
-    if frame.columns and holds_numbers(frame):
-        return frame_values(frame, frame.columns)
-    values = np.empty((n_rows, len(frame.columns)), dtype=object)
-    for j, name in enumerate(frame.columns):
-        values[:, j] = frame[name].to_list()
-    return values

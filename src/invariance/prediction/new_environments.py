@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logit, xlogy
-from scipy.stats import norm, rankdata
+from scipy.special import expit, logit
+from scipy.stats import norm
 
 from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
@@ -21,7 +21,7 @@ from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.rules import Findings, FitSettings
 from ..exceptions import DataError, EngineError
-from ..models.base import Predicts, predicts_of
+from ..models.base import Predicts
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from .predictor import LinearPredictor, PredictedOutcome, Predictor, as_observed, columns_of, concordance, squared_error
@@ -40,11 +40,6 @@ FIGURES: dict[Predicts, tuple[str, ...]] = {
 _LEAST = 2.0**-53
 _MOST_STEPS = 100
 _ENOUGH = 1e-12
-
-
-# Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance
-_Law = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Callable[[Floats], Floats]]
-_BERNOULLI: _Law = (lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
 
 
 def log_odds(probability: Floats) -> Floats:
@@ -82,25 +77,32 @@ def figures_of(
 
 
 def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
-    odds = log_odds(predicted)
+    from sklearn.metrics import roc_auc_score
+
+    odds, both = log_odds(predicted), bool(0.0 < y.mean() < 1.0)
     log_loss = np.mean(np.logaddexp(0.0, odds) - y * odds)
     brier = np.mean((y - predicted) ** 2)
-    large = _shift(y, odds) if 0.0 < y.mean() < 1.0 else np.nan
-    slope = _slope(y, odds, _BERNOULLI, logit(y.mean())) if _overlap(y, odds) else np.nan
-    return y.mean(), predicted.mean(), large, slope, brier, log_loss, _auc(y, predicted)
+    large = _shift(y, odds) if both else np.nan
+    slope = np.nan
+    if both and _overlap(y, odds):
+        slope = _slope(y, odds, logit(y.mean()), lambda eta: (expit(eta), expit(eta) * expit(-eta)))
+    auc = roc_auc_score(y, predicted) if both else np.nan
+    return y.mean(), predicted.mean(), large, slope, brier, log_loss, auc
 
 
 def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
+    from sklearn.metrics import mean_poisson_deviance
+
     expected, total = rate * exposure, exposure.sum()
-    known = bool(y.any() and (rate > 0.0).all())
+    own = y.sum() / total
+    if not y.any() or not (rate > 0.0).all():
+        return own, expected.sum() / total, np.nan, np.nan, np.nan
+    logs = np.log(rate)
     slope = np.nan
-    if known:
-        logs = np.log(rate)
-        law: _Law = (lambda eta: exposure * np.exp(eta),) * 3
-        slope = _slope(y, logs, law, np.log(y.sum() / total)) if _spread_events(y, logs) else np.nan
-    large = np.log(y.sum() / expected.sum()) if known else np.nan
-    explained = share_explained(_deviance(y, expected), _deviance(y, exposure * y.sum() / total)) if known else np.nan
-    return y.sum() / total, expected.sum() / total, large, slope, explained
+    if _spread_events(y, logs):
+        slope = _slope(y, logs, np.log(own), lambda eta: (exposure * np.exp(eta),) * 2)
+    explained = share_explained(mean_poisson_deviance(y, expected), mean_poisson_deviance(y, exposure * own))
+    return own, expected.sum() / total, np.log(y.sum() / expected.sum()), slope, explained
 
 
 def _shift(y: Floats, odds: Floats) -> float:
@@ -112,56 +114,40 @@ def _shift(y: Floats, odds: Floats) -> float:
     return float(brentq(lambda shift: np.mean(expit(odds + shift)) - y.mean(), lowest, highest))
 
 
-def _slope(y: Floats, predictor: Floats, law: _Law, empty: float) -> float:
-    """Of y on the predictor, beside an intercept, by maximum likelihood, which must exist; empty : the intercept of the
-    fit without a slope."""
-    cumulant, mean, variance = law
-    centre, scale = predictor.mean(), predictor.std()
-    design = np.column_stack([np.ones(len(y)), (predictor - centre) / scale])
+def _slope(y: Floats, predictor: Floats, start: float, derivatives: Callable[[Floats], tuple[Floats, Floats]]) -> float:
+    """Of y on the predictor (n,), beside an intercept, by maximum likelihood, which must exist: Newton's steps, halved
+    while the likelihood's derivative along them changes its sign; NaN where they do not end.
 
-    def log_likelihood(theta: Floats) -> float:
-        eta = design @ theta
-        return float(y @ eta - cumulant(eta).sum())
-
-    theta = np.array([empty, 0.0])
-    value = log_likelihood(theta)
+    start : the intercept of the fit without a slope; derivatives : mean and variance of y at linear predictors (n,)
+    """
+    scale = predictor.std()
+    design = np.column_stack([np.ones(len(y)), (predictor - predictor.mean()) / scale])
+    theta = np.array([start, 0.0])
     for _ in range(_MOST_STEPS):
-        eta = design @ theta
-        score = design.T @ (y - mean(eta))
+        mean, variance = derivatives(design @ theta)
+        score = design.T @ (y - mean)
         try:
-            step = np.linalg.solve((design * variance(eta)[:, None]).T @ design, score)
+            step = np.linalg.solve((design * variance[:, None]).T @ design, score)
         except np.linalg.LinAlgError:
             return np.nan
         if step @ score < _ENOUGH:
             return float(theta[1] / scale)
-        while not (new := log_likelihood(theta + step)) >= value and np.abs(step).max() > _ENOUGH:
+        while step @ design.T @ (y - derivatives(design @ (theta + step))[0]) < -0.5 * step @ score:
             step = 0.5 * step
-        theta, value = theta + step, new
+        theta = theta + step
     return np.nan
 
 
 def _overlap(y: Floats, odds: Floats) -> bool:
-    """Whether log odds leave both classes on both sides of any threshold: else the best slope is infinite."""
+    """Whether log odds of both classes, which occur, overlap: else the best slope is infinite."""
     events, others = odds[y == 1.0], odds[y == 0.0]
-    return bool(len(events) and len(others) and events.min() < others.max() and others.min() < events.max())
+    return bool(events.min() < others.max() and others.min() < events.max())
 
 
 def _spread_events(y: Floats, logs: Floats) -> bool:
     """Whether no slope, however large, makes events certain where they are and impossible elsewhere."""
     at = logs[y > 0.0]
     return bool(at.min() < at.max() or logs.min() < at[0] < logs.max())
-
-
-def _auc(y: Floats, predicted: Floats) -> float:
-    events = y == 1.0
-    n, others = int(events.sum()), int((~events).sum())
-    if not n or not others:
-        return np.nan
-    return float((rankdata(predicted)[events].sum() - 0.5 * n * (n + 1)) / (n * others))
-
-
-def _deviance(y: Floats, mean: Floats) -> float:
-    return float(2.0 * (xlogy(y, y / mean) - (y - mean)).sum())
 
 
 def share_explained(missed: float, scatter: float) -> float:
@@ -175,39 +161,50 @@ _MOST_KEPT = 1001
 _ROUNDING = 1e-9
 
 Data = MultiEnvironmentData | Moments
+# What predicts by the findings, the selected features (p,) and the data
 Builder = Callable[[Findings, Mask, Data], Predictor]
 
 
 @dataclass(frozen=True, eq=False)
-class LeftOut:
+class EnvironmentErrors:
     """Errors in one environment of what was selected and fitted without it.
 
     features : that were selected; unseen : columns that are constant without this environment
-    absolute : (m,) sorted absolute errors, or equally spaced quantiles of them; None where only second moments are
-        known, or the outcome has no intervals
+    absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second moments are known, or the
+        outcome has no intervals
     rows : of the environment; figures : those of `FIGURES`
     """
 
     environment: Hashable
     features: tuple[str, ...]
     rmse: float
-    absolute: Floats | None
+    absolute_errors: Floats | None
     unseen: tuple[str, ...] = ()
     rows: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
 
     def quantile(self, coverage: float) -> float:
         """What so large a share of the absolute errors is below; of a normal distribution without rows."""
-        if self.absolute is None:
+        if self.absolute_errors is None:
             return float(norm.ppf(0.5 + 0.5 * coverage)) * self.rmse
-        return float(np.quantile(self.absolute, coverage))
+        return float(np.quantile(self.absolute_errors, coverage))
 
 
-@dataclass(frozen=True, eq=False)
-class NewEnvironments:
-    """left_out : none where there is one environment; impossible : those without which nothing could be fitted"""
+_HEADS = {"r2": "R²", "brier": "Brier", "log_loss": "log loss", "auc": "AUC", "deviance_explained": "explained"}
+# What the text has no room for.
+_NOT_TOLD = frozenset({"log_loss"})
+_SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
 
-    left_out: tuple[LeftOut, ...]
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NewEnvironments(Rendered):
+    """How predictions did in environments that were left out, each in turn; `figures_of` explains the figures.
+
+    left_out : none where there is one environment; impossible : those without which nothing could be fitted
+    """
+
+    outcome: PredictedOutcome
+    left_out: tuple[EnvironmentErrors, ...]
     impossible: tuple[Hashable, ...] = ()
 
     def half_width(self, coverage: float) -> float:
@@ -232,137 +229,27 @@ class NewEnvironments:
         told = [f"{quoted(names, 4)} without {label!r}" for label, names in alone.items() if names]
         return f"columns are constant without one environment ({'; '.join(told[:4])})" if told else ""
 
-
-def leave_one_out(
-    settings: FitSettings, data: Data, builders: Sequence[Builder], progress: ProgressMode
-) -> tuple[NewEnvironments, ...]:
-    """For each builder. Repeats the selection without each environment, with the random numbers of the fit."""
-    if data.n_environments == 1:
-        return (NewEnvironments(()),) * len(builders)
-    found: list[tuple[LeftOut, ...]] = []
-    impossible: list[Hashable] = []
-    with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
-        for label in data.environments:
-            try:
-                found.append(_without(label, settings, data, builders))
-            except (DataError, EngineError):
-                impossible.append(label)
-            bar.advance()
-    return tuple(NewEnvironments(tuple(each[b] for each in found), tuple(impossible)) for b in range(len(builders)))
-
-
-def _without(label: Hashable, settings: FitSettings, data: Data, builders: Sequence[Builder]) -> tuple[LeftOut, ...]:
-    with warnings.catch_warnings():
-        # The fit to all environments has warned already.
-        warnings.simplefilter("ignore")
-        others = data.choosing([other for other in data.environments if other != label])
-        findings = settings.findings(others, False)
-        selected = settings.rule.select(findings)
-        predictors = [build(findings, selected, others) for build in builders]
-    names = others.features.chosen(selected).names
-    left = set(others.features.columns)
-    unseen = tuple(name for name in data.features.columns if name not in left)
-    predicts = predicts_of(settings.family)
-    return tuple(_left_out(data, label, predictor, predicts, names, unseen) for predictor in predictors)
-
-
-def _left_out(
-    data: Data,
-    label: Hashable,
-    predictor: Predictor,
-    predicts: Predicts,
-    features: tuple[str, ...],
-    unseen: tuple[str, ...],
-) -> LeftOut:
-    place = data.environments.index(label)
-    n_rows = int(data.counts[place])
-    if isinstance(data, Moments):
-        assert isinstance(predictor, LinearPredictor)
-        figures = _figures_of_moments(data, place, predictor)
-        return LeftOut(
-            label, features, figures["rmse"], _sampled_errors(data, place, predictor), unseen, n_rows, figures
-        )
-    rows = data.rows(place)
-    mean = predictor.mean(columns_of(data, predictor.design.columns))
-    errors = np.abs(data.y - as_observed(mean, data))[rows]
-    outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
-    figures = figures_of(predicts, data.y[rows], mean[rows], **outcome_columns)
-    absolute = _kept(errors) if predicts is Predicts.number else None
-    return LeftOut(label, features, float(np.sqrt(np.mean(errors**2))), absolute, unseen, n_rows, figures)
-
-
-def _figures_of_moments(moments: Moments, place: int, predictor: LinearPredictor) -> dict[str, float]:
-    """Those of numbers, as `figures_of` has them of the rows of the environment."""
-    columns, (coefficients, intercept) = predictor.design.columns, predictor.line
-    at, y, means = [moments.columns.index(name) for name in columns], moments.outcome, moments.means[place]
-    missed = squared_error(moments, place, columns, coefficients, intercept)
-    variance = float(moments.scatter[place, y, y]) / float(moments.counts[place])
-    values = means[y], means[at] @ coefficients + intercept, np.sqrt(missed), share_explained(missed, variance)
-    return dict(zip(FIGURES[Predicts.number], map(float, values), strict=True))
-
-
-def _sampled_errors(moments: Moments, place: int, predictor: Predictor) -> Floats | None:
-    """Of the rows of an environment that a second look at all of them kept; None where there was none."""
-    data = sampled_data(moments, predictor.design.columns)
-    if data is None:
-        return None
-    rows = data.rows(place)
-    return _kept(np.abs(data.y[rows] - predictor.mean(columns_of(data, predictor.design.columns)[rows])))
-
-
-def _kept(errors: Floats) -> Floats:
-    if len(errors) <= _MOST_KEPT:
-        return np.sort(errors)
-    return np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))
-
-
-_HEADS = {"r2": "R²", "brier": "Brier", "log_loss": "log loss", "auc": "AUC", "deviance_explained": "explained"}
-# What the text has no room for.
-_NOT_TOLD = frozenset({"log_loss"})
-_SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LeftOutReport(Rendered):
-    """How predictions did in environments that were left out, each in turn; `figures_of` explains the figures."""
-
-    outcome: PredictedOutcome
-    found: NewEnvironments
-
-    @property
-    def left_out(self) -> tuple[LeftOut, ...]:
-        return self.found.left_out
-
     def to_frame(self) -> pd.DataFrame:
         """One row for each environment that was left out: its label, rows, figures, and what was selected then."""
         import pandas as pd
 
-        columns = ["environment", "rows", *FIGURES[self.outcome.predicts], "features"]
-        rows = [
-            {"environment": left.environment, "rows": left.rows, **left.figures, "features": left.features}
-            for left in self.left_out
-        ]
-        return pd.DataFrame(rows, columns=columns)
+        rows = [{**vars(left), **left.figures} for left in self.left_out]
+        return pd.DataFrame(rows, columns=["environment", "rows", *FIGURES[self.outcome.predicts], "features"])
 
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON can hold; numbers that are not known are None."""
         classes = self.outcome.classes
-        environments = [
-            {
-                "environment": str(left.environment),
-                "rows": left.rows,
-                "features": list(left.features),
-                **to_json(left.figures, null),
-            }
-            for left in self.left_out
-        ]
         return {
             "outcome": self.outcome.name,
             "predicts": self.outcome.predicts.value,
             "classes": None if classes is None else [str(label) for label in classes],
             "exposure": self.outcome.exposure,
-            "environments": environments,
-            "not_left_out": [str(label) for label in self.found.impossible],
+            "environments": [
+                {"environment": str(left.environment), "rows": left.rows, "features": list(left.features)}
+                | to_json(left.figures, null)
+                for left in self.left_out
+            ],
+            "not_left_out": [str(label) for label in self.impossible],
         }
 
     @property
@@ -371,17 +258,21 @@ class LeftOutReport(Rendered):
         if not self.left_out:
             return (Section(title, tuple(self._sentences())),)
         names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
-        digits = dict.fromkeys(names, ".4g" if self.outcome.predicts is Predicts.number else ".3f")
-        digits |= {"intercept": "+.3f"}
+        digits = dict.fromkeys(names, "z.4g" if self.outcome.predicts is Predicts.number else "z.3f")
+        digits |= {"intercept": "+z.3f"}
         rows = [
-            (f"{left.rows:,}", *(_cell(left.figures[name], digits[name]) for name in names)) for left in self.left_out
+            (
+                f"{left.rows:,}",
+                *("–" if np.isnan(left.figures[name]) else format(left.figures[name], digits[name]) for name in names),
+            )
+            for left in self.left_out
         ]
         head = ("rows", *(_HEADS.get(name, name) for name in names))
         table = by_environment(head, [left.environment for left in self.left_out], rows)
         return (Section(title, tuple(self._sentences()), table=table),)
 
     def _sentences(self) -> Iterator[str]:
-        limit = self.found.limit()
+        limit = self.limit()
         if limit:
             yield f"{limit[:1].upper()}{limit[1:]}."
         if not self.left_out:
@@ -400,6 +291,79 @@ class LeftOutReport(Rendered):
             )
 
 
-def _cell(value: float, digits: str) -> str:
-    """Without the sign of what rounds to 0; "–" where nothing is known."""
-    return "–" if np.isnan(value) else format(float(format(value, digits)) + 0.0, digits)
+def cross_validate(
+    settings: FitSettings, data: Data, outcome: PredictedOutcome, builders: Sequence[Builder], progress: ProgressMode
+) -> tuple[NewEnvironments, ...]:
+    """For each builder. Repeats the selection without each environment, with the random numbers of the fit."""
+    if data.n_environments == 1:
+        return (NewEnvironments(outcome, ()),) * len(builders)
+    found: list[tuple[EnvironmentErrors, ...]] = []
+    impossible: list[Hashable] = []
+    with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
+        for label in data.environments:
+            try:
+                found.append(_without(label, settings, data, outcome.predicts, builders))
+            except (DataError, EngineError):
+                impossible.append(label)
+            bar.advance()
+    errors = zip(*found, strict=True) if found else ((),) * len(builders)
+    return tuple(NewEnvironments(outcome, tuple(each), tuple(impossible)) for each in errors)
+
+
+def _without(
+    label: Hashable, settings: FitSettings, data: Data, predicts: Predicts, builders: Sequence[Builder]
+) -> tuple[EnvironmentErrors, ...]:
+    with warnings.catch_warnings():
+        # The fit to all environments has warned already.
+        warnings.simplefilter("ignore")
+        others = data.choosing([other for other in data.environments if other != label])
+        findings = settings.findings(others, False)
+        selected = settings.rule.select(findings)
+        predictors = [build(findings, selected, others) for build in builders]
+    features, left = others.features.chosen(selected).names, set(others.features.columns)
+    unseen = tuple(name for name in data.features.columns if name not in left)
+    place = data.environments.index(label)
+    n_rows = int(data.counts[place])
+    found = []
+    for predictor in predictors:
+        if isinstance(data, Moments):
+            rmse, absolute, figures = _errors_of_moments(data, place, predictor)
+        else:
+            rmse, absolute, figures = _errors_of_rows(data, place, predictor, predicts)
+        found.append(EnvironmentErrors(label, features, rmse, absolute, unseen, n_rows, figures))
+    return tuple(found)
+
+
+_Errors = tuple[float, Floats | None, dict[str, float]]
+
+
+def _errors_of_rows(data: MultiEnvironmentData, place: int, predictor: Predictor, predicts: Predicts) -> _Errors:
+    """Root mean squared error, absolute errors and figures in an environment."""
+    rows = data.rows(place)
+    mean = predictor.mean(columns_of(data, predictor.design.columns))
+    errors = np.abs(data.y - as_observed(mean, data))[rows]
+    outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
+    figures = figures_of(predicts, data.y[rows], mean[rows], **outcome_columns)
+    return float(np.sqrt(np.mean(errors**2))), _kept(errors) if predicts is Predicts.number else None, figures
+
+
+def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> _Errors:
+    """Figures are those of all rows; absolute errors are of the rows that a second pass kept, None without one."""
+    assert isinstance(predictor, LinearPredictor)
+    columns, (coefficients, intercept) = predictor.design.columns, predictor.line
+    at, y, means = [moments.columns.index(name) for name in columns], moments.outcome, moments.means[place]
+    missed = squared_error(moments, place, columns, coefficients, intercept)
+    variance = float(moments.scatter[place, y, y]) / float(moments.counts[place])
+    values = means[y], means[at] @ coefficients + intercept, np.sqrt(missed), share_explained(missed, variance)
+    figures = dict(zip(FIGURES[Predicts.number], map(float, values), strict=True))
+    sample = sampled_data(moments, columns)
+    if sample is None:
+        return figures["rmse"], None, figures
+    rows = sample.rows(place)
+    return figures["rmse"], _kept(np.abs(sample.y - predictor.mean(columns_of(sample, columns)))[rows]), figures
+
+
+def _kept(errors: Floats) -> Floats:
+    if len(errors) <= _MOST_KEPT:
+        return np.sort(errors)
+    return np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))

@@ -17,12 +17,17 @@ from ..data.outcomes import Classes
 from ..data.outcomes import in_words as class_in_words
 from ..decisions.rules import Findings
 from ..exceptions import DataError, SettingError, use
-from ..models.base import Family, Fit, Predicts, predicts_of
+from ..models.base import EnvironmentData, Family, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
 from ..models.survival import PiecewiseExponentialFit, PiecewiseHazard
 from ..moments.moments import Moments
 
 # {what is predicted: the mean at intercept + coefficients · columns}, as saved models know it
-MEANS: dict[Predicts, Callable[[Floats], Floats]] = {Predicts.probability: expit, Predicts.rate: np.exp}
+MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
+    Predicts.number: np.asarray,
+    Predicts.probability: expit,
+    Predicts.rate: np.exp,
+    Predicts.time: np.asarray,  # of relative risks, which have a baseline besides
+}
 _NO_INTERVAL = {
     Predicts.probability: "has two values",
     Predicts.rate: "is a count, whose scatter grows with its mean",
@@ -40,13 +45,13 @@ class PredictedOutcome:
     exposure: str | None = None
 
     @classmethod
-    def of(cls, data: MultiEnvironmentData | Moments, family: Family | None) -> PredictedOutcome:
+    def of(cls, data: EnvironmentData, family: Family | None) -> PredictedOutcome:
         """family : None is least squares"""
-        predicts = predicts_of(family)
-        if isinstance(data, Moments):
+        predicts, rows = predicts_of(family), rows_of(data)
+        if rows is None:
             return cls(data.outcome_name, predicts)
-        classes = (0, 1) if predicts is Predicts.probability and data.classes is None else data.classes
-        return cls(data.outcome_name, predicts, classes, data.exposure_name)
+        classes = (0, 1) if predicts is Predicts.probability and rows.classes is None else rows.classes
+        return cls(data.outcome_name, predicts, classes, rows.exposure_name)
 
     @property
     def in_words(self) -> str:
@@ -101,18 +106,25 @@ class Design:
     maximum: Floats
     farthest: float
 
+    def __post_init__(self) -> None:
+        # Lists, as JSON has them, do not tell how wide no rows are.
+        k = len(self.columns)
+        object.__setattr__(self, "whitening", self.whitening.reshape(k, self.whitening.size // max(k, 1)))
+
     @classmethod
-    def of(cls, data: MultiEnvironmentData | Moments, columns: tuple[str, ...]) -> Design:
+    def of(cls, data: EnvironmentData, columns: tuple[str, ...]) -> Design:
         """Of second moments `farthest` is an upper bound."""
-        if isinstance(data, Moments):
-            at = [data.columns.index(name) for name in columns]
-            centre, whitening = data.pooled_mean[at], _whitening(data.scatter[-1][np.ix_(at, at)])
-            minimum, maximum = data.minimum.min(axis=0)[at], data.maximum.max(axis=0)[at]
-            reach = np.maximum(data.maximum[:, at] - centre, centre - data.minimum[:, at])
+        rows = rows_of(data)
+        if rows is None:
+            moments = moments_of(data)
+            at = [moments.columns.index(name) for name in columns]
+            low, high = moments.minimum[:, at], moments.maximum[:, at]
+            centre, whitening = moments.pooled_mean[at], _whitening(moments.scatter[-1][np.ix_(at, at)])
+            reach = np.maximum(high - centre, centre - low)
             within_ranges = float(_squares(reach @ np.abs(whitening)).max(initial=0.0))
-            farthest = min(within_ranges, 1.0 - 1.0 / data.n_rows)
-            return cls(columns, data.n_rows, centre, whitening, minimum, maximum, farthest)
-        X = columns_of(data, columns)
+            farthest = min(within_ranges, 1.0 - 1.0 / moments.n_rows)
+            return cls(columns, moments.n_rows, centre, whitening, low.min(axis=0), high.max(axis=0), farthest)
+        X = columns_of(rows, columns)
         centre = X.mean(axis=0)
         whitening = _whitening((X - centre).T @ (X - centre))
         farthest = float(_squares((X - centre) @ whitening).max(initial=0.0))
@@ -189,12 +201,12 @@ class Member:
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
-    """An average of linear fits, often of one; link: the outcome that is expected at intercept + coefficients ·
-    columns, None where it is that itself; design: of the k columns that rows to predict must have, in its order."""
+    """An average of linear fits, often of one; inverse_link: the outcome that is expected at intercept + coefficients ·
+    columns; design: of the k columns that rows to predict must have, in its order."""
 
     design: Design
     members: tuple[Member, ...]
-    link: Callable[[Floats], Floats] | None = None
+    inverse_link: Callable[[Floats], Floats]
 
     def mean(self, X: Floats) -> Floats:
         weights = np.array([member.weight for member in self.members])
@@ -211,8 +223,8 @@ class LinearPredictor:
 
     def _each(self, X: Floats) -> Floats:
         """(K, n)"""
-        means = np.array([np.take(X, m.at, axis=1) @ m.coefficients + m.intercept for m in self.members])
-        return means if self.link is None else np.array([self.link(row) for row in means])
+        linear = [np.take(X, m.at, axis=1) @ m.coefficients + m.intercept for m in self.members]
+        return np.array([self.inverse_link(values) for values in linear])
 
     @cached_property
     def line(self) -> tuple[Floats, float]:
@@ -324,8 +336,6 @@ def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
 PREDICT_WITH = ("selected", "average")
 # The leading subsets of the predictive posterior that hold so much of it are averaged.
 AVERAGED_MASS = 0.999
-# Where functions are compared: those that agree here are the same.
-PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 
 
 def check_predict_with(kind: Any, regressor: Any) -> None:
@@ -339,42 +349,36 @@ def check_predict_with(kind: Any, regressor: Any) -> None:
         )
 
 
-def refuse_moments(regressor: Any) -> None:
-    if regressor is not None:
-        raise SettingError(f"a {type(regressor).__name__} needs rows, and moments hold none", use(regressor=None))
+def check_regressor(regressor: Any, data: EnvironmentData) -> None:
+    """Raise where a regressor cannot be fitted to the data, or would not know what comes with the outcome."""
+    if regressor is None:
+        return
+    rows, name = rows_of(data), type(regressor).__name__
+    if rows is None:
+        raise SettingError(f"a {name} needs rows, and moments hold none", use(regressor=None))
+    for role in rows.outcome_columns:
+        what = f"a {name} knows nothing of the {role} {getattr(rows, f'{role}_name')!r}"
+        raise SettingError(what, use(regressor=None))
 
 
-def refuse_outcome_columns(regressor: Any, data: MultiEnvironmentData | Moments) -> None:
-    """Raise where a regressor would not know what comes with the outcome."""
-    for role in () if regressor is None or isinstance(data, Moments) else data.outcome_columns:
-        raise SettingError(
-            f"a {type(regressor).__name__} knows nothing of the {role} {getattr(data, f'{role}_name')!r}",
-            use(regressor=None),
-        )
-
-
-def build(
-    kind: str, findings: Findings, selected: Mask, data: MultiEnvironmentData | Moments, regressor: Any = None
-) -> Predictor:
+def build(kind: str, findings: Findings, selected: Mask, data: EnvironmentData, regressor: Any = None) -> Predictor:
     """kind: one of PREDICT_WITH; selected: (p,). Where no subset is compatible, there is nothing to average, and the
     average is the selected one."""
-    if kind == "selected" or findings.predictive is None:
-        if regressor is not None and selected.any():
-            assert isinstance(data, MultiEnvironmentData)
-            from sklearn.base import clone
-
-            columns = data.features.chosen(selected).columns
-            X = columns_of(data, columns)
-            return RefittedPredictor(Design.of(data, columns), clone(regressor).fit(X, data.y), (X, data.y))
-        masks, weights = selected[None], np.ones(1)
-    else:
+    masks, weights = selected[None], np.ones(1)
+    if kind == "average" and findings.predictive is not None:
         masks, weights = _leading(np.exp(findings.predictive.log_probabilities), findings.predictive.masks)
+    elif regressor is not None and selected.any():
+        from sklearn.base import clone
+
+        rows, columns = rows_for("regressor", data), data.features.chosen(selected).columns
+        X = columns_of(rows, columns)
+        return RefittedPredictor(Design.of(rows, columns), clone(regressor).fit(X, rows.y), (X, rows.y))
     fits = [findings.target.model.fit(mask, local=False) for mask in masks]
     used = data.features.chosen(np.logical_or.reduce(masks)).columns
     members = tuple(_member(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
-    whole = Design.of(data, used), members, _link(fits[0])
+    average = Design.of(data, used), members, fits[0].mean
     baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
-    return SurvivalPredictor(*whole, baselines) if baselines else LinearPredictor(*whole)
+    return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
 
 
 def _leading(probabilities: Floats, masks: Mask) -> tuple[Mask, Floats]:
@@ -384,22 +388,17 @@ def _leading(probabilities: Floats, masks: Mask) -> tuple[Mask, Floats]:
     return masks[:n], probabilities[:n] / probabilities[:n].sum()
 
 
-def _member(fit: Fit, weight: float, data: MultiEnvironmentData | Moments, used: tuple[str, ...]) -> Member:
-    design = Design.of(data, fit.columns)
+def _member(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> Member:
+    design, rows = Design.of(data, fit.columns), rows_of(data)
     freedom = max(design.n_rows - 1.0 - design.rank, 1.0)
     at = np.array([used.index(name) for name in fit.columns], dtype=np.int64)
     coefficients = np.ascontiguousarray(fit.coefficients, dtype=float)
-    return Member(
-        at, coefficients, float(fit.intercept), float(weight), _squared_residuals(fit, data) / freedom, freedom, design
-    )
-
-
-def _squared_residuals(fit: Fit, data: MultiEnvironmentData | Moments) -> float:
-    """Their sum over all rows."""
-    if isinstance(data, Moments):
-        return data.n_rows * squared_error(data, -1, fit.columns, fit.coefficients, fit.intercept)
-    residuals = data.y - as_observed(fit.predict(columns_of(data, fit.columns)), data)
-    return float(residuals @ residuals)
+    if rows is None:
+        squares = design.n_rows * squared_error(moments_of(data), -1, fit.columns, fit.coefficients, fit.intercept)
+    else:
+        residuals = rows.y - as_observed(fit.predict(columns_of(rows, fit.columns)), rows)
+        squares = float(residuals @ residuals)
+    return Member(at, coefficients, float(fit.intercept), float(weight), squares / freedom, freedom, design)
 
 
 def squared_error(
@@ -413,8 +412,3 @@ def squared_error(
     slopes = np.append(-coefficients, 1.0)
     scatter = max(float(slopes @ moments.scatter[group][np.ix_(used, used)] @ slopes), 0.0)
     return scatter / float(n_rows) + (float(slopes @ mean[used]) - intercept) ** 2
-
-
-def _link(fit: Fit) -> Any:
-    """None where the model's mean is its linear predictor itself."""
-    return None if np.array_equal(fit.mean(PROBE), PROBE) else fit.mean

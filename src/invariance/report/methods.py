@@ -1,4 +1,4 @@
-"""How the result was made: settings, versions, and a paragraph on the methods with the paper to cite."""
+"""How the result was made: settings, versions, lines that make it again, and a paragraph on the methods."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import inspect
 import platform
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import PurePath
@@ -19,78 +19,153 @@ from sklearn.base import BaseEstimator
 from .._tools.text import printable
 from .._version import __version__
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.decision import fallback
+from ..decisions.decision import Decision, fallback
+from ..decisions.diagnosis import Diagnosis
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Predicts, predicts_of
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Family, Predicts, predicts_of
+from ..models.registry import Chosen
 from ..moments.moments import Moments
+from ..posterior.posterior import Posterior
 from ..posterior.summary import format_count
-from .page import Cell, Code, Column, Facts, Heading, Part, name, prose, table
-from .subject import Subject
+from .page import Block, Table, texts
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or Moments.from_rows; command,
+    as typed in a shell; remark, on reading the rows again; worded, how a sentence that may carry remedies is written"""
+
+    table: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    worded: Callable[[str], str] = str
+    remark: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What a report is about. estimator : the class; settings : {parameter: value}; by_name : whether a ready data set
+    was given; diagnosis : of the selected subset, a sentence where there is none; comparison : of `invariance.compare`
+    """
+
+    decision: Decision
+    data: MultiEnvironmentData | Moments
+    family: Family
+    estimator: type
+    settings: Mapping[str, Any]
+    by_name: bool
+    source: Source = Source()
+    diagnosis: Diagnosis | str = ""
+    comparison: Any = None
+
+    @classmethod
+    def of(
+        cls, model: Any, source: Source | None = None, diagnosis: Diagnosis | str = "", comparison: Any = None
+    ) -> Subject:
+        """model : a fitted BIP"""
+        fitted = model.decision_, model._data, model._fit_settings.family, type(model), model._settings, model._by_name
+        return cls(*fitted, source or Source(), diagnosis, comparison)
+
+    @property
+    def chosen_family(self) -> Any:
+        """The family, whoever chose it."""
+        return self.family.family if isinstance(self.family, Chosen) else self.family
+
+    @property
+    def posterior(self) -> Posterior:
+        return self.decision.findings.posterior
+
 
 # What changes nothing of a result.
-NO_MATTER = ("progress",)
+_NO_MATTER = ("progress",)
 # Whose state cannot be typed: a name stands for them.
 _GENERATORS = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
 _LONGEST = 88
 _MEANT_BY_NONE = {"prior": "UniformPrior()", "tolerance": "Tolerance()"}
 
 
-def typed(value: Any) -> str:
-    """As it is typed: of a specification only what differs from its defaults."""
+def typed(value: Any, used: dict[str, str] | None = None) -> str:
+    """As it is typed: of a specification only what differs from its defaults; used : gets {name: package} of imports"""
+    used = {} if used is None else used
     if isinstance(value, np.generic | np.ndarray):
-        return typed(value.tolist())
-    if isinstance(value, BaseEstimator):
-        return value.__repr__(N_CHAR_MAX=1_000_000)
-    # A spline is written as a call of spline().
-    if is_dataclass(value) and not isinstance(value, type) and repr(value).startswith(type(value).__name__):
-        given = {field.name: typed(getattr(value, field.name)) for field in fields(value) if _differs(value, field)}
-        return _call(type(value).__name__, given)
+        return typed(value.tolist(), used)
     if isinstance(value, list):
-        return f"[{', '.join(map(typed, value))}]"
+        return f"[{', '.join(typed(item, used) for item in value)}]"
     if isinstance(value, tuple):
-        return f"({', '.join(map(typed, value))}{',' if len(value) == 1 else ''})"
+        return f"({', '.join(typed(item, used) for item in value)}{',' if len(value) == 1 else ''})"
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{typed(key)}: {typed(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{typed(key, used)}: {typed(item, used)}" for key, item in value.items()) + "}"
     if isinstance(value, _GENERATORS):
         return "rng"
     if isinstance(value, PurePath):
+        used["Path"] = "pathlib"
         return f"Path({str(value)!r})"
-    return re.sub(r"<(.*?) at 0x[0-9a-f]+>", r"<\1>", repr(value))
+    written = re.sub(r"<(.*?) at 0x[0-9a-f]+>", r"<\1>", repr(value))
+    name = written.partition("(")[0]
+    if type(value).__module__ == "builtins" or not name.isidentifier():
+        return written
+    used[name] = _package_of(type(value).__module__, name)
+    # A spline is written as a call of spline().
+    if name != type(value).__name__ or not (is_dataclass(value) or isinstance(value, BaseEstimator)):
+        return written
+    usual = {key: typed(default) for key, default in _defaults(value).items()}
+    given = {key: getattr(value, key) for key in usual}
+    return _call(name, {key: typed(item, used) for key, item in given.items() if typed(item) != usual[key]})
 
 
-def _differs(specification: Any, field: Field[Any]) -> bool:
-    default = field.default if field.default_factory is MISSING else field.default_factory()
-    return field.init and typed(getattr(specification, field.name)) != typed(default)
+def _defaults(specification: Any) -> dict[str, Any]:
+    """{parameter: default} of a dataclass or an estimator"""
+    if isinstance(specification, BaseEstimator):
+        return _parameters(type(specification))
+    return {
+        each.name: each.default if each.default_factory is MISSING else each.default_factory()
+        for each in fields(specification)
+        if each.init
+    }
+
+
+def _parameters(estimator: type) -> dict[str, Any]:
+    return {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}
+
+
+def _package_of(module: str, name: str) -> str:
+    """The outermost package that has the name."""
+    parts = module.split(".")
+    packages = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
+    return next((package for package in packages if hasattr(sys.modules.get(package), name)), module)
 
 
 def changed_settings(subject: Subject) -> dict[str, Any]:
     """Those that are not as by default, and that matter."""
-    usual = {name: given.default for name, given in inspect.signature(subject.estimator).parameters.items()}
+    usual = _parameters(subject.estimator)
     return {
         name: value
         for name, value in subject.settings.items()
-        if name not in NO_MATTER and typed(value) not in (typed(usual.get(name)), _MEANT_BY_NONE.get(name))
+        if name not in _NO_MATTER and typed(value) not in (typed(usual.get(name)), _MEANT_BY_NONE.get(name))
     }
 
 
 def python_lines(subject: Subject) -> str:
     """A script, where the source of the rows is known; else the line that fits them."""
-    settings, table = changed_settings(subject), subject.source.table
-    used = {subject.estimator.__name__: "invariance"} | dict(_imports([*settings.values(), *table.values()]))
-    read = []
+    used, lines, table = {subject.estimator.__name__: "invariance"}, [], subject.source.table
     if table:
         moments = isinstance(subject.data, Moments)
         name, reader = ("moments", Moments.from_rows) if moments else ("data", MultiEnvironmentData.from_table)
         used |= {type(subject.data).__name__: "invariance"}
-        read = [f"# {subject.source.remark}"] if subject.source.remark else []
-        read.append(f"{name} = {_call(reader.__qualname__, _typed_all(table), _LONGEST)}")
-    estimator = _call(subject.estimator.__name__, _typed_all(settings), _LONGEST)
-    fitted = f"model = {estimator}.fit({', '.join(_fitted_to(subject))})"
-    return "\n".join([*_import_lines(used), "", *read, fitted, "print(model.summary())", ""])
+        lines = [f"# {subject.source.remark}"] if subject.source.remark else []
+        read = {key: typed(value, used) for key, value in table.items()}
+        lines.append(f"{name} = {_call(reader.__qualname__, read, _LONGEST)}")
+    settings = {key: typed(value, used) for key, value in changed_settings(subject).items()}
+    estimator = _call(subject.estimator.__name__, settings, _LONGEST)
+    lines.append(f"model = {estimator}.fit({', '.join(_arguments_of_fit(subject))})")
+    packages = sorted(set(used.values()), key=lambda package: (package.partition(".")[0] == "invariance", package))
+    imports = [
+        f"from {package} import {', '.join(sorted(name for name in used if used[name] == package))}"
+        for package in packages
+    ]
+    return "\n".join([*imports, "", *lines, "print(model.summary())", ""])
 
 
-def _fitted_to(subject: Subject) -> list[str]:
-    """Arguments of fit"""
+def _arguments_of_fit(subject: Subject) -> list[str]:
     if isinstance(subject.data, Moments):
         if subject.data.second is None:
             return ["moments"]
@@ -109,10 +184,6 @@ def _fitted_to(subject: Subject) -> list[str]:
     return ["X", "y", *labels, *(f"{role}={role}" for role in subject.data.outcome_columns)]
 
 
-def _typed_all(values: Mapping[str, Any]) -> dict[str, str]:
-    return {name: typed(value) for name, value in values.items()}
-
-
 def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -> str:
     """On one line or, where that is long, an argument on each."""
     written = [f"{key}={text}" for key, text in arguments.items()]
@@ -120,40 +191,15 @@ def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -
     return line if len(line) <= longest else f"{name}(\n" + "".join(f"    {each},\n" for each in written) + ")"
 
 
-def _imports(values: Any) -> Iterator[tuple[str, str]]:
-    """(name, package) of the classes that these values are typed with."""
-    for value in values:
-        if isinstance(value, Mapping):
-            yield from _imports(value.values())
-        elif isinstance(value, list | tuple):
-            yield from _imports(value)
-        elif isinstance(value, PurePath):
-            yield "Path", "pathlib"
-        elif type(value).__module__ != "builtins" and not isinstance(value, np.generic | np.ndarray | _GENERATORS):
-            written = repr(value).partition("(")[0]
-            if written.isidentifier():
-                yield written, _home(type(value).__module__, written)
-            if isinstance(value, BaseEstimator):
-                yield from _imports(value.get_params(deep=False).values())
-            elif is_dataclass(value):
-                yield from _imports(getattr(value, field.name) for field in fields(value))
-
-
-def _home(module: str, name: str) -> str:
-    """The outermost package that has the name."""
-    parts = module.split(".")
-    packages = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
-    return next((package for package in packages if hasattr(sys.modules.get(package), name)), module)
-
-
-def _import_lines(used: Mapping[str, str]) -> list[str]:
-    packages = sorted(set(used.values()), key=lambda package: (package.partition(".")[0] == "invariance", package))
-    return [f"from {package} import {', '.join(sorted(n for n in used if used[n] == package))}" for package in packages]
-
-
 AUTHORS = "Luhuan Wu, Mingzhang Yin, Yixin Wang, John P. Cunningham and David M. Blei"
 PAPER = "Bayesian Invariance Modeling of Multi-Environment Data"
-_PACKAGES = ("numpy", "scipy", "sklearn", "numba", "matplotlib")
+_PACKAGES = {
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "sklearn": "scikit-learn",
+    "numba": "numba",
+    "matplotlib": "matplotlib",
+}
 _PARTS = {
     INTERCEPT: "the intercept",
     SLOPES: "the coefficients",
@@ -163,29 +209,30 @@ _PARTS = {
 }
 
 
-def method_parts(subject: Subject) -> Iterator[Part]:
-    yield Heading("Methods, in a paragraph")
-    yield from prose([" ".join(_paragraph(subject))])
-    yield Heading("To cite")
-    yield from prose([f"{AUTHORS}: {PAPER}.", f"Software: invariance {__version__}."])
-    yield Heading("Settings")
+def method_blocks(subject: Subject) -> Iterator[Block]:
+    yield Block("Methods, in a paragraph", sentences=[" ".join(_paragraph(subject))])
+    yield Block("To cite", sentences=[f"{AUTHORS}: {PAPER}.", f"Software: invariance {__version__}."])
     changed = changed_settings(subject)
-    yield table(
-        "Settings",
-        [Column(title, number=False) for title in ("Setting", "Value", "As by default")],
-        (
-            (name(key), Cell(printable(typed(value))), Cell("no" if key in changed else "yes"))
-            for key, value in subject.settings.items()
-            if key not in NO_MATTER
-        ),
-        titled=True,
-    )
-    yield Heading("Engine, seed and versions")
-    yield Facts(tuple(_facts(subject)))
-    yield Heading("To make it again")
-    if subject.source.command:
-        yield Code("In a shell", subject.source.command)
-    yield Code("In Python", python_lines(subject))
+    names = [name for name in subject.settings if name not in _NO_MATTER]
+    columns = [
+        texts("Setting", names),
+        texts("Value", (typed(subject.settings[name]) for name in names)),
+        texts("As by default", ("no" if name in changed else "yes" for name in names)),
+    ]
+    yield Block("Settings", table=Table("Settings", columns))
+    seed = typed(subject.settings.get("random_state"))
+    told = {"None": "none was given", "rng": "a generator of numpy"}.get(seed, seed)
+    exact = isinstance(subject.decision.findings.engine, Enumeration)
+    facts = [
+        ("Engine", subject.posterior.engine),
+        ("Seed", f"{told}; the engine draws nothing" if exact else told),
+        ("invariance", __version__),
+        ("Python", platform.python_version()),
+        *((package, version(name)) for package, name in _PACKAGES.items() if find_spec(package) is not None),
+    ]
+    yield Block("Engine, seed and versions", facts=facts)
+    shell = [("In a shell", subject.source.command)] if subject.source.command else []
+    yield Block("To make it again", code=[*shell, ("In Python", python_lines(subject))])
 
 
 def _paragraph(subject: Subject) -> Iterator[str]:
@@ -196,80 +243,56 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         f"predict {printable(posterior.outcome_name)} in the same way in {n:,} environment{'' if n == 1 else 's'} with "
         f"{int(posterior.counts.sum()):,} rows in all. The model of the outcome is {posterior.model}."
     )
-    yield f"A subset z of the features is invariant when, given z, {_same(model.compares)} the same everywhere."
-    yield _score(subject)
+    *first, last = (_PARTS.get(part, part) for part in model.compares)
+    same = f"{', '.join(first)} and {last}"
+    yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
+    yield from _score(subject)
+    reward = getattr(subject.chosen_family, "prediction", 0.0)
+    rewarded = f", with a reward of {reward:g} for subsets that predict well," if reward else ""
     yield (
-        f"The posterior is p(z | data) ∝ p(z) Λ(z){_reward(subject)} over {format_count(posterior.n_subsets)} subsets; "
+        f"The posterior is p(z | data) ∝ p(z) Λ(z){rewarded} over {format_count(posterior.n_subsets)} subsets; "
         f"the prior p(z) is {posterior.prior}, and the computation was by {posterior.engine}."
     )
     if n > 1:
-        judged = model.judged_by(decision.accepted)
-        yield (
-            f"Subsets count as compatible with invariance by this software's test of it: {judged}{_tolerated(subject)}."
-        )
+        judged = "; ".join([model.judged_by(decision.accepted), *_tolerated(subject)])
+        yield f"Subsets count as compatible with invariance by this software's test of it: {judged}."
     yield f"The features were selected by the rule {decision.rule_says}."
     if n > 1 and not decision.compatible.n:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
 
 
-def _same(parts: tuple[str, ...]) -> str:
-    told = [_PARTS.get(part, part) for part in parts]
-    return f"{', '.join(told[:-1])} and {told[-1]} are"
-
-
-def _score(subject: Subject) -> str:
-    kind = type(subject.chosen_family).__name__
+def _score(subject: Subject) -> Iterator[str]:
+    family = subject.chosen_family
+    kind = type(family).__name__
     if kind == "BayesianLinearGaussian":
-        return (
+        yield (
             "Λ(z) is the Bayes factor of one regression on z for all environments against one of its own in each, "
             "coefficients and variances integrated over a conjugate prior. Whether environments differ is tested by "
             "the ratio of maximised likelihoods, without that prior."
         )
-    fits = "one fit to the rows of all environments against separate fits to those of each"
-    curves = " Numeric features enter by smooth curves that are fitted to all rows." if kind == "Additive" else ""
-    own = (
-        " Each environment has a variance of its own."
-        if getattr(subject.chosen_family, "invariance", "") == "mean"
-        else ""
+        return
+    yield (
+        "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against separate fits "
+        "to those of each, given z."
     )
-    return f"Λ(z) is the ratio of maximised likelihoods of {fits}, given z.{curves}{own}{_pseudo_rows(subject)}"
+    if kind == "Additive":
+        yield "Numeric features enter by smooth curves that are fitted to all rows."
+    if getattr(family, "invariance", "") == "mean":
+        yield "Each environment has a variance of its own."
+    weight = getattr(family, "pseudo_rows", 0.0)
+    if weight:
+        timed = predicts_of(family) is Predicts.time
+        like = "in which events occur at the pooled rate" if timed else "whose outcome is the pooled mean"
+        rows = f"{weight:g} row{'' if weight == 1.0 else 's'}"
+        yield f"Each environment also has pseudo-data that weigh {rows}, {like}: they keep its fits finite."
 
 
-def _pseudo_rows(subject: Subject) -> str:
-    weight = getattr(subject.chosen_family, "pseudo_rows", 0.0)
-    if not weight:
-        return ""
-    timed = predicts_of(subject.family) is Predicts.time
-    like = "in which events occur at the pooled rate" if timed else "whose outcome is the pooled mean"
-    rows = f"{weight:g} row{'' if weight == 1.0 else 's'}"
-    return f" Each environment also has pseudo-data that weigh {rows}, {like}: they keep its fits finite."
-
-
-def _reward(subject: Subject) -> str:
-    reward = getattr(subject.chosen_family, "prediction", 0.0)
-    return f", with a reward of {reward:g} for subsets that predict well," if reward else ""
-
-
-def _tolerated(subject: Subject) -> str:
-    tolerance, model, told = subject.decision.findings.tolerance, subject.decision.findings.target.model, []
+def _tolerated(subject: Subject) -> Iterator[str]:
+    tolerance, model = subject.decision.findings.tolerance, subject.decision.findings.target.model
     if tolerance.delta and predicts_of(subject.family) is not Predicts.number:
         added = model.tolerated(tolerance) / subject.posterior.counts.sum()
-        told.append(f"differences between environments may add {added:g} for each row to −2 log Λ(z)")
+        yield f"differences between environments may add {added:g} for each row to −2 log Λ(z)"
     elif tolerance.delta:
-        told.append(f"coefficients that differ may explain a share {tolerance.delta:g} of the residual variance")
+        yield f"coefficients that differ may explain a share {tolerance.delta:g} of the residual variance"
     if tolerance.tau and VARIANCE in model.compares:
-        told.append(f"the noise's standard deviation may have a relative spread of {tolerance.tau:g}")
-    return f"; {', and '.join(told)}" if told else ""
-
-
-def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
-    seed = typed(subject.settings.get("random_state"))
-    told = {"None": "none was given", "rng": "a generator of numpy"}.get(seed, seed)
-    exact = isinstance(subject.decision.findings.engine, Enumeration)
-    yield "Engine", subject.posterior.engine
-    yield "Seed", f"{told}; the engine draws nothing" if exact else told
-    yield "invariance", __version__
-    yield "Python", platform.python_version()
-    for package in _PACKAGES:
-        if find_spec(package) is not None:
-            yield package, version({"sklearn": "scikit-learn"}.get(package, package))
+        yield f"the noise's standard deviation may have a relative spread of {tolerance.tau:g}"

@@ -1,75 +1,101 @@
-"""The page: sections in a template, one file without anything from elsewhere."""
+"""The page: blocks in a template, one file without anything from elsewhere."""
 
 from __future__ import annotations
 
 import math
 import os
+import re
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from .._tools.arrays import Floats, Integers
 from .._tools.files import check_writable, write_text
+from .._tools.plotting import Size, missing_glyphs_allowed, new_figure
 from .._tools.text import printable
 from ..exceptions import FileError
-from ..posterior.summary import format_p_value, format_probability, format_share
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # Text of so many characters is broken into lines, within words where it must be.
-LONG = 28
+_LONG = 28
 _MOST_ON_PAPER = 12
+_UNKNOWN = "–"
+_STYLE: Any = {"font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "invariance"}
+_NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """text : what is read; value : what it is sorted by, if not the text; mark : "strong" where it stands out"""
+    """text : what is read; key : the number that it is sorted by, if not the text; strong : whether it stands out"""
 
     text: str
-    value: float | None = None
-    mark: str = ""
+    key: float | None = None
+    strong: bool = False
 
     @property
     def classes(self) -> list[str]:
-        return [self.mark] * bool(self.mark) + ["long"] * (len(self.text) > LONG)
-
-    @property
-    def key(self) -> str | None:
-        """The value as a script reads it; None where the text sorts, or nothing is known."""
-        return None if self.value is None or not math.isfinite(self.value) else f"{self.value:.6g}"
-
-
-def name(text: object) -> Cell:
-    """A name of a column or an environment, in full."""
-    return Cell(printable(str(text)))
+        return ["strong"] * self.strong + ["long"] * (len(self.text) > _LONG)
 
 
 @dataclass(frozen=True)
 class Column:
-    """number : whether its cells are numbers, on the right and sorted as such; hint : what it holds, in a sentence"""
+    """number : whether cells are numbers, on the right and sorted as such; hint : what they are, in a sentence"""
 
     title: str
+    cells: tuple[Cell, ...]
     number: bool = True
     hint: str = ""
 
     @property
     def classes(self) -> str:
-        return " ".join(["n"] * self.number + ["long"] * (len(self.title) > LONG))
+        return " ".join(["n"] * self.number + ["long"] * (len(self.title) > _LONG))
+
+
+def texts(title: str, values: Iterable[object], hint: str = "") -> Column:
+    """A column of words; a Cell stays as it is."""
+    cells = (value if isinstance(value, Cell) else Cell(printable(str(value))) for value in values)
+    return Column(printable(title), tuple(cells), False, hint)
+
+
+def numbers(
+    title: str, values: Iterable[float], written: Callable[[float], str] | None = None, hint: str = ""
+) -> Column:
+    """A column of numbers as a function writes them, by default with four digits; "–" where one is not known."""
+    written = written or (lambda value: with_equal_decimals([value])[0])
+    given = [float(value) for value in values]
+    cells = (Cell(written(value), value) if math.isfinite(value) else Cell(_UNKNOWN) for value in given)
+    return Column(printable(title), tuple(cells), hint=hint)
+
+
+def counts(title: str, values: Iterable[float]) -> Column:
+    return numbers(title, values, lambda value: f"{value:,.0f}")
+
+
+def with_equal_decimals(values: Sequence[float]) -> list[str]:
+    """Numbers that are read together, such as an estimate and its interval: the largest has four digits."""
+    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    plain = largest == 0.0 or 1e-4 <= largest < 1e7
+    decimals = max(0, 3 - math.floor(math.log10(largest))) if plain and largest else 0
+    layout = f"z,.{decimals}f" if plain else ".4g"
+    return [format(value, layout) if math.isfinite(value) else _UNKNOWN for value in values]
 
 
 @dataclass(frozen=True)
 class Table:
-    """The first cell of a row names it. caption: what it shows; titled: whether a heading above says the same; more:
-    what it leaves out, if anything."""
+    """The cells of the first column name the rows. caption: what it shows; more: what it leaves out, if anything."""
 
-    kind: ClassVar[str] = "table"
     caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    columns: Sequence[Column]
     more: str = ""
-    titled: bool = False
+
+    @property
+    def rows(self) -> Iterable[tuple[Cell, ...]]:
+        return zip(*(column.cells for column in self.columns), strict=True)
 
     @property
     def wide(self) -> bool:
@@ -77,83 +103,63 @@ class Table:
         return len(self.columns) > _MOST_ON_PAPER
 
     @property
-    def hints(self) -> list[Column]:
-        return [column for column in self.columns if column.hint]
+    def note(self) -> str:
+        hints = [f"{column.title}: {column.hint}." for column in self.columns if column.hint]
+        return " ".join(filter(None, [*hints, self.more]))
 
 
 @dataclass(frozen=True)
 class Picture:
     """svg : in base64; alt : for those who cannot see it"""
 
-    kind: ClassVar[str] = "picture"
     svg: str
     alt: str
     caption: str
 
 
-@dataclass(frozen=True)
-class Prose:
-    """Paragraphs or, as a list, points."""
+def picture(draw: Callable[[Axes], object], size: Size, alt: str, caption: str) -> Picture:
+    """What `draw` puts on axes, in matplotlib's own style; the same drawing gives the same text."""
+    import matplotlib as mpl
+    from matplotlib import style
 
-    kind: ClassVar[str] = "prose"
-    sentences: tuple[str, ...]
-    points: bool = False
-
-
-@dataclass(frozen=True)
-class Callout:
-    """tone : "good", "open" or "bad"; label : the same in words"""
-
-    kind: ClassVar[str] = "callout"
-    tone: str
-    label: str
-    text: str
-
-
-@dataclass(frozen=True)
-class Facts:
-    kind: ClassVar[str] = "facts"
-    pairs: tuple[tuple[str, str], ...]
+    written = BytesIO()
+    with style.context("default"), mpl.rc_context(_STYLE):
+        figure = new_figure(*size)
+        draw(figure.add_subplot())
+        with missing_glyphs_allowed():
+            figure.savefig(written, format="svg", metadata=_NO_METADATA, transparent=True)
+    svg = written.getvalue().decode("utf-8")
+    # Matplotlib makes the names of clip paths from their unrounded corners.
+    for number, clip in enumerate(dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', svg))):
+        svg = svg.replace(clip, f"clip{number}")
+    return Picture(b64encode(svg.encode("utf-8")).decode("ascii"), printable(alt), caption)
 
 
 @dataclass(frozen=True)
-class Code:
-    kind: ClassVar[str] = "code"
-    label: str
-    text: str
+class Block:
+    """A part of a section, whose pieces stand in this order; callout : tone ("good", "open" or "bad"), the same in
+    words, and a text; code : (label, lines)"""
+
+    title: str = ""
+    callout: tuple[str, str, str] | None = None
+    sentences: Sequence[str] = ()
+    facts: Sequence[tuple[str, str]] = ()
+    picture: Picture | None = None
+    table: Table | None = None
+    points: Sequence[str] = ()
+    code: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
-class Heading:
-    kind: ClassVar[str] = "heading"
-    text: str
-
-
-Part = Table | Picture | Prose | Callout | Facts | Code | Heading
-
-
-@dataclass(frozen=True)
-class Section:
+class PageSection:
     """anchor : by which the list of contents finds it"""
 
     anchor: str
     title: str
-    parts: tuple[Part, ...]
+    blocks: tuple[Block, ...]
 
 
-def prose(sentences: Iterable[str], points: bool = False) -> tuple[Prose, ...]:
-    """Nothing where there is nothing to say."""
-    said = tuple(filter(None, sentences))
-    return (Prose(said, points),) if said else ()
-
-
-def table(
-    caption: str, columns: Iterable[Column], rows: Iterable[Sequence[Cell]], more: str = "", titled: bool = False
-) -> Table:
-    return Table(caption, tuple(columns), tuple(tuple(row) for row in rows), more, titled)
-
-
-def write_page(title: str, lead: str, sections: Sequence[Section], path: str | os.PathLike[str]) -> Path:
+def write_page(title: str, lead: str, sections: Sequence[PageSection], path: str | os.PathLike[str]) -> Path:
     """Write the page in one step; the same contents give the same text. Returns the path that was written."""
     file = checked_path(path)
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -182,50 +188,3 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
         raise FileError(f"cannot write a report as {file.name!r}: use a name that ends in .html")
     check_writable(file)
     return file
-
-
-def count(n: int) -> Cell:
-    return Cell(f"{n:,}", n)
-
-
-def numbers(values: Iterable[float]) -> list[Cell]:
-    """Four digits each; "–" where one is not known."""
-    return [row_of_numbers([value])[0] for value in values]
-
-
-def row_of_numbers(values: Iterable[float]) -> list[Cell]:
-    """Numbers that are read together, such as an estimate and its interval: the largest has four digits, and all have
-    as many decimals."""
-    given = [float(value) for value in values]
-    largest = max((abs(value) for value in given if math.isfinite(value)), default=0.0)
-    plain = largest == 0.0 or 1e-4 <= largest < 1e7
-    decimals = max(0, 3 - math.floor(math.log10(largest))) if plain and largest else 0
-    return [formatted(value, lambda known: f"{known:z,.{decimals}f}" if plain else f"{known:.4g}") for value in given]
-
-
-def formatted(value: float, written: Callable[[float], str]) -> Cell:
-    """A number as a function writes it; "–" where it is not known."""
-    value = float(value)
-    return Cell(written(value), value) if math.isfinite(value) else Cell("–")
-
-
-def probability(value: float) -> Cell:
-    return formatted(value, format_probability)
-
-
-def p_value(value: float) -> Cell:
-    return formatted(value, format_p_value)
-
-
-def share(value: float) -> Cell:
-    return formatted(value, format_share)
-
-
-def sample_sd(squares: Floats, counts: Integers) -> Floats:
-    """Standard deviations (E,) of so many numbers whose squares around their mean sum to this; 0 of one number."""
-    return np.asarray(np.sqrt(squares / np.maximum(counts - 1, 1)))
-
-
-def without_rounding(value: float, scale: float) -> float:
-    """0 where a value, computed from numbers as large as `scale`, is their rounding only."""
-    return 0.0 if abs(value) < 1e-12 * scale else value

@@ -1,20 +1,23 @@
-"""All sections of a report, in their order."""
+"""The sections of a report, in their order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._tools import sections as results
 from .._tools.arrays import Mask
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import UNCHALLENGED, Decision, role_in_words
-from ..decisions.diagnosis import T_BY_ENVIRONMENT, Diagnosis
+from ..decisions.decision import Decision, role_in_words
+from ..decisions.diagnosis import T_BY_ENVIRONMENT
 from ..exceptions import SettingError
 from ..models.additive import AdditiveModel
 from ..models.base import VARIANCE, Predicts, predicts_of
@@ -30,51 +33,35 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
-from .methods import method_parts
+from .methods import Subject, method_blocks
 from .page import (
-    Callout,
+    Block,
     Cell,
     Column,
-    Facts,
-    Heading,
-    Part,
-    Section,
+    PageSection,
+    Picture,
     Table,
-    count,
-    formatted,
-    name,
+    counts,
     numbers,
-    p_value,
-    probability,
-    prose,
-    row_of_numbers,
-    sample_sd,
-    share,
-    table,
-    without_rounding,
+    picture,
+    texts,
+    with_equal_decimals,
     write_page,
 )
-from .pictures import decision_picture, environments_picture, residual_parts
-from .subject import Subject
+from .residuals import residual_block, sample_sd, without_rounding
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
 _CAVEATS = ("caution", "noise", "limit")
-_UNCHALLENGED_ALL = (
-    "Never challenged: no environment shifts any of them, given the others selected. The data could not have shown "
-    "one of them to be a decoy."
-)
 
 
-def answer_parts(subject: Subject) -> Iterator[Part]:
+def answer_blocks(subject: Subject) -> Iterator[Block]:
     decision, worded = subject.decision, subject.source.worded
-    tone, label = state(decision)
-    yield Callout(tone, label, worded(decision.verdict))
     said = [(name, worded(text)) for name, text in decision.sections[0].facts]
-    yield Facts(tuple((_LABELS[name], text) for name, text in said if name in _LABELS))
-    yield Heading("How sure this is")
-    yield from prose(_readings(subject))
-    yield Heading("Caveats")
-    yield from prose([*(_sentence(text) for name, text in said if name in _CAVEATS), *_caveats(decision)], points=True)
+    facts = [(_LABELS[name], text) for name, text in said if name in _LABELS]
+    yield Block(callout=(*state(decision), worded(decision.verdict)), facts=facts)
+    yield Block("How sure this is", sentences=list(_readings(decision)))
+    caveats = [_sentence(text) for name, text in said if name in _CAVEATS]
+    yield Block("Caveats", points=[*caveats, *_caveats(decision)])
 
 
 def state(decision: Decision) -> tuple[str, str]:
@@ -88,44 +75,40 @@ def state(decision: Decision) -> tuple[str, str]:
     return ("open", "Open") if decision.invariant else ("bad", "Not compatible with invariance")
 
 
-def _readings(subject: Subject) -> Iterator[str]:
-    if subject.predictive is not None:
-        among = ", among compatible subsets" if subject.posterior.n_environments > 1 else ""
-        yield f"By prediction{among}. {reading(subject.predictive)}"
-    yield f"By invariance alone, as in the paper. {reading(subject.posterior)}"
-    yield _why_they_differ(subject)
-
-
-def _why_they_differ(subject: Subject) -> str:
-    """Where the paper's posterior calls nothing invariant and the selection is compatible with invariance."""
-    decision = subject.decision
-    if subject.posterior.verdict is None or not decision.is_compatible:
-        return ""
-    judged_by = decision.findings.judge.model.judged_by(decision.accepted)
-    normal = ", and takes the noise as normal" if VARIANCE in decision.findings.target.model.compares else ""
-    return (
-        f"The two differ because they ask differently: subsets are compatible by a test of {judged_by}, and the "
-        f"paper's posterior weighs a likelihood ratio that tolerates no difference{normal}."
-    )
+def _readings(decision: Decision) -> Iterator[str]:
+    posterior, predictive = decision.findings.posterior, decision.findings.predictive
+    if predictive is not None:
+        among = ", among compatible subsets" if posterior.n_environments > 1 else ""
+        yield f"By prediction{among}. {reading(predictive)}"
+    yield f"By invariance alone, as in the paper. {reading(posterior)}"
+    if posterior.verdict is not None and decision.is_compatible:
+        judged_by = decision.findings.judge.model.judged_by(decision.accepted)
+        normal = ", and takes the noise as normal" if VARIANCE in decision.findings.target.model.compares else ""
+        yield (
+            f"The two differ because they ask differently: subsets are compatible by a test of {judged_by}, and the "
+            f"paper's posterior weighs a likelihood ratio that tolerates no difference{normal}."
+        )
 
 
 def _caveats(decision: Decision) -> Iterator[str]:
+    posterior = decision.findings.posterior
     unmoved = [feature.name for feature in decision.features if feature.never_challenged]
     if unmoved:
-        said = UNCHALLENGED if len(unmoved) == 1 else _UNCHALLENGED_ALL
-        yield f"{format_subset(unmoved)}: {said[0].lower()}{said[1:]}"
-    if decision.findings.posterior.n_environments > 1:
+        yield (
+            f"{format_subset(unmoved)}: never challenged: no environment shifts them, given the others selected. The "
+            "data could not have shown a decoy among them."
+        )
+    if posterior.n_environments > 1:
         yield (
             "Compatible means that the data do not speak against invariance, by the test that the methods below state: "
             "no proof. With few rows, or environments that hardly differ, much is compatible."
         )
-        if not decision.compatible.n and CAUSES not in reading(decision.findings.posterior):
+        if not decision.compatible.n and CAUSES not in reading(posterior):
             yield CAUSES
         yield "Only the environments at hand were compared: a new one may differ in ways that none of them does."
     yield (
-        f"That features predict {printable(decision.findings.posterior.outcome_name)} alike everywhere does not by "
-        "itself make them causes: a cause that was not measured, or environments that act on the outcome itself, can "
-        "mislead."
+        f"That features predict {printable(posterior.outcome_name)} alike everywhere does not by itself make them "
+        "causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
     )
 
 
@@ -133,42 +116,36 @@ def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-_SD = Column("SD", hint="standard deviation")
-_WITHOUT_ROWS = (
-    "Second moments alone were fitted. The rows would add residuals, checks of the noise's shape, fits that moments "
-    "cannot decide, and models for classes, counts, times and curves."
-)
-
-
-def glance_parts(subject: Subject) -> Iterator[Part]:
+def data_blocks(subject: Subject) -> Iterator[Block]:
     posterior, data = subject.posterior, subject.data
-    outcome, n = printable(posterior.outcome_name), posterior.n_environments
-    where = f"in the same way in {'every one of ' if n > 1 else ''}{n:,} environment{'' if n == 1 else 's'}"
-    asked = f"Which of {posterior.n_features:,} features predict {outcome}"
-    if posterior.n_features == 1:
-        asked = f"Does {printable(posterior.feature_names[0])} predict {outcome}"
-    yield from prose([f"{asked} {where}, and how sure is that?"])
-    yield Facts(tuple(_facts(subject)))
-    yield _environments(subject)
-    if isinstance(data, Moments) and (data.second is None or data.second.fourths is None):
-        yield from prose([_WITHOUT_ROWS])
-    yield from prose(map(subject.source.worded, posterior.notes), points=True)
-
-
-def _facts(subject: Subject) -> Iterator[tuple[str, str]]:
-    posterior, data = subject.posterior, subject.data
-    column = getattr(data, "environment_name", None)
-    yield "Outcome", _outcome(subject)
-    yield "Rows", f"{int(posterior.counts.sum()):,}"
-    yield "Left out", _left_out(data)
-    yield "Features", _features(data)
-    yield "Environments", f"{posterior.n_environments:,}{'' if column is None else f', by {printable(column)}'}"
-    yield "Model of the outcome", subject.source.worded(model_in_words(posterior))
-    yield "Subsets", f"{format_count(posterior.n_subsets)}, by the prior and the number of rows"
+    n, n_features, column = posterior.n_environments, posterior.n_features, getattr(data, "environment_name", None)
+    facts = [
+        ("Outcome", _outcome(subject)),
+        ("Rows", f"{int(posterior.counts.sum()):,}"),
+        ("Left out", _left_out(data)),
+        ("Features", _features(data)),
+        ("Environments", f"{n:,}{'' if column is None else f', by {printable(column)}'}"),
+        ("Model of the outcome", subject.source.worded(model_in_words(posterior))),
+        ("Subsets", f"{format_count(posterior.n_subsets)}, by the prior and the number of rows"),
+    ]
+    without_rows = (
+        "Second moments alone were fitted. The rows would add residuals, checks of the noise's shape, fits that "
+        "moments cannot decide, and models for classes, counts, times and curves."
+    )
+    moments_alone = isinstance(data, Moments) and (data.second is None or data.second.fourths is None)
+    yield Block(
+        sentences=[
+            f"Which of {n_features:,} feature{'' if n_features == 1 else 's'} predict {printable(data.outcome_name)} "
+            f"in the same way in {n:,} environment{'' if n == 1 else 's'}, and how sure is that?"
+        ],
+        facts=facts,
+        table=Table("Environments", list(_environment_columns(subject))),
+        points=[*([without_rows] if moments_alone else []), *map(subject.source.worded, posterior.notes)],
+    )
 
 
 def _outcome(subject: Subject) -> str:
-    data, told = subject.data, printable(subject.posterior.outcome_name)
+    data, told = subject.data, printable(subject.data.outcome_name)
     if isinstance(data, Moments):
         return told
     if data.event_name is not None and data.event is not None:
@@ -189,278 +166,265 @@ def _left_out(data: MultiEnvironmentData | Moments) -> str:
 
 def _features(data: MultiEnvironmentData | Moments) -> str:
     features = data.features
-    several = [printable(group) for group, held in zip(features.names, features.widths, strict=True) if held > 1]
-    if not several:
-        return f"{len(features.names):,}"
-    more = f", … +{len(several) - 6:,}" if len(several) > 6 else ""
-    columns = f"{len(several):,} of them of several columns ({features.n_columns:,} in all)"
-    return f"{len(features.names):,}, {columns}: {', '.join(several[:6])}{more}"
+    several = [group for group, width in zip(features.names, features.widths, strict=True) if width > 1]
+    told = f"{len(features.names):,}"
+    if several:
+        columns = f"{len(several):,} of them of several columns ({features.n_columns:,} in all)"
+        told += f", {columns}: {format_subset(several, limit=6)}"
+    return told
 
 
-def _environments(subject: Subject) -> Table:
-    posterior, dropped = subject.posterior, subject.data.dropped_rows
-    columns: dict[Column, Iterable[Cell]] = {
-        Column("Environment", number=False): map(name, posterior.environments),
-        Column("Rows"): map(count, posterior.counts.tolist()),
-    }
-    if any(dropped.get(label) for label in posterior.environments):
-        columns[Column("Left out")] = [count(dropped.get(label, 0)) for label in posterior.environments]
-    columns |= dict(_outcome_columns(subject))
-    return table("Environments", columns, zip(*columns.values(), strict=True))
-
-
-def _outcome_columns(subject: Subject) -> Iterator[tuple[Column, list[Cell]]]:
-    """What the outcome is like in each environment."""
-    data, outcome = subject.data, printable(subject.posterior.outcome_name)
+def _environment_columns(subject: Subject) -> Iterator[Column]:
+    """Rows of each environment, and what the outcome is like there."""
+    data, outcome, labels = subject.data, printable(subject.data.outcome_name), subject.posterior.environments
+    yield texts("Environment", labels)
+    yield counts("Rows", subject.posterior.counts)
+    if any(data.dropped_rows.get(label) for label in labels):
+        yield counts("Left out", (data.dropped_rows.get(label, 0) for label in labels))
     if isinstance(data, Moments):
-        yield Column("Mean", hint=f"of {outcome}"), numbers(data.means[:, data.outcome])
+        yield numbers("Mean", data.means[:, data.outcome], hint=f"of {outcome}")
         if data.scatter.size:
-            yield _SD, numbers(sample_sd(data.scatter[:-1, data.outcome, data.outcome], data.counts))
+            deviations = sample_sd(data.scatter[:-1, data.outcome, data.outcome], data.counts)
+            yield numbers("SD", deviations, hint="standard deviation")
         return
     groups = [data.rows(e) for e in range(data.n_environments)]
-    scale = float(np.abs(data.y).max())
-    means = numbers([without_rounding(float(data.y[rows].mean()), scale) for rows in groups])
+    means = without_rounding(np.array([data.y[rows].mean() for rows in groups]), float(np.abs(data.y).max()))
     if predicts_of(subject.family) is Predicts.probability:
-        yield Column("Share of 1", hint=f"of rows in which {outcome} counts 1"), means
+        yield numbers("Share of 1", means, hint=f"of rows in which {outcome} counts 1")
     elif data.event is not None:
-        yield Column("Events"), [count(int(data.event[rows].sum())) for rows in groups]
-        yield Column("Mean time", hint="until the event, or until it was censored"), means
-    elif data.exposure is not None and data.exposure_name is not None:
+        yield counts("Events", (data.event[rows].sum() for rows in groups))
+        yield numbers("Mean time", means, hint="until the event, or until it was censored")
+    elif data.exposure is not None:
         rates = [data.y[rows].sum() / data.exposure[rows].sum() for rows in groups]
-        yield Column("Rate", hint=f"of {outcome} per unit of {printable(data.exposure_name)}"), numbers(rates)
+        yield numbers("Rate", rates, hint=f"of {outcome} per unit of {printable(str(data.exposure_name))}")
     else:
-        yield Column("Mean", hint=f"of {outcome}"), means
-        yield _SD, numbers(sample_sd(np.array([data.y[rows].var() for rows in groups]) * data.counts, data.counts))
+        yield numbers("Mean", means, hint=f"of {outcome}")
+        deviations = sample_sd(np.array([data.y[rows].var() for rows in groups]) * data.counts, data.counts)
+        yield numbers("SD", deviations, hint="standard deviation")
 
 
-def feature_parts(subject: Subject) -> Iterator[Part]:
-    decision, posterior, predictive = subject.decision, subject.posterior, subject.predictive
-    several = posterior.n_environments > 1
-    order = np.argsort(-posterior.inclusion, kind="stable")[:_MOST_NAMED]
+def _decision_picture(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
+    from ..decisions.plots import picture_size, plot
+
+    return picture(partial(plot, decision, kind), picture_size(decision, kind), alt, caption)
+
+
+def feature_blocks(subject: Subject) -> Iterator[Block]:
+    decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
+    several, features = posterior.n_environments > 1, decision.features
+    order = np.argsort(-posterior.inclusion, kind="stable")[:5]
     leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
     source = "as in the paper" if several else "by the prior, as one environment cannot tell"
-    yield decision_picture(
+    drawn = _decision_picture(
         decision,
         "inclusion",
         f"Bars of inclusion probabilities, the largest first: {leading}.",
         f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half.",
     )
-    features = decision.features
     places = [posterior.feature_names.index(feature.name) for feature in features]
     compatible = np.full(posterior.n_features, np.nan) if predictive is None else predictive.inclusion
     weighed = "among compatible subsets, by how well these predict" if several else "by how well subsets predict"
-    coefficients = _coefficients(subject)
-    yes, no = Cell("● yes", 0, "strong"), Cell("no", 1)
-    columns: dict[Column, Iterable[Cell]] = {
-        Column("Feature", number=False): (name(feature.name) for feature in features),
-        Column("Selected", number=False): (yes if feature.selected else no for feature in features),
-        Column("Role", number=False): (Cell(subject.source.worded(role_in_words(each))) for each in features),
-        Column("Predictive inclusion", hint=f"probability {weighed}"): map(probability, compatible[places]),
-        Column("Inclusion", hint="posterior probability of being in the invariant subset, as in the paper"): map(
-            probability, posterior.inclusion[places]
+    columns = [
+        texts("Feature", (feature.name for feature in features)),
+        texts("Selected", ("● yes" if feature.selected else "no" for feature in features)),
+        texts("Role", (subject.source.worded(role_in_words(feature)) for feature in features)),
+        numbers("Predictive inclusion", compatible[places], format_probability, f"probability {weighed}"),
+        numbers(
+            "Inclusion",
+            posterior.inclusion[places],
+            format_probability,
+            "posterior probability of being in the invariant subset, as in the paper",
         ),
-        Column("Change of R²", hint="of the selection when this feature alone is left out of it, or added to it"): (
-            formatted(feature.r2_change, lambda known: f"{known:+z.3f}") for feature in features
+        numbers(
+            "Change of R²",
+            (feature.r2_change for feature in features),
+            lambda known: f"{known:+z.3f}",
+            "of the selection when this feature alone is left out of it, or added to it",
         ),
-    }
+    ]
     if several:
         hint = "the p-value of invariance of the selection after that change"
-        columns[Column("p_inv then", hint=hint)] = (p_value(feature.p_invariant) for feature in features)
-    hint = "of the selected features in the fit to all rows; a feature of several columns has several"
-    columns[Column("Coefficient", hint=hint)] = (coefficients.get(feature.name, Cell("–")) for feature in features)
-    yield table("Every feature", columns, zip(*columns.values(), strict=True))
-    if predictive is None and several:
-        none = f"No subset{decision.findings.allowed} is compatible with invariance"
-        yield from prose([f"{none}, so that there is no predictive inclusion."])
+        columns.append(numbers("p_inv then", (feature.p_invariant for feature in features), format_p_value, hint))
+    columns.append(_pooled_coefficients(subject, [feature.name for feature in features]))
+    none = f"No subset{decision.findings.allowed} is compatible with invariance: there is no predictive inclusion."
+    yield Block(
+        picture=drawn,
+        table=Table("Every feature", columns),
+        points=[none] if predictive is None and several else [],
+    )
 
 
-def _coefficients(subject: Subject) -> dict[str, Cell]:
-    """Of the pooled fit, by selected feature."""
+def _pooled_coefficients(subject: Subject, names: list[str]) -> Column:
     decision = subject.decision
-    features = subject.data.features.chosen(decision.mask)
+    selected = subject.data.features.chosen(decision.mask)
     values = decision.findings.target.model.fit(decision.mask, local=False).coefficients
-    return {
-        feature: numbers([values[start]])[0] if width == 1 else Cell(f"{width} columns")
-        for feature, start, width in zip(features.names, features.starts, features.widths, strict=False)
+    cells = {
+        name: Cell(with_equal_decimals([values[start]])[0], values[start]) if width == 1 else Cell(f"{width} columns")
+        for name, start, width in zip(selected.names, selected.starts, selected.widths, strict=False)
     }
+    hint = "of the selected features in the fit to all rows; a feature of several columns has several"
+    return Column("Coefficient", tuple(cells.get(name, Cell("–")) for name in names), hint=hint)
 
 
 _COVERAGE = 0.95
 _LONGEST_NOTE = 60
-_MOST_NAMED = 5
 _SCALES = {
     Predicts.number: "Coefficients are in units of the outcome per unit of a column.",
     Predicts.probability: "Coefficients are log odds per unit of a column.",
     Predicts.rate: "Coefficients are logarithms of ratios of rates, per unit of a column.",
     Predicts.time: "Coefficients are logarithms of hazard ratios, per unit of a column.",
 }
-_NOTED = "Where the rows of an environment do not tell a coefficient, the table says why."
 
 
-def coefficient_parts(subject: Subject) -> Iterator[Part]:
-    decision = subject.decision
+def coefficient_blocks(subject: Subject) -> Iterator[Block]:
+    decision, model = subject.decision, subject.decision.findings.target.model
     if not decision.selected:
-        yield from prose(["No feature is selected, so that there are no coefficients."])
+        yield Block(sentences=["No feature is selected, so that there are no coefficients."])
         return
     found = decision.coefficients(_COVERAGE)
-    columns = list(dict.fromkeys(found["column"]))
-    intervals, noted = bool(np.isfinite(found["lower"].astype(float)).any()), bool((found["note"] != "").any())
-    yield from prose([_SCALES[predicts_of(subject.family)], *_coefficient_remarks(subject, intervals, noted)])
-    against = "the line is that of all rows together"
-    if subject.posterior.n_environments == 1:
-        against = "one environment has nothing to compare with"
-    elif intervals:
-        against = "intervals far from the band speak against it"
-    yield decision_picture(
+    intervals = bool(np.isfinite(found["lower"].astype(float)).any())
+    sentences = [_SCALES[predicts_of(subject.family)]]
+    if model.makes_curves:
+        sentences.append("The columns of a curve have no meaning one by one: it is their sum that acts.")
+    if intervals and isinstance(model, AdditiveModel):
+        sentences.append("Intervals in environments take the shapes of the curves, fitted to all rows, as given.")
+    if not intervals:
+        sentences.append("This model gives no intervals for them.")
+    drawn = _decision_picture(
         decision,
         "coefficients",
         "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
         "has the same numbers.",
-        f"Invariance asks for the same coefficient everywhere: {against}.",
+        "Invariance asks for the same coefficient everywhere, that of all rows together.",
     )
-    told = zip(found["estimate"], found["lower"], found["upper"], found["note"], strict=True)
-    cells = [_coefficient_cell(row_of_numbers(row), shorten(note, _LONGEST_NOTE)) for *row, note in told]
-    width = len(columns)
-    labels = ["all together", *subject.posterior.environments]
-    yield table(
-        f"Coefficients{f' with {100 * _COVERAGE:g}% intervals' if intervals else ''} by environment",
-        [Column("Environment", number=False), *(Column(printable(column)) for column in columns)],
-        ([name(label), *cells[e * width : (e + 1) * width]] for e, label in enumerate(labels)),
-    )
+    labels = texts("Environment", ["all together", *subject.posterior.environments])
+    columns = [
+        Column(printable(str(name)), tuple(_coefficient(*row) for row in rows.itertuples(index=False)))
+        for name, rows in found.groupby("column", sort=False)[["estimate", "lower", "upper", "note"]]
+    ]
+    caption = f"Coefficients{f' with {100 * _COVERAGE:g}% intervals' if intervals else ''} by environment"
+    yield Block(sentences=sentences, picture=drawn, table=Table(caption, [labels, *columns]))
 
 
-def _coefficient_remarks(subject: Subject, intervals: bool, noted: bool) -> Iterator[str]:
-    model = subject.decision.findings.target.model
-    if model.makes_curves:
-        yield "The columns of a curve have no meaning one by one: it is their sum that acts."
-    if intervals and isinstance(model, AdditiveModel):
-        yield "Intervals in environments take the shapes of the curves, which are fitted to all rows, as given."
-    if not intervals:
-        yield "This model gives no intervals for them."
-    if noted:
-        yield _NOTED
-
-
-def _coefficient_cell(numbers: list[Cell], note: str) -> Cell:
-    """numbers : the estimate, the lower end and the upper"""
-    middle, low, high = numbers
-    if middle.value is None:
-        return Cell(note or middle.text)
-    interval = "" if low.value is None else f" ({low.text} to {high.text})"
-    return Cell(f"{middle.text}{interval}{note and f', {note}'}", middle.value)
+def _coefficient(estimate: float, lower: float, upper: float, note: str) -> Cell:
+    note = shorten(note, _LONGEST_NOTE)
+    if not np.isfinite(estimate):
+        return Cell(note or "–")
+    middle, low, high = with_equal_decimals([estimate, lower, upper])
+    interval = f" ({low} to {high})" if np.isfinite(lower) else ""
+    return Cell(f"{middle}{interval}{note and f', {note}'}", estimate)
 
 
 _TOP = 15
-_EVIDENCE = (
-    Column("log Λ", hint="how invariant it is: see the methods below"),
-    Column("p_inv", hint="p-value of invariance, by the test that the methods below state"),
-    Column("R² elsewhere", hint="in environments that the fit has not seen, where that is known"),
-)
 
 
-def subset_parts(subject: Subject) -> Iterator[Part]:
-    decision, predictive, several = subject.decision, subject.predictive, subject.posterior.n_environments > 1
+def subset_blocks(subject: Subject) -> Iterator[Block]:
+    decision, predictive = subject.decision, subject.decision.findings.predictive
+    several = subject.posterior.n_environments > 1
     which = "Compatible subsets" if several else "Subsets"
-    yield Heading("Compatible with invariance, by prediction" if several else "By prediction")
+    title = "Compatible with invariance, by prediction" if several else "By prediction"
     if predictive is None:
-        yield from prose([f"No subset{decision.findings.allowed} is compatible with invariance."])
+        yield Block(title, sentences=[f"No subset{decision.findings.allowed} is compatible with invariance."])
     else:
         first = format_subset(subject.posterior.names_of(decision.compatible.masks[0]))
-        yield decision_picture(
+        drawn = _decision_picture(
             decision,
             "subsets",
             f"{which}, the best predictor first, which is {first}; the table below has the same.",
             f"{which}, the best predictor first: a dot for each feature in them. The selected one stands out.",
         )
-        yield _subset_table(f"{which}, the best predictor first", predictive, subject, str(decision.compatible))
-    if several:
-        at = f"R² {format_share(decision.evidence.r2)} and p-value {format_p_value(decision.evidence.p_invariant)}"
-        yield decision_picture(
+        caption = f"{which}, the best predictor first"
+        yield Block(title, picture=drawn, table=_subset_table(caption, predictive, decision.mask, str(decision.compatible)))
+    title = "By invariance alone"
+    if not several:
+        told = "One environment says nothing about invariance: the paper's posterior is the prior."
+        yield Block(title, sentences=[told])
+        return
+    at = f"R² {format_share(decision.evidence.r2)} and p-value {format_p_value(decision.evidence.p_invariant)}"
+    yield Block(
+        picture=_decision_picture(
             decision,
             "frontier",
             f"R² against the p-value of invariance of the subsets; the selected one is at {at}.",
             "What invariance costs: how well subsets predict against how much the data speak against their invariance.",
         )
-    yield Heading("By invariance alone")
-    if not several:
-        yield from prose(["One environment says nothing about invariance: the paper's posterior is the prior."])
-        return
-    yield from prose(["The paper's posterior weighs subsets by their invariance and the prior, not by prediction."])
+    )
     n = format_count(subject.posterior.n_subsets)
-    yield _subset_table("Most probable invariant subsets", subject.posterior, subject, n)
+    yield Block(
+        title,
+        sentences=["The paper's posterior weighs subsets by their invariance and the prior, not by prediction."],
+        table=_subset_table("Most probable invariant subsets", subject.posterior, decision.mask, n),
+    )
 
 
-def _subset_table(caption: str, posterior: Posterior, subject: Subject, counted: str) -> Table:
+def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: str) -> Table:
+    """n_found : how many subsets there are, in words"""
     masks = posterior.masks[:_TOP]
-    evidence, sizes = posterior.leading_evidence(len(masks)), masks.sum(axis=1)
-    columns = {
-        Column("Subset", number=False): [_members(subject, posterior, mask) for mask in masks],
-        Column("Features"): map(count, sizes.tolist()),
-        Column("Probability"): map(probability, np.exp(posterior.log_probabilities)),
-        Column("R²", hint="share of the outcome's variance that the fit to all rows explains, by its likelihood"): map(
-            share, evidence.r2
+    n, evidence = len(masks), posterior.leading_evidence(len(masks))
+    names = [f"{{{', '.join(map(printable, posterior.names_of(mask)))}}}" for mask in masks]
+    bold = (masks == selected).all(axis=1).tolist()
+    columns = [
+        texts("Subset", (Cell(name, strong=strong) for name, strong in zip(names, bold, strict=True))),
+        counts("Features", masks.sum(axis=1).tolist()),
+        numbers("Probability", np.exp(posterior.log_probabilities[:n]), format_probability),
+        numbers(
+            "R²",
+            evidence.r2,
+            format_share,
+            "share of the outcome's variance that the fit to all rows explains, by its likelihood",
         ),
-    }
+    ]
     if posterior.n_environments > 1:
-        found = numbers(posterior.log_ratios[:_TOP]), map(p_value, evidence.p_invariant), map(share, evidence.r2_new)
-        kept = len(_EVIDENCE) if np.isfinite(evidence.r2_new).any() else len(_EVIDENCE) - 1
-        columns |= dict(zip(_EVIDENCE[:kept], found, strict=False))
-    rows = zip(*columns.values(), strict=False)
-    return table(caption, columns, rows, f"The selected subset is set in bold. {_shown(len(masks), counted)}")
+        invariance = "p-value of invariance, by the test that the methods below state"
+        columns += [
+            numbers("log Λ", posterior.log_ratios[:n], hint="how invariant it is: see the methods below"),
+            numbers("p_inv", evidence.p_invariant, format_p_value, invariance),
+        ]
+        if np.isfinite(evidence.r2_new).any():
+            unseen = "in environments that the fit has not seen, where that is known"
+            columns.append(numbers("R² elsewhere", evidence.r2_new, format_share, unseen))
+    return Table(caption, columns, f"The selected subset is set in bold. Shown: {n:,} of {n_found}.")
 
 
-def _shown(n: int, counted: str) -> str:
-    if counted == f"{n:,}":
-        return "All are shown."
-    if counted == f"at least {n:,}":
-        return "All that were found are shown; there may be others."
-    return f"Shown {'is' if n == 1 else 'are'} {n:,} of {counted}."
-
-
-def _members(subject: Subject, posterior: Posterior, mask: Mask) -> Cell:
-    held = [printable(posterior.feature_names[j]) for j in np.flatnonzero(mask)]
-    return Cell("{" + ", ".join(held) + "}", mark="strong" if (mask == subject.decision.mask).all() else "")
-
-
-_T_OF_LIKELIHOODS = "T is −2 times the logarithm of a ratio of maximised likelihoods, not of the Bayes factor Λ."
-
-
-def environment_parts(subject: Subject) -> Iterator[Part]:
-    diagnosis = subject.diagnosis
-    if isinstance(diagnosis, str):
-        yield from prose([diagnosis])
+def environment_blocks(subject: Subject) -> Iterator[Block]:
+    if isinstance(subject.diagnosis, str):
+        yield Block(sentences=[subject.diagnosis])
     else:
-        yield from _diagnosed(subject, diagnosis)
-    yield from residual_parts(subject)
+        from ..decisions.plots import environments_size, plot_environments
+
+        opening, *others = subject.diagnosis.sections
+        drawn = picture(
+            partial(plot_environments, subject.diagnosis),
+            environments_size(subject.diagnosis),
+            "Bars of −log₁₀ p of each environment against all others, by what may differ; a table has the p-values.",
+            "How much each environment differs from all others, given the selected features; diamonds, all parts "
+            "together, beyond the dashed line raise an alarm.",
+        )
+        yield Block(sentences=list(map(subject.source.worded, opening.sentences)), picture=drawn)
+        for section in others:
+            yield _as_block(section, subject)
+    yield residual_block(subject)
 
 
-def _diagnosed(subject: Subject, diagnosis: Diagnosis) -> Iterator[Part]:
-    worded = subject.source.worded
-    opening, *others = diagnosis.sections
-    yield from prose(map(worded, opening.sentences))
-    yield environments_picture(diagnosis)
-    for section in others:
-        sentences, title = section.sentences, section.title
-        # Where Λ is a Bayes factor by the methods of the page, T is none of it.
-        if title == T_BY_ENVIRONMENT and isinstance(subject.chosen_family, BayesianLinearGaussian):
-            sentences, title = (_T_OF_LIKELIHOODS, *sentences), "T by environment"
-        yield Heading(title)
-        yield from prose(_sentence(worded(said)) for said in sentences)
-        if section.table:
-            head, *rows = section.table
-            columns = [Column(text, j not in section.text_columns) for j, text in enumerate(head)]
-            cells = ([_written(*each) for each in zip(row, columns, strict=True)] for row in rows)
-            yield table(title, columns, cells, titled=True)
+def _as_block(section: results.Section, subject: Subject) -> Block:
+    """A section of a result, as the page shows it."""
+    title, sentences = section.title, [_sentence(subject.source.worded(said)) for said in section.sentences]
+    # Where Λ is a Bayes factor by the methods of the page, T is none of it.
+    if title == T_BY_ENVIRONMENT and isinstance(subject.chosen_family, BayesianLinearGaussian):
+        title = "T by environment"
+        sentences = ["T is of a ratio of maximised likelihoods, not of the Bayes factor Λ.", *sentences]
+    columns = []
+    for j, (head, *cells) in enumerate(zip(*section.table, strict=True)):
+        number = j not in section.text_columns
+        columns.append(Column(head, tuple(Cell(text, _sort_key(text) if number else None) for text in cells), number))
+    table = Table(title, columns) if columns else None
+    return Block(title, sentences=sentences, table=table, points=list(map(subject.source.worded, section.notes)))
 
 
-def _written(text: str, column: Column) -> Cell:
-    """Figures are sorted as such, though they are text already."""
-    known = column.number and text != "–"
-    return Cell(text, float(text.removeprefix("<").replace(",", "")) if known else None)
-
-
-_MARKS = {"selected": "● selected", "not selected": "·", "screened out": "– screened out", "rejected": "× rejected"}
-_OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed"}
+def _sort_key(text: str) -> float | None:
+    with suppress(ValueError):
+        return float(text.removeprefix("<").replace(",", ""))
+    return None
 
 
 def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
@@ -469,82 +433,42 @@ def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -
         raise SettingError(
             f"comparison={comparison!r} is no comparison: pass what compare(data, 'BIP,ICP') returns, or None."
         )
-    other = {comparison.outcome_name, *comparison.feature_names} ^ {outcome, *features}
-    if other or comparison.outcome_name != outcome:
-        named = min(other, default=comparison.outcome_name)
+    if comparison.outcome_name != outcome or set(comparison.feature_names) != set(features):
         raise SettingError(
-            f"the comparison and the model are of other columns, {named!r} for example: compare methods on the data "
-            "that were fitted."
+            f"the comparison is of {comparison.outcome_name!r} and {len(comparison.feature_names)} features, the model "
+            f"of {outcome!r} and {len(features)}: compare methods on the data that were fitted."
         )
 
 
-def comparison_parts(subject: Subject) -> Iterator[Part]:
-    if subject.comparison is None:
-        return
-    methods, selected = subject.comparison.methods, subject.decision.selected
-    yield from prose(
-        [
-            "Each method answers in its own way: one that asks what predicts on all rows together does not ask what is "
-            "invariant."
-        ]
-    )
-    columns: dict[Column, Iterable[Cell]] = {
-        Column("Method", number=False): (name(m.name) for m in methods),
-        Column("Answer", number=False): (Cell(_OUTCOMES.get(m.outcome, "selected")) for m in methods),
-        Column("Asks for", number=False): (
-            Cell("prediction on all rows together" if m.pooled else "invariance") for m in methods
-        ),
-        Column("Remarks", number=False): (Cell(_remarks(m, subject.comparison.outcome_name)) for m in methods),
-        Column("Features"): (
-            Cell("–") if m.outcome in ("failed", "rejected") else count(int(np.sum(m.selected))) for m in methods
-        ),
-    }
-    yield table("What each method selected", columns, zip(*columns.values(), strict=True))
-    features = subject.comparison.feature_names
-    columns = {
-        Column("Feature", number=False): map(name, features),
-        Column("This fit", number=False): (_mark("selected" if f in selected else "not selected") for f in features),
-    }
-    for m in methods:
-        if m.outcome != "failed":
-            hint, values = ("", [np.nan] * len(features)) if m.evidence is None else m.evidence
-            column = Column(printable(m.name), number=False, hint=hint and f"with its {hint}")
-            columns[column] = (_mark(*each) for each in zip(m.status, values, strict=True))
-    if len(columns) > 2:
-        yield table("Features by method", columns, zip(*columns.values(), strict=True))
+def comparison_blocks(subject: Subject) -> Iterator[Block]:
+    if subject.comparison is not None:
+        told = "Each method answers in its own way: one that asks what predicts does not ask what is invariant."
+        yield Block(sentences=[told])
+        for section in subject.comparison.sections:
+            yield _as_block(section, subject)
 
 
-def _remarks(method: Any, outcome: str) -> str:
-    as_number = f"Fits {outcome} as a number, by least squares." if method.as_number else ""
-    return " ".join(printable(text) for text in (method.verdict, as_number, *method.notes) if text)
-
-
-def _mark(status: str, evidence: float = np.nan) -> Cell:
-    number = "" if np.isnan(evidence) else f" ({format_probability(evidence)})"
-    return Cell(_MARKS[status] + number, list(_MARKS).index(status), "strong" if status == "selected" else "")
-
-
-Parts = Callable[[Subject], Iterable[Part]]
-# (anchor, title, parts) in the order of the page
-SECTIONS: tuple[tuple[str, str, Parts], ...] = (
-    ("answer", "The answer", answer_parts),
-    ("data", "The question and the data", glance_parts),
-    ("features", "Feature by feature", feature_parts),
-    ("subsets", "Subsets", subset_parts),
-    ("coefficients", "Coefficients by environment", coefficient_parts),
-    ("environments", "Residuals and environments", environment_parts),
-    ("comparison", "Other methods", comparison_parts),
-    ("methods", "How it was made", method_parts),
+Blocks = Callable[[Subject], Iterable[Block]]
+# (anchor, title, blocks) in the order of the page
+SECTIONS: tuple[tuple[str, str, Blocks], ...] = (
+    ("answer", "The answer", answer_blocks),
+    ("data", "The question and the data", data_blocks),
+    ("features", "Feature by feature", feature_blocks),
+    ("subsets", "Subsets", subset_blocks),
+    ("coefficients", "Coefficients by environment", coefficient_blocks),
+    ("environments", "Residuals and environments", environment_blocks),
+    ("comparison", "Other methods", comparison_blocks),
+    ("methods", "How it was made", method_blocks),
 )
 
 
 def write_report(subject: Subject, path: Path, progress: ProgressMode = False) -> Path:
     """Sections that have nothing to say are left out."""
-    title = f"What predicts {printable(subject.posterior.outcome_name)} alike in every environment?"
+    title = f"What predicts {printable(subject.data.outcome_name)} alike in every environment?"
     lead = f"{format_subset(subject.decision.selected, 100)}: {state(subject.decision)[1]}"
-    written = []
+    sections = []
     with ProgressBar("report", len(SECTIONS), progress, meanwhile="drawing pictures") as bar:
-        for anchor, heading, parts in SECTIONS:
-            written.append(Section(anchor, heading, tuple(parts(subject))))
+        for anchor, heading, blocks in SECTIONS:
+            sections.append(PageSection(anchor, heading, tuple(blocks(subject))))
             bar.advance()
-    return write_page(title, lead, [section for section in written if section.parts], path)
+    return write_page(title, lead, [section for section in sections if section.blocks], path)

@@ -36,7 +36,6 @@ from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
-from ..prediction.predictor import refuse_moments
 from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .fitting import Rows, Sweep, fit_outcome, model_for
 from .source import Source, check_processes, read_source, size_text
@@ -256,7 +255,8 @@ def checked_model(model: Any) -> BIP | None:
         return None
     if not isinstance(model, BIP):
         raise WrongTypeError(f"a sweep fits a BIP, not {type(model).__name__}: pass one with the settings, or None.")
-    refuse_moments(model.regressor)
+    if model.regressor is not None:
+        raise SettingError("a regressor needs rows, and a sweep keeps their second moments only", use(regressor=None))
     as_rule(model.select)
     family, prior = as_family(model.family), as_prior(model.prior)
     if isinstance(family, Regression | ByLikelihood):
