@@ -6,6 +6,7 @@ from collections import defaultdict
 from html.parser import HTMLParser
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
+Row = list[tuple[str, str | None]]
 
 
 class Page(HTMLParser):
@@ -20,12 +21,9 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.references: list[str] = []
         self.addresses: list[str] = []
-        self.labels: list[str] = []
-        self.tables: dict[str, list[list[tuple[str, str | None]]]] = {}
+        self.tables: dict[str, list[Row]] = {}
         self._open: list[str] = []
-        self._caption, self._cell, self._value = "", "", None
-        self._rows: list[list[tuple[str, str | None]]] = []
-        self._read: list[str] = []
+        self._caption, self._rows, self._read = "", [[]], [""]
         self.feed(source)
         self.close()
         assert not self._open, self._open
@@ -36,53 +34,34 @@ class Page(HTMLParser):
         self.counts[tag] += 1
         if tag not in VOID:
             self._open.append(tag)
-        self._see(tag, given)
+        self.ids += [str(given["id"])] if "id" in given else []
+        for address in (str(given[name]) for name in ("href", "src") if given.get(name)):
+            (self.references if address.startswith("#") else self.addresses).append(address)
         if tag == "table":
-            self._rows = []
-        if tag == "tr":
+            self._caption, self._rows = "", []
+        elif tag == "tr":
             self._rows.append([])
-        if tag in ("td", "th"):
-            self._cell, self._value = "", given.get("data-v")
-        if tag == "caption":
-            self._caption = ""
-        if tag in ("h1", "h2", "h3", "h4"):
+        elif tag in ("td", "th"):
+            self._rows[-1].append(("", given.get("data-v")))
+        elif tag in ("h1", "h2", "h3"):
             self.headings.append((int(tag[1]), ""))
-
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self.counts[tag] += 1
-        self._see(tag, dict(attributes))
-
-    def _see(self, tag: str, given: dict[str, str | None]) -> None:
-        if "id" in given:
-            self.ids.append(str(given["id"]))
-        if tag == "svg":
-            assert given["role"] == "img"
-            self.labels.append(str(given["aria-label"]))
-        for name in ("href", "src", "xlink:href"):
-            if given.get(name):
-                (self.references if str(given[name]).startswith("#") else self.addresses).append(str(given[name]))
-        for name in ("clip-path", "mask", "fill"):
-            if str(given.get(name) or "").startswith("url("):
-                self.references.append(str(given[name])[4:-1])
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag, tag
-        if tag in ("td", "th"):
-            self._rows[-1].append((self._cell, self._value))
         if tag == "table":
             self.tables[self._caption] = self._rows
-        if tag in ("p", "li", "dd", "dt", "td", "th", "strong", "h1", "h2", "h3"):
-            self._read.append(" ")
+        self._read.append(" ")
 
     def handle_data(self, data: str) -> None:
         if "style" in self._open or "script" in self._open:
             return
         self._read.append(data)
         if "td" in self._open or "th" in self._open:
-            self._cell += data
+            text, value = self._rows[-1][-1]
+            self._rows[-1][-1] = text + data, value
         elif "caption" in self._open:
             self._caption += data
-        elif self._open and self._open[-1] in ("h1", "h2", "h3", "h4"):
+        elif self._open and self._open[-1] in ("h1", "h2", "h3"):
             level, text = self.headings[-1]
             self.headings[-1] = level, text + data
 

@@ -45,6 +45,7 @@ LARGE = 2**60 + np.arange(600) % 2
 BY_SITE = BIP(columns=Columns(environment="site"))
 TIMES = np.exp(-DATA.y / DATA.y.std())
 GAPS = np.where(np.isin(np.arange(600), [0, 1, 599]), np.nan, DATA.y)
+COUNTS = np.random.default_rng(0).poisson(2.0, 600)
 INFINITE = np.where(np.arange(600) == 4, np.inf, DATA.y)
 
 
@@ -83,6 +84,7 @@ SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: classified(CLASSES).predict_interval(TABLE[["u", "v"]]), ValueError, "intervals"),
     (lambda: classified(CLASSES).predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
     (lambda: survival().predict_interval(TABLE[["u", "v"]]), ValueError, "intervals"),
+    (lambda: BIP("poisson").fit(ONE, COUNTS, SITE).predict_interval(ONE), ValueError, "intervals"),
     (lambda: survival().predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
     *(
         (lambda wrong=wrong: survival().predict_survival(TABLE[["u", "v"]], wrong), ValueError, "times=")

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from invariance import BIP, Moments, MultiEnvironmentData, Variational
+from invariance import BIP, Moments, MultiEnvironmentData
 from invariance.decisions.rules import Findings
 from invariance.exceptions import PredictionWarning, SettingError
 from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
@@ -104,10 +104,9 @@ class Drawn:
         return findings.options.rng.random(findings.target.n_features) < 0.5
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_selection_without_an_environment_is_that_of_a_table_without_it(n_jobs: int) -> None:
+def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> None:
     """With the random numbers of the first one, for each environment anew."""
-    model = fitted(select=Drawn(), n_jobs=n_jobs)
+    model = fitted(select=Drawn())
     model.predict_interval(NEW)
     left_out = model._elsewhere["selected"].left_out
     assert {errors.features for errors in left_out} == {model.selected_features_}
@@ -115,15 +114,10 @@ def test_a_selection_without_an_environment_is_that_of_a_table_without_it(n_jobs
     np.testing.assert_allclose(found, left_out_quantiles(DATA, 0.9, select=Drawn()), rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_generator_goes_on_as_if_no_interval_were_asked_for() -> None:
     generators = [np.random.default_rng(3) for _ in range(2)]
-    models = [BIP(engine=Variational(iterations=5), random_state=g, progress=False) for g in generators]
-    for model in models:
-        model.fit(DATA.X, DATA.y, environments=DATA.environment_index)
-    again = models[1]._fit_settings.findings(DATA, False)
-    np.testing.assert_array_equal(again.posterior.inclusion, models[1].decision_.findings.posterior.inclusion)
-    models[0].predict_interval(NEW)
+    models = [BIP(select=Drawn(), random_state=rng).fit(DATA) for rng in generators]
+    models[0].predict_interval(as_table(NEW))
     assert generators[0].random() == generators[1].random()
 
 

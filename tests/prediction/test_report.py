@@ -6,18 +6,12 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.metrics import brier_score_loss, roc_auc_score
 
 from invariance import BIP, BIPClassifier, Moments, Poisson
-from invariance.estimators.saved import _errors_from_plain, _errors_to_plain
-from invariance.exceptions import SettingError
 from invariance.models.base import Predicts
-from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments, figures_of
-from invariance.prediction.predictor import PredictedOutcome
+from invariance.prediction.new_environments import figures_of
 from shifted_sites import DATA, fitted
 from two_classes import LABELS, SITE, X, Y, classifier
-
-OUTCOME = PredictedOutcome("y")
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -32,8 +26,6 @@ def test_probabilities_in_environments_that_were_left_out(kind: str) -> None:
         p = model.predict_proba(X[own])[:, 1]
         expected = figures_of(Predicts.probability, Y[own].astype(float), p)
         assert {name: frame.loc[e, name] for name in expected} == pytest.approx(expected, rel=1e-9)
-        assert frame.loc[e, "brier"] == pytest.approx(brier_score_loss(Y[own], p))
-        assert frame.loc[e, "auc"] == pytest.approx(roc_auc_score(Y[own], p))
         assert frame.loc[e, "rows"] == 100
         assert frame.loc[e, "features"] == model.selected_features_
     assert found.to_frame().drop(columns="features").notna().all(axis=None)
@@ -79,10 +71,7 @@ def test_what_a_person_reads() -> None:
     for row, expected in zip(rows, frame.itertuples(), strict=True):
         values = [expected.observed, expected.predicted, expected.intercept, expected.slope, expected.brier]
         np.testing.assert_allclose([float(cell) for cell in row[2:]], [*values, expected.auc], atol=5.1e-4)
-    assert repr(found) == text
-    page = found._repr_html_()
-    assert page.count("<tr ") == 5
-    assert "&#x27;yes&#x27;" in page
+    assert found._repr_html_().count("<tr ") == 5
     plain = json.loads(json.dumps(found.to_plain(), allow_nan=False))
     assert plain["classes"] == ["no", "yes"]
     assert [row["brier"] for row in plain["environments"]] == frame["brier"].tolist()
@@ -110,20 +99,3 @@ def test_environments_that_cannot_be_left_out() -> None:
     assert alone.to_frame().empty
     two = BIPClassifier().fit(X, LABELS, environments=SITE // 2).new_environments()
     assert "two environments" in str(two)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("outcome", ["classes", "counts"])
-def test_there_are_no_normal_intervals_of_classes_and_counts(outcome: str) -> None:
-    y = LABELS if outcome == "classes" else np.random.default_rng(0).poisson(np.exp(0.3 * X[:, 0]))
-    model = BIP(family="logistic" if outcome == "classes" else "poisson").fit(X, y, environments=SITE)
-    for ask in (lambda: model.predict_interval(X), lambda: model.predict(X, return_std=True)):
-        with pytest.raises(SettingError, match=r"'y'.*new_environments"):
-            ask()
-
-
-def test_rates_beyond_all_numbers_are_saved_and_read_again() -> None:
-    figures = dict.fromkeys(("observed", "predicted", "intercept", "slope", "deviance_explained"), np.nan)
-    found = NewEnvironments(OUTCOME, (EnvironmentErrors("a", ("x0",), np.inf, None, (), 9, figures),))
-    plain = json.loads(json.dumps(_errors_to_plain(found, ("a",)), allow_nan=False))
-    assert _errors_from_plain(plain, OUTCOME, ("a",)).left_out[0].rmse == np.inf

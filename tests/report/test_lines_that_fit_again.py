@@ -12,17 +12,15 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
-from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP, Columns, LinearGaussian, MultiEnvironmentData, Tolerance, spline
+from invariance import BIP, Columns, Enumeration, LinearGaussian, MultiEnvironmentData, Tolerance, spline
 from invariance.data.settings import FileFormat
 from invariance.datasets import make_example
 from invariance.decisions import Threshold
-from invariance.inference.tempering import Tempering
 from invariance.moments import Moments
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.report.methods import Source, Subject, python_lines, typed
@@ -46,8 +44,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"family": LinearGaussian(invariance="mean"), "tolerance": Tolerance.strict(0.01)},
     {"prior": InclusionPrior({"age": 0.9}, max_size=3), "random_state": 7},
     {"prior": BetaBinomialPrior(1.0, 3.0), "columns": Columns(groups=[spline("age", knots=4)])},
-    {"engine": Tempering(chains=2, steps=50), "random_state": np.int64(5)},
-    {"regressor": RandomForestRegressor(n_estimators=3, random_state=0)},
+    {"engine": Enumeration(keep=9), "random_state": np.int64(5)},
     {"regressor": make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [0.5, 2.0]}))},
 ]
 

@@ -40,6 +40,9 @@ FIGURES: dict[Predicts, tuple[str, ...]] = {
 _LEAST = 2.0**-53
 _MOST_STEPS = 100
 _ENOUGH = 1e-12
+# Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance
+_Law = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Callable[[Floats], Floats]]
+_BERNOULLI: _Law = (lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
 
 
 def log_odds(probability: Floats) -> Floats:
@@ -85,7 +88,7 @@ def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
     large = _shift(y, odds) if both else np.nan
     slope = np.nan
     if both and _overlap(y, odds):
-        slope = _slope(y, odds, logit(y.mean()), lambda eta: (expit(eta), expit(eta) * expit(-eta)))
+        slope = _slope(y, odds, _BERNOULLI, float(logit(y.mean())))
     auc = roc_auc_score(y, predicted) if both else np.nan
     return y.mean(), predicted.mean(), large, slope, brier, log_loss, auc
 
@@ -100,7 +103,8 @@ def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
     logs = np.log(rate)
     slope = np.nan
     if _spread_events(y, logs):
-        slope = _slope(y, logs, np.log(own), lambda eta: (exposure * np.exp(eta),) * 2)
+        law: _Law = (lambda eta: exposure * np.exp(eta),) * 3
+        slope = _slope(y, logs, law, float(np.log(own)))
     explained = share_explained(mean_poisson_deviance(y, expected), mean_poisson_deviance(y, exposure * own))
     return own, expected.sum() / total, np.log(y.sum() / expected.sum()), slope, explained
 
@@ -114,27 +118,30 @@ def _shift(y: Floats, odds: Floats) -> float:
     return float(brentq(lambda shift: np.mean(expit(odds + shift)) - y.mean(), lowest, highest))
 
 
-def _slope(y: Floats, predictor: Floats, start: float, derivatives: Callable[[Floats], tuple[Floats, Floats]]) -> float:
-    """Of y on the predictor (n,), beside an intercept, by maximum likelihood, which must exist: Newton's steps, halved
-    while the likelihood's derivative along them changes its sign; NaN where they do not end.
-
-    start : the intercept of the fit without a slope; derivatives : mean and variance of y at linear predictors (n,)
-    """
+def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> float:
+    """Of y on the predictor (n,), beside an intercept, by maximum likelihood, which must exist; start : the intercept
+    of the fit without a slope."""
+    cumulant, mean, variance = law
     scale = predictor.std()
     design = np.column_stack([np.ones(len(y)), (predictor - predictor.mean()) / scale])
+
+    def log_likelihood(theta: Floats) -> float:
+        return float(y @ (design @ theta) - cumulant(design @ theta).sum())
+
     theta = np.array([start, 0.0])
+    value = log_likelihood(theta)
     for _ in range(_MOST_STEPS):
-        mean, variance = derivatives(design @ theta)
-        score = design.T @ (y - mean)
+        eta = design @ theta
+        score = design.T @ (y - mean(eta))
         try:
-            step = np.linalg.solve((design * variance[:, None]).T @ design, score)
+            step = np.linalg.solve((design * variance(eta)[:, None]).T @ design, score)
         except np.linalg.LinAlgError:
             return np.nan
         if step @ score < _ENOUGH:
             return float(theta[1] / scale)
-        while step @ design.T @ (y - derivatives(design @ (theta + step))[0]) < -0.5 * step @ score:
+        while not (new := log_likelihood(theta + step)) >= value and np.abs(step).max() > _ENOUGH:
             step = 0.5 * step
-        theta = theta + step
+        theta, value = theta + step, new
     return np.nan
 
 
