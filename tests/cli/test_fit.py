@@ -293,7 +293,7 @@ def test_the_report_says_how_to_make_it_again(example: Path) -> None:
     exec(python, known)
     read = Page(page.read_text(encoding="utf-8"))
     assert set(known["model"].posterior_.feature_names) == {row[0][0] for row in read.tables["Every feature"][1:]}
-    assert [row[0][0] for row in read.tables["What each method selected"][1:]] == ["Lasso"]
+    assert [row[0][0] for row in read.tables["Methods"][1:]] == ["Lasso"]
 
 
 def test_a_report_on_standard_input(example: Path) -> None:
