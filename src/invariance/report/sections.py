@@ -334,7 +334,9 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
             f"{which}, the best predictor first: a dot for each feature in them. The selected one stands out.",
         )
         caption = f"{which}, the best predictor first"
-        yield Block(title, picture=drawn, table=_subset_table(caption, predictive, decision.mask, str(decision.compatible)))
+        yield Block(
+            title, picture=drawn, table=_subset_table(caption, predictive, decision.mask, str(decision.compatible))
+        )
     title = "By invariance alone"
     if not several:
         told = "One environment says nothing about invariance: the paper's posterior is the prior."
