@@ -8,7 +8,6 @@ there no digits are lost where a subset leaves little of the outcome.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -61,21 +60,13 @@ class FourthMoments:
             for coordinates, products in zip(self.coordinates, self.products, strict=True):
                 linear = weights[part] @ coordinates.T
                 squares[part] += np.einsum("sk,sk->s", linear, linear)
-                form = self._form(linear, linear)
+                form = _product(np.insert(linear, 0, 0.0, axis=1), np.insert(linear, 0, 0.0, axis=1))
                 fourths[part] += np.einsum("sq,sq->s", form @ products, form)
         return squares, fourths
 
     def functions(self, e: int) -> Functions:
         """Polynomials of the columns in the environment at place e"""
         return Functions(self, e)
-
-    def _form(self, a: Floats, b: Floats) -> Floats:
-        """(…, q) the product of the linear forms a and b (…, k) of z, as a form of the products of coordinates"""
-        return _product(np.insert(a, 0, 0.0, axis=-1), np.insert(b, 0, 0.0, axis=-1), *self._pairs)
-
-    @cached_property
-    def _pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return _pairs(len(self.columns))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +78,15 @@ class Functions:
 
     @property
     def one(self) -> Floats:
-        return self._form(self._constant, self._constant)
+        return _product(self._constant, self._constant)
 
     def linear(self, weights: Floats) -> Floats:
         """Σ_j weights[j] · column j"""
-        return self._form(self._constant, self._linear(weights))
+        return _product(self._constant, self._linear(weights))
 
     def square(self, weights: Floats) -> Floats:
         """(Σ_j weights[j] · column j)²"""
-        return self._form(self._linear(weights), self._linear(weights))
+        return _product(self._linear(weights), self._linear(weights))
 
     def sums(self, functions: list[Floats]) -> Floats:
         """(m, m) sums over the rows of the products of any two of m such polynomials"""
@@ -104,15 +95,10 @@ class Functions:
 
     @property
     def _constant(self) -> Floats:
-        only = np.zeros(len(self.fourths.columns) + 1)
-        only[0] = np.sqrt(self.fourths.counts[self.e])
-        return only
+        return np.insert(np.zeros(len(self.fourths.columns)), 0, np.sqrt(self.fourths.counts[self.e]))
 
     def _linear(self, weights: Floats) -> Floats:
         return np.insert(self.fourths.coordinates[self.e] @ weights, 0, 0.0)
-
-    def _form(self, a: Floats, b: Floats) -> Floats:
-        return _product(a, b, *self.fourths._pairs)
 
 
 class FourthSum:
@@ -120,7 +106,7 @@ class FourthSum:
 
     def __init__(self, counts: Integers, whitening: Floats) -> None:
         self._constants, self._whitening = 1.0 / np.sqrt(counts), whitening
-        self._pairs = _pairs(whitening.shape[1])
+        self._pairs = np.triu_indices(whitening.shape[1] + 1)
         self._products: dict[int, Floats] = {}
 
     def add(self, e: int, values: Floats, deviations: Floats) -> None:
@@ -180,10 +166,8 @@ def _from_root(root: Floats) -> tuple[NDArray[np.intp], Floats]:
     return kept, triangle[kept] * norms
 
 
-def _pairs(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    return np.triu_indices(k + 1)
-
-
-def _product(a: Floats, b: Floats, first: NDArray[np.intp], second: NDArray[np.intp]) -> Floats:
+def _product(a: Floats, b: Floats) -> Floats:
+    """(…, q) the product of linear forms a and b (…, k + 1) of the coordinates, as a form of their products"""
+    first, second = np.triu_indices(a.shape[-1])
     crossed = a[..., first] * b[..., second] + a[..., second] * b[..., first]
     return np.where(first == second, 0.5 * crossed, crossed)

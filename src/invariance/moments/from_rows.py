@@ -161,7 +161,7 @@ def from_rows(
 
 def _refuse_options(name: str, **options: Any) -> None:
     for option, value in options.items():
-        if value is not None and value != ():
+        if value:
             raise SettingError(f"{option}= is not for {name}: leave it out.")
 
 

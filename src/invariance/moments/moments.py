@@ -295,8 +295,8 @@ class Moments:
 
     def check_outcome(self) -> None:
         """Raise when the outcome is constant inside an environment, where no model can be fitted."""
-        low, high = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
-        check_outcome(self.environments, self.counts, low, high, self.outcome_name)
+        ends = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
+        check_outcome(self.environments, self.counts, *ends, self.outcome_name)
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983).
@@ -309,11 +309,8 @@ class Moments:
         second = other._with_constants(columns).of_columns(columns)
         environments = tuple(dict.fromkeys(first.environments + second.environments))
         parts = (
-            reduce(
-                merged,
-                [one.part(one.environments.index(label)) for one in (first, second) if label in one.environments],
-            )
-            for label in environments
+            reduce(merged, [one.part(one.environments.index(e)) for one in (first, second) if e in one.environments])
+            for e in environments
         )
         return assembled(
             columns,
@@ -419,13 +416,11 @@ class Moments:
 
     def _dropping(self, constant: Mask) -> Moments:
         """Without the features (of d columns) that are constant over all rows, which are named in a warning."""
-        if not constant.any():
-            return self
         left = self._without_constant(constant)
-        kept = set(left.feature_names)
-        gone = [name for name in self.feature_names if name not in kept]
-        columns = [name for name in self._names_of(constant) if self._owner(name) not in gone]
-        announce_constant(gone, self.n_features, columns)
+        if left is not self:
+            gone = [name for name in self.feature_names if name not in left.feature_names]
+            columns = [name for name in self._names_of(constant) if self._owner(name) not in gone]
+            announce_constant(gone, self.n_features, columns)
         return left
 
     def _without_constant(self, constant: Mask) -> Moments:
@@ -481,11 +476,6 @@ def of_fewer_rows(moments: Moments, became_constant: Mask) -> Moments:
     return moments._dropping(became_constant)._of_occurring_levels()
 
 
-def own_mean_names(apart: Mask, taken: Sequence[str]) -> list[str]:
-    """Names of the columns of `with_own_means` that are not taken."""
-    return [free_name(f"own mean {e}", taken) for e in np.flatnonzero(apart)]
-
-
 def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
     """Of the environments `kept` (E,), with a column for each of the environments `apart` (E,) that is 1 there and 0
     elsewhere. Every column is a feature, constant or not."""
@@ -494,7 +484,7 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
     centre, rest = np.hstack([moments.centre[kept], own]), np.hstack([moments.rest[kept], np.zeros_like(own)])
     return replace(
         moments,
-        columns=(*moments.columns, *own_mean_names(apart, moments.columns)),
+        columns=(*moments.columns, *(free_name(f"own mean {e}", moments.columns) for e in np.flatnonzero(apart))),
         environments=tuple(label for label, flag in zip(moments.environments, kept, strict=True) if flag),
         counts=counts,
         centre=centre,

@@ -267,13 +267,9 @@ def _entries(perturbed: Any, n_rows: int) -> list[str | None] | None:
     entries = label_list(perturbed, "perturbed")
     check_lengths({"the table": n_rows, "perturbed": len(entries)})
     codes, labels = encode_labels(entries)
-    names = [_name(label) for label in labels]
+    # A column of whole numbers with blanks in it is one of floats.
+    names = [f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label) for label in labels]
     return [None if code < 0 else names[code] for code in codes]
-
-
-def _name(label: Any) -> str:
-    """A column of whole numbers with blanks in it is one of floats."""
-    return f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label)
 
 
 def _perturbing(whom: Sequence[str | None], columns: Sequence[str]) -> dict[str, tuple[int, ...]]:
