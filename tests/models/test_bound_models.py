@@ -47,26 +47,10 @@ def settings() -> MultiEnvironmentData:
     return data_of(X, X[:, 3] + dose + rng.normal(size=180), {"g": ["x0", "x1", "x2"]})
 
 
-def levels_set() -> MultiEnvironmentData:
-    """As `settings`, by dummies of all three levels, which add up to 1."""
-    data = settings()
-    X = np.column_stack([SITES[:, None] == np.arange(3), data.X[:, 3]]).astype(float)
-    return data_of(X, data.y, {"g": ["x0", "x1", "x2"]})
-
-
-def powers() -> MultiEnvironmentData:
-    """Powers of numbers far from 0, of which the third is nearly a combination of the others, but not quite."""
-    rng = np.random.default_rng(5)
-    t = 20_000.0 + rng.normal(size=180) * (1.0 + SITES)
-    X = np.column_stack([t, t**2, t**3, rng.normal(size=180)])
-    return data_of(X, (t - 20_000.0) + X[:, 3] + rng.normal(size=180), {"g": ["x0", "x1", "x2"]})
-
-
 DATA = {
     "category": category,
     "sums": sums,
     "settings": settings,
-    "levels set": levels_set,
     "grouped": lambda: table(True, False),
 }
 on_data = pytest.mark.parametrize("make", DATA.values(), ids=DATA)
@@ -109,30 +93,6 @@ def test_parameters_and_degrees_are_those_of_the_ranks(make) -> None:
         np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
 
 
-def test_a_category_is_no_dependence_for_which_rows_are_needed() -> None:
-    data = category()
-    noise = np.random.default_rng(1).normal(size=180)
-    X = np.column_stack([data.X, noise, noise - data.X[:, 3]])
-    data = data_of(X, data.y, {"g": ["x0", "x1", "x2"]})
-    masks = all_masks(5)
-    together = masks[:, [1, 3, 4]].all(axis=1)
-    model, alone = LinearGaussian().bind(data), LinearGaussian().bind(Moments.from_data(data))
-    np.testing.assert_array_equal(np.isnan(alone.residuals(masks).rss).any(axis=1), together)
-    np.testing.assert_array_equal(model.ranks(masks), ranks_of(data))
-    np.testing.assert_array_equal(alone.ranks(masks)[~together], model.ranks(masks)[~together])
-
-
-def test_nothing_is_said_where_log_ratios_cannot_scatter() -> None:
-    """One environment; or no degree of freedom left in one of several."""
-    data = table(False, False)
-    one = LinearGaussian().bind(MultiEnvironmentData.from_arrays(data.X, data.y))
-    few = LinearGaussian().bind(simulated(3, (4, 30), seed=1))
-    for null in (one.null_many(np.eye(7)), few.null_many([[1, 1, 1]])):
-        assert (null.expected == -np.inf).all()
-        assert (null.variance == 0.0).all()
-        assert (null.degrees == 0.0).all()
-
-
 # -------------------------------------------------------------------- the same model with second moments on demand
 
 
@@ -158,19 +118,6 @@ def test_second_moments_on_demand_change_nothing(make) -> None:
 
 
 # -------------------------------------------------------------------- groups of several columns
-
-
-def test_a_feature_with_a_nearly_dependent_column_is_its_columns() -> None:
-    data = powers()
-    ungrouped = replace(data, feature_names=data.features.columns, grouping=None, original_features=())
-    masks = all_masks(2)
-    expected = LinearGaussian().bind(ungrouped).log_ratio_many(data.features.expand(masks))
-    assert np.isfinite(expected).all()
-    for model, tolerance in zip(models(data), (1e-9, 1e-6), strict=True):
-        np.testing.assert_allclose(model.log_ratio_many(masks), expected, rtol=tolerance)
-    alone = LinearGaussian().bind(Moments.from_data(data)).log_ratio_many(masks)
-    np.testing.assert_array_equal(alone == -np.inf, masks[:, 0])
-    np.testing.assert_allclose(alone[~masks[:, 0]], expected[~masks[:, 0]], rtol=1e-9)
 
 
 def test_a_feature_is_alike_to_those_that_share_most_with_one_of_its_columns() -> None:

@@ -107,17 +107,6 @@ def test_data_are_recoded_for_two_classes_only() -> None:
 # ---------------------------------------------------------------- what comes with an outcome
 
 
-@pytest.mark.parametrize(
-    ("y", "outcome_columns", "name"),
-    [(VISITS, {"exposure": YEARS}, "negative_binomial"), (YEARS, {"event": DIED}, "piecewise_exponential")],
-)
-def test_what_is_chosen_uses_it(y: Any, outcome_columns: dict[str, Any], name: str) -> None:
-    auto, stated = BIP().fit(data_of(y, **outcome_columns)), BIP(name).fit(data_of(y, **outcome_columns))
-    np.testing.assert_array_equal(auto.posterior_.log_ratios, stated.posterior_.log_ratios)
-    assert auto.posterior_.model.startswith(name.replace("_", " "))
-    assert auto.posterior_.model_reason == data_of(y, **outcome_columns).outcome_kind.reason
-
-
 @dataclass(frozen=True)
 class Stranger:
     """A conditional that knows nothing of events."""

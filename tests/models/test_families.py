@@ -22,9 +22,8 @@ from invariance import (
     Tolerance,
 )
 from invariance.exceptions import DataError, DataWarning, SettingError
-from invariance.models.base import walk_of
 from invariance.models.registry import MODELS, as_family
-from invariance.models.walks import ModelWalk
+from invariance.models.walks import SubsetWalk
 from twins import all_masks
 
 P = 4
@@ -134,7 +133,7 @@ def test_walks_are_near_what_is_reported(name: str) -> None:
     masks = np.zeros((8, P), dtype=bool)
     masks[:, free], masks[:, forced] = all_masks(3), True
     expected, tolerance = model.log_ratio_many(masks), max(model.walk_error, 1e-8)
-    for walk in (walk_of(model, free, forced), ModelWalk(model, free, forced)):
+    for walk in (model.subset_walk(free, forced), SubsetWalk(model, free, forced)):
         np.testing.assert_allclose(walk.dense(NOTHING, np.ones(4, dtype=bool)), expected, atol=tolerance)
         members = np.empty((7, 2), np.int32)
         listed = walk.listed(NOTHING, 2, np.array([True, True, True, True]), members)
@@ -152,7 +151,7 @@ def test_a_group_is_its_columns(name: str) -> None:
     expected = single.log_ratio_many(masks[:, [0, 1, 1, 2]])
     np.testing.assert_allclose(model.log_ratio_many(masks), expected, rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(model.fit(["g"]).coefficients, single.fit(["x1", "x2"]).coefficients, rtol=1e-6)
-    walked = walk_of(model, np.arange(3), NOTHING).dense(NOTHING, np.ones(4, dtype=bool))
+    walked = model.subset_walk(np.arange(3), NOTHING).dense(NOTHING, np.ones(4, dtype=bool))
     np.testing.assert_allclose(walked, expected, atol=max(model.walk_error, 1e-7))
 
 

@@ -57,13 +57,3 @@ def test_errors_of_combinations(name: str) -> None:
     errors = other.standard_errors(["x0", "x1", "x2"])
     np.testing.assert_allclose(errors.values[:, :2], plain.standard_errors(["x0", "x1"]).values, rtol=1e-5)
     assert np.isnan(errors.values[:, 2]).all()
-
-
-def test_columns_that_do_not_vary_somewhere_take_no_room() -> None:
-    few = np.concatenate([np.arange(6), np.arange(120, 360)])
-    columns = rng.normal(size=(len(few), 6))
-    columns[:6, 2:] = 0.0
-    data = MultiEnvironmentData.from_arrays(columns, OUTCOMES["logistic"][1][few], ENVIRONMENT[few])
-    model = Logistic().bind(data)
-    assert model.largest_size == 6
-    assert np.isfinite(model.log_ratio_many(np.ones((1, 6), dtype=bool))[0])

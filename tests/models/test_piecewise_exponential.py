@@ -55,10 +55,6 @@ def test_statsmodels_on_split_rows(pseudo_rows: float, steps: int, mask: list[in
         )
 
 
-def changed(data: MultiEnvironmentData, X: NDArray | None = None, **fields: NDArray) -> MultiEnvironmentData:
-    return replace(data, X=data.X if X is None else np.ascontiguousarray(X), **fields)
-
-
 def awkward(kind: str) -> MultiEnvironmentData:
     X, y, event, first = DATA.X.copy(), DATA.y.copy(), DATA.event.copy(), DATA.environment_index == 0
     match kind:
@@ -93,7 +89,7 @@ def awkward(kind: str) -> MultiEnvironmentData:
         case "short follow-up of an environment":
             early = first & (y > np.quantile(y, 0.2))
             y[early], event[early] = np.quantile(y, 0.2), 0.0
-    return changed(DATA, X, y=y, event=event)
+    return replace(DATA, X=np.ascontiguousarray(X), y=y, event=event)
 
 
 KINDS = [
@@ -139,26 +135,6 @@ def test_an_environment_that_is_not_watched_has_no_parameter_there() -> None:
     mask = np.zeros((1, 5), dtype=bool)
     assert full.null_many(mask).degrees.tolist() == [8.0]
     assert model.null_many(mask).degrees.tolist() == [8.0 - 3.0]
-
-
-def test_a_constant_column_adds_nothing_there() -> None:
-    data = awkward("constant in an environment")
-    model = PiecewiseExponential().bind(data)
-    null = model.null_many(np.array([[False] * 5, [True] + [False] * 4]))
-    assert np.diff(null.degrees).tolist() == [1.0]
-    assert np.isnan(model.fit(["x0"]).local_coefficients[0]).all()
-
-
-def test_intervals_by_events() -> None:
-    many = survived(n=200)
-    fewest = [int(np.bincount(data.environment_index, data.event).min()) for data in (DATA, many)]
-    assert len(PiecewiseExponential().cuts(DATA)) + 1 == fewest[0] // 5 < 8 <= fewest[1] // 5
-    assert len(PiecewiseExponential().cuts(many)) + 1 == 8
-    per_interval = np.bincount(np.searchsorted(PiecewiseExponential(6).cuts(many), many.y[many.event > 0.0]))
-    assert np.ptp(per_interval) <= 1
-    assert len(PiecewiseExponential().bind(awkward("ties")).fit([]).baseline.hazards) <= len(
-        np.unique(np.ceil(3 * DATA.y))
-    )
 
 
 def test_truth_is_not_rejected_where_hazards_fall() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,12 +17,10 @@ from invariance.models.invariance_test import Tolerance, largest_deviance
 from invariance.models.regression import Figures, Regression, RegressionModel
 from regression_cases import (
     HARD,
-    duplicates,
     hardly_any_rows,
     one_event,
     plain_table,
     regression_data,
-    separated,
 )
 from twins import all_masks
 
@@ -84,19 +81,6 @@ def test_agreement_with_statsmodels(counts: bool, pseudo_rows: float) -> None:
         np.testing.assert_allclose([fit.intercept, *fit.coefficients], params, atol=1e-6)
 
 
-def test_exposure_beside_statsmodels() -> None:
-    X, _, environment = plain_table(True)
-    rng = np.random.default_rng(1)
-    exposure = rng.uniform(0.1, 20.0, len(X))
-    y = rng.poisson(exposure * np.exp(0.4 * X[:, 0] - 1.0)).astype(float)
-    data = replace(regression_data(X, y, environment), exposure=exposure)
-    for pseudo_rows in (0.0, 1.0):
-        model = Poisson(pseudo_rows).bind(data)
-        for mask in all_masks(5)[[0, 3, 31]]:
-            expected = by_statsmodels(True, data, mask, pseudo_rows, exposure)[0]
-            assert model.log_ratio(mask) == pytest.approx(expected, abs=1e-8)
-
-
 def test_logit_without_pseudo_rows_is_statsmodels_own() -> None:
     X, y, environment = plain_table(False)
     model = Logistic(pseudo_rows=0).bind(regression_data(X, y, environment))
@@ -136,22 +120,6 @@ def test_hard_data(specification: Regression, case: object) -> None:
         fit = model.fit(subset)
         assert np.isfinite(fit.predict(X[:, model.features.expand(subset)])).all()
         assert not (model.standard_errors(subset).values <= 0.0).any()
-
-
-def test_dependent_columns_add_nothing() -> None:
-    X, y, environment = plain_table(False)
-    model = Logistic().bind(regression_data(*duplicates(X, y, environment)))
-    one, three = model.figures([[1, 1, 0, 0, 0], [1, 1, 1, 1, 1]]), model.figures([[0, 0, 0, 1, 1]])
-    np.testing.assert_allclose(one.log_ratio, three.log_ratio[0], atol=1e-8)
-    np.testing.assert_array_equal(one.degrees, 6.0)
-    np.testing.assert_array_equal(one.parameters, 3.0)
-
-
-def test_supremum_of_separated_rows() -> None:
-    """Without pseudo-data the likelihood of separated rows comes as near to 1 as one likes."""
-    model = Logistic(pseudo_rows=0).bind(regression_data(*separated(*plain_table(False))))
-    assert model.scores(np.array([[True, True, False, False, False]])).pooled[0] == pytest.approx(0.0, abs=1e-8)
-    assert model.log_ratio(["x0", "x1"]) == pytest.approx(0.0, abs=1e-7)
 
 
 def test_too_few_rows() -> None:

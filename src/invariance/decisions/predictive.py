@@ -24,10 +24,10 @@ from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_f
 from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
 from ..inference.replicas import CompiledSampler, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
-from ..models.base import BoundModel, FlipGuess, GuessesFlips, ScreensSubsets, scoring_of
+from ..models.base import BoundModel, FlipGuess, GuessesFlips, ScreensSubsets
 from ..models.gaussian_fits import group_weights
 from ..models.invariance_test import Tolerance, deviance_moments
-from ..models.walks import ModelWalk, of_all_features
+from ..models.walks import SubsetWalk, of_all_features
 from ..posterior.posterior import Judge, Posterior, SubsetTable
 from ..priors import BoundPrior
 
@@ -167,7 +167,7 @@ def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, kee
             model.screening_walk(free, forced, score.tolerance, score.weigh), prior, model.dense_advantage
         )
     else:
-        blocks = subset_blocks(ModelWalk(score, free, forced), prior, model.dense_advantage)
+        blocks = subset_blocks(SubsetWalk(score, free, forced), prior, model.dense_advantage)
     found: list[tuple[Mask, Floats]] = []
     best, n_decided, all_decided = -np.inf, 0, True
     with ProgressBar("scoring compatible subsets", blocks.n_blocks, options.progress) as bar:
@@ -341,7 +341,7 @@ def _gated(gate: SoftGate, flips: FlipGuess, columns: Integers) -> Floats:
 
 
 def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
-    scoring = scoring_of(target.model)
+    scoring = target.model.scoring()
     if scoring is not None:
         return CompiledNeighbours(CompiledSampler(target, scoring, 0, RunOptions()), target.model, gate)
     return (guessed_neighbours if isinstance(target.model, GuessesFlips) else plain_neighbours)(target.model, gate)

@@ -17,7 +17,6 @@ from ..kernels.cholesky import LARGE, subset_work
 from ..kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
 from ..kernels.row_residuals import PairedMoments
 from ..kernels.subset_sums import sizes
-from ..models.base import scoring_of, walk_of
 from ..models.gaussian import GaussianFromMoments
 from ..priors import UniformPrior
 from .base import ScoredSubsets, Target
@@ -82,7 +81,7 @@ class FreeSpace:
         prior = self.target.prior
         if len(prior.free) > _LOOK_UP:
             return np.empty(0)
-        walk = walk_of(self.target.model, prior.free, prior.forced)
+        walk = self.target.model.subset_walk(prior.free, prior.forced)
         dense = DenseBlocks(walk, UniformPrior(self.max_size).bind(len(prior.free)))
         return np.concatenate([dense.scored(b).log_ratio for b in range(dense.n_blocks)])
 
@@ -141,7 +140,7 @@ class FreeSpace:
     def _scoring(self) -> Scoring | None:
         """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
         model = self.target.model
-        scoring = scoring_of(model)
+        scoring = model.scoring()
         if scoring is None or not isinstance(model, GaussianFromMoments) or self.max_size < LARGE:
             return scoring
         moments = model.moments

@@ -28,7 +28,7 @@ from ..kernels.dispatch import (
     listed_inclusion,
     weighted_sum,
 )
-from ..models.base import BoundModel, walk_of
+from ..models.base import BoundModel
 from ..models.walks import SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior, UniformPrior
@@ -209,7 +209,7 @@ def all_log_ratios(model: BoundModel, max_size: int | None = None) -> Floats:
     the support. In the order of `subset_blocks`: that of their bit patterns (bit j = feature j) where these are all."""
     limit = model.largest_size if max_size is None else min(max_size, model.n_features)
     model.check_max_size(limit)
-    walk = walk_of(model, np.arange(model.n_features), np.empty(0, np.int64))
+    walk = model.subset_walk(np.arange(model.n_features), np.empty(0, np.int64))
     blocks = subset_blocks(walk, UniformPrior(limit).bind(model.n_features), model.dense_advantage)
     log_ratios = np.concatenate([blocks.scored(b).log_ratio for b in range(blocks.n_blocks)])
     return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
@@ -249,7 +249,7 @@ class Enumeration:
         self._refuse_hours(target)
         model, prior = target.model, target.prior
         free = prior.free[model.walk_order(prior.free)]
-        blocks = subset_blocks(walk_of(model, free, prior.forced), prior.over(free), model.dense_advantage)
+        blocks = subset_blocks(model.subset_walk(free, prior.forced), prior.over(free), model.dense_advantage)
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
         sums, log_masses = _Sums.none(len(free)), []
 

@@ -17,7 +17,7 @@ from ..exceptions import EngineError
 from ..kernels.active_set import Scoring, active_set
 from ..kernels.moves import Best, BlockRule, Effort, SubsetPrior, log_ratio_of, sweeps
 from ..kernels.row_residuals import GramRows, gram_rows, without_values
-from ..models.base import GuessesFlips, scoring_of
+from ..models.base import GuessesFlips
 from .base import RunOptions, ScoredSubsets, Target
 
 _SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
@@ -621,7 +621,7 @@ def sampler_of(
     target: Target, n_replicas: int, options: RunOptions, report: Report = no_report
 ) -> CompiledSampler | GenericSampler:
     """Compiled where the model has a compiled scorer."""
-    scoring = scoring_of(target.model)
+    scoring = target.model.scoring()
     if scoring is None:
         return GenericSampler(target, n_replicas, options, report)
     return CompiledSampler(target, scoring, n_replicas, options, report)

@@ -26,7 +26,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
 from .invariance_test import InvarianceTest, Tolerance, deviance_test
-from .walks import ModelWalk, SubsetWalk
+from .walks import SubsetWalk
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
@@ -399,6 +399,14 @@ class BoundModel(ABC):
         """How many times cheaper a subset is when all are walked than when it is one of a list; 1 without a walk."""
         return 1
 
+    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk:
+        """All subsets of the `free` features, each joined by the `forced` ones."""
+        return SubsetWalk(self, free, forced)
+
+    def scoring(self) -> Scoring | None:
+        """What compiled samplers score with, column by column; only where every feature is one column."""
+        return None
+
     def walk_order(self, free: Integers) -> Integers:
         """(f,) in which order the features of a walk are best given to it."""
         return np.arange(len(free))
@@ -435,23 +443,9 @@ class BoundModel(ABC):
 
 
 @runtime_checkable
-class WalksSubsets(Protocol):
-    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk | None:
-        """All subsets of the `free` features, each joined by the `forced` ones, in compiled code."""
-        ...
-
-
-@runtime_checkable
 class ScreensSubsets(Protocol):
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
         """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
-        ...
-
-
-@runtime_checkable
-class ScoresColumns(Protocol):
-    def scoring(self) -> Scoring | None:
-        """What compiled samplers score with, column by column; only where every feature is one column."""
         ...
 
 
@@ -460,16 +454,6 @@ class GuessesFlips(Protocol):
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """Of the subsets in masks (S, p) with each feature flipped: good enough to search, not to judge."""
         ...
-
-
-def walk_of(model: BoundModel, free: Integers, forced: Integers) -> SubsetWalk:
-    """The model's own walk, or the generic one."""
-    own = model.subset_walk(free, forced) if isinstance(model, WalksSubsets) else None
-    return own or ModelWalk(model, free, forced)
-
-
-def scoring_of(model: BoundModel) -> Scoring | None:
-    return model.scoring() if isinstance(model, ScoresColumns) else None
 
 
 def in_parts(n: int, n_jobs: int | None, work: Callable[[slice], None], fewest: int = 256) -> None:

@@ -28,6 +28,7 @@ from ..kernels.subset_tree import walk_order
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import two_sum
 from ..moments.moments import Moments
+from . import gaussian_fits
 from .base import (
     PIVOT_TOLERANCE,
     BoundModel,
@@ -46,20 +47,7 @@ from .base import (
     rows_of,
     too_few_rows_for,
 )
-from .gaussian_fits import (
-    always_decidable,
-    group_rows,
-    group_weights,
-    inverse_scales,
-    kurtosis_from_fourths,
-    kurtosis_from_rows,
-    linear_errors,
-    linear_fit,
-    no_rows,
-    random_effects_risk,
-    roots_in,
-    unit_groups,
-)
+from .gaussian_fits import group_rows, group_weights, inverse_scales, no_rows, roots_in, unit_groups
 from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_moments, invariance_test
 from .walks import GaussianScreen, GaussianWalk
 
@@ -148,7 +136,7 @@ class MomentModel(BoundModel):
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
         fits = part.residuals(chosen)
-        return random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
+        return gaussian_fits.random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
@@ -242,6 +230,14 @@ class GaussianModel(MomentModel):
         plain.prediction = 0.0
         return plain
 
+    def untilted_scoring(
+        self, second_moments: Floats | GramRows, diagonal: Floats, present: Mask, rows: GroupRows
+    ) -> Scoring:
+        """From sums of squares (G, d) on the diagonal of second moments"""
+        y, counts, weights = self.moments.outcome, self.moments.group_counts, group_weights(self.moments.group_counts)
+        offset = float(weights @ np.log(diagonal[:, y] / counts))
+        return Scoring(second_moments, inverse_scales(diagonal, present), y, weights, offset, PIVOT_TOLERANCE, rows)
+
     def rewarding(self, scoring: Scoring) -> Scoring:
         """The scoring of log Λ, with the reward for prediction in the weight of the pool."""
         if self.prediction == 0.0:
@@ -251,8 +247,7 @@ class GaussianModel(MomentModel):
         return scoring._replace(weights=weights)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """Under invariance RSS/σ² is chi-square in every environment and in the pool, and −2 log Λ is independent of
-        the pooled RSS: its first two moments have no unknowns."""
+        """Under invariance RSS/σ² is chi-square in every group: the first two moments have no unknowns."""
         return null_of_ranks(self.moments.group_counts, self.ranks(as_masks(masks, self.n_features)))
 
     def ranks(self, masks: Mask) -> Integers:
@@ -261,11 +256,11 @@ class GaussianModel(MomentModel):
         return part.ranks(chosen)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        return linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
+        return gaussian_fits.linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         columns = self.features.expand(as_mask(subset, self.feature_names))
-        return linear_errors(self.data, self.moments, columns)
+        return gaussian_fits.linear_errors(self.data, self.moments, columns)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
@@ -312,7 +307,7 @@ class GaussianModel(MomentModel):
         return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))
 
     def pooled_prediction(self, losses: Floats, masks: Mask) -> Prediction:
-        """losses (S,) : minus the gain of the pooled fit, as kernels return it with the weights of `pooled_scoring`"""
+        """losses (S,) : as kernels return them with the weights of `pooled_scoring`"""
         gain = np.where(np.isnan(losses), -np.inf, -losses)
         return Prediction(gain, self.ranks(masks)[:, -1].astype(float) + 2.0)
 
@@ -328,11 +323,8 @@ def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
 
 
 class GaussianFromMoments(GaussianModel):
-    """Outcome ~ Normal(intercept + coefficients · columns of z, variance), by maximum likelihood.
-
-    On data, or on moments alone. A subset that second moments in float64 cannot decide (smallest scaled pivot under
-    1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf.
-    """
+    """On data, or on moments alone. A subset that second moments in float64 cannot decide (smallest scaled pivot under
+    1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf."""
 
     # With moments alone a collinear subset counts as its decidable part, at a cost, while samplers search.
     search_penalty = 0.05
@@ -368,9 +360,8 @@ class GaussianFromMoments(GaussianModel):
         return Residuals(shares * self.moments.scatter[:, y, y], ranks, self.moments.group_counts)
 
     def ranks(self, masks: Mask) -> Integers:
-        """Numbers of columns that vary there, as in every subset that second moments can decide; columns that are
-        constant in every environment differ between E points only, and have rank E − 1 at most. Where second moments
-        cannot decide all subsets, ranks are those of the rows."""
+        """Numbers of columns that vary there, of which those that are constant in every environment have rank E − 1 at
+        most; those of the rows where second moments cannot decide all subsets"""
         if self._rows.values.size:
             return self._fits(masks)[1]
         chosen = self.features.expand(masks)
@@ -390,9 +381,9 @@ class GaussianFromMoments(GaussianModel):
         columns = np.append(moments.feature_columns[used], moments.outcome)
         within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
         if data is not None:
-            return kurtosis_from_rows(data, used, within, chosen[:, used], self.n_jobs)
+            return gaussian_fits.kurtosis_from_rows(data, used, within, chosen[:, used], self.n_jobs)
         assert fourths is not None
-        return kurtosis_from_fourths(moments, fourths, used, within, chosen[:, used])
+        return gaussian_fits.kurtosis_from_fourths(moments, fourths, used, within, chosen[:, used])
 
     # ---------------------------------------------------------------- walks and searches
 
@@ -491,14 +482,12 @@ class GaussianFromMoments(GaussianModel):
     def _untilted_scoring(self) -> Scoring:
         moments = self.moments
         diagonal = np.einsum("gjj->gj", moments.scatter)
-        scale, weights = inverse_scales(diagonal, moments.present), group_weights(moments.group_counts)
-        offset = float(weights @ np.log(diagonal[:, moments.outcome] / moments.group_counts))
-        return Scoring(moments.scatter, scale, moments.outcome, weights, offset, PIVOT_TOLERANCE, no_rows(moments))
+        return self.untilted_scoring(moments.scatter, diagonal, moments.present, no_rows(moments))
 
     @cached_property
     def decides_all(self) -> bool:
         """Whether second moments decide every subset."""
-        return always_decidable(self.moments, self._untilted_scoring.inverse_scale, PIVOT_TOLERANCE)
+        return gaussian_fits.always_decidable(self.moments, self._untilted_scoring.inverse_scale, PIVOT_TOLERANCE)
 
     @cached_property
     def _rows(self) -> GroupRows:
@@ -536,18 +525,9 @@ def moments_bytes(data: MultiEnvironmentData) -> int:
     return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
 
 
-def fits_in_memory(data: MultiEnvironmentData) -> bool:
-    """Whether second moments, and as much again while they are computed, take at most the memory that is free."""
-    free = free_bytes()
-    return free is None or 2 * moments_bytes(data) <= free
-
-
 class GaussianOnDemand(GaussianModel):
     """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the data when a move
-    asks for them, and the latest are kept. Memory is that of the data twice, plus 0.25 GB for each replica.
-
-    `moments` describes columns and environments; its `scatter` is empty.
-    """
+    asks for them, and the latest are kept. The `scatter` of `moments` is empty."""
 
     data: MultiEnvironmentData
 
@@ -579,20 +559,13 @@ class GaussianOnDemand(GaussianModel):
         local = np.add.reduceat(self._centred**2, starts, axis=1).T
         return np.vstack([local, local.sum(axis=0) + (self._gaps**2).sum(axis=0)])
 
-    def gram(self) -> GramRows:
-        """Second moments on demand, with a cache of its own: threads do not share one."""
-        kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
-        return gram_rows(self._centred, self._bounds, self._gaps, kept)
-
     def _scored_with(self) -> Scoring:
-        """With a cache of its own."""
-        y, counts, diagonal = self.moments.outcome, self.moments.group_counts, self._diagonal
-        weights = group_weights(counts)
-        offset = float(weights @ np.log(diagonal[:, y] / counts))
+        """With a cache of its own: threads do not share one."""
+        kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
+        gram = gram_rows(self._centred, self._bounds, self._gaps, kept)
         starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
-        rows = GroupRows(self._centred, starts, stops, counts, self._gaps)
-        scale = inverse_scales(diagonal, self.moments.varies)
-        return self.rewarding(Scoring(self.gram(), scale, y, weights, offset, PIVOT_TOLERANCE, rows))
+        rows = GroupRows(self._centred, starts, stops, self.moments.group_counts, self._gaps)
+        return self.rewarding(self.untilted_scoring(gram, self._diagonal, self.moments.varies, rows))
 
     def scoring(self) -> Scoring | None:
         return None if self.features.grouped else self._scored_with()
@@ -612,7 +585,6 @@ class GaussianOnDemand(GaussianModel):
         return self.pooled_prediction(self._each(chosen, self.pooled_scoring(self._scored_with())), chosen)
 
     def nearly_outcome(self) -> Mask:
-        """As `GaussianFromMoments.nearly_outcome`."""
         y, diagonal = self.moments.outcome, self._diagonal
         starts, stops = self._bounds[:-1], self._bounds[1:]
         local = [self._centred[:, a:b] @ self._centred[y, a:b] for a, b in zip(starts, stops, strict=True)]
@@ -668,10 +640,12 @@ class LinearGaussian:
             from .gaussian_mean import MeanGaussian
 
             return MeanGaussian(data, n_jobs, self.prediction)
-        rows = rows_of(data)
-        if rows is None or self.second_moments == "all" or (self.second_moments == "auto" and fits_in_memory(rows)):
+        rows, free, auto = rows_of(data), free_bytes(), self.second_moments == "auto"
+        # As much again is needed while they are computed.
+        fitting = rows is None or free is None or 2 * moments_bytes(rows) <= free
+        if rows is None or self.second_moments == "all" or (auto and fitting):
             return GaussianFromMoments(data, n_jobs, self.prediction)
-        if self.second_moments == "auto":
+        if auto:
             warn(
                 f"second moments of {rows.n_features:,} features take {moments_bytes(rows) / 1e9:.1f} GB, more than is "
                 "free, and are computed on demand, which is slower"

@@ -35,7 +35,7 @@ from .base import (
 )
 from .invariance_test import Tolerance, largest_deviance
 from .likelihood import Figures, LikelihoodFit, LikelihoodRatioModel
-from .walks import LOW_FEATURES, MARGIN, NDArray32, dense_subsets, list_subsets, of_all_features
+from .walks import MARGIN, NDArray32, SubsetWalk, dense_subsets, list_subsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,16 +178,18 @@ _MOST_FLIPS_REMEMBERED = 2000
 _MOST_SUBSETS_REMEMBERED = 1 << 21
 
 
-class RegressionWalk:
-    """All subsets of the `free` features (f,), each joined by the `forced` ones.
+class RegressionWalk(SubsetWalk):
+    """By fits as good as a walk needs.
 
     value : figures of subsets and their numbers of columns (S,) → what the walk yields (S,); None: log Λ
 
     What was walked is remembered, while it is not too much: who decides after an enumeration need not walk again.
     """
 
+    model: RegressionModel
+
     def __init__(self, model: RegressionModel, free: Integers, forced: Integers) -> None:
-        self.model, self.free, self.forced = model, free, forced
+        super().__init__(model, free, forced)
         self.value: Callable[[Figures, Integers], Floats] | None = None
         first, own, widths = model.n_always, model.beginning, model.features.widths
         # Columns that are always in come first.
@@ -203,14 +205,6 @@ class RegressionWalk:
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_remembered": {}}
 
-    @property
-    def n_features(self) -> int:
-        return len(self.free)
-
-    @property
-    def n_low(self) -> int:
-        return min(self.n_features, LOW_FEATURES)
-
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         draws = dense_subsets(high, self.n_low, self.n_features)
         return self._valued(tuple(high.tolist()), draws, lambda masks: self._walked(high, masks))
@@ -222,7 +216,7 @@ class RegressionWalk:
         return self._valued(key, draws, lambda masks: self._one_by_one(masks, wanted))
 
     def _valued(self, key: Any, draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:
-        masks = of_all_features(draws, self.free, self.forced, self.model.n_features)
+        masks = self.of_all_features(draws)
         known = self._remembered.get(key)
         if known is None:
             known = walk(masks)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
@@ -33,28 +32,6 @@ LOW_FEATURES = 10
 # How far a statistic must be above its limit for rounding to be no reason.
 MARGIN = 1.0 + 1e-6
 _MOST_SUBSETS = 1 << 16
-
-
-class SubsetWalk(Protocol):
-    """All subsets of f features, each joined by some that are always in.
-
-    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ, or the
-    weight of a subset, is NaN where undecidable.
-    """
-
-    @property
-    def n_features(self) -> int: ...
-
-    @property
-    def n_low(self) -> int: ...
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
-        ...
-
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        """(n,) of the subsets of `list_subsets`, which fills `members`"""
-        ...
 
 
 class Scores(Protocol):
@@ -102,33 +79,35 @@ def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_featur
     return masks
 
 
-@dataclass(frozen=True, eq=False)
-class ModelWalk:
-    """The walk of any model. free (f,), forced (k,): features."""
+class SubsetWalk:
+    """All subsets of the `free` features (f,), each joined by the `forced` ones (k,), by asking the model.
+
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ, or the
+    weight of a subset, is NaN where undecidable.
+    """
 
     model: Scores
-    free: Integers
-    forced: Integers
 
-    @property
-    def n_features(self) -> int:
-        return len(self.free)
-
-    @property
-    def n_low(self) -> int:
-        return min(self.n_features, LOW_FEATURES)
+    def __init__(self, model: Scores, free: Integers, forced: Integers) -> None:
+        self.model, self.free, self.forced = model, free, forced
+        self.n_features, self.n_low = len(free), min(len(free), LOW_FEATURES)
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
+        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
         return self._scored(dense_subsets(high, self.n_low, self.n_features), sizes)
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        """(n,) of the subsets of `list_subsets`, which fills `members`"""
         return self._scored(list_subsets(prefix, max_size, self.n_features, members), sizes)
+
+    def of_all_features(self, draws: Mask) -> Mask:
+        """(S, p) from subsets (S, f) of the free features"""
+        return of_all_features(draws, self.free, self.forced, self.model.n_features)
 
     def _scored(self, draws: Mask, sizes: Mask) -> Floats:
         wanted = sizes[draws.sum(axis=1)]
         log_ratio = np.full(len(draws), np.nan)
-        masks = of_all_features(draws[wanted], self.free, self.forced, self.model.n_features)
-        log_ratio[wanted] = self.model.log_ratio_many(masks)
+        log_ratio[wanted] = self.model.log_ratio_many(self.of_all_features(draws[wanted]))
         log_ratio[log_ratio == -np.inf] = np.nan
         return log_ratio
 
@@ -136,16 +115,19 @@ class ModelWalk:
 # ---------------------------------------------------------------- the linear Gaussian model
 
 
-class GaussianWalk:
-    """From second moments, and from the rows where those cannot decide. free (f,), forced (k,): features.
+class GaussianWalk(SubsetWalk):
+    """From second moments, and from the rows where those cannot decide.
 
     grams (G, q+1, q+1): scaled second moments of the columns of the free features and of the outcome (last) in E
     environments and the pool, after regression on what is always in; absent (G, q+1): not present in that group.
     starts (f+1,): feature j has the columns starts[j]:starts[j+1].
     """
 
+    model: GaussianFromMoments
+
     def __init__(self, model: GaussianFromMoments, free: Integers, forced: Integers) -> None:
-        self.model, self.scoring, self.free, self.forced = model, model.scoring_by_moments(), free, forced
+        super().__init__(model, free, forced)
+        self.scoring = model.scoring_by_moments()
         self._forced, self._free = model.columns_of(forced), model.columns_of(free)
         k, widths = len(self._forced), model.features.widths[free]
         columns = np.concatenate([self._forced, self._free, [self.scoring.outcome]]).astype(np.intp)
@@ -160,10 +142,6 @@ class GaussianWalk:
             grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
         self.grams, self.absent = np.ascontiguousarray(grams), np.ascontiguousarray(absent[:, k:])
         self.starts, self.n_low = feature_starts(widths), low_features(widths)
-
-    @property
-    def n_features(self) -> int:
-        return len(self.free)
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         log_ratio = np.empty(1 << self.n_low)
@@ -283,7 +261,7 @@ class GaussianScreen(GaussianWalk):
 
     def _one_by_one(self, draws: Mask) -> Floats:
         """(S,) of draws (S, f) over the free features, from the rows where second moments do not tell"""
-        masks = of_all_features(draws, self.free, self.forced, self.model.n_features)
+        masks = self.of_all_features(draws)
         residuals = self.model.residuals(masks)
         moments, allowed = self.model.moments, within_limits(residuals, self._limits)
         total = moments.scatter[-1][moments.outcome, moments.outcome]
