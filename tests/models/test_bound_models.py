@@ -136,15 +136,6 @@ def test_a_feature_is_alike_to_those_that_share_most_with_one_of_its_columns() -
         assert feature not in single.alike(feature, 4)
 
 
-@pytest.mark.parametrize("column", [0, 1, 2])
-def test_any_column_of_a_feature_may_give_the_outcome_away(column: int) -> None:
-    rng = np.random.default_rng(7)
-    X, y = rng.normal(size=(180, 5)), rng.normal(size=180)
-    X[SITES == 1, 1 + column] = 1.0 - 3.0 * y[SITES == 1]
-    for model in models(data_of(X, y, {"g": ["x1", "x2", "x3"]})):
-        assert model.nearly_outcome().tolist() == [False, True, False]
-
-
 # -------------------------------------------------------------------- fits
 
 

@@ -165,7 +165,7 @@ def test_families_by_name() -> None:
         ("logistics", "did you mean 'logistic'?"),
         ("logistic(rows=1)", "logistic has no setting 'rows'"),
         ("logistic(pseudo_rows=many)", "pseudo_rows cannot be 'many'"),
-        ("logistic(pseudo_rows=-1)", "pseudo_rows=-1"),
+        ("logistic(pseudo_rows=-1)", "pseudo_rows"),
         ("auto(a=1)", "auto has no setting 'a'"),
     ],
 )

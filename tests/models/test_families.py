@@ -208,7 +208,6 @@ COUNTS = table("count")
         (PiecewiseExponential(), replace(TIMES, event=None), "times 'y'"),
         (PiecewiseExponential(), replace(TIMES, y=np.where(np.arange(180) < 2, 0.0, TIMES.y)), "'y' is not in 2 rows"),
         (PiecewiseExponential(), replace(TIMES, event=0.0 * TIMES.y), "'event' is 0 in all"),
-        (PiecewiseExponential(500), TIMES, "environment 0 has 50 rows"),
         (LinearGaussian(), replace(COUNTS, y=np.where(COUNTS.environment_index == 1, 0.0, COUNTS.y)), "environment 1"),
         *((family, Moments.from_data(table("number")), "needs the rows") for family in (Additive(), Logistic())),
     ],

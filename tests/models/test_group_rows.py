@@ -23,9 +23,8 @@ from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.moves import block_log_ratios
 from invariance.models.gaussian import GaussianOnDemand
-from invariance.models.gaussian_fits import group_rows
 from invariance.moments import Moments
-from twins import all_masks, simulated
+from twins import all_masks
 
 EXACT = Enumeration()
 
@@ -194,12 +193,3 @@ def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.Monke
             )
         else:
             assert posterior.notes == ()
-
-
-@pytest.mark.parametrize("n", [6, 60])
-def test_rows_of_groups_have_one_order_in_memory(n: int) -> None:
-    """Whether or not factors stand for them: kernels are compiled for each order."""
-    data = simulated(4, (n, n))
-    rows = group_rows(data, Moments.from_data(data))
-    assert (rows.stops[0] - rows.starts[0] < n) == (n == 60)
-    assert rows.values.flags.c_contiguous

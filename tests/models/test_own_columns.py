@@ -47,13 +47,3 @@ def test_columns_that_are_nearly_combinations(name: str, apart: float) -> None:
     far, close = (figures(OUTCOMES[name][0], columns, *OUTCOMES[name][1:]) for columns in (X[:, :2], near))
     both = np.ones((1, 2), dtype=bool)
     np.testing.assert_allclose(close.figures(both), far.figures(both), rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", OUTCOMES)
-def test_errors_of_combinations(name: str) -> None:
-    """As without the column that is a sum of others, which has none."""
-    more = np.column_stack([X[:, :2], X[:, 0] + X[:, 1]])
-    plain, other = (figures(OUTCOMES[name][0], columns, *OUTCOMES[name][1:]) for columns in (X[:, :2], more))
-    errors = other.standard_errors(["x0", "x1", "x2"])
-    np.testing.assert_allclose(errors.values[:, :2], plain.standard_errors(["x0", "x1"]).values, rtol=1e-5)
-    assert np.isnan(errors.values[:, 2]).all()

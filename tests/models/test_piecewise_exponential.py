@@ -55,62 +55,39 @@ def test_statsmodels_on_split_rows(pseudo_rows: float, steps: int, mask: list[in
         )
 
 
+FIRST = DATA.environment_index == 0
+EARLY = np.quantile(DATA.y, 0.2)
+X, Y, EVENT = DATA.X, DATA.y, DATA.event
+# {what is awkward: fields of the data that are other ones}
+AWKWARD = {
+    "no event in an environment": {"event": np.where(FIRST, 0.0, EVENT)},
+    "one event in an environment": {"event": np.where(FIRST, np.arange(len(Y)) == np.argmax(FIRST), EVENT)},
+    "one event": {"event": np.arange(len(Y)) == 7.0},
+    "ties": {"y": np.ceil(3.0 * Y)},
+    "one time": {"y": np.full(len(Y), 2.0)},
+    "separated": {"X": np.column_stack([np.argsort(np.argsort(Y)), EVENT, X[:, 2:]])},
+    "constant in an environment": {"X": np.where(FIRST[:, None] & (np.arange(5) < 2), 10.0, X)},
+    "collinear": {"X": np.column_stack([X[:, 0], X[:, 0] + X[:, 2], X[:, 2], X[:, 0], X[:, 4]])},
+    "nearly collinear": {"X": np.column_stack([X[:, 0], X[:, 0] + 1e-9 * X[:, 1], X[:, 2:]])},
+    "huge scales": {"X": X * [1e12, 1e-12, 1.0, 1e9, 1e6], "y": 1e12 * Y},
+    "far outliers": {
+        "X": np.where(np.arange(len(Y))[:, None] == 3, 1e4, X),
+        "y": np.where(np.arange(len(Y)) == 5, 1e9 * Y, Y),
+    },
+    "short follow-up of an environment": {
+        "y": np.where(FIRST, np.minimum(Y, EARLY), Y),
+        "event": np.where(FIRST & (Y > EARLY), 0.0, EVENT),
+    },
+}
+
+
 def awkward(kind: str) -> MultiEnvironmentData:
-    X, y, event, first = DATA.X.copy(), DATA.y.copy(), DATA.event.copy(), DATA.environment_index == 0
-    match kind:
-        case "no event in an environment":
-            event[first] = 0.0
-        case "one event in an environment":
-            event[np.flatnonzero(first)[1:]] = 0.0
-        case "one event":
-            event[:] = 0.0
-            event[7] = 1.0
-        case "ties":
-            y = np.ceil(3.0 * y)
-        case "one time":
-            y[:] = 2.0
-        case "separated":
-            X[:, 0] = np.argsort(np.argsort(y))
-            X[:, 1] = event
-        case "constant in an environment":
-            X[first, 0] = 10.0
-            X[first, 1] = 0.0
-        case "collinear":
-            X[:, 1] = X[:, 0] + X[:, 2]
-            X[:, 3] = X[:, 0]
-        case "nearly collinear":
-            X[:, 1] = X[:, 0] + 1e-9 * X[:, 1]
-        case "huge scales":
-            X *= [1e12, 1e-12, 1.0, 1e9, 1e6]
-            y *= 1e12
-        case "far outliers":
-            X[3] = 1e4
-            y[5] *= 1e9
-        case "short follow-up of an environment":
-            early = first & (y > np.quantile(y, 0.2))
-            y[early], event[early] = np.quantile(y, 0.2), 0.0
-    return replace(DATA, X=np.ascontiguousarray(X), y=y, event=event)
-
-
-KINDS = [
-    "no event in an environment",
-    "one event in an environment",
-    "one event",
-    "ties",
-    "one time",
-    "separated",
-    "constant in an environment",
-    "collinear",
-    "nearly collinear",
-    "huge scales",
-    "far outliers",
-    "short follow-up of an environment",
-]
+    return replace(DATA, **{name: np.array(values, dtype=float) for name, values in AWKWARD[kind].items()})
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
 @pytest.mark.parametrize("pseudo_rows", [0.0, 1.0])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", AWKWARD)
 def test_finite_and_at_most_zero(kind: str, pseudo_rows: float) -> None:
     data = awkward(kind)
     specification = PiecewiseExponential(4 if pseudo_rows else "auto", pseudo_rows=pseudo_rows)
@@ -131,7 +108,7 @@ def test_finite_and_at_most_zero(kind: str, pseudo_rows: float) -> None:
 
 
 def test_an_environment_that_is_not_watched_has_no_parameter_there() -> None:
-    model, full = (PiecewiseExponential(4).bind(data) for data in (awkward(KINDS[-1]), DATA))
+    model, full = (PiecewiseExponential(4).bind(data) for data in (awkward("short follow-up of an environment"), DATA))
     mask = np.zeros((1, 5), dtype=bool)
     assert full.null_many(mask).degrees.tolist() == [8.0]
     assert model.null_many(mask).degrees.tolist() == [8.0 - 3.0]

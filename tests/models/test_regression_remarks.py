@@ -58,12 +58,6 @@ def test_a_plane_that_no_fit_shows() -> None:
     assert not separates(model, np.array([False, True]))
 
 
-def test_no_pseudo_data_are_told_of_where_there_are_none() -> None:
-    data = regression_data(*none_in_one(*plain_table(True)))
-    for pseudo_rows, words in ((0.0, "have no finite maximum there"), (1.0, "rest on the pseudo-data there")):
-        assert words in Poisson(pseudo_rows).bind(data).remarks(all_masks(5)[:1]).alarms[0]
-
-
 def test_large_counts_beside_pseudo_data_are_told() -> None:
     X, y, environment = plain_table(True)
     large = y + np.ceil(180.0 - y.mean())

@@ -228,7 +228,9 @@ class RegressionTests(Tests):
         every, later = np.ones(data.n_rows, dtype=bool), np.arange(len(labels)) > 0
         # Own slopes are all that is left where nothing but the mean is compared.
         slopes = bool(self._specification.about_mean)
-        model = self._specification.tied(_with_levels(data, self._columns, every, groups, labels, later, slopes), None)
+        model = self._specification.bind_checked(
+            _with_levels(data, self._columns, every, groups, labels, later, slopes), None
+        )
         k, place = self._columns.shape[1], np.arange(model.n_features)
         common, own_level = place < k, place < k + len(labels) - 1
         figures = model.figures(common)

@@ -653,6 +653,6 @@ class LinearGaussian:
         return GaussianOnDemand(rows, n_jobs, self.prediction)
 
 
-def linear_gaussian_mean() -> LinearGaussian:
+def linear_gaussian_mean(second_moments: Literal["auto", "all"] = "auto", prediction: float = 0.0) -> LinearGaussian:
     """What the name "linear_gaussian_mean" stands for."""
-    return LinearGaussian(invariance="mean")
+    return LinearGaussian("mean", second_moments, prediction)

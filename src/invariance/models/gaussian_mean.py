@@ -40,8 +40,7 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
     of the environments' own fits, and leverages (S, E): how much of the pooled fit comes from each environment.
 
     An environment's own fit is ahead of the pooled one in r + 1 − h directions, r its rank and h its leverage. Its
-    share of −2 log Λ is n·log(1 + q/RSS), taken as if q were a chi-square of so many degrees, and loses what estimated
-    weights gain the pooled fit. With many rows −2 log Λ is chi-square of the sum of these degrees.
+    share of −2 log Λ is n·log(1 + q/RSS), q a chi-square of so many degrees, less what estimated weights gain the pool.
     """
     freedom, ahead = counts - 1.0 - ranks, np.maximum(ranks + 1.0 - leverages, 0.0)
     own, joint = freedom / 2.0, (freedom + ahead) / 2.0
@@ -54,9 +53,8 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
 
 
 class _Scores(NamedTuple):
-    """Of S subsets, NaN outside the support. ratios (S,): log Λ; gains (S,): of the environments' own fits over their
-    means; squares (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): how much of it
-    comes from each environment."""
+    """ratios (S,): log Λ, NaN outside the support; gains (S,): of the environments' own fits over their means; squares
+    (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): of the environments in it"""
 
     ratios: Floats
     gains: Floats

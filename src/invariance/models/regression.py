@@ -126,8 +126,7 @@ class Regression(ABC):
 
     @abstractmethod
     def beginning(self, rows: Rows) -> Floats:
-        """(E + 1, r) parameters of the empty subset in each environment and the pool, roughly: the intercept, if there
-        is one, and after it those that no column belongs to."""
+        """(E + 1, r) parameters of the empty subset, roughly: the intercept, if any, then those without a column."""
 
     @abstractmethod
     def mean(self, predictor: Floats) -> Floats:
@@ -146,8 +145,7 @@ class Regression(ABC):
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
 
     def profiled(self, rows: Rows) -> Integers:
-        """(E + 1,) how many parameters the fit of each environment and the pooled one have that are maximised out and
-        stand in no array."""
+        """(E + 1,) parameters of the fits in each environment and the pool that are maximised out."""
         return np.zeros(len(rows.starts), np.int64)
 
     def null(self, counts: Integers, figures: Figures) -> Null:
@@ -166,9 +164,9 @@ class Regression(ABC):
         """Tie the model to data."""
         rows = rows_for(self.name, data)
         self.check(rows)
-        return self.tied(rows, n_jobs)
+        return self.bind_checked(rows, n_jobs)
 
-    def tied(self, data: MultiEnvironmentData, n_jobs: int | None) -> RegressionModel:
+    def bind_checked(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> RegressionModel:
         return RegressionModel(self, data, n_jobs)
 
 
@@ -259,8 +257,7 @@ _STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
 
 
 class Scores(NamedTuple):
-    """log_ratio, pooled (S,): log Λ and the pooled log-likelihood; ranks (S, E + 1): parameters that can be told apart;
-    thetas (S, E + 1, K): of centred and scaled columns."""
+    """log Λ and the pooled log-likelihood (S,); ranks (S, E + 1); thetas (S, E + 1, K): of scaled columns"""
 
     log_ratio: Floats
     pooled: Floats
@@ -318,8 +315,8 @@ class RegressionModel(LikelihoodRatioModel):
         return *IN_MEAN, *self.specification.about_mean
 
     def tolerated(self, tolerance: Tolerance) -> float:
-        """Half of what it is for a linear Gaussian model: of its outcome a row says about as much as half a row does
-        there (with log odds, curvature of at most ¼ for noise of variance π²/3)."""
+        """Half of that of a linear Gaussian model: a row says about as much as half a row does there (with log odds,
+        curvature of at most ¼ for noise of variance π²/3)."""
         return 0.5 * self.n_rows * tolerance.delta
 
     def judged_by(self, tolerance: Tolerance) -> str:

@@ -200,16 +200,8 @@ class PiecewiseExponential(Regression):
     def mean(self, predictor: Floats) -> Floats:
         raise NotImplementedError("expected times need a baseline, which fits have")
 
-    def tied(self, data: MultiEnvironmentData, n_jobs: int | None) -> PiecewiseExponentialModel:
-        model = PiecewiseExponentialModel(self, data, n_jobs)
-        if self.intervals != "auto" and not model.supported(np.zeros((1, model.n_features), dtype=bool))[0]:
-            e = int(np.argmin(data.counts))
-            raise DataError(
-                f"environment {data.environments[e]!r} has {data.counts[e]} rows, too few for so many intervals",
-                use(intervals="auto"),
-                use(" at most", intervals=max(int(data.counts[e]) - 1, 1)),
-            )
-        return model
+    def bind_checked(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> PiecewiseExponentialModel:
+        return PiecewiseExponentialModel(self, data, n_jobs)
 
 
 @dataclass(frozen=True, eq=False)
