@@ -1,16 +1,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from invariance.data import record_batches as base
+from invariance.data import source_files
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError
 from source_rows import batches_of, rows_of
@@ -203,3 +211,64 @@ def test_a_table_of_ibis(batch_rows: int) -> None:
     assert source.rereadable
     assert source.schema.names == list(COLUMNS)
     assert rows_of(source, ["x", "n"]) == rows_of(source, ["x", "n"]) == ROWS
+
+
+# ---------------------------------------------------------------- however rows are cut: the same, in the same order
+
+Cuts = list[int]
+N = 23
+MANY_ROWS = [(n / 4 if n % 5 else None, 2**60 + n, "ab"[n % 2] if n % 3 != 1 else "01", f"s{n % 4}") for n in range(N)]
+NAMES = ["x", "n", "t", "site"]
+MANY = pa.table({name: [row[j] for row in MANY_ROWS] for j, name in enumerate(NAMES)})
+
+
+def pieces(cuts: Cuts) -> list[pa.Table]:
+    edges = [0, *sorted(cuts), N]
+    return [MANY[start:stop] for start, stop in pairwise(edges)]
+
+
+def parquet_files(folder: Path, cuts: Cuts, group: int) -> Any:
+    for n, piece in enumerate(pieces(cuts)):
+        pq.write_table(piece, folder / f"part-{n}.parquet", row_group_size=group)
+    return folder
+
+
+def text_files(folder: Path, cuts: Cuts, group: int) -> Any:
+    for n, piece in enumerate(pieces(cuts)):
+        piece.to_pandas().to_csv(folder / f"part-{n}.csv", index=False)
+    return folder
+
+
+def tables(folder: Path, cuts: Cuts, group: int) -> Any:
+    return iter(pieces(cuts))
+
+
+def chunked(folder: Path, cuts: Cuts, group: int) -> Any:
+    return pa.concat_tables(pieces(cuts))
+
+
+def reader(folder: Path, cuts: Cuts, group: int) -> Any:
+    return chunked(folder, cuts, group).to_reader(group)
+
+
+def lazy(folder: Path, cuts: Cuts, group: int) -> Any:
+    return pl.scan_parquet(f"{parquet_files(folder, cuts, group)}/*")
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, N), max_size=5),
+    group=st.integers(1, N),
+    batch=st.integers(1, N),
+    task=st.sampled_from([1, 300, 10**9]),
+)
+@pytest.mark.parametrize("make", [parquet_files, text_files, tables, chunked, reader, lazy])
+def test_any_partition(make: Any, cuts: Cuts, group: int, batch: int, task: int) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(base, "_BATCH_ROWS", batch),
+        patch.object(base, "TASK_BYTES", task),
+        patch.object(base, "TASK_ROWS_PER_COLUMN", 0),
+        patch.object(source_files, "TASK_BYTES", task),
+    ):
+        assert rows_of(make(Path(folder), cuts, group), NAMES[:-1]) == MANY_ROWS
