@@ -298,3 +298,7 @@ def test_labels_in_text_files(tmp_path: Path) -> None:
     pd.DataFrame({"x": np.sin(np.arange(12)), "y": np.cos(np.arange(12)), "site": labels}).to_csv(path, index=False)
     for read in (from_table, Moments.from_rows):
         assert read(path, "y", "site").environments == ("01", 1, 2.5, "k")
+    path.write_text(path.read_text().replace("k\n", "01 \n"))
+    for read in (from_table, Moments.from_rows):
+        with pytest.raises(DataError, match="environment column 'site': .* look alike"):
+            read(path, "y", "site")
