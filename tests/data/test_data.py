@@ -300,5 +300,5 @@ def test_labels_in_text_files(tmp_path: Path) -> None:
         assert read(path, "y", "site").environments == ("01", 1, 2.5, "k")
     path.write_text(path.read_text().replace("k\n", "01 \n"))
     for read in (from_table, Moments.from_rows):
-        with pytest.raises(DataError, match="environment column 'site': .* look alike"):
+        with pytest.raises(DataError, match=r"environment column 'site': .* look alike"):
             read(path, "y", "site")
