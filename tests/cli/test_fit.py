@@ -63,7 +63,7 @@ def test_bad_tables_are_refused_as_in_python(workdir: Path, text: str, arguments
         (["good.csv", "--features", " , "], "features"),
         (["good.csv", "--prior", "flat"], "flat"),
         (["good.csv", "--prior", "inclusion(2)"], "between 0 and 1"),
-        (["good.csv", "--prior", "beta-binomial(0,1)"], "positive"),
+        (["good.csv", "--prior", "beta-binomial(0,1)"], "above 0"),
         (["good.csv", "--prior", "inclusion(1)", "--max-size", "1"], "inclusion probability 1"),
         (["good.csv", "--max-size", "2"], "north"),
         (["good.csv", "--max-size", "-1"], "'--max-size'"),
