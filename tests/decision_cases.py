@@ -10,9 +10,7 @@ import numpy as np
 
 from invariance import BIP, Moments, MultiEnvironmentData
 from invariance.decisions.decision import Decision
-from invariance.decisions.environments import Broken, Compared, most_deviating
 from invariance.decisions.rules import Findings
-from invariance.models.base import BoundModel
 
 
 def made(
@@ -66,8 +64,3 @@ def broken() -> MultiEnvironmentData:
     """An environment acts on the outcome itself."""
     data = made(shifted=1.0)
     return replace(data, y=data.y + np.array([0.0, 3.0, -4.0, 9.0])[data.environment_index])
-
-
-def breaking_environment(model: BoundModel, mask: np.ndarray) -> Broken | None:
-    compared = Compared.of(model)
-    return None if compared is None or compared.n_environments < 2 else most_deviating(compared.tests(mask).each())

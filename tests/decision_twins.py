@@ -89,7 +89,8 @@ class Evidence:
         nu, rss = nu_e.sum(axis=0), self.local.sum(axis=0)
         d = nu_p - nu
         f = np.maximum(self.pooled - rss, 0.0) / d / (rss / nu)
-        return 1.0 - ncfdtr(d, nu, self.n * delta, f) if delta else stats.f.sf(f, d, nu)
+        p_value = 1.0 - ncfdtr(d, nu, self.n * delta, f) if delta else stats.f.sf(f, d, nu)
+        return np.where(d > 0, p_value, 1.0)
 
     def p_variance(self, tau: float) -> np.ndarray:
         _, nu_e = self.freedom

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import chi2, f, kurtosis, ncf, ncx2
 
+from decision_twins import evidence
 from invariance import MultiEnvironmentData
 from invariance.decisions.predictive import FLOOR
 from invariance.models.invariance_test import Tolerance
@@ -68,49 +68,18 @@ DATA = {
 }
 
 
-def fitted(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
-    """Residual sum of squares and rank of y on X and an intercept."""
-    X, y = X - X.mean(axis=0), y - y.mean()
-    X = X / np.maximum(np.abs(X).max(axis=0, initial=1e-300), 1e-300)
-    X = X[:, np.abs(X).max(axis=0, initial=0.0) > 0.0] if X.shape[1] else X
-    slopes, _, rank, _ = np.linalg.lstsq(X, y, rcond=1e-10)
-    return float(np.sum((y - X @ slopes) ** 2)), int(rank)
-
-
-def twin_value(data: MultiEnvironmentData, columns: np.ndarray, tolerance: Tolerance, tails: bool = True) -> float:
-    """−½ cost of a subset given by its columns (q,); -inf where it is not compatible with invariance."""
-    groups = [data.rows(e) for e in range(data.n_environments)]
-    X, y, n, E = data.X[:, columns], data.y, data.n_rows, data.n_environments
-    pooled, rank = fitted(X, y)
-    local = [fitted(X[rows], y[rows]) for rows in groups]
-    counts = np.array([len(rows) for rows in groups])
-    rss, freedom = np.array([part[0] for part in local]), counts - 1 - np.array([part[1] for part in local])
-    if (freedom < 1).any() or (rss < 1e-9).any():
-        return -np.inf
-    between = n - 1 - rank - freedom.sum()
-    p_mean = p_spread = 1.0
-    if between > 0:
-        statistic = max(pooled - rss.sum(), 0.0) / between / (rss.sum() / freedom.sum())
-        law = ncf(between, freedom.sum(), n * tolerance.delta) if tolerance.delta else f(between, freedom.sum())
-        p_mean = law.sf(statistic)
-    if E > 1:
-        total = freedom.sum()
-        bartlett = total * np.log(rss.sum() / total) - np.sum(freedom * np.log(rss / freedom))
-        bartlett /= 1.0 + (np.sum(1.0 / freedom) - 1.0 / total) / (3.0 * (E - 1))
-        own = np.column_stack([data.environment_index == e for e in range(E)]).astype(float)
-        design = np.column_stack([own, X])
-        residual = y - design @ np.linalg.lstsq(design, y, rcond=1e-10)[0]
-        inflation = 1.0 + max(float(kurtosis(residual)), 0.0) / 2.0 if tails else 1.0
-        noncentrality = n * tolerance.tau**2 / 2.0 / inflation
-        law = ncx2(E - 1, noncentrality) if tolerance.tau else chi2(E - 1)
-        p_spread = law.sf(max(bartlett, 0.0) / inflation)
-    if chi2.sf(-2.0 * np.log(p_mean * p_spread + 1e-300), 4) < tolerance.level:
-        return -np.inf
+def twin_values(data: MultiEnvironmentData, tolerance: Tolerance, masks: np.ndarray | None = None, tails: bool = True):
+    """(S,) −½ cost of subsets (S, p), by default all; -inf where they are not compatible with invariance."""
+    columns = data.features.expand(all_masks(data.n_features) if masks is None else masks)
+    found, n = evidence(data, columns), data.n_rows
+    if not tails:
+        found.kurtosis[:] = 0.0
+    with np.errstate(all="ignore"):
+        p_values = np.ones(len(columns))
+        if data.n_environments > 1:
+            p_values = found.p_invariant(tolerance.delta, tolerance.tau)
+        _, freedom = found.freedom
+        scored = (freedom >= 1).all(axis=0) & (found.local > 1e-9).all(axis=0)
     price = max(np.log(n) + 2.0 * np.log(data.n_features), FLOOR * n)
-    return 0.5 * n * np.log(np.sum((y - y.mean()) ** 2) / pooled) - 0.5 * price * columns.sum()
-
-
-def twin_values(data: MultiEnvironmentData, tolerance: Tolerance, tails: bool = True) -> np.ndarray:
-    """(2**p,)"""
-    masks = data.features.expand(all_masks(data.n_features))
-    return np.array([twin_value(data, columns, tolerance, tails) for columns in masks])
+    gain = 0.5 * n * np.log(np.sum((data.y - data.y.mean()) ** 2) / found.pooled)
+    return np.where(scored & (p_values >= tolerance.level), gain - 0.5 * price * columns.sum(axis=1), -np.inf)

@@ -24,7 +24,6 @@ from posteriors import (
     enumerate_posterior,
     from_probabilities,
     random_posterior,
-    run_without_package_init,
 )
 
 
@@ -203,13 +202,3 @@ def test_pickle_keeps_everything() -> None:
     assert_same(again, short)
     last = whole.subsets(None)["subset"].iloc[-1]
     assert again.probability(last) == short.probability(last)
-
-
-@pytest.mark.integration
-def test_import_is_cheap() -> None:
-    code = (
-        "import invariance.posterior, invariance.posterior.summary\n"
-        "heavy = {'sklearn', 'numba', 'matplotlib', 'xarray', 'rich'} & set(sys.modules)\n"
-        "assert not heavy, sorted(heavy)"
-    )
-    run_without_package_init(code)

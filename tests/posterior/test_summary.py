@@ -43,22 +43,9 @@ def test_reading(table: dict[tuple[int, ...], float], spread: bool, told: list[s
     assert "{" not in alone
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0.0, "<0.001"),
-        (4e-4, "<0.001"),
-        (6e-4, "0.001"),
-        (0.5, "0.500"),
-        (0.9994, "0.999"),
-        (0.9996, ">0.999"),
-    ],
-)
-def test_format_probability(value: float, text: str) -> None:
-    assert format_probability(value) == text
-
-
 def test_small_formats() -> None:
+    values = {0.0: "<0.001", 4e-4: "<0.001", 6e-4: "0.001", 0.5: "0.500", 0.9994: "0.999", 0.9996: ">0.999"}
+    assert {value: format_probability(value) for value in values} == values
     assert format_count(1048576) == "1,048,576"
     assert format_count(2**100) == "about 1.3e30"
     assert format_count(10**30_000) == "about 1.0e30000"
@@ -130,8 +117,8 @@ def terminal_columns(text: str) -> int:
 wide_text = st.text(st.one_of(st.characters(), st.sampled_from("遺伝子Ａ…é\u0301\t\n {}\\")), min_size=0, max_size=90)
 
 
-@settings(max_examples=30, deadline=None)
-@given(data=st.data(), p=st.sampled_from([1, 3, 30, 300]))
+@settings(max_examples=12, deadline=None)
+@given(data=st.data(), p=st.sampled_from([1, 3, 60]))
 def test_summary_never_passes_80_columns(data: st.DataObject, p: int) -> None:
     drawn = data.draw(st.lists(wide_text, min_size=1, max_size=4))
     names = tuple(f"{drawn[j % len(drawn)]}{j}" for j in range(p))

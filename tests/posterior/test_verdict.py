@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,6 @@ from invariance import (
 )
 from invariance.exceptions import DataWarning, NotInvariantWarning
 from invariance.inference.base import RunOptions, Target
-from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.invariance_test import deviance_moments
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.posterior import Verdict, verdict_of
@@ -56,9 +54,8 @@ def invariant(constant: np.ndarray, rows: int, rng: np.random.Generator) -> Mult
 # ---------------------------------------------------------------- the law of an invariant subset
 
 
-@pytest.mark.parametrize("rows", [15, 50])
 @pytest.mark.parametrize("constants", ["none", "everywhere", "in one"])
-def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
+def test_law_of_an_invariant_subset(constants: str) -> None:
     """200 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
     rng = np.random.default_rng(1)
     constant = np.zeros((5, 8), dtype=bool)
@@ -67,7 +64,7 @@ def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
     everything = np.ones((1, 8), dtype=bool)
     values, chances = np.empty((2, 200))
     for i in range(200):
-        model = LinearGaussian().bind(invariant(constant, rows, rng))
+        model = LinearGaussian().bind(invariant(constant, 15, rng))
         values[i] = model.log_ratio_many(everything)[0]
         tails = model.invariance_tails(everything, values[i : i + 1])
         chances[i] = tails.probability[0]
@@ -76,45 +73,6 @@ def test_law_of_an_invariant_subset(rows: int, constants: str) -> None:
     assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.2)
     for level in (0.05, 0.5):
         assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 200))
-
-
-def test_features_constant_inside_small_environments_are_not_counted_there() -> None:
-    """12 rows and 13 features, of which 8 vary in each environment: the size alone leaves no degree of freedom."""
-    rng = np.random.default_rng(5)
-    constant = (np.arange(13) + np.arange(6)[:, None]) % 13 < 5
-    for _ in range(5):
-        data = invariant(constant, 12, rng)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            posterior = BIP(prior=InclusionPrior(1.0), engine="exact").fit(data).posterior_
-        assert posterior.verdict is None
-    model = LinearGaussian().bind(data)
-    assert model.ranks(np.ones((1, 13), dtype=bool)).tolist() == [[8] * 6 + [13]]
-    assert np.isfinite(model.invariance_tails(posterior.masks, posterior.log_ratios).expected).all()
-
-
-def test_settings_that_only_differ_between_environments() -> None:
-    """Five settings in two environments are one difference, whether counted or fitted."""
-    constant = np.ones((2, 6), dtype=bool)
-    constant[:, 5] = False
-    model = LinearGaussian().bind(invariant(constant, 20, np.random.default_rng(2)))
-    masks = np.array([[1, 1, 1, 1, 1, 1], [1, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 1], [0] * 6], dtype=bool)
-    assert model.ranks(masks).tolist() == [[1, 1, 2], [1, 1, 2], [1, 1, 1], [0, 0, 0]]
-    np.testing.assert_array_equal(LinearGaussian().bind(model.moments).ranks(masks), model.ranks(masks))
-
-
-def test_rank_of_a_collinear_subset_is_that_of_its_fit() -> None:
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(60, 3))
-    X = np.column_stack([X, X @ rng.normal(size=(3, 5))])
-    data = MultiEnvironmentData.from_arrays(X, X.sum(axis=1) + rng.normal(size=60), np.repeat([0, 1, 2], 20))
-    model, everything = LinearGaussian().bind(data), np.ones((1, 8), dtype=bool)
-    assert model.ranks(everything).tolist() == [[3, 3, 3, 3]]
-    assert GaussianOnDemand(data).ranks(everything).tolist() == [[3, 3, 3, 3]]
-    three = np.array([[True] * 3 + [False] * 5])
-    together = model.invariance_tails(everything, [-9.0])
-    np.testing.assert_array_equal(together, model.invariance_tails(three, [-9.0]))
-    assert together.expected[0] > LinearGaussian().bind(model.moments).invariance_tails(everything, [-9.0]).expected[0]
 
 
 def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
@@ -161,8 +119,7 @@ def test_one_environment_has_no_verdict() -> None:
 # ---------------------------------------------------------------- every route
 
 
-@pytest.mark.parametrize("engine", ENGINES, ids=lambda engine: type(engine).__name__)
-@pytest.mark.parametrize("rows", [True, False], ids=["rows", "moments"])
+@pytest.mark.parametrize(("engine", "rows"), [(ENGINES[0], True), *((engine, False) for engine in ENGINES)])
 def test_every_engine_gives_a_verdict(engine: Any, rows: bool) -> None:
     data = broken()
     model = LinearGaussian().bind(data if rows else Moments.from_data(data))
@@ -236,10 +193,3 @@ def test_json_and_datatree_keep_the_verdict(verdict: Verdict) -> None:
     assert again.reading() == posterior.reading()
     assert posterior.to_datatree().attrs["verdict"] == verdict.sentence
     assert random_posterior(0).to_datatree().attrs["verdict"] == ""
-
-
-def test_a_reweighted_verdict_survives_json() -> None:
-    with pytest.warns(NotInvariantWarning):
-        posterior = BIP(engine="vi", random_state=0).fit(broken()).posterior_
-    again = type(posterior).from_json(posterior.to_json())
-    assert again.reweighted.verdict == posterior.reweighted.verdict is not None

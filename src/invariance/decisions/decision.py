@@ -18,7 +18,6 @@ from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_subset, printable
 from ..data.columns import free_name
 from ..exceptions import SettingError
-from ..models.base import BoundModel
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import SubsetEvidence
 from ..posterior.summary import Summary, everywhere, format_count, format_p_value, format_probability, format_share
@@ -147,7 +146,33 @@ class Decision(Rendered):
         Columns: column, environment ("pooled" for the pool), estimate, lower, upper, note. NaN where a column is
         constant or a combination of others, which the note says.
         """
-        return coefficient_table(self.findings.target.model, self.mask, coverage)
+        import pandas as pd
+
+        if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
+            raise SettingError(f"coverage={coverage!r} is not possible: use a number between 0 and 1, such as 0.95.")
+        model, labels = self.findings.target.model, self.findings.posterior.environments
+        fit, errors = model.fit(self.mask), model.standard_errors(self.mask)
+        pooled = free_name("pooled", [label for label in labels if isinstance(label, str)])
+        estimates = np.vstack([fit.coefficients, fit.local_coefficients])
+        notes = np.where(np.isnan(estimates), "constant", "")
+        margins = np.full(estimates.shape, np.nan)
+        if errors is not None:
+            pooled_first = [-1, *range(len(labels))]
+            values, freedom = errors.values[pooled_first], errors.freedom[pooled_first, None]
+            unknown = np.where(freedom > 0.0, "not identified", "too few rows")
+            notes = np.where(np.isnan(values) & (notes == ""), unknown, notes)
+            margins = t.ppf(0.5 + coverage / 2.0, np.where(freedom > 0.0, freedom, np.nan)) * values
+            estimates = np.where(np.isnan(values), np.nan, estimates)
+        return pd.DataFrame(
+            {
+                "column": [name for _ in estimates for name in fit.columns],
+                "environment": pd.Series([label for label in (pooled, *labels) for _ in fit.columns], dtype=object),
+                "estimate": estimates.ravel(),
+                "lower": (estimates - margins).ravel(),
+                "upper": (estimates + margins).ravel(),
+                "note": pd.Series(notes.ravel().tolist(), dtype=object),
+            }
+        )
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
@@ -318,33 +343,3 @@ def role_in_words(feature: FeatureRole) -> str:
     if not np.isnan(feature.r2_change):
         words += f"; R² {feature.r2_change:+z.3f}{' without it' if feature.selected else ''}"
     return f"{words}; never challenged" if feature.never_challenged else words
-
-
-def coefficient_table(model: BoundModel, mask: Mask, coverage: float) -> pd.DataFrame:
-    """Of the subset (p,), the pooled fit first; lower and upper are NaN where the model has no standard errors."""
-    import pandas as pd
-
-    if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
-        raise SettingError(f"coverage={coverage!r} is not possible: use a number between 0 and 1, such as 0.95.")
-    fit, errors, labels = model.fit(mask), model.standard_errors(mask), model.describe().environments
-    pooled = free_name("pooled", [label for label in labels if isinstance(label, str)])
-    estimates = np.vstack([fit.coefficients, fit.local_coefficients])
-    notes = np.where(np.isnan(estimates), "constant", "")
-    margins = np.full(estimates.shape, np.nan)
-    if errors is not None:
-        pooled_first = [-1, *range(len(labels))]
-        values, freedom = errors.values[pooled_first], errors.freedom[pooled_first, None]
-        unknown = np.where(freedom > 0.0, "not identified", "too few rows")
-        notes = np.where(np.isnan(values) & (notes == ""), unknown, notes)
-        margins = t.ppf(0.5 + coverage / 2.0, np.where(freedom > 0.0, freedom, np.nan)) * values
-        estimates = np.where(np.isnan(values), np.nan, estimates)
-    return pd.DataFrame(
-        {
-            "column": [name for _ in estimates for name in fit.columns],
-            "environment": pd.Series([label for label in (pooled, *labels) for _ in fit.columns], dtype=object),
-            "estimate": estimates.ravel(),
-            "lower": (estimates - margins).ravel(),
-            "upper": (estimates + margins).ravel(),
-            "note": pd.Series(notes.ravel().tolist(), dtype=object),
-        }
-    )

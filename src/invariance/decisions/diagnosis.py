@@ -178,18 +178,15 @@ def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior
     """The most probable subsets of a posterior, each with at least a hundredth of the first one's probability."""
     log_probabilities = posterior.log_probabilities[:_MOST_SUBSETS]
     kept = np.flatnonzero(log_probabilities >= log_probabilities[0] + np.log(_LEADING))
-    masks, probabilities = posterior.masks[kept], np.exp(log_probabilities[kept])
-    names = np.array(posterior.feature_names, dtype=object)
-    changes = np.array([_feature_changes(model, mask) for mask in masks])
-    return Leading(tuple(tuple(names[mask]) for mask in masks), probabilities, changes, _noise(model, masks[0]))
-
-
-def _noise(model: GaussianModel | RegressionModel, mask: Mask) -> float:
+    masks, first = posterior.masks[kept], posterior.mode_mask
     if isinstance(model, RegressionModel):
-        data = model.data
-        return float(np.std(data.y - model.fit(mask, local=False).predict(data.X[:, data.features.expand(mask)])))
-    residuals = model.residuals(mask[None])
-    return float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
+        X, y = model.data.X[:, model.features.expand(first)], model.data.y
+        noise = float(np.std(y - model.fit(first, local=False).predict(X)))
+    else:
+        residuals = model.residuals(first[None])
+        noise = float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
+    changes = np.array([_feature_changes(model, mask) for mask in masks])
+    return Leading(tuple(map(posterior.names_of, masks)), np.exp(log_probabilities[kept]), changes, noise)
 
 
 def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floats:
@@ -394,9 +391,8 @@ class Diagnosis(Rendered, ComparedEnvironments):
         }
 
     def to_json(self, path: str | Path) -> None:
-        text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False)
         try:
-            write_text(Path(path).expanduser(), text + "\n")
+            write_text(Path(path).expanduser(), json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
         except OSError as error:
             raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 

@@ -226,7 +226,7 @@ class RegressionTests(Tests):
         if e is not None:
             groups, labels = (groups == e).astype(np.intp), (False, True)
         every, later = np.ones(data.n_rows, dtype=bool), np.arange(len(labels)) > 0
-        # Own slopes are all that is left where nothing but the mean is compared.
+        # Where own slopes are not all that is left, they are columns, too.
         slopes = bool(self._specification.about_mean)
         model = self._specification.bind_checked(
             _with_levels(data, self._columns, every, groups, labels, later, slopes), None

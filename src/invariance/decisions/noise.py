@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from .._tools.arrays import Floats, Mask
 from .._tools.text import format_subset, printable
-from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import Message, use
-from ..models.base import BoundModel, Fit
+from ..models.base import BoundModel, chosen_names
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
-from ..moments.fourth_moments import FourthMoments
 
 # Tails that matter: so much excess kurtosis, and so many standard errors above 0.
 _HEAVY, _ERRORS = 1.0, 4.0
@@ -52,10 +49,6 @@ class NoiseChecks:
     level: float
 
     @property
-    def compares_spread(self) -> bool:
-        return not np.isnan(self.p_spread)
-
-    @property
     def heavy_tails(self) -> bool:
         return self.shape is not None and self.shape.excess_kurtosis > max(_HEAVY, _ERRORS * (24 / self.n_rows) ** 0.5)
 
@@ -74,10 +67,10 @@ class NoiseChecks:
         found = list(self._found())
         if not found:
             return None
-        told = f"the residuals {', '.join(found[:-1])}{' and ' if len(found) > 1 else ''}{found[-1]}"
-        if self.compares_spread:
-            return Message(told, use(family="linear_gaussian_mean"))
-        return f"{told}: p-values may be too small."
+        told = f"the residuals {' and '.join(found)}"
+        if np.isnan(self.p_spread):
+            return f"{told}: p-values may be too small."
+        return Message(told, use(family="linear_gaussian_mean"))
 
     def to_plain(self) -> dict[str, Any]:
         return {
@@ -88,7 +81,7 @@ class NoiseChecks:
         }
 
     def _found(self) -> Iterator[str]:
-        if self.heavy_tails and self.compares_spread and self.shape is not None:
+        if self.shape is not None and self.heavy_tails and not np.isnan(self.p_spread):
             yield f"have heavy tails (excess kurtosis {self.shape.excess_kurtosis:.1f})"
         if self.depends_on_features:
             yield f"spread unequally over the values of {format_subset(self.selected, 60)}"
@@ -109,9 +102,9 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
     fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)
     deviations = np.sqrt(fits.rss[0, :-1] / fits.freedom[0, :-1])
     return NoiseChecks(
-        selected=tuple(name for name, flag in zip(linear.feature_names, mask, strict=True) if flag),
+        selected=chosen_names(linear.feature_names, mask),
         n_rows=linear.n_rows,
-        shape=_shape_of(linear, mask),
+        shape=_shape(linear, mask),
         deviations=dict(zip(linear.moments.environments, deviations.tolist(), strict=True)),
         p_spread=float(test.spread[0]),
         p_mean=float(test.mean[0]),
@@ -119,67 +112,47 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
     )
 
 
-def _shape_of(model: GaussianModel, mask: Mask) -> Shape | None:
-    """None without the rows, or what a second look at them told of the columns of the subset."""
-    if model.rows is not None:
-        return _shape(model.rows, mask, model.fit(mask))
-    columns = (*model.features.chosen(mask).columns, model.moments.outcome_name)
-    places = None if model.fourths is None else model.fourths.places(columns)
-    if model.fourths is None or places is None:
+def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
+    """From sums of products of 1, the columns of the subset, their squares, and squared residuals, each centred, and
+    the residuals in units, of its environment; None without the rows, or fourth moments of these columns."""
+    fit, data, fourths = model.fit(mask), model.rows, model.fourths
+    slopes = np.nan_to_num(fit.local_coefficients)
+    sums = np.zeros((2 * slopes.shape[1] + 2,) * 2)
+    if data is not None:
+        for e in range(data.n_environments):
+            rows = data.rows(e)
+            columns, y = data.X[rows][:, data.features.expand(mask)], data.y[rows]
+            missed = y - fit.local_intercepts[e] - columns @ slopes[e]
+            columns = columns - columns.mean(axis=0)
+            each = np.column_stack([np.ones(len(rows)), columns, columns**2, missed**2 / np.mean(missed**2)])
+            sums += each.T @ each
+        return _koenker(sums)
+    names = *model.features.chosen(mask).columns, model.moments.outcome_name
+    places = None if fourths is None else fourths.places(names)
+    if fourths is None or places is None:
         return None
-    return _shape_from_fourths(model.fourths, places, np.nan_to_num(model.fit(mask).local_coefficients))
-
-
-def _shape_from_fourths(fourths: FourthMoments, places: NDArray[np.intp], slopes: Floats) -> Shape:
-    """places (k + 1,): of the columns and the outcome; slopes (E, k): of each environment's own fit"""
-    units, k = np.eye(len(fourths.columns)), len(places) - 1
-    sums = np.zeros((2 * k + 2, 2 * k + 2))
+    units = np.eye(len(fourths.columns))
     for e, own in enumerate(slopes):
         functions = fourths.functions(e)
         squared = functions.square(np.append(-own, 1.0) @ units[places])
         squared /= functions.sums([functions.one, squared])[0, 1] / fourths.counts[e]
-        columns = units[places[:-1]]
-        each = [functions.one, *map(functions.linear, columns), *map(functions.square, columns), squared]
-        sums += functions.sums(each)
+        linear, squares = (map(make, units[places[:-1]]) for make in (functions.linear, functions.square))
+        sums += functions.sums([functions.one, *linear, *squares, squared])
+    return _koenker(sums)
+
+
+def _koenker(sums: Floats) -> Shape:
+    """From sums of products (k + 2, k + 2) of 1, k columns, and squared residuals."""
     n_rows = sums[0, 0]
-    centred = sums - np.outer(sums[0], sums[0]) / n_rows
-    share, degrees = _explained_by_products(centred[1:, 1:], np.diagonal(sums)[1:])
-    return Shape(float(sums[-1, -1] / n_rows) - 3.0, share, float(chi2.sf(n_rows * share, degrees)))
-
-
-def _explained_by_products(products: Floats, squares: Floats) -> tuple[float, int]:
-    """As `_explained`, of the last column, from centred products; squares: before they were centred."""
+    products, squares = (sums - np.outer(sums[0], sums[0]) / n_rows)[1:, 1:], np.diagonal(sums)[1:]
     spread = np.sqrt(np.maximum(np.diagonal(products), 0.0))
     varying = np.flatnonzero(spread[:-1] > _ROUNDING * np.sqrt(squares[:-1]))
-    if not len(varying):
-        return 0.0, 1
-    gram = products[np.ix_(varying, varying)] / np.outer(spread[varying], spread[varying])
-    cross = products[varying, -1] / spread[varying]
-    values, vectors = np.linalg.eigh(gram)
-    kept = values > _ROUNDING * values[-1]
-    along = vectors[:, kept].T @ cross
-    return float(along**2 @ (1.0 / values[kept]) / products[-1, -1]), int(kept.sum())
-
-
-def _shape(data: MultiEnvironmentData, mask: Mask, fit: Fit) -> Shape:
-    residuals, columns = np.empty(data.n_rows), data.X[:, data.features.expand(mask)].copy()
-    for e in range(data.n_environments):
-        rows = data.rows(e)
-        missed = data.y[rows] - fit.local_intercepts[e] - columns[rows] @ np.nan_to_num(fit.local_coefficients[e])
-        residuals[rows] = missed / np.sqrt(np.mean(missed**2))
-        columns[rows] -= columns[rows].mean(axis=0)
-    squares = residuals**2
-    share, degrees = _explained(np.column_stack([columns, columns**2]), squares)
-    return Shape(float(np.mean(squares**2)) - 3.0, share, float(chi2.sf(data.n_rows * share, degrees)))
-
-
-def _explained(X: Floats, y: Floats) -> tuple[float, int]:
-    """Share of the variance of y that the columns of X (N, k) explain, and their rank."""
-    spread = X.std(axis=0)
-    X = (X - X.mean(axis=0))[:, spread > 0.0] / spread[spread > 0.0]
-    if not X.shape[1]:
-        return 0.0, 1
-    deviations = y - y.mean()
-    slopes, _, rank, _ = np.linalg.lstsq(X, deviations, rcond=1e-10)
-    missed = deviations - X @ slopes
-    return float(1.0 - missed @ missed / (deviations @ deviations)), int(rank)
+    share, degrees = 0.0, 1
+    if len(varying):
+        gram = products[np.ix_(varying, varying)] / np.outer(spread[varying], spread[varying])
+        cross = products[varying, -1] / spread[varying]
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > _ROUNDING * values[-1]
+        along = vectors[:, kept].T @ cross
+        share, degrees = float(along**2 @ (1.0 / values[kept]) / products[-1, -1]), int(kept.sum())
+    return Shape(float(sums[-1, -1] / n_rows) - 3.0, share, float(chi2.sf(n_rows * share, degrees)))

@@ -71,33 +71,31 @@ class Picture(NamedTuple):
 def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
     """Draw one of PICTURES on axes or a new figure of pyplot; returns the axes, an array of them where the place is
     divided into panels."""
-    picture, top, nothing = PICTURES[check_kind(kind)], _checked(kind, top), _nothing(decision, kind)
-    size = picture_size(decision, kind, top)
+    picture, nothing = PICTURES[check_kind(kind)], _nothing(decision, kind)
+    size, top = picture_size(decision, kind, top), picture.top if top is None else top
     if nothing:
-        drawn = _only_text(panels_for(ax, size), decision, nothing)
-        return drawn if picture.panels else drawn[0]
+        figure = panels_for(ax, size)
+        only = figure.add_subplot()
+        only.set_axis_off()
+        only.text(0.5, 0.5, nothing, ha="center", va="center", transform=only.transAxes)
+        headline(figure, _headline_text(decision))
+        return np.array([only], dtype=object) if picture.panels else only
     return picture.draw(decision, panels_for(ax, size) if picture.panels else axes_for(ax, size), top or 0)
 
 
 def picture_size(decision: Decision, kind: str, top: int | None = None) -> Size:
     """The figure that `plot` wants, in inches."""
-    top = _checked(kind, top)
-    return _ONLY_TEXT if _nothing(decision, kind) else PICTURES[kind].size(decision, top or 0)
+    default = PICTURES[kind].top
+    if top is not None and default is None:
+        raise SettingError(f"the picture {kind!r} is not cut to a number: leave out top={top}.")
+    if top is not None:
+        check_at_least_one("top", top)
+    return _ONLY_TEXT if _nothing(decision, kind) else PICTURES[kind].size(decision, top or default or 0)
 
 
 def save_picture(decision: Decision, kind: str, path: str | Path, top: int | None = None) -> Path:
     """Write a picture to a file whose ending gives the format; returns the path that was written."""
     return save_drawing(partial(plot, decision, kind, top=top), picture_size(decision, kind, top), path)
-
-
-def _checked(kind: str, top: int | None) -> int | None:
-    default = PICTURES[kind].top
-    if top is None:
-        return default
-    if default is None:
-        raise SettingError(f"the picture {kind!r} is not cut to a number: leave out top={top}.")
-    check_at_least_one("top", top)
-    return top
 
 
 def _nothing(decision: Decision, kind: str) -> str:
@@ -127,15 +125,6 @@ def _cut(shown: int, total: int, what: str) -> str:
     return f"{format_count(shown)} of {format_count(total)} {what}" if shown < total else ""
 
 
-def _only_text(figure: Figure | SubFigure, decision: Decision, text: str) -> Panels:
-    """Axes without a frame, as an array (1,)."""
-    ax = figure.add_subplot()
-    ax.set_axis_off()
-    ax.text(0.5, 0.5, text, ha="center", va="center", transform=ax.transAxes)
-    headline(figure, _headline_text(decision))
-    return np.array([ax], dtype=object)
-
-
 def _environment_axis(ax: Axes, labels: Sequence[object], longest: int) -> None:
     """Names of environments from the top down."""
     ax.set_yticks(np.arange(len(labels)), name_labels([str(label) for label in labels], longest))
@@ -144,14 +133,15 @@ def _environment_axis(ax: Axes, labels: Sequence[object], longest: int) -> None:
     plain_ticks(ax)
 
 
-def environments_size(compared: ComparedEnvironments) -> Size:
-    n = min(compared.n_environments, _MOST_ENVIRONMENTS)
+def environments_size(n_environments: int) -> Size:
+    n = min(n_environments, _MOST_ENVIRONMENTS)
     return 7.0, 2.1 + n * (0.5 if n <= _FEW else 0.3)
 
 
 def save_environments(compared: ComparedEnvironments, path: str | Path) -> Path:
     """Write `plot_environments` to a file whose ending gives the format; returns the path that was written."""
-    return save_drawing(lambda ax: plot_environments(compared, ax), environments_size(compared), path)
+    size = environments_size(compared.n_environments)
+    return save_drawing(lambda ax: plot_environments(compared, ax), size, path)
 
 
 def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) -> Axes:
@@ -159,7 +149,7 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
 
     Diamonds beyond the dashed line raise an alarm. Of more than forty environments those that deviate most are shown.
     """
-    ax = axes_for(ax, environments_size(compared))
+    ax = axes_for(ax, environments_size(compared.n_environments))
     p_values = [np.inf if test.deviation is None else test.deviation.p_value for test in compared.tests]
     shown = np.sort(np.argsort(p_values, kind="stable")[:_MOST_ENVIRONMENTS])
     tests, parts, n = [compared.tests[e] for e in shown], compared.parts, len(shown)
@@ -196,10 +186,6 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
 
 def _length(p_value: float | None) -> float:
     return 0.0 if p_value is None else float(-np.log10(max(p_value, _SMALLEST)))
-
-
-def _compared(decision: Decision) -> ComparedEnvironments:
-    return compared_environments(decision.findings.target.model, decision.mask)
 
 
 def _grid(n_panels: int) -> tuple[int, int]:
@@ -383,8 +369,10 @@ PICTURES = {
     "subsets": Picture(_draw_subsets, _subsets_size, _MOST_SUBSETS, panels=True),
     "coefficients": Picture(_draw_coefficients, _coefficients_size, _MOST_PANELS, panels=True),
     "environments": Picture(
-        lambda decision, ax, top: plot_environments(_compared(decision), ax),
-        lambda decision, top: environments_size(_compared(decision)),
+        lambda decision, ax, top: plot_environments(
+            compared_environments(decision.findings.target.model, decision.mask), ax
+        ),
+        lambda decision, top: environments_size(decision.findings.posterior.n_environments),
     ),
     "frontier": Picture(_draw_frontier, lambda decision, top: (7.0, 4.8)),
 }

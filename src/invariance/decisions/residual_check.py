@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from .._tools.text import format_subset
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import SettingError
+from ..models.base import chosen_names
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from ..posterior.summary import format_small_p_value as format_p
@@ -64,18 +65,14 @@ class ResidualCheck(Rendered):
 
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
-        each = zip(self.environments, self.rows, self.mean.tolist(), self.spread.tolist(), strict=True)
+        names = ("environment", "rows", "p_mean", "p_spread")
+        each = zip(map(str, self.environments), self.rows, self.mean.tolist(), self.spread.tolist(), strict=True)
         return {
             "outcome": self.outcome_name,
             "subset": list(self.subset),
             "alarm": self.alarm,
-            "p_value": self.p_value,
-            "r2": self.r2,
-            "untold": self.untold,
-            "environments": [
-                {"environment": str(label), "rows": rows, "p_mean": mean, "p_spread": spread}
-                for label, rows, mean, spread in each
-            ],
+            **{name: getattr(self, name) for name in ("p_value", "r2", "untold")},
+            "environments": [dict(zip(names, row, strict=True)) for row in each],
         }
 
     @property
@@ -83,20 +80,21 @@ class ResidualCheck(Rendered):
         figures = zip(self.rows, self.mean, self.spread, strict=True)
         rows = [(f"{rows:,}", format_p(mean), format_p(spread)) for rows, mean, spread in figures]
         table = by_environment(("rows", "mean", "spread"), self.environments, rows)
-        title = f"Residuals of {self.outcome_name} given {format_subset(self.subset)}, by random forests"
-        return (Section(title, tuple(self._sentences()), table=table),)
-
-    def _sentences(self) -> Iterator[str]:
         found = f"nothing shows that {self.outcome_name} differs between environments"
         if self.alarm:
             label, part = self.worst
             found = f"the {part} of {self.outcome_name} differs between environments, most in {label!r}"
-        yield f"Given {format_subset(self.subset)}, {found} (p-value {format_p(self.p_value)}, corrected)."
+        given = format_subset(self.subset)
+        sentences = [
+            f"Given {given}, {found} (p-value {format_p(self.p_value)}, corrected).",
+            f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see.",
+        ]
         if self.untold < _LITTLE_LEFT:
-            yield "The features nearly always tell which environment a row is from: differences may have been missed."
+            sentences.append("The features nearly always tell which environment a row is from: little could be found.")
         if self.of_rows > sum(self.rows):
-            yield f"Of {self.of_rows:,} rows a sample of {sum(self.rows):,} was tested."
-        yield f"Forests explain {max(self.r2, 0.0):.0%} of {self.outcome_name} in rows they did not see."
+            sentences.append(f"Of {self.of_rows:,} rows a sample of {sum(self.rows):,} was tested.")
+        title = f"Residuals of {self.outcome_name} given {given}, by random forests"
+        return (Section(title, tuple(sentences), table=table),)
 
 
 def residual_check(
@@ -136,9 +134,10 @@ def residual_check(
     untold = labels - _predicted(X, labels, rng, n_jobs)
     squares = left**2
     mean, spread = _p_values(left, untold), _p_values(squares - _predicted(X, squares, rng, n_jobs), untold)
-    tests = 2 * _contrasts(data.n_environments)
+    # Of two environments each is the other's rest.
+    tests = 2 * (data.n_environments if data.n_environments > 2 else 1)
     return ResidualCheck(
-        tuple(name for name, flag in zip(data.feature_names, mask, strict=True) if flag),
+        chosen_names(data.feature_names, mask),
         data.outcome_name,
         data.environments,
         tuple(data.counts.tolist()),
@@ -171,8 +170,3 @@ def _p_values(left: Floats, untold: Floats) -> Floats:
     spread = products.std(axis=0)
     statistic = np.sqrt(len(left)) * products.mean(axis=0) / np.where(spread > 0.0, spread, 1.0)
     return np.asarray(2.0 * norm.sf(np.abs(statistic)))
-
-
-def _contrasts(n_environments: int) -> int:
-    """Of two environments each is the other's rest."""
-    return n_environments if n_environments > 2 else 1
