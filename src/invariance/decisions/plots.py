@@ -29,7 +29,6 @@ from .._tools.plotting import (
     save_drawing,
     tidy,
     title,
-    widest,
 )
 from .._tools.text import format_subset, name_labels, shorten
 from ..exceptions import SettingError
@@ -254,19 +253,15 @@ def _held(decision: Decision, top: int) -> tuple[Mask, NDArray[np.intp]]:
     return masks, held[np.argsort(-predictive.inclusion[held], kind="stable")]
 
 
-def _dots_of(decision: Decision, held: NDArray[np.intp]) -> tuple[list[str], float]:
-    """Names of the features that are shown, and the width of their dots in inches."""
-    shown = [decision.findings.posterior.feature_names[j] for j in held[:_MOST_COLUMNS]]
-    return name_labels(shown, _LONGEST_NAME), max(2.0, 0.28 * len(shown))
+def _dots_width(held: NDArray[np.intp]) -> float:
+    """In inches."""
+    return max(2.0, 0.28 * min(len(held), _MOST_COLUMNS))
 
 
 def _subsets_size(decision: Decision, top: int) -> Size:
     masks, held = _held(decision, top)
-    names, width = _dots_of(decision, held)
-    # Names stand at 60 degrees.
-    below = 0.87 * widest(names, "small")
     bars = 5.4 if decision.findings.posterior.n_environments > 1 else 3.6
-    return max(width + bars, _NARROWEST), 1.4 + max(below, 0.7) + 0.26 * max(len(masks), 4)
+    return max(_dots_width(held) + bars, _NARROWEST), 2.6 + 0.26 * max(len(masks), 4)
 
 
 def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
@@ -275,10 +270,10 @@ def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> P
     predictive = decision.findings.predictive
     assert predictive is not None
     masks, held = _held(decision, top)
-    names, width = _dots_of(decision, held)
+    names = name_labels([predictive.feature_names[j] for j in held[:_MOST_COLUMNS]], _LONGEST_NAME)
     n, several = len(masks), predictive.n_environments > 1
     evidence, chosen = predictive.leading_evidence(n), (masks == decision.mask).all(axis=1)
-    widths = [width, *[_WIDTH_OF_BARS] * (3 if several else 2)]
+    widths = [_dots_width(held), *[_WIDTH_OF_BARS] * (3 if several else 2)]
     apart = {} if has_layout(figure) else _APART
     panels = figure.subplots(1, len(widths), sharey=True, width_ratios=widths, gridspec_kw=apart)
     dots, *bars = panels

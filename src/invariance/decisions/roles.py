@@ -14,7 +14,7 @@ from ..data.features import distinct
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..inference.enumeration import Enumeration
-from ..models.base import VARIANCE, BoundModel
+from ..models.base import VARIANCE, BoundModel, chosen_names
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
@@ -40,37 +40,27 @@ def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tol
     others = mask.copy()
     others[feature] = False
     rest = linear.features.expand(others)
-    own = np.arange(linear.features.starts[feature], linear.features.starts[feature + 1])
-    return all(_compatible(linear, rest, int(column), tolerance) for column in own)
-
-
-def _compatible(model: GaussianModel, rest: Mask, column: int, tolerance: Tolerance) -> bool:
-    """Of a column as the outcome of the columns `rest` (q,)."""
-    try:
-        turned = model.of(_turned(model, rest, column))
-    except DataError:
-        # Constant in some environment, and not in all of them.
-        return False
     given_rest = np.append(np.ones(rest.sum(), dtype=bool), False)
-    return bool(turned.invariance_test(given_rest, tolerance).joint[0] >= tolerance.level)
+    for column in range(linear.features.starts[feature], linear.features.starts[feature + 1]):
+        try:
+            turned = linear.of(_turned(linear, rest, column))
+        except DataError:
+            # Constant in some environment, and not in all of them.
+            return False
+        if not turned.invariance_test(given_rest, tolerance).joint[0] >= tolerance.level:
+            return False
+    return True
 
 
 def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
     """The column as the outcome of the columns `rest` and, last, of the old outcome."""
-    names, outcome = model.features.columns, model.moments.outcome_name
-    kept = [name for name, flag in zip(names, rest, strict=True) if flag]
-    data = model.rows
+    names, outcome, data = model.features.columns, model.moments.outcome_name, model.rows
+    kept = chosen_names(names, rest)
     if data is None:
         moments = model.moments.of_columns((*kept, names[column], outcome))
         return replace(moments, groups={}, encoding=None).with_outcome(names[column])
-    return MultiEnvironmentData(
-        X=np.column_stack([data.X[:, rest], data.y]),
-        y=data.X[:, column],
-        environment_index=data.environment_index,
-        feature_names=(*kept, outcome),
-        environments=data.environments,
-        outcome_name=names[column],
-    )
+    X, labels = np.column_stack([data.X[:, rest], data.y]), data.environments
+    return MultiEnvironmentData(X, data.X[:, column], data.environment_index, (*kept, outcome), labels, names[column])
 
 
 @dataclass(frozen=True, eq=False)
