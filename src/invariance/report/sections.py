@@ -397,7 +397,7 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
         opening, *others = subject.diagnosis.sections
         drawn = picture(
             partial(plot_environments, subject.diagnosis),
-            environments_size(subject.diagnosis),
+            environments_size(subject.diagnosis.n_environments),
             "Bars of −log₁₀ p of each environment against all others, by what may differ; a table has the p-values.",
             "How much each environment differs from all others, given the selected features; diamonds, all parts "
             "together, beyond the dashed line raise an alarm.",
