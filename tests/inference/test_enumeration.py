@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from scipy.special import logsumexp
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
@@ -32,7 +31,7 @@ from invariance.posterior import Posterior
 from invariance.priors import BoundPrior
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from reference_data import load_reference, reference_files
-from twins import all_masks, datasets, simulated
+from twins import all_masks, simulated
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 NOTHING = np.empty(0, np.int64)
@@ -47,15 +46,6 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch, features: int, listed: int = 8
     monkeypatch.setattr("invariance.models.walks.LOW_FEATURES", features)
     monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", features)
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", listed)
-
-
-@settings(max_examples=20, deadline=None)
-@given(datasets())
-def test_evidence_and_mass(data) -> None:
-    posterior = run(LinearGaussian().bind(data), UniformPrior())
-    assert posterior.log_evidence <= 1e-12
-    assert np.exp(posterior.log_probabilities).sum() == pytest.approx(1.0, abs=1e-9)
-    assert (posterior.log_ratios <= 0).all()
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -143,7 +133,7 @@ def test_reference_posteriors(name: str) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("n_jobs", [2])
 def test_an_interrupt_ends_it_cleanly(n_jobs: int) -> None:
     script = textwrap.dedent(f"""
         import numpy as np, os, signal, threading
@@ -205,12 +195,6 @@ def test_forced_features_in_several_blocks(
     data, probabilities = CASES[case]
     model = LinearGaussian().bind(data if with_rows else Moments.from_data(data))
     assert_exact(target_of(model, InclusionPrior(probabilities)))
-
-
-@pytest.mark.parametrize("groups", [None, {"g": ["x12", "x13"]}], ids=["single", "grouped"])
-def test_more_free_features_than_a_block_holds(groups: dict[str, list[str]] | None) -> None:
-    data = correlated(13 if groups is None else 14, groups)
-    assert_exact(target_of(LinearGaussian().bind(data), InclusionPrior({"x0": 1.0})))
 
 
 @pytest.mark.parametrize("prior", PRIORS)

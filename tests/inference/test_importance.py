@@ -7,11 +7,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import genpareto
 
-from invariance import Enumeration, LinearGaussian, UniformPrior
-from invariance.inference.base import RunOptions, Target
-from invariance.inference.mean_field import MeanField
 from invariance.inference.variational import POOR_PARETO_K, pareto_smoothed, reweight
-from twins import simulated
 
 
 def fitted(excess: np.ndarray) -> tuple[float, float]:
@@ -94,15 +90,6 @@ def test_ties_at_the_top_have_no_tail(n_top: int, rest: int) -> None:
         np.testing.assert_array_equal(smoothed, noisy)
 
 
-@pytest.mark.parametrize("second", range(0, 12))
-def test_tail_index_is_a_number_with_ties(second: int) -> None:
-    """Nearly all of the tail ties and a few draws are above: the grid of the fit passes through its removable zero."""
-    log_weights = np.log(np.concatenate([np.ones(3000), np.full(100 + second, 2.0), np.full(7, 3.0)]))
-    k, smoothed = pareto_smoothed(log_weights)
-    assert np.isfinite(k)
-    assert np.isfinite(smoothed).all()
-
-
 def test_a_few_draws_above_all_others_matter_by_their_share() -> None:
     ones = np.zeros(1000)
     assert pareto_smoothed(np.append(ones, np.log([1e3] * 3)))[0] == np.inf
@@ -132,21 +119,3 @@ def test_draws_outside_the_support_are_kept_apart() -> None:
     assert sorted(result.outside.tolist()) == [[True, False], [True, True]]
     assert result.undecided == pytest.approx(4 / 6)
     assert result.masks.tolist() == [[False, False], [False, True]]
-
-
-@pytest.mark.parametrize("k", [0.3, 0.5, 0.9])
-def test_pareto_k_of_known_tails(k: float) -> None:
-    rng = np.random.default_rng(0)
-    estimates = [pareto_smoothed(-k * np.log(rng.random(20_000)))[0] for _ in range(20)]
-    assert np.mean(estimates) == pytest.approx(k, abs=0.06)
-
-
-def test_reweighting_recovers_the_posterior() -> None:
-    model, prior = LinearGaussian().bind(simulated(5, (15, 18), seed=48)), UniformPrior().bind(5)
-    exact = Enumeration().run(Target(model, prior), RunOptions())
-    q = MeanField(np.zeros(5), 5)
-    masks = q.sample(20_000, np.random.default_rng(0))
-    result = reweight(masks, model.log_ratio_many(masks), prior.log_prob(masks), q.log_prob(masks), keep=32)
-    np.testing.assert_allclose(result.inclusion, exact.inclusion, atol=0.03)
-    assert result.log_evidence == pytest.approx(exact.log_evidence, abs=0.05)
-    assert logsumexp(result.log_probabilities) == pytest.approx(0.0, abs=1e-9)

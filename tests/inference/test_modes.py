@@ -70,8 +70,8 @@ def deviations(data: MultiEnvironmentData, within: bool) -> tuple[np.ndarray, np
     return columns[:, :-1], columns[:, -1]
 
 
-def compiled_of(data: MultiEnvironmentData, prior: object = None, bind: Bind | None = None) -> CompiledSampler:
-    model = (bind or LinearGaussian().bind)(data)
+def compiled_of(data: MultiEnvironmentData, prior: object = None) -> CompiledSampler:
+    model = LinearGaussian().bind(data)
     prior = BetaBinomialPrior(max_size=min(12, model.largest_size)) if prior is None else prior
     return sampler_of(Target(model, prior.bind(data.feature_names, model.largest_size)), 1, RunOptions())
 
@@ -132,10 +132,9 @@ def test_pursuit_passes_over_dependent_and_constant_columns() -> None:
 
 
 @pytest.mark.parametrize("within", [True, False])
-@binds
-def test_cliques_equal_their_twin(bind: Bind, within: bool) -> None:
+def test_cliques_equal_their_twin(within: bool) -> None:
     data = simulated(9, (40, 60, 50), seed=81, scale=30.0)
-    target = compiled_of(data, bind=bind)
+    target = compiled_of(data)
     groups = groupings(target)[0 if within else 1]
     X, _ = deviations(data, within)
     starts, members, sizes = np.array([4, 0]), np.zeros((2, 4), np.int64), np.zeros(2, np.int64)
@@ -307,12 +306,6 @@ def test_a_needle_is_found() -> None:
     np.testing.assert_array_equal(posterior.mode_mask, data.truth)
     assert posterior.diagnostics["searches"] % 4 == 0
     assert 1 <= posterior.diagnostics["searches_that_found_the_best"] < posterior.diagnostics["searches"]
-
-
-def test_features_that_help_only_together_are_found() -> None:
-    posterior = sampled(independent(200), Tempering(), 31, 20)
-    assert posterior.mode == ("x0", "x1", "x2")
-    assert posterior.diagnostics["searches_that_found_the_best"] >= 8
 
 
 def test_a_needle_that_is_missed_is_announced() -> None:

@@ -25,7 +25,6 @@ from invariance.inference.base import RunOptions, Target
 from invariance.inference.replicas import Proposals, block_rules, sampler_of
 from invariance.inference.tempering import (
     Tempering,
-    TemperingPosterior,
     Visited,
     agreement_of,
     bridges,
@@ -36,7 +35,7 @@ from invariance.inference.tempering import (
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand, moments_bytes
 from invariance.posterior import Posterior
-from invariance.simulation import example_1, example_2, example_3, p10, p450
+from invariance.simulation import example_1, example_2, example_3, p10
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import simulated
 
@@ -51,7 +50,7 @@ def exact(model: BoundModel, prior) -> Posterior:
     return Enumeration().run(Target(model, bound), RunOptions(progress=False))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 def test_inclusion_is_that_of_exact_inference(seed: int) -> None:
     """Two-feature examples with two invariant subsets, and ten-feature data whose truth is rarely the only one."""
     rng = np.random.default_rng(seed)
@@ -80,10 +79,9 @@ def test_everything_agrees_with_exact_inference(prior) -> None:
     np.testing.assert_array_equal(sampled.inclusion[hard], truth.inclusion[hard])
 
 
-@pytest.mark.parametrize("hole", [(), (0, 3)], ids=["", "hole"])
 @pytest.mark.parametrize("prior", PRIORS)
-def test_models_without_a_compiled_scorer_agree_with_brute_force(prior: str, hole: tuple[int, ...]) -> None:
-    model = Toy(9, seed=2, hole=hole)
+def test_models_without_a_compiled_scorer_agree_with_brute_force(prior: str) -> None:
+    model = Toy(9, seed=2, hole=(0, 3))
     target = target_of(model, PRIORS[prior])
     masks, probabilities, evidence = brute_force(target)
     posterior = run(model, PRIORS[prior])
@@ -97,8 +95,7 @@ def test_models_without_a_compiled_scorer_agree_with_brute_force(prior: str, hol
     draws = np.unpackbits(posterior.source.draws, axis=1, count=9).astype(bool)
     assert (target.log_joint(draws) > -np.inf).all()
     assert (target.log_joint(posterior.masks) > -np.inf).all()
-    named = hole and prior in ("uniform", "beta-binomial")
-    assert not named or "{x0, x3}" in " ".join(posterior.notes)
+    assert prior not in ("uniform", "beta-binomial") or "{x0, x3}" in " ".join(posterior.notes)
 
 
 class TwoModes(Toy):
@@ -120,7 +117,7 @@ def test_wide_posteriors_have_their_evidence_from_stepping_stones() -> None:
     """Features that do not interact: Z is a product."""
     model = Toy(22)
     model.curvature = np.diag(np.linspace(0.1, 2.0, 22))
-    posterior = run(model, UniformPrior(), Tempering(chains=3, searches=2, steps=100))
+    posterior = run(model, UniformPrior(), Tempering(chains=3, searches=1, steps=75))
     at_zero, at_one = -0.5 * np.diag(model.curvature) * np.array([model.centre**2, (1.0 - model.centre) ** 2])
     evidence = np.logaddexp(at_zero, at_one).sum() - 22 * np.log(2.0)
     assert posterior.diagnostics["log_evidence_method"] == "stepping stones"
@@ -136,19 +133,6 @@ def test_one_environment_gives_back_the_prior() -> None:
     expected = prior.bind(data.feature_names, 6).inclusion_probabilities()
     np.testing.assert_allclose(posterior.inclusion, expected, atol=0.03)
     assert posterior.log_evidence == 0.0
-
-
-def test_many_features_are_found() -> None:
-    """The published high-dimensional model: 450 features, half of the larger subsets undecidable."""
-    rng = np.random.default_rng(11)
-    data = p450(10, rng).sample(100, rng)
-    posterior = run(LinearGaussian().bind(data), UniformPrior(max_size=20))
-    assert isinstance(posterior, TemperingPosterior)
-    assert posterior.mode_mask.tolist() == data.truth.tolist()
-    assert posterior.diagnostics["converged"]
-    assert posterior.diagnostics["replicas_that_found_the_best"] >= 2
-    assert len(posterior.diagnostics["swap_rates"]) == len(posterior.diagnostics["inverse_temperatures"]) - 1
-    assert posterior.inclusion_errors.max() <= 0.01
 
 
 def test_a_short_run_says_that_it_is_short() -> None:
@@ -249,15 +233,6 @@ def with_knockout(p: int) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
 
 
-def test_second_moments_on_demand_give_the_same_numbers() -> None:
-    data = with_knockout(8)
-    dense, rows = LinearGaussian().bind(data), GaussianOnDemand(data)
-    masks = np.random.default_rng(0).random((60, 8)) < 0.4
-    np.testing.assert_allclose(rows.log_ratio_many(masks), dense.log_ratio_many(masks), atol=1e-9)
-    np.testing.assert_allclose(rows.rescore(masks), dense.rescore(masks), atol=1e-9)
-    assert rows.largest_size == dense.largest_size
-
-
 @pytest.mark.slow  # the kernels compile a second time
 @pytest.mark.parametrize("kept", [64, 9])
 def test_sampling_without_a_matrix_of_second_moments(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
@@ -327,7 +302,7 @@ def test_entropy_and_evidence_have_no_bias(name: str) -> None:
     entropy = -float(np.exp(log_probabilities) @ log_probabilities)
     rng = np.random.default_rng(8)
     estimates, evidences = [], []
-    for _ in range(60):
+    for _ in range(40):
         one = visited(log_probabilities, n, rng)
         found = by_revisits(one.log_joint, one.visits)
         assert found is not None
@@ -342,11 +317,11 @@ def test_entropy_and_evidence_have_no_bias(name: str) -> None:
 def test_the_error_of_the_evidence_is_that_over_repetitions(name: str) -> None:
     log_probabilities, n = LAWS[name]
     rng = np.random.default_rng(9)
-    runs = [visited(log_probabilities, n, rng) for _ in range(300)]
+    runs = [visited(log_probabilities, n, rng) for _ in range(150)]
     found = [by_revisits(one.log_joint, one.visits) for one in runs]
     deviations = np.array([one.log_evidence - LOG_EVIDENCE for one in found])
     reported = np.array([one.error for one in found])
-    assert 0.85 < np.sqrt(np.mean(deviations**2) / np.mean(reported**2)) < 1.18
+    assert 0.8 < np.sqrt(np.mean(deviations**2) / np.mean(reported**2)) < 1.25
 
 
 def test_hardly_any_revisits_say_nothing() -> None:

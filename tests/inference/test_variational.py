@@ -28,7 +28,6 @@ from invariance.inference.mean_field import MeanField, Mixture, fit_mixture
 from invariance.inference.variational import VariationalPosterior
 from invariance.kernels.mean_field import CompiledScorer, Objective, Trace, ascend, make_step, score_draws
 from invariance.models.base import BoundModel
-from invariance.models.gaussian import GaussianOnDemand
 from invariance.posterior import Posterior
 from invariance.simulation import p10
 from quadratic_toy import Toy
@@ -161,13 +160,6 @@ def test_batches_make_the_ascent_of_the_kernel(prior, rtol: float) -> None:
     for memory in (1, 1 << 12):
         same_ascent(compiled, ascent(Plain(model), prior, memory), rtol)
     same_ascent(compiled, ascent(model, prior, 2))
-
-
-@pytest.mark.slow
-def test_second_moments_on_demand() -> None:
-    data, prior = simulated(19, (40, 50), seed=1), UniformPrior(6)
-    same_ascent(ascent(GaussianOnDemand(data), prior), ascent(LinearGaussian().bind(data), prior), rtol=1e-6)
-    assert np.isfinite(fit(GaussianOnDemand(data), prior, Variational(iterations=50, draws=100)).elbo)
 
 
 # Scoring of draws
@@ -303,10 +295,13 @@ def test_mixture_weights_on_known_components() -> None:
 # Whole runs
 
 
-@pytest.mark.parametrize("components", [1, "auto"])
-@pytest.mark.parametrize("hole", [(), (1, 4)], ids=["", "hole"])
 @pytest.mark.parametrize(
-    "prior", [UniformPrior(5), InclusionPrior({"x1": 0.6, "x2": 1.0, "x9": 0.0}, max_size=5)], ids=str
+    ("prior", "hole", "components"),
+    [
+        (UniformPrior(5), (1, 4), 1),
+        (UniformPrior(5), (), "auto"),
+        (InclusionPrior({"x1": 0.6, "x2": 1.0, "x9": 0.0}, max_size=5), (1, 4), "auto"),
+    ],
 )
 def test_more_features_than_a_table_holds(prior, hole: tuple[int, ...], components: int | str) -> None:
     model = Toy(17, seed=1, strength=8.0, hole=hole)

@@ -12,7 +12,6 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior, Variational
 from invariance.baselines import LassoScreen, Screened
 from invariance.exceptions import DataWarning
-from invariance.priors import BetaBinomialPrior, Prior
 from twins import simulated
 
 NAMES = ["a", "flat", "b", "c"]
@@ -116,12 +115,3 @@ def test_a_variational_start_speaks_of_the_same_features(initial: Any) -> None:
     assert start.shape == (3,)
     assert start[0] >= 0.8
     assert (start[1:] < 0.1).all()
-
-
-@pytest.mark.parametrize("prior", [UniformPrior(), BetaBinomialPrior(1, 3, max_size=2), InclusionPrior(0.2)])
-def test_a_prior_that_names_nobody_is_that_of_the_features_left(prior: Prior) -> None:
-    left, alone = prior.bind(["a", "b", "c"], original_features=NAMES), prior.bind(["a", "b", "c"])
-    masks = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
-    np.testing.assert_array_equal(left.log_prob(masks), alone.log_prob(masks))
-    assert left.original_features == tuple(NAMES)
-    assert left.kept.tolist() == [0, 2, 3]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 from scipy.stats import chisquare
 
-from invariance.priors import PRIORS, BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior, parse_prior
+from invariance.priors import PRIORS, BetaBinomialPrior, InclusionPrior, Prior, UniformPrior, parse_prior
 
 NAMES = ["age", "dose", "site"]
 
@@ -140,14 +139,6 @@ def test_support_size_of_the_gene_study() -> None:
     assert with_hard.support_size() == sum(math.comb(6167, k) for k in range(200))
 
 
-def test_beta_binomial_defaults_make_sizes_equally_probable() -> None:
-    whole = BetaBinomialPrior().bind(9)
-    np.testing.assert_allclose(whole.size_distribution(), 0.1, rtol=1e-12)
-    assert whole.log_normalizer == pytest.approx(0.0, abs=1e-12)
-    truncated = BetaBinomialPrior(max_size=3).bind(9).size_distribution()
-    np.testing.assert_allclose(truncated, [0.25] * 4 + [0.0] * 6, rtol=1e-12)
-
-
 def test_beta_binomial_with_huge_parameters_tends_to_independent_inclusion() -> None:
     masks = all_masks(8)
     wide = BetaBinomialPrior(1e15, 3e15).bind(8).log_prob(masks)
@@ -245,21 +236,6 @@ def test_size_limit_comes_from_prior_then_data_then_p() -> None:
     assert UniformPrior(9).bind(5).max_size == 5
     assert UniformPrior(np.int64(2)).bind(np.int64(5)).max_size == 2  # type: ignore[arg-type]
     assert UniformPrior(9).bind(5).support_size() == UniformPrior().bind(5).support_size() == 32
-
-
-def test_equality_and_pickle() -> None:
-    assert InclusionPrior(np.array([0.1, 0.2])) == InclusionPrior([0.1, 0.2])
-    assert UniformPrior(3) != UniformPrior(4)
-    bound = InclusionPrior([0.1, 0.2, 0.3], 2).bind(3)
-    again: BoundPrior = pickle.loads(pickle.dumps(bound))
-    np.testing.assert_array_equal(again.log_prob(all_masks(3)), bound.log_prob(all_masks(3)))
-
-
-def test_log_prob_accepts_one_subset_and_zero_one_integers() -> None:
-    bound = UniformPrior(1).bind(2)
-    np.testing.assert_allclose(bound.log_prob([1, 0]), [-math.log(3)])
-    np.testing.assert_allclose(bound.log_prob([[0, 0], [1, 1]]), [-math.log(3), -math.inf])
-    assert bound.log_prob(np.zeros((0, 2), dtype=bool)).shape == (0,)
 
 
 @pytest.mark.parametrize(
