@@ -213,7 +213,7 @@ MUTANTS = (
         "a model that is loaded does not warn that its features are not known to be invariant",
         old="estimators/saved.py",
         file="estimators/saved.py",
-        find="    if warning:\n",
+        find="    if not model.invariant_:\n",
         replace="    if False:\n",
         tests=("tests/prediction/test_prediction_corners.py::test_a_saved_model_says_that_it_is_not_invariant",),
     ),
