@@ -17,6 +17,7 @@ def run(script: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.integration
 def test_import_loads_and_compiles_nothing() -> None:
     heavy = "{'numba', 'sklearn', 'pandas', 'numpy', 'matplotlib', 'rich', 'typer'}"
     assert run(f"import sys, invariance; print({heavy} & set(sys.modules))") == "set()"
@@ -30,6 +31,7 @@ def test_every_public_name_is_there() -> None:
         _ = invariance.Bip
 
 
+@pytest.mark.integration
 def test_second_process_does_not_compile() -> None:
     """Fit once so that the cache is warm, then count compilations in a new process. Fewer columns need no kernel."""
     script = """

@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.linear_model import Ridge
 
 from invariance import (
     BIP,
@@ -109,6 +110,8 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP().fit(DATA, DATA.y), ValueError, "y="),
     (lambda: BIP().fit(DATA, environments=SITE), ValueError, "environments="),
     (lambda: BIP().fit(MOMENTS, event=DATA.y), ValueError, "event="),
+    (lambda: BIP(regressor=Ridge()).fit(MOMENTS), ValueError, "Ridge"),
+    (lambda: BIP(regressor=Ridge(), predict_with="average").fit(DATA), ValueError, "average"),
     (lambda: BIP().fit(DATA, rows=TABLE), ValueError, "rows="),
     (lambda: BIP().fit(MOMENTS, rows=TABLE), ValueError, "environments="),
     (lambda: BIP().fit(MOMENTS, format=FileFormat(sep=";")), ValueError, "rows="),

@@ -19,7 +19,6 @@ from sklearn.linear_model import Ridge
 import invariance
 import two_classes
 from invariance import BIP, BIPSurvival, Columns, Moments, MultiEnvironmentData, spline
-from invariance.baselines import ICP, Screened
 from invariance.decisions import Threshold
 from invariance.estimators.saved import fingerprint
 from invariance.exceptions import DataError, EngineError, FileError, SettingError
@@ -245,12 +244,3 @@ def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.Monk
     assert isinstance(back.regressor_, Ridge)
     with pytest.raises(SettingError, match="the saved model has a regressor, which predict_with='average' cannot"):
         back.set_params(predict_with="average").predict(NEW)
-
-
-@pytest.mark.parametrize("settings", [{"regressor": Ridge()}, {"predict_with": "average"}])
-def test_a_screen_passes_on_coefficients_only(settings: dict) -> None:
-    with pytest.raises(SettingError, match="Screened predicts by coefficients"):
-        Screened(BIP(**settings)).fit(DATA)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        Screened(ICP()).fit(DATA)

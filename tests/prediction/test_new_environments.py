@@ -174,16 +174,6 @@ def test_predict_with_may_change_after_fitting() -> None:
         model.set_params(predict_with="mean").predict(NEW)
 
 
-def test_moments_average_as_rows_do() -> None:
-    model = BIP(predict_with="average").fit(Moments.from_data(DATA))
-    rows = fitted(predict_with="average")
-    np.testing.assert_allclose(model.predict(as_table(NEW)), rows.predict(NEW), rtol=1e-6)
-    model.predict_interval(as_table(NEW))
-    rows.predict_interval(NEW)
-    found, expected = (m._elsewhere["average"].left_out for m in (model, rows))
-    np.testing.assert_allclose([e.rmse for e in found], [e.rmse for e in expected], rtol=1e-4)
-
-
 # ---------------------------------------------------------------- regressors
 
 
@@ -204,10 +194,3 @@ def test_a_regressor_predicts_with_the_selected_features() -> None:
     q = left_out_quantiles(DATA, 0.9, regressor=pipeline)[-1]
     ends = model.predict_interval(NEW)
     np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q), rtol=1e-9)
-
-
-def test_what_a_regressor_cannot_do() -> None:
-    with pytest.raises(SettingError, match="Ridge needs rows"):
-        BIP(regressor=Ridge()).fit(Moments.from_data(DATA))
-    with pytest.raises(SettingError, match="average"):
-        BIP(regressor=Ridge(), predict_with="average").fit(DATA)

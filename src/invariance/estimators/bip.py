@@ -181,10 +181,8 @@ class BIP(IntervalRegressor):
     def _second_pass(self, moments: Any, rows: Any, environments: Any, format: FileFormat | None) -> Moments:
         """The moments, with what the rows tell besides: read once where moments decide every subset, else twice."""
         column = self._columns.environment if environments is None else environments
-        if not isinstance(moments, Moments):
-            raise SettingError("rows= and format= are for a fit to Moments: leave them out.")
-        if rows is None:
-            raise SettingError("format= says how the files of rows= are written: add rows=, or leave it out.")
+        if not isinstance(moments, Moments) or rows is None:
+            raise SettingError("rows=, and format= of their files, are for a fit to Moments: leave both out.")
         if not isinstance(column, str):
             raise SettingError("rows= needs the name of the column of their labels", use(environments="site"))
         options = {} if format is None else {field.name: getattr(format, field.name) for field in fields(format)}

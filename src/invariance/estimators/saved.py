@@ -141,7 +141,7 @@ def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, A
 def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str]) -> Predictor:
     design = from_json(Design, content["design"])
     if "regressor" in content:
-        return RefittedPredictor(design, _loaded(content["regressor"], trusted), noise=float(content["noise"]))
+        return RefittedPredictor(design, _loaded(content["regressor"], trusted), known_noise=float(content["noise"]))
     average = design, tuple(from_json(Member, member) for member in content["members"]), MEANS[predicts]
     baselines = tuple(from_json(PiecewiseHazard, baseline) for baseline in content["baselines"])
     return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)

@@ -151,8 +151,7 @@ class Design:
         n_far = int((times > 0.0).sum())
         if not n_far:
             return ""
-        row = X[int(np.argmax(times))]
-        width = self.maximum - self.minimum
+        row, width = X[int(np.argmax(times))], self.maximum - self.minimum
         excess = np.maximum(row - self.maximum, self.minimum - row) / np.where(width > 0.0, width, 1.0)
         excess[[name in derived for name in self.columns]] = 0.0
         j = int(np.argmax(excess))
@@ -235,31 +234,33 @@ class LinearPredictor:
         return coefficients, float(sum(member.weight * member.intercept for member in self.members))
 
 
+@dataclass(frozen=True, eq=False)
 class RefittedPredictor:
-    """A regressor fitted to the chosen columns of all rows; its noise is by cross-validation over them."""
+    """A regressor fitted to the chosen columns of all rows; rows : their X (n, k) and y (n,), None of a saved model;
+    known_noise : the residual variance, None where it is not known yet"""
 
-    def __init__(
-        self, design: Design, regressor: Any, rows: tuple[Floats, Floats] | None = None, noise: float | None = None
-    ) -> None:
-        self.design, self.regressor = design, regressor
-        self._rows, self._noise = rows, noise
+    design: Design
+    regressor: Any
+    rows: tuple[Floats, Floats] | None = None
+    known_noise: float | None = None
 
-    @property
+    @cached_property
     def noise(self) -> float:
-        if self._noise is None:
-            from sklearn.base import clone
-            from sklearn.model_selection import KFold, cross_val_predict
+        """Residual variance, by cross-validation over the rows."""
+        from sklearn.base import clone
+        from sklearn.model_selection import KFold, cross_val_predict
 
-            assert self._rows is not None
-            X, y = self._rows
-            folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
-            predicted = cross_val_predict(clone(self.regressor), X, y, cv=folds)
-            self._noise = float(np.mean((y - _one_each(predicted, len(y))) ** 2))
-        return self._noise
+        if self.known_noise is not None:
+            return self.known_noise
+        assert self.rows is not None
+        X, y = self.rows
+        folds = KFold(min(_FOLDS, len(y)), shuffle=True, random_state=0)
+        predicted = cross_val_predict(clone(self.regressor), X, y, cv=folds)
+        return float(np.mean((y - np.reshape(predicted, len(y))) ** 2))
 
     def mean(self, X: Floats) -> Floats:
         """(n,) of rows X (n, k)"""
-        return _one_each(self.regressor.predict(X), len(X))
+        return np.asarray(self.regressor.predict(X), dtype=float).reshape(len(X))
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
         """(n,) of intervals that hold this share of outcomes like those that were fitted"""
@@ -273,11 +274,6 @@ Predictor = LinearPredictor | RefittedPredictor
 def t_quantile(coverage: float, freedom: float) -> float:
     """Half the width of a central interval of Student's t."""
     return float(student.ppf(0.5 + 0.5 * coverage, freedom))
-
-
-def _one_each(predicted: Any, n_rows: int) -> Floats:
-    """(n,) of what a regressor predicts, which may have a second axis of length one"""
-    return np.asarray(predicted, dtype=float).reshape(n_rows)
 
 
 # Halvings of an interval of time, after which nothing is left of it.
