@@ -86,6 +86,7 @@ def test_files_give_the_same_bits_as_here(client: Client, file: Path) -> None:
     assert_same_bits(there, Moments.from_rows(file, "y", "site", n_jobs=2))
 
 
+@pytest.mark.slow
 def test_a_worker_dies_and_the_bits_stay_the_same(
     cluster: Cluster, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
