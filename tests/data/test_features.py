@@ -235,13 +235,11 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
     assert model.support_.shape == (3,)
     assert model.columns_ == tuple("abcd")
     expected = values @ model.coef_ + model.intercept_
-    np.testing.assert_array_equal(model.predict(values), expected)
     frame = pd.DataFrame(values[:, ::-1], columns=list("dcba")).assign(more=1)
     np.testing.assert_array_equal(model.predict(frame), expected)
-    with pytest.raises(DataError, match="X lacks columns that the model was fitted to: 'c'"):
-        model.predict(frame.drop(columns="c"))
-    with pytest.raises(DataError, match=r"X has shape \(150, 3\), but needs these 4 columns: 'a', 'b', 'c', 'd'"):
-        model.predict(values[:, :3])
+    for other in (frame.drop(columns="c"), values):
+        with pytest.raises(DataError):
+            model.predict(other)
 
 
 def test_a_prior_speaks_of_features() -> None:

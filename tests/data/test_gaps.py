@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from cli_runner import run
-from invariance import BIP
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments.accumulator import MomentsAccumulator
@@ -118,22 +117,6 @@ def test_one_count_everywhere(tmp_path: Path) -> None:
         assert "dropped 3 of 75 rows" in result.stderr
         assert "dropped 3 of 75 rows" in result.stdout
         assert "of 80 rows" not in result.stderr + result.stdout
-
-
-@pytest.mark.parametrize("as_frame", [False, True])
-def test_gaps_of_a_constant_do_not_stop_predictions(as_frame: bool) -> None:
-    X: Any = np.column_stack([table()["a"], np.where(TEN_HAVE_IT, 1.0, np.nan)])
-    X = pd.DataFrame(X, columns=["a", "k"]) if as_frame else X
-    with pytest.warns(DataWarning, match="constant"):
-        model = BIP().fit(X, table()["y"], environments=SITE)
-    whole = X.fillna(1.0) if as_frame else np.nan_to_num(X, nan=1.0)
-    np.testing.assert_array_equal(model.predict(X), model.predict(whole))
-    assert model.transform(X).shape == (N, 1)
-    broken = X.copy()
-    broken[broken == np.asarray(X)[3, 0]] = np.nan
-    for ask in (model.predict, model.transform):
-        with pytest.raises(ValueError, match="Input X contains NaN"):
-            ask(broken)
 
 
 def accumulated(first: pd.DataFrame, second: pd.DataFrame) -> MomentsAccumulator:

@@ -125,9 +125,8 @@ class Encoding:
         """(N, q) from a table that holds these columns; levels that were not learnt raise, or count as the reference
         with a warning where handle_unknown is "ignore"."""
         position = {name: j for j, name in enumerate(raw.names)}
-        encoded = np.empty((len(raw.values), self.features.n_columns))
+        encoded: list[Floats] = []
         unknown: dict[str, str] = {}
-        start = 0
         for term in self.terms:
             values = raw.values[:, position[term.column]]
             if isinstance(term, Dummies):
@@ -135,12 +134,10 @@ class Encoding:
                 values, strange = recoded(values, levels, term.levels, term.absent)
                 if strange:
                     unknown[term.column] = strange
-            stop = start + len(term.names)
-            encoded[:, start:stop] = term.encode(values)
-            start = stop
+            encoded.append(term.encode(values))
         if unknown:
             self._complain(unknown, handle_unknown)
-        return encoded
+        return np.hstack(encoded)
 
     def read(self, frame: Any, ignored: Collection[str] = ()) -> RawTable:
         """These columns of a narwhals frame, by name; `ignored` ones are not looked at."""
