@@ -115,7 +115,7 @@ def run_examples(block: str, page: Path, names: dict[str, Any]) -> None:
     examples.globs = names
     said = StringIO()
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(examples, out=said.write, clear_globs=False)
-    assert said.getvalue() == ""
+    assert said.getvalue() == "", said.getvalue()
 
 
 class Dataset:
