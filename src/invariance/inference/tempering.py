@@ -525,7 +525,8 @@ def tempering_posterior(sampled: Sampled, engine: Tempering, started: float) -> 
     problem = sampled.problem(log_evidence, engine.agreement, tail)
     figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
     if verdict.reached(engine):
-        outcome = f"{n_replicas} replicas reached the target after {n_sweeps:,} sweeps: {figures}."
+        ended = "agree" if problem is None else "stopped"
+        outcome = f"{n_replicas} replicas {ended} after {n_sweeps:,} sweeps: {figures}."
     else:
         wanted = f"standard errors {engine.precision:g}, R̂ {engine.agreement:g}"
         outcome = f"the budget of {n_sweeps:,} sweeps ended before the target ({wanted}) was reached: {figures}."
