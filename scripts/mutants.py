@@ -358,7 +358,7 @@ def run_tests(sources: Path, tests: Sequence[str], longest: float | None = None)
         run = subprocess.run(
             command,
             cwd=ROOT,
-            env={**os.environ, **examples, "PYTHONPATH": str(sources)},
+            env={**os.environ, **examples, "PYTHONPATH": f"{sources}{os.pathsep}{ROOT}"},
             capture_output=True,
             text=True,
             timeout=longest,
