@@ -146,6 +146,7 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
     predictive = PredictiveScore(model, tolerance)
     screen = model.screening_walk(free, forced, tolerance, predictive.weigh)
     weights = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool))
+    assert model.subset_walk(free, forced).remembered is screen.remembered
     accepted = model.invariance_test(masks, tolerance).joint >= tolerance.level
     assert 0 < accepted.sum() < 32
     np.testing.assert_array_equal(~np.isnan(weights), accepted)

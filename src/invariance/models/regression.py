@@ -198,10 +198,10 @@ class RegressionWalk(SubsetWalk):
         self._beginning = np.insert(own, [first] * (n_always - first), 0.0, axis=1)
         share = _SHARE if model.specification.pseudo_rows > 0.0 else _SHARE_IF_SEPARATED
         self._tolerance = min(IN_BULK, _WALK_ERROR * share / len(own))
-        self._remembered: dict[Any, Figures] = {}
+        self.remembered: dict[Any, Figures] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_remembered": {}}
+        return self.__dict__ | {"remembered": {}}
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         draws = dense_subsets(high, self.n_low, self.n_features)
@@ -215,12 +215,12 @@ class RegressionWalk(SubsetWalk):
 
     def _valued(self, key: Any, draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:
         masks = self.of_all_features(draws)
-        known = self._remembered.get(key)
+        known = self.remembered.get(key)
         if known is None:
             known = walk(masks)
-            held = sum(len(figures.pooled) for figures in list(self._remembered.values()))
+            held = sum(len(figures.pooled) for figures in list(self.remembered.values()))
             if held + len(known.pooled) <= _MOST_SUBSETS_REMEMBERED:
-                self._remembered[key] = known
+                self.remembered[key] = known
         return known.log_ratio if self.value is None else self.value(known, masks @ self.model.features.widths)
 
     def _walked(self, high: Integers, masks: Mask) -> Figures:
@@ -490,8 +490,9 @@ class RegressionModel(LikelihoodRatioModel):
         return walk
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionWalk:
-        screen = copy(self.subset_walk(free, forced))
-        screen.value = partial(self._weights, tolerance, weigh)
+        walk = self.subset_walk(free, forced)
+        screen = copy(walk)
+        screen.value, screen.remembered = partial(self._weights, tolerance, weigh), walk.remembered
         return screen
 
     def _weights(self, tolerance: Tolerance, weigh: Weigh, figures: Figures, columns: Integers) -> Floats:
