@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import runs
 from cases import Case, all_cases
-from compare import differences
+from compare import across_machines, differences
 
 CASES = all_cases()
 
@@ -36,4 +36,4 @@ def test_differences_are_found() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_golden(case: Case) -> None:
-    assert list(differences(committed()[case["name"]], runs.result_of(case))) == []
+    assert across_machines(case["name"], committed()[case["name"]], runs.result_of(case)) == []
