@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -24,17 +23,11 @@ def keep_in_order() -> None:
 def _alone(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def locked(cache: IndexDataCacheFile, *arguments: Any) -> Any:
-        with _lock(cache._cache_path):
+        folder = os.open(cache._cache_path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
             return method(cache, *arguments)
+        finally:
+            os.close(folder)
 
     return locked
-
-
-@contextmanager
-def _lock(folder: str) -> Iterator[None]:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -117,12 +117,10 @@ class BoundPrior:
             # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
             logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
             return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
-        from .kernels.subset_sums import add_features
+        from .kernels.subset_sums import size_distribution
 
         log_in, log_out = self._log_chances
-        mass = np.where(counts == 0, 0.0, -np.inf)
-        add_features(mass, log_in, log_out)
-        return mass - np.sum(log_out) + self._weights
+        return size_distribution(log_in, log_out, counts[-1]) - np.sum(log_out) + self._weights
 
     def _remaining_mass(self) -> Floats:
         """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first j free features are
@@ -136,7 +134,7 @@ class BoundPrior:
 
     def log_prob(self, masks: ArrayLike) -> Floats:
         """(S,) normalised log prior of subsets (S, p), or of one (p,); -inf outside the support."""
-        from .kernels.dispatch import sizes, sums_over_members
+        from .kernels.subset_sums import sizes
 
         rows = np.ascontiguousarray(as_masks(masks, len(self.feature_names)))
         size = sizes(rows)
@@ -144,7 +142,7 @@ class BoundPrior:
         if self._exchangeable:
             result += self.log_odds[self.free[:1]].sum() * (size - len(self.forced))
         else:
-            result += sums_over_members(rows, self.log_odds)
+            result += rows @ self.log_odds
         np.minimum(result, 0.0, out=result)  # rounding must not make a probability exceed one
         result[rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)] = -np.inf
         return result
@@ -165,9 +163,7 @@ class BoundPrior:
         else:
             from .kernels.subset_sums import draw_from
 
-            drawn = np.empty((n, self.free.size), dtype=np.bool_)
-            draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)), drawn)
-            result[:, self.free] = drawn
+            result[:, self.free] = draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)))
         return result
 
     def support_size(self) -> int:
@@ -192,9 +188,7 @@ class BoundPrior:
         else:
             from .kernels.subset_sums import inclusion_from
 
-            free = np.empty(self.free.size)
-            inclusion_from(self._remaining_mass(), log_in, log_out, free)
-            result[self.free] = free
+            result[self.free] = inclusion_from(self._remaining_mass(), log_in, log_out)
         return np.minimum(result, 1.0)
 
 

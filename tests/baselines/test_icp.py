@@ -14,6 +14,8 @@ from invariance.baselines.icp import ResidualTests, _smallest, f_test
 from invariance.baselines.subset_lists import Subsets
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataWarning
+from invariance.kernels.baseline_scores import residual_moments_by_rows
+from invariance.kernels.row_residuals import DEPENDENT
 from reference_data import load_reference, needs_reference, reference_files
 
 
@@ -125,7 +127,7 @@ def test_early_stop_gives_the_same_empty_answer_and_threads_change_nothing() -> 
 def test_rows_and_moments_give_the_same_residuals() -> None:
     data = MultiEnvironmentData.from_arrays(*simulated(n=20, E=4, p=5))
     tests, lists = ResidualTests(data), Subsets(5).lists(np.arange(32))
-    mean, scatter = tests._by_rows(lists)
+    mean, scatter = residual_moments_by_rows(*tests._rows, tests.counts, *lists, DEPENDENT)
     np.testing.assert_allclose(np.minimum(1, 6 * _smallest(mean, scatter, tests.counts)), tests.test(lists)[0])
 
 

@@ -23,8 +23,6 @@ from invariance.kernels.subset_tree import (
 )
 from twins import all_masks, log_ratio, simulated
 
-TOLERANCE = 1e-9
-
 
 def grouped_data(widths: list[int], seed: int = 0, constant: bool = False) -> MultiEnvironmentData:
     """Columns of features with these widths, at least one; `constant`: the first does not vary in environment 1."""
@@ -36,19 +34,9 @@ def grouped_data(widths: list[int], seed: int = 0, constant: bool = False) -> Mu
 
 
 def moments_of(data: MultiEnvironmentData, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, float]:
-    """grams, absent, weights, offset and tolerance as the kernels take them, by plain NumPy."""
-    groups = [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]
-    grams, absent, weights, offset = [], [], [], 0.0
-    for rows, sign in zip(groups, [1.0] * data.n_environments + [-1.0], strict=True):
-        columns = np.column_stack([data.X[rows, :n_columns], data.y[rows]])
-        columns = columns - columns.mean(axis=0)
-        length = np.sqrt((columns**2).sum(axis=0))
-        columns = columns / np.where(length > 0, length, 1.0)
-        grams.append(columns.T @ columns)
-        absent.append(length == 0)
-        weights.append(sign * 0.5 * len(rows))
-        offset += weights[-1] * np.log(length[-1] ** 2 / len(rows))
-    return np.array(grams), np.array(absent), np.array(weights), offset, TOLERANCE
+    """grams, absent, weights, offset and tolerance of the first columns as the kernels take them"""
+    walk = LinearGaussian().bind(data).subset_walk(np.arange(n_columns), np.arange(0))
+    return walk.grams, walk.absent, *walk._terms
 
 
 def columns_of(widths: list[int], mask: np.ndarray, n_columns: int) -> np.ndarray:
@@ -135,13 +123,6 @@ def test_columns_that_depend_on_each_other_inside_a_feature_poison_its_subsets_a
         assert value == pytest.approx(expected[sum(1 << j for j in subset)], rel=1e-9, nan_ok=True)
     moments[1][2, first + 2] = True
     np.testing.assert_allclose(dense(moments, widths, len(widths)), least_squares(data, widths), rtol=1e-9)
-
-
-def test_a_feature_without_columns_is_refused() -> None:
-    data = grouped_data([2, 1])
-    moments, starts, out = moments_of(data, 3), np.array([0, 2, 2, 3]), np.empty(8)
-    with pytest.raises(ValueError, match="at least one column"):
-        score_grouped_block(*moments, starts, 0, 3, out)
 
 
 def scoring_of(data: MultiEnvironmentData, rows: bool = True):

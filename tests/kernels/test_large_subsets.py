@@ -135,9 +135,16 @@ def test_collinear_members_are_decided_by_rows_or_cost_a_penalty() -> None:
     assert np.isnan(moments.residuals(mask[None]).rss).all()
 
 
-@pytest.mark.parametrize("counts", [(150, 160), (150, 150, 150, 150, 160)], ids=["two", "five"])
-@pytest.mark.parametrize("bind", [LinearGaussian().bind, GaussianOnDemand], ids=["dense", "on demand"])
-@pytest.mark.parametrize("copied_from", [0, 1 << 40], ids=["side by side", "as they are"])
+@pytest.mark.parametrize(
+    ("counts", "bind", "copied_from"),
+    [
+        ((150, 160), LinearGaussian().bind, 0),
+        ((150, 150, 150, 150, 160), LinearGaussian().bind, 0),
+        ((150, 160), LinearGaussian().bind, 1 << 40),
+        ((150, 160), GaussianOnDemand, 0),
+    ],
+    ids=["side by side", "of five", "as they are", "on demand"],
+)
 def test_draws_with_forced_features(counts, bind, copied_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ascent, "_OUTGROWS_CACHES", copied_from)
     data = correlated(160, counts, len(counts))

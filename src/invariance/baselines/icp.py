@@ -20,7 +20,6 @@ from ..kernels.baseline_scores import (
     contrast_statistics,
     residual_moments,
     residual_moments_by_rows,
-    summarise_subsets,
 )
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
@@ -52,14 +51,14 @@ class ResidualTests:
         if n_environments == 1:
             return np.ones(n), np.zeros(n, dtype=bool)
         lists = column_lists(lists, self.data.features)
-        mean, scatter = np.empty((n, n_environments)), np.empty((n, n_environments))
-        residual_moments(self._gram, self._local, self._means, *lists, DECIDABLE, mean, scatter)
+        mean, scatter = residual_moments(self._gram, self._local, self._means, *lists, DECIDABLE)
         undecided = np.flatnonzero(np.isnan(scatter[:, 0]))
         if len(undecided):
             starts, members = lists
             some = [members[starts[s] : starts[s + 1]] for s in undecided]
             new_starts = np.concatenate([[0], np.cumsum([len(subset) for subset in some])]).astype(np.int64)
-            mean[undecided], scatter[undecided] = self._by_rows((new_starts, np.concatenate(some)))
+            by_rows = residual_moments_by_rows(*self._rows, self.counts, new_starts, np.concatenate(some), DEPENDENT)
+            mean[undecided], scatter[undecided] = by_rows
         determined = np.all((scatter == 0.0) & (mean == 0.0), axis=1)
         p_values = _smallest(mean, scatter, self.counts)
         p_values = np.minimum(1.0, 2.0 * (n_environments - 1) * p_values)
@@ -69,20 +68,13 @@ class ResidualTests:
     def confidence_intervals(self, lists: Lists, alpha: float) -> Floats:
         """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4 × standard error."""
         features = self.data.features
-        lower, upper = np.full(features.n_columns, np.inf), np.full(features.n_columns, -np.inf)
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
         quantile = ndtri(1.0 - alpha / 4.0)
         lists = column_lists(lists, features)
-        coefficient_hull(pooled, float(self.data.n_rows), *lists, DEPENDENT, quantile, lower, upper)
+        lower, upper = coefficient_hull(pooled, float(self.data.n_rows), *lists, DEPENDENT, quantile)
         units = self._scale[:-1] / self._scale[-1]
         return np.column_stack([lower * units, upper * units])
-
-    def _by_rows(self, lists: Lists) -> tuple[Floats, Floats]:
-        rows, ends = self._rows
-        mean, scatter = np.empty((2, len(lists[0]) - 1, len(self.counts)))
-        residual_moments_by_rows(rows, ends, self.counts, *lists, DEPENDENT, mean, scatter)
-        return mean, scatter
 
     @cached_property
     def _rows(self) -> tuple[Floats, Integers]:
@@ -100,8 +92,7 @@ class ResidualTests:
 
 def _smallest(mean: Floats, scatter: Floats, counts: Floats) -> Floats:
     """(S,) smallest p-value over environments and over the tests of the mean and of the variance."""
-    t, df, ratio = (np.empty_like(mean) for _ in range(3))
-    contrast_statistics(mean, scatter, counts, t, df, ratio)
+    t, df, ratio = contrast_statistics(mean, scatter, counts)
     with np.errstate(invalid="ignore"):
         means = np.where(np.isinf(t), 0.0, 2.0 * stdtr(df, -t))
         smallest = np.minimum(means, f_test(ratio, counts - 1.0, counts.sum() - counts - 1.0))
@@ -217,11 +208,11 @@ class ICP(Baseline):
         outside, common = np.zeros(data.n_features), np.ones(data.n_features, dtype=bool)
         self.subset_p_values_ = np.full(space.n_subsets, np.nan)
         exact = np.empty(0, dtype=np.int64)
-        for block, lists, (p_values, determined) in space.blocks(
-            tests.test, "testing subsets", self.n_jobs, self.progress
-        ):
+        for block, _, (p_values, determined) in space.blocks(tests.test, "testing subsets", self.n_jobs, self.progress):
             self.subset_p_values_[block] = p_values
-            summarise_subsets(p_values, *lists, self.alpha, outside, common)
+            masks = space.masks(np.arange(block.start, block.stop))
+            outside = np.maximum(outside, np.where(masks, 0.0, p_values[:, None]).max(axis=0))
+            common &= masks[p_values > self.alpha].all(axis=0)
             exact = np.append(exact, block.start + np.flatnonzero(determined)[:1])
             if self.stop_if_empty and not common.any():
                 break

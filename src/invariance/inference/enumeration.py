@@ -20,14 +20,8 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import approximate_count, duration
 from ..exceptions import EngineError, use
-from ..kernels.dispatch import (
-    add_dense_prior,
-    add_listed_prior,
-    exp_shifted,
-    fold_inclusion,
-    listed_inclusion,
-    weighted_sum,
-)
+from ..kernels.dispatch import add_listed_prior, exp_shifted, listed_inclusion
+from ..kernels.subset_sums import add_dense_prior, fold_inclusion, weighted_sum
 from ..models.base import BoundModel
 from ..models.walks import SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
@@ -114,8 +108,7 @@ class DenseBlocks(SubsetBlocks):
         log_ratio = self.walk.dense(high, self._sizes)
         constant = float(prior.log_odds[high].sum()) - prior.log_normalizer
         by_size = prior.log_size_weight[len(high) :]
-        log_posterior = np.empty_like(log_ratio)
-        add_dense_prior(self._low_log_odds, self._low_sizes, constant, by_size, log_ratio, log_posterior)
+        log_posterior = add_dense_prior(self._low_log_odds, self._low_sizes, constant, by_size, log_ratio)
         unknown = np.flatnonzero(np.isnan(log_ratio))
         undecidable = self._undecidable(unknown, len(high) + self._low_sizes[unknown])
 

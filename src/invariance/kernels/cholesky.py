@@ -12,7 +12,7 @@ from numba.extending import intrinsic, overload
 
 from .compiled import copy_into, kernel, longest
 from .row_residuals import PairedMoments, gram_entry, rank_from_rows, rows_at_hand, share_from_rows
-from .subset_tree import settled, solve_swept, sweep_first, sweep_in_place
+from .subset_tree import settled, sweep_in_place
 
 # Subsets from so many members on are factorised in tiles of LANES × LANES entries that stay in vector registers.
 # Smaller ones are swept: their log Λ is the same to the last bit wherever it is computed.
@@ -460,26 +460,6 @@ def subset_fits(scoring, starts, members, shares, ranks):
             else:
                 shares[s, g] = _outcome_share(scoring, g, subset, work.matrices[0])
                 ranks[s, g] = _rank(scoring, g, subset, work.matrices[0])
-
-
-@kernel
-def subset_slopes(gram, tolerance, starts, members, slopes):
-    """slopes[s, members[starts[s]:starts[s+1]]] = least squares slopes of the last column of gram (d, d) with unit
-    diagonal; NaN where a pivot is below the tolerance. Other entries stay as they are."""
-    outcome = gram.shape[0] - 1
-    for s in range(starts.size - 1):
-        subset = members[starts[s] : starts[s + 1]]
-        k = subset.size
-        matrix = np.empty((k + 1, k + 1))
-        for i in range(k):
-            for j in range(i, k):
-                matrix[i, j] = gram[subset[i], subset[j]]
-            matrix[i, k] = gram[subset[i], outcome]
-        found = np.full(k, np.nan)
-        if sweep_first(matrix, k, k, tolerance):
-            solve_swept(matrix, found)
-        for i in range(k):
-            slopes[s, subset[i]] = found[i]
 
 
 @kernel

@@ -109,88 +109,6 @@ def _product(gram, columns, slopes, first, stop, other_first, other_stop):
 
 
 @kernel
-def component_overlaps(grams, owner_starts, varies, starts, members, decided, overlaps):
-    """overlaps[s, g] = how many degrees of freedom of environment g the pooled fit of subset s takes beyond one slope
-    on each component: the trace of its hat matrix there, less that part of it that the components span. Arrays are as
-    of `component_shares`; subsets that are not decided (S,) are left as they are."""
-    n_local, outcome, most = grams.shape[0] - 1, grams.shape[1] - 1, varies.shape[1]
-    columns, ends, used = np.empty(outcome, np.int64), np.empty(most + 1, np.int64), np.empty(most, np.int64)
-    inverse, slopes = np.empty((outcome, outcome)), np.empty(outcome)
-    products, inner = np.empty((outcome, most)), np.empty((most, most))
-    for s in range(starts.size - 1):
-        subset = members[starts[s] : starts[s + 1]]
-        if not decided[s]:
-            continue
-        k = _gather(grams[-1], owner_starts, subset, columns, ends)
-        for i in range(k):
-            for j in range(k):
-                inverse[i, j] = grams[-1, columns[i], columns[j]]
-        _invert(inverse, k)
-        for i in range(k):
-            slopes[i] = 0.0
-            for j in range(k):
-                slopes[i] += inverse[i, j] * grams[-1, columns[j], outcome]
-        for g in range(n_local):
-            m, trace = _used(varies[g], subset, used), 0.0
-            for i in range(k):
-                for j in range(k):
-                    trace += inverse[i, j] * grams[g, columns[i], columns[j]]
-            spanned = _spanned(inverse, grams[g], columns[:k], ends, used[:m], slopes, products, inner)
-            overlaps[s, g] = trace - spanned
-
-
-@kernel
-def _spanned(inverse, gram, columns, ends, used, slopes, products, inner):
-    """What the components of the features `used` span of the pooled fit in one environment: of their products with the
-    columns, in the metric of the inverse, and of those with each other."""
-    k, m = columns.size, used.size
-    for a in range(m):
-        for i in range(k):
-            products[i, a] = 0.0
-            for j in range(ends[used[a]], ends[used[a] + 1]):
-                products[i, a] += gram[columns[i], columns[j]] * slopes[j]
-    for a in range(m):
-        for b in range(m):
-            inner[a, b] = 0.0
-            for i in range(ends[used[a]], ends[used[a] + 1]):
-                inner[a, b] += slopes[i] * products[i, b]
-    # Components may differ in size by many digits.
-    for a in range(m):
-        scale = 1.0 / np.sqrt(inner[a, a])
-        for i in range(k):
-            products[i, a] *= scale
-        for b in range(m):
-            inner[a, b] *= scale
-            inner[b, a] *= scale
-    _invert(inner, m)
-    total = 0.0
-    for i in range(k):
-        for j in range(k):
-            both = 0.0
-            for a in range(m):
-                for b in range(m):
-                    both += products[i, a] * inner[a, b] * products[j, b]
-            total += inverse[i, j] * both
-    return total
-
-
-@kernel
-def _invert(matrix, n):
-    """The first n rows and columns of a positive definite matrix, in place."""
-    for pivot in range(n):
-        reciprocal = 1.0 / matrix[pivot, pivot]
-        matrix[pivot, pivot] = 1.0
-        for j in range(n):
-            matrix[pivot, j] *= reciprocal
-        for i in range(n):
-            if i != pivot:
-                factor = matrix[i, pivot]
-                matrix[i, pivot] = 0.0
-                for j in range(n):
-                    matrix[i, j] -= factor * matrix[pivot, j]
-
-
-@kernel
 def _used(varies, subset, used):
     """Which features of a subset vary in one environment, by their place in it. Returns their number."""
     n_used = 0
@@ -199,3 +117,26 @@ def _used(varies, subset, used):
             used[n_used] = i
             n_used += 1
     return n_used
+
+
+def component_overlaps(grams, owner_starts, varies, masks):
+    """(S, E) how many degrees of freedom of each environment the pooled fit of subsets masks (S, p) takes beyond one
+    slope on each component: the trace of its hat matrix there, less that part of it that the components span. Arrays
+    are as of `component_shares`, which decides all of these subsets."""
+    owners, present = np.repeat(np.arange(masks.shape[1]), np.diff(owner_starts)), np.diagonal(grams[-1])[:-1] > 0.0
+    overlaps = np.empty((len(masks), len(varies)))
+    for s, mask in enumerate(masks):
+        columns = np.flatnonzero(mask[owners] & present)
+        inverse = np.linalg.inv(grams[-1][np.ix_(columns, columns)])
+        slopes = inverse @ grams[-1, columns, -1]
+        components = slopes[:, None] * (owners[columns, None] == np.flatnonzero(mask))
+        local, used = grams[:-1, columns[:, None], columns], varies[:, mask]
+        products = local @ components * used[:, None]
+        inner = components.T @ products
+        # Components may differ in size by many digits; those that are constant in an environment span nothing there.
+        scale = 1.0 / np.sqrt(np.where(used, np.diagonal(inner, axis1=1, axis2=2), 1.0)) * used
+        products *= scale[:, None]
+        inner = inner * scale[:, :, None] * scale[:, None] + np.eye(used.shape[1]) * ~used[:, :, None]
+        spanned = (inverse @ products) * (products @ np.linalg.inv(inner))
+        overlaps[s] = (inverse * local).sum(axis=(1, 2)) - spanned.sum(axis=(1, 2))
+    return overlaps

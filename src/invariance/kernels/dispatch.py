@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cholesky, elementary, moves, plain, row_residuals, scatter, subset_sums, subset_tree
+from . import cholesky, elementary, moves, plain, scatter, subset_sums, subset_tree
 
 # The largest number of columns, of groups, of subsets and of numbers in a table of rows of a small problem.
 COLUMNS, GROUPS = 12, 32
@@ -36,68 +36,31 @@ def _few(second_moments: Any, *_: Any) -> bool:
     return known and len(second_moments) <= GROUPS and second_moments.shape[1] <= COLUMNS + 1
 
 
-def _few_rows(columns: Any, *_: Any) -> bool:
-    """(d, n)"""
-    return columns.shape[0] <= COLUMNS + 1 and columns.size <= NUMBERS
+def _few_scored(scoring: Any, *_: Any) -> bool:
+    return _few(scoring.scatter)
 
 
 def _whole(grams: Any, starts: Any, n_low: int) -> bool:
     return _few(grams) and n_low == len(starts) - 1
 
 
-def _few_listed(n_features: int, listed: Any) -> bool:
-    return n_features <= COLUMNS and len(listed) <= SUBSETS
-
-
-centred_rows = _by_size(
-    scatter.centred_rows,
-    lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4,
-)
-fill_pooled = _by_size(scatter.fill_pooled, lambda scatter, *_: scatter.size <= NUMBERS >> 4)
-
+centred_rows = _by_size(scatter.centred_rows, lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4)
 score_grouped_block = _by_size(
-    subset_tree.score_grouped_block,
-    lambda grams, absent, weights, offset, tolerance, starts, prefix, n_low, out: _whole(grams, starts, n_low),
+    subset_tree.score_grouped_block, lambda grams, *others: _whole(grams, others[4], others[6])
 )
 score_grouped_extensions = _by_size(subset_tree.score_grouped_extensions, _few)
 screen_grouped_block = _by_size(
-    subset_tree.screen_grouped_block,
-    lambda grams, *others: _whole(grams, others[5], others[7]),
+    subset_tree.screen_grouped_block, lambda grams, *others: _whole(grams, others[5], others[7])
 )
-
 score_subsets = _by_size(
-    cholesky.score_subsets,
-    lambda scoring, penalty, *_: _few(scoring.scatter) and bool(np.isnan(penalty)),
+    cholesky.score_subsets, lambda scoring, penalty, *_: _few(scoring.scatter) and bool(np.isnan(penalty))
 )
-subset_fits = _by_size(cholesky.subset_fits, lambda scoring, *_: _few(scoring.scatter))
-grouped_block_log_ratios = _by_size(
-    moves.grouped_block_log_ratios,
-    lambda scoring, fixed, starts, block, out: _few(scoring.scatter),
-)
-subset_slopes = _by_size(cholesky.subset_slopes, lambda gram, *_: _few(gram[None]))
-residual_powers = _by_size(
-    row_residuals.residual_powers,
-    # As many as all subsets of the columns: how many of them one call is for depends on the number of threads.
-    lambda columns, *_: _few_rows(columns) and columns.shape[1] << len(columns) - 1 <= NUMBERS << 4,
-)
-
-triangular_factor = _by_size(row_residuals.triangular_factor, _few_rows)
-relative_residuals = _by_size(row_residuals.relative_residuals, _few_rows)
-share_from_rows = _by_size(
-    row_residuals.share_from_rows, lambda rows, *_: _few_rows(rows.values) and not len(rows.gaps)
-)
-
-exp_shifted = _by_size(elementary.exp_shifted, lambda values, shift, out: len(values) <= SUBSETS)
-weighted_sum = _by_size(subset_sums.weighted_sum, lambda weights, values: len(weights) <= SUBSETS)
-fold_inclusion = _by_size(subset_sums.fold_inclusion, lambda weights, n_low, pairs: len(weights) <= SUBSETS)
+subset_fits = _by_size(cholesky.subset_fits, _few_scored)
+grouped_block_log_ratios = _by_size(moves.grouped_block_log_ratios, _few_scored)
+exp_shifted = _by_size(elementary.exp_shifted, lambda values, *_: len(values) <= SUBSETS)
 listed_inclusion = _by_size(
-    subset_sums.listed_inclusion,
-    lambda weights, members, pairs: _few_listed(len(pairs), members),
+    subset_sums.listed_inclusion, lambda weights, members, pairs: len(pairs) <= COLUMNS and len(members) <= SUBSETS
 )
-add_dense_prior = _by_size(subset_sums.add_dense_prior, lambda *arguments: len(arguments[-1]) <= SUBSETS)
 add_listed_prior = _by_size(
-    subset_sums.add_listed_prior,
-    lambda log_odds, constant, log_size_weight, members, *_: _few_listed(len(log_odds), members),
+    subset_sums.add_listed_prior, lambda odds, *others: len(odds) <= COLUMNS and len(others[2]) <= SUBSETS
 )
-sizes = _by_size(subset_sums.sizes, lambda masks: masks.size <= NUMBERS >> 4)
-sums_over_members = _by_size(subset_sums.sums_over_members, lambda masks, values: masks.shape[1] <= COLUMNS)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .compiled import ZERO, copy_into, kernel, longest
-from .row_residuals import DEPENDENT, dot, triangular_factor
+from .row_residuals import DEPENDENT, of_one_size, triangular_factors
 
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
 # whose log Λ is then right to seven digits, and for those that are looked at one by one.
@@ -348,118 +348,6 @@ def fill_leverages(fits, k, work, leverages):
 
 
 @kernel
-def _independent(rows, members):
-    """Those of the columns `members` that are no combination of the ones before them over all rows."""
-    pool = rows.starts.size - 1
-    values = rows.values[:, rows.starts[pool] : rows.stops[pool]]
-    return members[triangular_factor(values, members, DEPENDENT)[1]]
-
-
-@kernel
-def _fill(rows, moments, members, fits):
-    """The local fits of the columns `members`, in the units of the moments."""
-    k, y = members.size, moments.outcome
-    with_outcome = np.append(members, y)
-    for e in range(moments.counts.size):
-        triangle, independent = triangular_factor(
-            rows.values[:, rows.starts[e] : rows.stops[e]], with_outcome, DEPENDENT
-        )
-        root = np.sqrt(moments.counts[e])
-        fits.factors[e, 0, 0] = root
-        fits.targets[e, 0] = root * moments.gaps[e, y]
-        outcome = np.sqrt(moments.scatter[e, y, y])
-        for j in range(k):
-            norm = np.sqrt(moments.scatter[e, members[j], members[j]])
-            fits.factors[e, j + 1, 0] = root * moments.gaps[e, members[j]]
-            for i in range(j + 1):
-                fits.factors[e, j + 1, i + 1] = triangle[i, j] * norm
-            fits.targets[e, j + 1] = triangle[j, k] * outcome
-        fits.ranks[k, e] = np.count_nonzero(independent[:k])
-        fits.rss[k, e] = (triangle[k, k] * outcome) ** 2
-
-
-@kernel
-def _whiten(counts, fits, k):
-    """Change to coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity. Returns what brings a fit back."""
-    m, n_environments = k + 1, counts.size
-    stacked = np.zeros((m, n_environments * m))
-    for e in range(n_environments):
-        root = np.sqrt(counts[e] / fits.rss[k, e])
-        for j in range(m):
-            for t in range(j + 1):
-                stacked[j, e * m + t] = root * fits.factors[e, j, t]
-    norms = np.empty(m)
-    for j in range(m):
-        norms[j] = np.sqrt(dot(stacked[j], stacked[j]))
-        stacked[j] /= norms[j]
-    triangle = triangular_factor(stacked, np.arange(m), 0.0)[0] * norms
-    for e in range(n_environments):
-        factors = fits.factors[e]
-        for j in range(m):
-            for t in range(j + 1):
-                for i in range(t, j):
-                    factors[j, t] -= factors[i, t] * triangle[i, j]
-                factors[j, t] /= triangle[j, j]
-            products = packed_row(fits.grams[e], j)
-            for i in range(j + 1):
-                products[i] = dot(factors[j, : i + 1], factors[i, : i + 1])
-    return triangle
-
-
-@kernel
-def _searched(rows, moments, members):
-    """log Λ of columns that are independent over all rows, NaN outside the support; the local fits, the work space of
-    the search and what brings its fit back to the units of the moments."""
-    k = members.size
-    fits, work = local_fits(moments.counts.size, k), pooled_work(moments.counts.size, k)
-    _fill(rows, moments, members, fits)
-    if not supported(moments, fits, k):
-        return np.nan, fits, work, np.empty((0, 0))
-    triangle = _whiten(moments.counts, fits, k)
-    return -smallest_excess(moments.counts, fits, k, 0.0, EXACTLY, work), fits, work, triangle
-
-
-@kernel
-def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
-    """As `score_lists`; NaN outside the support."""
-    y = moments.outcome
-    for s in range(starts.size - 1):
-        columns = _independent(rows, members[starts[s] : starts[s + 1]])
-        ratios[s], fits, work, _ = _searched(rows, moments, columns)
-        gains[s], squares[s], leverages[s] = np.nan, np.nan, np.nan
-        if ratios[s] == ratios[s]:
-            excess_at(moments.counts, fits, columns.size, work.beta, work)
-            gains[s], squares[s] = 0.0, work.squares
-            for e in range(moments.counts.size):
-                share = fits.rss[columns.size, e] / moments.scatter[e, y, y]
-                gains[s] -= 0.5 * moments.counts[e] * np.log(share)
-            fill_leverages(fits, columns.size, work, leverages[s])
-
-
-@kernel
-def fit_from_rows(rows, moments, members):
-    """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
-    columns = _independent(rows, members)
-    ratio, fits, work, triangle = _searched(rows, moments, columns)
-    beta = np.zeros(members.size + 1)
-    if ratio != ratio:
-        return np.full_like(beta, np.nan), work.squares
-    excess_at(moments.counts, fits, columns.size, work.beta, work)
-    slopes = work.beta.copy()
-    for j in range(columns.size, -1, -1):
-        slopes[j] /= triangle[j, j]
-        for i in range(j):
-            slopes[i] -= triangle[i, j] * slopes[j]
-    beta[0] = slopes[0]
-    place = 0
-    for j in range(members.size):
-        if place < columns.size and members[j] == columns[place]:
-            place += 1
-            beta[j + 1] = slopes[place]
-    return beta, work.squares
-
-
-@kernel
 def score_subset(moments, fits, k, enough, work):
     """log Λ, and what the environments' own fits gain over their means: ½ Σ_e n_e log(scatter/RSS_e). NaN twice where
     second moments cannot decide."""
@@ -511,3 +399,74 @@ def fit_from_moments(moments, members):
         work.beta[:] = np.nan
     excess_at(moments.counts, fits, k, work.beta, work)
     return work.beta, work.squares
+
+
+# ---------------------------------------------------------------- from rows
+
+
+def _independent(rows, starts, members):
+    """Lists of columns without those that are combinations of the ones before them over all rows."""
+    values, kept = rows.values[:, rows.starts[-1] : rows.stops[-1]], np.zeros(len(members), dtype=bool)
+    for which, chosen in of_one_size(starts, members, lambda k: k * values.shape[1]):
+        kept[starts[which][:, None] + np.arange(chosen.shape[1])] = triangular_factors(values, chosen, DEPENDENT)[1]
+    return np.concatenate([[0], np.cumsum(kept)])[starts], members[kept]
+
+
+def _fits_from_rows(rows, moments, members):
+    """factors, targets, rss, ranks of each of the subsets members (S, k), one by one as in `LocalFits`"""
+    (n_subsets, k), y = members.shape, moments.outcome
+    factors = np.zeros((n_subsets, len(moments.counts), k + 1, k + 1))
+    targets, rss, ranks = np.empty(factors.shape[:3]), *np.empty((2, *factors.shape[:2]))
+    with_outcome = np.column_stack([members, np.full(n_subsets, y)])
+    for e, root in enumerate(np.sqrt(moments.counts)):
+        values = rows.values[:, rows.starts[e] : rows.stops[e]]
+        triangle, independent = triangular_factors(values, with_outcome, DEPENDENT)
+        triangle *= np.sqrt(np.diagonal(moments.scatter[e]))[with_outcome][:, None]
+        factors[:, e, 0, 0], factors[:, e, 1:, 0] = root, root * moments.gaps[e, members]
+        factors[:, e, 1:, 1:] = triangle[:, :k, :k].transpose(0, 2, 1)
+        targets[:, e, 0], targets[:, e, 1:] = root * moments.gaps[e, y], triangle[:, :k, k]
+        rss[:, e], ranks[:, e] = triangle[:, k, k] ** 2, independent[:, :k].sum(axis=1)
+    return factors, targets, rss, ranks
+
+
+def _searched(rows, moments, starts, members):
+    """Of each subset inside the support whose columns are independent: which it is, log Λ, the local fits, the work
+    space of the search, and what brings its fit back to the units of the moments. The search takes place in coordinates
+    where Σ_e n_e/RSS_e · R_e'R_e is the identity."""
+    counts = moments.counts
+    for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * rows.values.shape[1]):
+        factors, targets, rss, ranks = _fits_from_rows(rows, moments, chosen)
+        inside = ((rss > 0.0) & (counts >= ranks + 2.0)).all(axis=1)
+        m, which, factors, rss = factors.shape[-1], which[inside], factors[inside], rss[inside]
+        weighted = np.sqrt(counts / rss)[:, :, None, None] * factors
+        triangles = np.linalg.qr(weighted.transpose(0, 1, 3, 2).reshape(-1, len(counts) * m, m), mode="r")
+        factors = np.tril(np.linalg.solve(triangles.transpose(0, 2, 1)[:, None], factors))
+        grams = (factors @ factors.transpose(0, 1, 3, 2))[:, :, *np.tril_indices(m)]
+        parts = zip(factors, np.ascontiguousarray(grams), targets[inside], rss, ranks[inside], strict=True)
+        for s, triangle, (factor, gram, target, own, rank) in zip(which, triangles, parts, strict=True):
+            fits = LocalFits(factor, gram, target, np.tile(own, (m, 1)), np.tile(rank, (m, 1)))
+            work = pooled_work(len(counts), m - 1)
+            ratio = -smallest_excess(counts, fits, m - 1, 0.0, EXACTLY, work)
+            excess_at(counts, fits, m - 1, work.beta, work)
+            yield s, ratio, fits, work, triangle
+
+
+def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
+    """As `score_lists`; NaN outside the support."""
+    for values in (ratios, gains, squares, leverages):
+        values[:] = np.nan
+    scatter = moments.scatter[:, moments.outcome, moments.outcome]
+    for s, ratio, fits, work, _ in _searched(rows, moments, *_independent(rows, starts, members)):
+        ratios[s], squares[s] = ratio, work.squares
+        gains[s] = -0.5 * moments.counts @ np.log(fits.rss[-1] / scatter)
+        fill_leverages(fits, len(work.beta) - 1, work, leverages[s])
+
+
+def fit_from_rows(rows, moments, members):
+    """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
+    starts, columns = _independent(rows, np.array([0, len(members)]), members)
+    beta = np.zeros(len(members) + 1)
+    for _, _, _, work, triangle in _searched(rows, moments, starts, columns):
+        beta[np.append(True, np.isin(members, columns))] = np.linalg.solve(triangle, work.beta)
+        return beta, work.squares
+    return np.full_like(beta, np.nan), np.full(len(moments.counts), np.nan)

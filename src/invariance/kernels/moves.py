@@ -12,10 +12,10 @@ import numpy as np
 
 from .active_set import add_column, flip_scores, load, remove_column
 from .cholesky import log_ratio_from_rows, subset_log_ratio
-from .compiled import ZERO, copy_into, kernel
+from .compiled import ZERO, copy_into, kernel, longest
 from .elementary import add_weighted_log, exp_shifted
 from .row_residuals import fill_shares_from_rows, gram_entry, rows_at_hand, share_from_rows
-from .subset_tree import outcome_shares, settled, sweep_first, tree_work, widest_feature
+from .subset_tree import outcome_shares, settled, sweep_first, tree_work
 
 
 @kernel
@@ -59,7 +59,6 @@ def block_log_ratios(scoring, fixed, block, out):
 def grouped_block_log_ratios(scoring, fixed, starts, block, out):
     """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable. Bit i
     stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,)."""
-    widest = widest_feature(starts)
     absent = np.empty(block.size + 1, np.bool_)
     work = tree_work(starts)
     shares = np.empty(out.size)
@@ -72,7 +71,7 @@ def grouped_block_log_ratios(scoring, fixed, starts, block, out):
         else:
             out[:] = np.nan
             return
-        if widest > 1:
+        if longest(starts) > 1:
             _fill_one_by_one(scoring.rows, g, fixed, starts, block, scoring.outcome, shares)
         else:
             fill_shares_from_rows(scoring.rows, g, fixed, block, scoring.outcome, shares)

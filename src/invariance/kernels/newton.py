@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel
+from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel, longest
 from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, add_predictor, columns_for, evaluate
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
@@ -380,67 +380,47 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
     """Of the features `high` joined by each subset of the first n_low: log Λ, pooled log-likelihood (2**n_low,) and
     ranks (2**n_low, E + 1). Other arguments as in `score_lists`.
 
-    The walk begins with all of the first n_low; a child lacks one more, before all that its parent lacks. Fits that
-    come to no end from those of the parent begin as in `score_lists`.
+    The first subset has all of the first n_low. The fits of another begin with those of its parent, which has the first
+    feature that it lacks; fits that come to no end from there begin as in `score_lists`.
     """
     n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
     chosen = np.zeros(starts.size - 1, np.bool_)
-    chosen[:n_low] = True
     chosen[high] = True
-    members = np.empty((n_low + 1, rows.columns.shape[0]), np.int64)
-    most = columns_of(chosen, starts, always, members[0]) + extra
-    sizes = np.empty(n_low + 1, np.int64)
-    sizes[0] = most - extra
-    thetas = np.empty((n_low + 1, n_groups, most))
-    inverses = np.empty((n_low + 1, n_groups, most, most))
-    begin(beginning, always.size, sizes[0], thetas[0])
-    codes, following = np.empty(n_low + 1, np.int64), np.zeros(n_low + 1, np.int64)
-    codes[0] = (1 << n_low) - 1
-    log_ratio[codes[0]], pooled[codes[0]] = score_fits(
-        rows, members[0], sizes[0], thetas[0], most, inverses[0], NO, tolerance, ranks[codes[0]], work
-    )
-    # The feature that the subset at each depth lacks last: it may lack any before that.
-    lacking = np.empty(n_low + 1, np.int64)
-    lacking[0] = n_low
-    depth = 0
-    while depth >= 0:
-        j = following[depth]
-        if j == lacking[depth]:
-            depth -= 1
-            continue
-        following[depth] += 1
-        child = depth + 1
-        codes[child], lacking[child], following[child] = codes[depth] ^ (1 << j), j, 0
-        k = sizes[depth]
-        place = ZERO
-        while members[depth, place] != starts[j] or place < always.size:
-            place += 1
-        width = starts[j + 1] - starts[j]
-        copy_into(members[child, :place], members[depth])
-        copy_into(members[child, place : k - width], members[depth, place + width :])
-        sizes[child] = k - width
-        n = k + extra
-        independent = True
-        for g in range(n_groups):
-            for a in range(n):
-                thetas[child, g, a] = thetas[depth, g, a]
-                independent &= inverses[depth, g, a, a] > 0.0
-                for b in range(n):
-                    inverses[child, g, a, b] = inverses[depth, g, a, b]
-            for c in range(width):
-                without_parameter(thetas[child, g], inverses[child, g], n - c, place)
-        # Where many subsets follow, and where a column depended on another, second derivatives are computed anew.
-        inherited = independent and j < _FEW_FOLLOW
-        code, k = codes[child], sizes[child]
+    members = np.empty(rows.columns.shape[0], np.int64)
+    chosen[:n_low] = True
+    most = columns_of(chosen, starts, always, members) + extra
+    # Of a subset, of its parent and so on, by how many of the first n_low they lack.
+    thetas, inverses = np.empty((n_low + 1, n_groups, most)), np.empty((n_low + 1, n_groups, most, most))
+    for code in range((1 << n_low) - 1, -1, -1):
+        lacking, j = ZERO, n_low
+        for i in range(n_low - 1, -1, -1):
+            chosen[i] = (code >> i) & 1
+            if not chosen[i]:
+                lacking, j = lacking + 1, i
+        k = columns_of(chosen, starts, always, members)
+        theta, inverse, inherited = thetas[lacking], inverses[lacking], NO
+        if lacking == 0:
+            begin(beginning, always.size, k, theta)
+        else:
+            # Where many subsets follow, and where a column depended on another, second derivatives are computed anew.
+            inherited = j < _FEW_FOLLOW
+            width = starts[j + 1] - starts[j]
+            n = k + width + extra
+            for g in range(n_groups):
+                for a in range(n):
+                    theta[g, a] = thetas[lacking - 1, g, a]
+                    inherited &= inverses[lacking - 1, g, a, a] > 0.0
+                    copy_into(inverse[g, a, :n], inverses[lacking - 1, g, a])
+                for c in range(width):
+                    without_parameter(theta[g], inverse[g], n - c, always.size + starts[j] - starts[0])
         log_ratio[code], pooled[code] = score_fits(
-            rows, members[child], k, thetas[child], k + extra, inverses[child], inherited, tolerance, ranks[code], work
+            rows, members, k, theta, k + extra, inverse, inherited, tolerance, ranks[code], work
         )
-        if np.isnan(log_ratio[code]):
-            begin(beginning, always.size, k, thetas[child])
+        if np.isnan(log_ratio[code]) and lacking:
+            begin(beginning, always.size, k, theta)
             log_ratio[code], pooled[code] = score_fits(
-                rows, members[child], k, thetas[child], k + extra, inverses[child], NO, tolerance, ranks[code], work
+                rows, members, k, theta, k + extra, inverse, NO, tolerance, ranks[code], work
             )
-        depth = child
 
 
 # Columns that are tried together: their second derivatives among each other are computed for nothing.
@@ -448,125 +428,79 @@ _TOGETHER = 8
 
 
 @kernel
-def _half_quadratic(matrix, vector, n, scale):
-    """½·v'M⁻¹v of the positive definite M, in place, without entries that depend on earlier ones, by scale (n,)."""
-    total = 0.0
+def _half_quadratic(matrix, vector, places, k, n_base, part, own):
+    """½·v'M⁻¹v of the entries `places` of a vector and of the lower triangle of a matrix, made positive definite from
+    row k to n_base as in `invert`; part, own: work space."""
+    n, total = places.size, 0.0
+    for a in range(n):
+        own[a] = vector[places[a]]
+        for b in range(a + 1):
+            part[a, b] = matrix[max(places[a], places[b]), min(places[a], places[b])]
     for j in range(n):
-        pivot = matrix[j, j]
-        if not pivot > DEPENDENT * scale[j]:
+        pivot, whole = part[j, j], matrix[places[j], places[j]]
+        if k <= j < n_base:
+            pivot = max(abs(pivot), _CONCAVE * abs(whole))
+        if not pivot > DEPENDENT * whole:
             continue
-        total += 0.5 * vector[j] * vector[j] / pivot
+        total += 0.5 * own[j] * own[j] / pivot
         for a in range(j + 1, n):
-            factor = matrix[a, j] / pivot
-            vector[a] -= factor * vector[j]
-            for b in range(j + 1, n):
-                matrix[a, b] -= factor * matrix[j, b]
+            factor = part[a, j] / pivot
+            own[a] -= factor * own[j]
+            for b in range(j + 1, a + 1):
+                part[a, b] -= factor * part[b, j]
     return total
 
 
 @kernel
-def _lost(theta, inverse, first, width, matrix, vector, scale):
-    """What a fit loses when the parameters first:first + width become 0; those that depend on others are 0 already."""
-    n = ZERO
-    for a in range(first, first + width):
-        if inverse[a, a] > 0.0:
-            m = 0
-            for b in range(first, first + width):
-                if inverse[b, b] > 0.0:
-                    matrix[n, m] = inverse[a, b]
-                    m += 1
-            vector[n], scale[n] = theta[a], inverse[a, a]
-            n += 1
-    return _half_quadratic(matrix, vector, n, scale)
-
-
-@kernel
-def _gained(work, inverse, k, more, n, first, width, matrix, vector, scale):
-    """What a fit of n parameters, k of them slopes, gains by the columns first:first + width of `more` that stand after
-    its own in work.score and work.hessian."""
-    for i in range(width):
-        a = k + first + i
-        scale[i] = work.hessian[a, a]
-        vector[i] = work.score[a]
-        for j in range(i + 1):
-            matrix[i, j] = work.hessian[a, k + first + j]
-        for u in range(n):
-            wide_u = u if u < k else u + more
-            towards = 0.0
-            for v in range(n):
-                wide_v = v if v < k else v + more
-                towards += inverse[u, v] * work.hessian[max(a, wide_v), min(a, wide_v)]
-            vector[i] -= towards * work.score[wide_u]
-            for j in range(i + 1):
-                b = k + first + j
-                matrix[i, j] -= towards * work.hessian[max(b, wide_u), min(b, wide_u)]
-        for j in range(i):
-            matrix[j, i] = matrix[i, j]
-    return _half_quadratic(matrix, vector, width, scale)
-
-
-@kernel
-def flip_gains(rows, chosen, starts, always, thetas, inverses, extra, work, gains):
+def flip_gains(rows, chosen, starts, always, thetas, extra, work, gains):
     """gains (E + 1, f): change of the largest log-likelihood in each environment and the pool when each feature is
-    added to the chosen ones (f,) or removed.
+    added to the chosen ones (f,) or removed, to second order around their fits thetas (E + 1, ·).
 
-    thetas (E + 1, ·), inverses (E + 1, ·, ·): of the fits of `chosen`; extra: parameters without a column. Features
-    have the columns starts[j]:starts[j + 1]; always: columns of every subset. work: for all columns.
+    extra: parameters without a column; features have the columns starts[j]:starts[j + 1]; always: columns of every
+    subset. work: as `score_lists` leaves it, for all columns.
     """
     pool, f = rows.starts.size - 1, chosen.size
     members = np.empty(rows.columns.shape[0], np.int64)
     k = columns_of(chosen, starts, always, members)
-    n, widest = k + extra, 1
-    for j in range(f):
-        widest = max(widest, starts[j + 1] - starts[j])
-    theta = np.empty(n + max(widest, _TOGETHER))
-    matrix, vector, scale = np.empty((widest, widest)), np.empty(widest), np.empty(widest)
-    place = always.size
-    for j in range(f):
-        if chosen[j]:
-            width = starts[j + 1] - starts[j]
-            for g in range(pool + 1):
-                gains[g, j] = -_lost(thetas[g], inverses[g], place, width, matrix, vector, scale)
-            place += width
-    j = 0
-    while j < f:
-        stop, more = j, ZERO
-        while stop < f and (more == 0 or chosen[stop] or more + starts[stop + 1] - starts[stop] <= _TOGETHER):
-            if not chosen[stop]:
-                for c in range(starts[stop], starts[stop + 1]):
-                    members[k + more] = c
-                    more += 1
-            stop += 1
-        for g in range(pool + 1):
-            copy_into(theta[:k], thetas[g])
+    n = k + extra
+    most = n + max(longest(starts), _TOGETHER)
+    theta, own, step, places = np.empty(most), np.empty(most), np.empty(most), np.empty(most, np.int64)
+    inverse, part = np.empty((most, most)), np.empty((most, most))
+    for g in range(pool + 1):
+        first_environment, stop_environment = (g, g + 1) if g < pool else (ZERO, pool)
+        copy_into(theta[:n], thetas[g])
+        evaluate(rows, first_environment, stop_environment, members, k, theta, n, YES, work)
+        invert(work.hessian, k, n, inverse)
+        left = newton_step(inverse, work.score, n, step)
+        place = always.size
+        j = ZERO
+        while j < f:
+            stop, more = j, ZERO
+            while stop < f and (more == 0 or chosen[stop] or more + starts[stop + 1] - starts[stop] <= _TOGETHER):
+                if not chosen[stop]:
+                    for c in range(starts[stop], starts[stop + 1]):
+                        members[k + more] = c
+                        more += 1
+                stop += 1
             theta[k : k + more] = 0.0
             copy_into(theta[k + more : n + more], thetas[g, k:])
-            first_environment, stop_environment = (g, g + 1) if g < pool else (ZERO, pool)
             evaluate(rows, first_environment, stop_environment, members, k + more, theta, n + more, YES, work)
-            first = ZERO
+            first = k
             for i in range(j, stop):
-                if not chosen[i]:
-                    width = starts[i + 1] - starts[i]
-                    gains[g, i] = _gained(work, inverses[g], k, more, n, first, width, matrix, vector, scale)
-                    first += width
-        j = stop
-
-
-@kernel
-def guess_flips(rows, masks, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks, gains):
-    """As `score_lists`, and gains (S, E + 1, f) as in `flip_gains`."""
-    n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
-    members = np.empty(rows.columns.shape[0], np.int64)
-    most = rows.columns.shape[0] + extra
-    thetas, inverses = np.empty((n_groups, most)), np.empty((n_groups, most, most))
-    for s in range(masks.shape[0]):
-        k = columns_of(masks[s], starts, always, members)
-        begin(beginning, always.size, k, thetas)
-        log_ratio[s], pooled[s] = score_fits(
-            rows, members, k, thetas, k + extra, inverses, NO, tolerance, ranks[s], work
-        )
-        for g in range(n_groups):
-            first, stop = (g, g + 1) if g < n_groups - 1 else (ZERO, g)
-            evaluate(rows, first, stop, members, k, thetas[g], k + extra, YES, work)
-            invert(work.hessian, k, k + extra, inverses[g])
-        flip_gains(rows, masks[s], starts, always, thetas, inverses, extra, work, gains[s])
+                width = starts[i + 1] - starts[i]
+                if chosen[i]:
+                    # Parameters that depend on others are 0 already.
+                    m = ZERO
+                    for a in range(place, place + width):
+                        if inverse[a, a] > 0.0:
+                            places[m] = a
+                            m += 1
+                    gains[g, i] = -_half_quadratic(inverse, theta, places[:m], m, m, part, own)
+                    place += width
+                    continue
+                for a in range(n + width):
+                    places[a] = a if a < k else (a + more if a < n else first + a - n)
+                wide = places[: n + width]
+                gains[g, i] = _half_quadratic(work.hessian, work.score, wide, k, n, part, own) - left
+                first += width
+            j = stop

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from .row_residuals import DEPENDENT
+from .row_residuals import DEPENDENT, of_one_size, relative_residuals
 from .subset_tree import POSSIBLE, REJECTED, UNDECIDABLE
 
 
@@ -20,80 +20,14 @@ def centred_rows(X, y, rows, centre, rest, minimum, maximum):
     return centred
 
 
-def fill_pooled(scatter, counts, gaps):
-    weighted = counts[:, None] * gaps
-    scatter[-1] = 0.0
-    for factor, gap in zip(weighted, gaps, strict=True):
-        scatter[-1] += factor[:, None] * gap
-    for local in scatter[:-1]:
-        scatter[-1] += local
-
-
-# Numbers in the bases of subsets that are worked on together.
-_MOST_NUMBERS = 1 << 21
-
-
-def triangular_factor(columns, members, dependent):
-    triangle, independent = _factors(columns, members[None], dependent)
-    return triangle[0], independent[0]
-
-
-def _factors(columns, members, dependent):
-    """R (S, k, k) and independent (S, k) of each subset: see `triangular_factor`; members (S, k)"""
-    n_subsets, k = members.shape
-    basis = np.zeros((n_subsets, k, columns.shape[1]))
-    triangle, independent = np.zeros((n_subsets, k, k)), np.zeros((n_subsets, k), dtype=bool)
-    for j in range(k):
-        rest, earlier = columns[members[:, j]], basis[:, :j]
-        for _ in range(2):
-            # Dependent columns have a basis vector of zeros, which removes nothing.
-            projections = np.einsum("sin,sn->si", earlier, rest)
-            triangle[:, :j, j] += projections
-            rest -= np.einsum("sin,si->sn", earlier, projections)
-        squared = np.einsum("sn,sn->s", rest, rest)
-        own = independent[:, j] = squared >= dependent
-        norm = np.sqrt(squared[own])
-        triangle[own, j, j] = norm
-        basis[own, j] = rest[own] / norm[:, None]
-    return triangle, independent
-
-
-def of_one_size(starts, members):
-    """Subsets of the same size together: (which (S,), their members (S, k))"""
-    sizes = np.diff(starts)
-    groups = [(np.flatnonzero(sizes == k), k) for k in np.unique(sizes)]
-    return [(which, members[starts[which][:, None] + np.arange(k)]) for which, k in groups]
-
-
-def residual_shares(columns, members, outcome, dependent):
-    """(S,) share of the outcome's squares that subsets (S, k) of the unit rows of columns (d, n) leave; their ranks"""
-    shares, ranks = np.empty(len(members)), np.empty(len(members), np.int64)
-    chosen = np.column_stack([members, np.full(len(members), outcome)])
-    together = max(1, _MOST_NUMBERS // max(1, chosen.shape[1] * columns.shape[1]))
-    for start in range(0, len(members), together):
-        part = slice(start, start + together)
-        triangle, independent = _factors(columns, chosen[part], dependent)
-        shares[part] = triangle[:, -1, -1] ** 2
-        ranks[part] = independent[:, :-1].sum(axis=1)
-    return shares, ranks
-
-
-def relative_residuals(columns, starts, members, dependent, residual, rank):
-    for which, chosen in of_one_size(starts, members):
-        residual[which], rank[which] = residual_shares(columns, chosen, len(columns) - 1, dependent)
-
-
-def fits_from_rows(rows, g, members, outcome):
+def _fits_from_rows(rows, g, members, outcome):
     """Of subsets (S, k) in group g: (S,) shares of the outcome, NaN outside the support, and ranks"""
     values = rows.values[:, rows.starts[g] : rows.stops[g]]
     norms = np.sqrt(np.einsum("dn,dn->d", values, values))
     unit = values / np.where(norms > 0.0, norms, 1.0)[:, None]
-    shares, ranks = residual_shares(unit, members, outcome, DEPENDENT)
+    starts = np.arange(len(members) + 1) * members.shape[1]
+    shares, ranks = relative_residuals(unit, starts, members.ravel(), outcome, DEPENDENT)
     return np.where((shares >= DEPENDENT) & (rows.counts[g] >= ranks + 2), shares, np.nan), ranks
-
-
-def share_from_rows(rows, g, members, outcome):
-    return float(fits_from_rows(rows, g, members[None], outcome)[0][0]) if rows.values.size else np.nan
 
 
 _LOWEST_EXPONENT = -708.0
@@ -107,31 +41,6 @@ def exp_shifted(values, shift, out):
     out[~inside] = 0.0
 
 
-def weighted_sum(weights, values):
-    positive = weights > 0.0
-    return float((weights[positive] * values[positive]).sum())
-
-
-def fold_inclusion(weights, n_low, pairs):
-    """As the kernel, but for `weights`, which stay as they are."""
-    for j in reversed(range(n_low)):
-        upper = weights[1 << j :]
-        pairs[j, j], pairs[j, :j] = _folded(upper, j)
-        pairs[:j, j] = pairs[j, :j]
-        weights = weights[: 1 << j] + upper
-    return float(weights[0])
-
-
-def _folded(weights, n_low):
-    """The total of weights (2**n_low,), and (n_low,) their sums over positions with bit j"""
-    sums = np.empty(n_low)
-    for j in reversed(range(n_low)):
-        upper = weights[1 << j :]
-        sums[j] = upper.sum()
-        weights = weights[: 1 << j] + upper
-    return float(weights[0]), sums
-
-
 def listed_inclusion(weights, members, pairs):
     holds = np.zeros((len(members), len(pairs) + 1))
     holds[np.arange(len(members))[:, None], members] = 1.0
@@ -140,25 +49,12 @@ def listed_inclusion(weights, members, pairs):
     return float(weights.sum())
 
 
-def add_dense_prior(low_log_odds, low_sizes, constant, log_size_weight, log_ratio, out):
-    out[:] = log_ratio + low_log_odds + constant + log_size_weight[low_sizes]
-    out[np.isnan(out)] = -np.inf
-
-
 def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, out):
     out[:] = log_ratio + constant
     for chosen in members.T:
         out += np.append(log_odds, 0.0)[chosen]
     out += log_size_weight[(members >= 0).sum(axis=1)]
     out[np.isnan(out)] = -np.inf
-
-
-def sizes(masks):
-    return masks.sum(axis=1)
-
-
-def sums_over_members(masks, values):
-    return np.where(masks, values, 0.0).sum(axis=1)
 
 
 def settle(log_ratios, weights):
@@ -257,18 +153,9 @@ def _fits(scoring, members):
     if scoring.rows.values.size:
         for g in np.flatnonzero(unknown.any(axis=1)).tolist():
             asked = np.flatnonzero(unknown[g])
-            shares[g, asked], from_rows = fits_from_rows(scoring.rows, g, members[asked], scoring.outcome)
+            shares[g, asked], from_rows = _fits_from_rows(scoring.rows, g, members[asked], scoring.outcome)
             ranks[g, asked] = np.where(dependent[g, asked], from_rows, ranks[g, asked])
     return shares, ranks
-
-
-def _pieces(scoring, starts, members):
-    pieces = []
-    for which, chosen in of_one_size(starts, members):
-        together = max(1, _MOST_NUMBERS // (len(scoring.weights) * (chosen.shape[1] + 1) ** 2))
-        cuts = range(0, len(which), together)
-        pieces += [(which[cut : cut + together], chosen[cut : cut + together]) for cut in cuts]
-    return pieces
 
 
 def _log_ratios(scoring, shares):
@@ -281,51 +168,22 @@ def _log_ratios(scoring, shares):
 
 def score_subsets(scoring, penalty, starts, members, out):
     """Without a penalty: it is NaN."""
-    for which, chosen in _pieces(scoring, starts, members):
+    for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
         shares, _ = _fits(scoring, chosen)
         values = _log_ratios(scoring, shares)
         unsettled = np.flatnonzero(np.isnan(values) & ~np.isnan(shares).any(axis=0))
         if len(unsettled) and scoring.rows.values.size:
             asked = chosen[unsettled]
             groups = range(len(scoring.weights))
-            again = [fits_from_rows(scoring.rows, g, asked, scoring.outcome)[0] for g in groups]
+            again = [_fits_from_rows(scoring.rows, g, asked, scoring.outcome)[0] for g in groups]
             values[unsettled] = _log_ratios(scoring, np.array(again))
         out[which] = values
 
 
 def subset_fits(scoring, starts, members, shares, ranks):
-    for which, chosen in _pieces(scoring, starts, members):
+    for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
         found, found_ranks = _fits(scoring, chosen)
         shares[which], ranks[which] = found.T, found_ranks.T
-
-
-def subset_slopes(gram, tolerance, starts, members, slopes):
-    for which, chosen in of_one_size(starts, members):
-        k = chosen.shape[1]
-        columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
-        matrices = gram[columns[:, None], columns]
-        for i in range(k):
-            pivot = matrices[i, i]
-            _sweep(matrices, i, 1.0 / np.where(pivot >= tolerance, pivot, np.nan))
-        for i in reversed(range(k)):
-            slope = matrices[i, k].copy()
-            for j in range(i + 1, k):
-                slope -= matrices[i, j] * slopes[which, chosen[:, j]]
-            pivot = matrices[i, i]
-            slopes[which, chosen[:, i]] = slope / np.where(pivot >= tolerance, pivot, np.nan)
-
-
-def residual_powers(columns, slopes, starts, members, squares, fourths):
-    together = max(1, _MOST_NUMBERS // columns.shape[1])
-    for cut in range(0, len(slopes), together):
-        part = slopes[cut : cut + together]
-        residuals = np.repeat(columns[-1:], len(part), axis=0)
-        for slope, x in zip(part.T, columns[:-1], strict=True):
-            used = np.flatnonzero(slope)
-            residuals[used] -= slope[used, None] * x
-        powers = residuals * residuals
-        squares[cut : cut + together] = powers.sum(axis=1)
-        fourths[cut : cut + together] = np.einsum("sn,sn->s", powers, powers)
 
 
 def grouped_block_log_ratios(scoring, fixed, starts, block, out):

@@ -27,50 +27,85 @@ def dot(a, b):
     return total
 
 
-@kernel
+# Numbers in the bases of subsets that are worked on together.
+_MOST_NUMBERS = 1 << 21
+
+
 def triangular_factor(columns, members, dependent):
     """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of columns (d, n).
 
     Returns R (k, k) and which columns stand on their own: one whose squared pivot is below `dependent` is a combination
     of those before it, gets a zero row and removes nothing from later ones.
     """
-    k, n = members.size, columns.shape[1]
-    basis = np.empty((k, n))
-    triangle = np.zeros((k, k))
-    independent = np.zeros(k, np.bool_)
+    triangles, independent = triangular_factors(columns, members[None], dependent)
+    return triangles[0], independent[0]
+
+
+def triangular_factors(columns, members, dependent):
+    """(S, k, k), (S, k): the same of each of the subsets members (S, k)"""
+    n_subsets, k = members.shape
+    basis = np.zeros((n_subsets, k, columns.shape[1]))
+    triangle, independent = np.zeros((n_subsets, k, k)), np.zeros((n_subsets, k), dtype=bool)
     for j in range(k):
-        v = basis[j]
-        copy_into(v, columns[members[j]])
+        rest, earlier = columns[members[:, j]], basis[:, :j]
         for _ in range(2):
-            for i in range(j):
-                if independent[i]:
-                    projection = dot(basis[i], v)
-                    triangle[i, j] += projection
-                    for r in range(n):
-                        v[r] -= projection * basis[i, r]
-        squared = dot(v, v)
-        independent[j] = squared >= dependent
-        if independent[j]:
-            norm = np.sqrt(squared)
-            triangle[j, j] = norm
-            for r in range(n):
-                v[r] /= norm
+            # Dependent columns have a basis vector of zeros, which removes nothing.
+            projections = np.einsum("sin,sn->si", earlier, rest)
+            triangle[:, :j, j] += projections
+            rest -= np.einsum("sin,si->sn", earlier, projections)
+        squared = np.einsum("sn,sn->s", rest, rest)
+        own = independent[:, j] = squared >= dependent
+        norm = np.sqrt(squared[own])
+        triangle[own, j, j] = norm
+        basis[own, j] = rest[own] / norm[:, None]
     return triangle, independent
 
 
-@kernel
-def relative_residuals(columns, starts, members, dependent, residual, rank):
-    """residual[s] = share of the outcome's (the last row's) squares that rows members[starts[s]:starts[s+1]] of columns
-    (d, n) leave; rank[s]: theirs"""
-    outcome = columns.shape[0] - 1
-    for s in range(starts.size - 1):
-        k = starts[s + 1] - starts[s]
-        chosen = np.empty(k + 1, np.int64)
-        copy_into(chosen[:k], members[starts[s] : starts[s + 1]])
-        chosen[k] = outcome
-        triangle, independent = triangular_factor(columns, chosen, dependent)
-        residual[s] = triangle[k, k] ** 2
-        rank[s] = independent[:k].sum()
+def of_one_size(starts, members, numbers):
+    """Subsets members[starts[s]:starts[s+1]] of the same size together, so many that each taking numbers(k) of them is
+    no burden: (which (S,), their members (S, k))"""
+    sizes = np.diff(starts)
+    for k in np.unique(sizes):
+        which, together = np.flatnonzero(sizes == k), max(1, _MOST_NUMBERS // max(1, numbers(k)))
+        for cut in range(0, len(which), together):
+            part = which[cut : cut + together]
+            yield part, members[starts[part][:, None] + np.arange(k)]
+
+
+def relative_residuals(columns, starts, members, outcome, dependent):
+    """(S,) share of the squares of row `outcome` of columns (d, n) that the rows members[starts[s]:starts[s+1]] leave;
+    (S,) their ranks"""
+    d, n = columns.shape
+    if n > d and len(starts) * d * n > _MOST_NUMBERS:
+        columns = np.ascontiguousarray(np.linalg.qr(columns.T, mode="r").T)
+    shares, ranks = np.empty(len(starts) - 1), np.empty(len(starts) - 1, np.int64)
+    for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * columns.shape[1]):
+        with_outcome = np.column_stack([chosen, np.full(len(chosen), outcome)])
+        triangle, independent = triangular_factors(columns, with_outcome, dependent)
+        shares[which] = triangle[:, -1, -1] ** 2
+        ranks[which] = independent[:, :-1].sum(axis=1)
+    return shares, ranks
+
+
+def subset_slopes(gram, tolerance, starts, members):
+    """(S, d - 1) least squares slopes of the last column of gram (d, d) with unit diagonal on those of each subset
+    members[starts[s]:starts[s+1]], NaN where a pivot is below the tolerance; 0 for the others"""
+    slopes = np.zeros((len(starts) - 1, len(gram) - 1))
+    for which, chosen in of_one_size(starts, members, lambda k: (k + 1) ** 2):
+        k = chosen.shape[1]
+        columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
+        matrices, found = gram[columns[:, None], columns], np.empty(chosen.T.shape)
+        for i in range(k):
+            matrices[i, i] = np.where(matrices[i, i] >= tolerance, matrices[i, i], np.nan)
+            row = matrices[i, i + 1 :]
+            matrices[i + 1 :, i + 1 :] -= (row * (1.0 / matrices[i, i]))[:, None] * row
+        for i in reversed(range(k)):
+            found[i] = matrices[i, k]
+            for j in range(i + 1, k):
+                found[i] -= matrices[i, j] * found[j]
+            found[i] /= matrices[i, i]
+        slopes[which[:, None], chosen] = found.T
+    return slopes
 
 
 # Share of a unit vector's squares of which rounding is no part worth naming.
@@ -274,35 +309,14 @@ def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
             shares[s] = _supported(roots[s] * roots[s], count, ranks[s])
 
 
-# Rows that are looked at together: their residuals stay in the nearest cache.
-_ROWS = 1024
-
-
-@kernel(fastmath={"contract", "reassoc"})
-def residual_powers(columns, slopes, starts, members, squares, fourths):
-    """squares[s], fourths[s] of the last row of columns (d, n) less slopes[s, j] times row j, for the rows j in
-    members[starts[s]:starts[s+1]]."""
-    outcome, n = columns.shape[0] - 1, columns.shape[1]
-    work = np.empty(_ROWS)
-    squares[:] = 0.0
-    fourths[:] = 0.0
-    for first in range(0, n, _ROWS):
-        stop = min(first + _ROWS, n)
-        y = columns[outcome, first:stop]
-        residual = work[: stop - first]
-        for s in range(starts.size - 1):
-            copy_into(residual, y)
-            for j in members[starts[s] : starts[s + 1]]:
-                x, slope = columns[j, first:stop], slopes[s, j]
-                for i in range(residual.size):
-                    residual[i] -= slope * x[i]
-            second, fourth = 0.0, 0.0
-            for i in range(residual.size):
-                square = residual[i] * residual[i]
-                second += square
-                fourth += square * square
-            squares[s] += second
-            fourths[s] += fourth
+def residual_powers(columns, slopes):
+    """(2, S) sums of squares and of fourth powers of the last row of columns (d, n) less slopes (S, d - 1) · others"""
+    sums, together = np.empty((2, len(slopes))), max(1, _MOST_NUMBERS // columns.shape[1])
+    for start in range(0, len(slopes), together):
+        part = slice(start, start + together)
+        powers = (columns[-1] - slopes[part] @ columns[:-1]) ** 2
+        sums[:, part] = powers.sum(axis=1), np.einsum("sn,sn->s", powers, powers)
+    return sums
 
 
 class GramRows(NamedTuple):

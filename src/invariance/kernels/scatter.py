@@ -1,4 +1,4 @@
-"""Centred sums of products (E + 1, d, d) of E environments and of all their rows, filled row by row."""
+"""Centred rows, and centred sums of products (E + 1, d, d) of E environments and of all their rows."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import numpy as np
 
 from .compiled import kernel
 
+# Rows of a scatter that are filled together: they stay in a cache.
+_STRIP = 64
 
-@kernel
+
 def fill_pooled(scatter, counts, gaps):
     """The last of scatter (E + 1, d, d), from the others and gaps (E, d) between their means and the pooled one."""
-    weighted = np.expand_dims(counts, 1) * gaps
-    for i in range(scatter.shape[1]):
-        local, pooled = scatter[:-1, i], scatter[-1, i]
+    weighted = counts[:, None] * gaps
+    for start in range(0, scatter.shape[1], _STRIP):
+        rows = slice(start, start + _STRIP)
+        pooled = scatter[-1, rows]
         pooled[:] = 0.0
-        for e in range(len(local)):
-            for j in range(pooled.size):
-                pooled[j] += weighted[e, i] * gaps[e, j]
-        for e in range(len(local)):
-            for j in range(pooled.size):
-                pooled[j] += local[e, j]
+        for factor, gap in zip(weighted[:, rows], gaps, strict=True):
+            pooled += factor[:, None] * gap
+        for local in scatter[:-1, rows]:
+            pooled += local
 
 
 @kernel

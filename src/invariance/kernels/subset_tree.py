@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .compiled import ZERO, copy_into, kernel
+from .compiled import ZERO, copy_into, kernel, longest
 from .elementary import add_weighted_log
 
 # Matrices are reduced one by one while each has more than so many times as many columns as there are matrices.
@@ -83,20 +83,9 @@ def sweep_feature(matrix, start, stop, absent, tolerance):
 
 
 @kernel
-def widest_feature(starts):
-    """The most columns of a feature; starts (f+1,): first column of each feature, and their end."""
-    widest = 0
-    for j in range(starts.size - 1):
-        if starts[j + 1] <= starts[j]:
-            raise ValueError("starts must ascend: a feature has at least one column.")
-        widest = max(widest, starts[j + 1] - starts[j])
-    return widest
-
-
-@kernel
 def tree_starts(starts):
-    """First position of each column's row of entries, and their end; starts (f+1,): see `widest_feature`. The entry (i,
-    k) of a column i of feature t is needed by 2**t nodes; the outcome, which comes last, by all 2**f."""
+    """First position of each column's row of entries, and their end; starts (f+1,): first column of each feature, and
+    their end. The entry (i, k) of a column i of feature t is needed by 2**t nodes; the outcome, the last, by all."""
     f = starts.size - 1
     d = starts[f] + 1
     rows = np.empty(d + 1, np.int64)
@@ -252,7 +241,6 @@ def score_grouped_block(grams, absent, weights, offset, tolerance, starts, prefi
     starts (f+1,): feature j is the columns starts[j]:starts[j+1], starts[f] = d - 1.
     prefix: bit j says whether high feature j (feature n_low + j) is included. out (2**n_low,): NaN where undecidable.
     """
-    widest_feature(starts)
     c = starts[n_low]
     high = included_columns(starts, prefix, n_low)
     work = tree_work(starts[: n_low + 1])
@@ -311,7 +299,6 @@ def screen_grouped_block(
     in the choice, and of each subset of the first features. limits (r, m): by the rank in the pool and by how much less
     those in the E environments are in sum than E times that.
     """
-    widest_feature(starts)
     n, last = share.size, grams.shape[0] - 1
     columns = included_columns(starts, prefix, n_low)
     work = tree_work(starts[: n_low + 1])
@@ -406,7 +393,7 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
     stack = np.empty((levels, n_groups, d, d))
     scores = np.empty((levels, f))
     pivots = np.empty(f)
-    widest = widest_feature(starts)
+    widest = longest(starts)
     work = np.empty((widest + 1, widest + 1))
     child = np.empty(levels + 1, np.int64)
 

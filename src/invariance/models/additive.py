@@ -189,12 +189,8 @@ class AdditiveModel(MomentModel):
         free = np.maximum(self.moments.counts - 1.0 - fits.ranks[:, :-1], 1.0)
         rest = np.maximum(fits.ranks[:, -1] - masks.sum(axis=1), 0)
         bending = (rest / free.sum(axis=1))[:, None] * free
-
-        def overlap(part: slice) -> None:
-            given = self._grams, self.features.starts, self._varies
-            component_overlaps(*given, *as_lists(masks[part]), fits.by_moments[part], bending[part])
-
-        in_parts(len(masks), self.n_jobs, overlap, _FEWEST_PER_THREAD)
+        decided = fits.by_moments
+        bending[decided] = component_overlaps(self._grams, self.features.starts, self._varies, masks[decided])
         return bending
 
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:

@@ -21,9 +21,10 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..kernels import cholesky
 from ..kernels.active_set import Scoring, active_set, flip_scores, load
-from ..kernels.dispatch import centred_rows, relative_residuals, score_subsets, sizes, subset_fits
+from ..kernels.dispatch import centred_rows, score_subsets, subset_fits
 from ..kernels.plain import settle
-from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows
+from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows, relative_residuals
+from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import two_sum
@@ -450,9 +451,8 @@ class GaussianFromMoments(GaussianModel):
         starts, members = as_lists(chosen[:, used])
         counts = self.moments.group_counts
         total = np.full(len(chosen), scoring.offset)
-        residual, rank = np.empty(len(chosen)), np.empty(len(chosen), np.int64)
         for g, (unit, _, _) in enumerate(unit_groups(self.data, self.moments, used)):
-            relative_residuals(unit, starts, members, DEPENDENT, residual, rank)
+            residual, rank = relative_residuals(unit, starts, members, len(used), DEPENDENT)
             unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
             total += scoring.weights[g] * np.log(np.where(unfit, np.nan, residual))
         settle(total, scoring.weights)

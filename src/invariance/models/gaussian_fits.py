@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.dispatch import residual_powers, subset_slopes, triangular_factor
-from ..kernels.row_residuals import DEPENDENT, GroupRows
+from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, subset_slopes, triangular_factor
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import (
     least_squares_of_root,
@@ -206,8 +205,8 @@ def kurtosis_from_rows(
     squares, fourths = np.empty((2, len(masks)))
 
     def one(part: slice) -> None:
-        slopes, *lists = _common_slopes(within, columns, masks[part])
-        residual_powers(columns, slopes, *lists, squares[part], fourths[part])
+        slopes = _common_slopes(within, columns, masks[part])
+        squares[part], fourths[part] = residual_powers(columns, slopes)
 
     in_parts(len(masks), n_jobs, one, fewest=64)
     return _excess(data.n_rows, squares, fourths)
@@ -227,7 +226,7 @@ def kurtosis_from_fourths(
     kept = np.append(np.flatnonzero(known), len(used))
     # The coordinates of all environments together leave the same residuals as the rows less their means.
     columns = fourths.coordinates[:, :, places].reshape(-1, len(places)).T
-    slopes, *_ = _common_slopes(within[np.ix_(kept, kept)], columns, masks[np.ix_(told, known)])
+    slopes = _common_slopes(within[np.ix_(kept, kept)], columns, masks[np.ix_(told, known)])
     weights = np.zeros((len(told), len(fourths.columns)))
     weights[:, places] = np.column_stack([-slopes, np.ones(len(told))])
     excess[told] = _excess(moments.n_rows, *fourths.power_sums(weights))
@@ -239,20 +238,19 @@ def _excess(n_rows: int, squares: Floats, fourths: Floats) -> Floats:
         return np.where(squares > 0.0, n_rows * fourths / squares**2 - 3.0, 0.0)
 
 
-def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> tuple[Floats, Integers, Integers]:
+def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> Floats:
     """(S, k) least squares slopes of the last of k + 1 columns (k + 1, n) on those of each subset (S, k), 0 for the
-    others: from their products `within`, in any unit of the last, where these can tell; and the subsets as lists"""
+    others: from their products `within`, in any unit of the last, where these can tell"""
     scale = inverse_scales(np.diagonal(within), np.diagonal(within) > 0.0)
     starts, members = as_lists(masks & (scale[:-1] > 0.0))
-    slopes = np.zeros((len(masks), len(within) - 1))
-    subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members, slopes)
+    slopes = subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members)
     unknown = np.flatnonzero(np.isnan(slopes).any(axis=1))
     slopes *= scale[:-1] * np.linalg.norm(columns[-1])
     for s in unknown:
         own = members[starts[s] : starts[s + 1]]
         root = columns[np.append(own, len(columns) - 1)].T
         slopes[s, own] = least_squares_of_root(root, np.zeros(root.shape[1])).coefficients
-    return slopes, starts, members
+    return slopes
 
 
 def equally_many(masks: Mask, wanted: Mask, at_once: int) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:

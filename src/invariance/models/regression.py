@@ -19,7 +19,7 @@ from ..data.checks import listing
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..kernels.likelihoods import Own, Rows, evaluate, with_columns, work_for
-from ..kernels.newton import guess_flips, invert, score_dense, score_lists
+from ..kernels.newton import flip_gains, invert, score_dense, score_lists
 from .base import (
     IN_MEAN,
     EnvironmentData,
@@ -412,17 +412,19 @@ class RegressionModel(LikelihoodRatioModel):
         problem, n_features, widths = self.problem, self.n_features, self.features.widths
         groups = len(problem.starts)
         log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
-        gains = np.empty((1, groups, n_features))
-        work = work_for(problem, len(problem.columns) + self.beginning.shape[1])
-        layout = mask[None], self.n_always + self.features.starts, np.arange(self.n_always), self.beginning
-        guess_flips(problem, *layout, _ROUGHLY, work, log_ratio, pooled, ranks, gains)
+        gains = np.empty((groups, n_features))
+        most = len(problem.columns) + self.beginning.shape[1]
+        work, thetas = work_for(problem, most), np.empty((1, groups, most))
+        layout = self.n_always + self.features.starts, np.arange(self.n_always), self.beginning
+        score_lists(problem, mask[None], *layout, _ROUGHLY, work, log_ratio, pooled, ranks, thetas)
+        flip_gains(problem, mask, *layout[:2], thetas[0], self.beginning.shape[1] - self.n_always, work, gains)
         own, change = Figures.of(log_ratio, pooled, ranks, self.profiled), np.where(mask, -widths, widths)
-        log_ratios = np.minimum(log_ratio + gains[0, -1] - gains[0, :-1].sum(axis=0), 0.0)
+        log_ratios = np.minimum(log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
         # NaN: the fit of the subset itself comes to no end.
         known = self.supported(mask ^ np.eye(n_features, dtype=bool)) & ~np.isnan(log_ratios)
         figures = Figures(
             np.where(known, log_ratios, -np.inf),
-            pooled + gains[0, -1],
+            pooled + gains[-1],
             own.degrees + (groups - 2.0) * change,
             own.parameters + change,
         )

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers
-from ..kernels.dispatch import triangular_factor
-from ..kernels.row_residuals import DEPENDENT
+from ..kernels.row_residuals import DEPENDENT, triangular_factor
 from .least_squares import unit_columns
 
 if TYPE_CHECKING:

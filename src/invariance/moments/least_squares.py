@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..kernels.dispatch import triangular_factor
-from ..kernels.row_residuals import DEPENDENT
+from ..kernels.row_residuals import DEPENDENT, triangular_factor
 
 if TYPE_CHECKING:
     from .moments import Moments

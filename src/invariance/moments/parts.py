@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..kernels.dispatch import centred_rows, fill_pooled
+from ..kernels.dispatch import centred_rows
+from ..kernels.scatter import fill_pooled
 from .least_squares import distance, gaps_between, moved, two_sum
 
 _ROWS_PER_BLOCK = 65_536

@@ -245,8 +245,6 @@ def _log_variances(factor: Floats, starts: Integers, members: Integers) -> Float
     """(S,) log residual variance of the last row of `factor` (k, m) on the rows of each subset; nan if undecidable."""
     norms = np.linalg.norm(factor, axis=1)
     triangle = np.asarray(np.linalg.qr((factor / norms[:, None]).T, mode="r"))
-    n_subsets = len(starts) - 1
-    share, rank = np.empty(n_subsets), np.empty(n_subsets, np.int64)
-    relative_residuals(np.ascontiguousarray(triangle.T), starts, members, UNDECIDABLE, share, rank)
+    share, rank = relative_residuals(triangle.T, starts, members, len(factor) - 1, UNDECIDABLE)
     share[(rank < np.diff(starts)) | (share == 0.0)] = np.nan
     return np.log(share) + 2.0 * np.log(norms[-1])
