@@ -416,7 +416,8 @@ def _fits_from_rows(rows, moments, members):
     """factors, targets, rss, ranks of each of the subsets members (S, k), one by one as in `LocalFits`"""
     (n_subsets, k), y = members.shape, moments.outcome
     factors = np.zeros((n_subsets, len(moments.counts), k + 1, k + 1))
-    targets, rss, ranks = np.empty(factors.shape[:3]), *np.empty((2, *factors.shape[:2]))
+    targets = np.empty(factors.shape[:3])
+    rss, ranks = np.empty((2, *factors.shape[:2]))
     with_outcome = np.column_stack([members, np.full(n_subsets, y)])
     for e, root in enumerate(np.sqrt(moments.counts)):
         values = rows.values[:, rows.starts[e] : rows.stops[e]]
