@@ -126,20 +126,24 @@ def test_models_that_would_ignore_events_refuse_them(family: Any) -> None:
 
 
 def test_second_moments_tell_two_values() -> None:
-    columns = {"zero": DIED.astype(float), "pair": np.where(DIED, 7.25, -3.0), "more": VISITS, "any": X[:, 0]}
+    columns = {
+        "zero": DIED.astype(float),
+        "pair": np.where(DIED, 7.25, -3.0),
+        "more": VISITS,
+        "any": X[:, 0],
+        "tiny": 1e-9 * X[:, 1],
+    }
     ends = np.where(np.arange(N) == 5, 0.999999, DIED)
     table = pd.DataFrame({**columns, "nearly": ends, "site": SITE})
     moments = Moments.from_data(MultiEnvironmentData.from_table(table, "any", "site"))
     found = {name: two_valued(moments, j) for j, name in enumerate(moments.columns)}
-    assert found == {"zero": (0.0, 1.0), "pair": (-3.0, 7.25), "more": None, "nearly": None, "any": None}
+    assert found == {"zero": (0.0, 1.0), "pair": (-3.0, 7.25), "more": None, "nearly": None, "any": None, "tiny": None}
 
 
 def test_moments_are_fitted_by_the_linear_gaussian_model() -> None:
     choice = family_of(Moments.from_data(data_of(DIED)))
     assert choice.name == "linear_gaussian"
-    assert choice.reason == (
-        "died has two values, 0 and 1, but second moments alone are known, which fit this model only"
-    )
+    assert choice.reason == ("died has two values, 0 and 1, but only its moments are known, which fit this model only")
     model = BIP().fit(Moments.from_data(data_of(X[:, 0])))
     assert model.posterior_.model_reason == "died is known by second moments alone"
 

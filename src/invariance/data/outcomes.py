@@ -250,4 +250,4 @@ def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_
 def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: float) -> bool:
     """Whether numbers are all at the ends of their range: between these nothing varies as much; scatter: the sum of
     squared deviations from the mean"""
-    return low < high and bool(np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING))
+    return low < high and bool(np.isclose(scatter, n_rows * (mean - low) * (high - mean), rtol=_ROUNDING, atol=0.0))

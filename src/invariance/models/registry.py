@@ -140,7 +140,7 @@ def _why_gaussian(moments: Moments) -> str:
     if kind is not None and FAMILY_OF_KIND[kind.kind] == GAUSSIAN:
         return kind.reason
     what = f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}" if two else kind and kind.reason
-    return f"{what}, but second moments alone are known, which fit this model only"
+    return f"{what}, but only its moments are known, which fit this model only"
 
 
 def resolve_family(family: Family, data: EnvironmentData) -> Family:
