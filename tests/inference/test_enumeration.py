@@ -68,6 +68,12 @@ def test_blocks_memory_and_threads_do_not_change_the_result(
         assert cut.credible_subsets(0.999)["cumulative"].iloc[-1] >= 0.999 - 1e-12
 
 
+def test_no_probability_exceeds_one() -> None:
+    for seed in range(12):
+        found = run(LinearGaussian().bind(simulated(8, (200, 200, 200), seed=seed)), UniformPrior())
+        assert found.pairwise_inclusion.to_numpy().max() <= 1.0
+
+
 def test_many_features_with_a_small_size_limit_are_walked_directly() -> None:
     model = LinearGaussian().bind(simulated(40, (60, 70), seed=22))
     posterior = run(model, UniformPrior(max_size=2))

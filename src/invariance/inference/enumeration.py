@@ -274,7 +274,8 @@ class Enumeration:
             reasons = "; ".join(model.outside_support(target.masks(sums.undecidable, free)))
             n_subsets = f"{sums.n_undecidable:,} of {prior.support_size():,} subsets"
             notes.append(f"{n_subsets} are outside the support: {reasons}.")
-        pairwise = _pairs_of_all(sums.pairs / sums.total, free, target)
+        # Rounding must not make a probability exceed one.
+        pairwise = _pairs_of_all(np.minimum(sums.pairs / sums.total, 1.0), free, target)
         posterior = Posterior(
             **common_fields(target),
             inclusion=np.diagonal(pairwise).copy(),
