@@ -78,7 +78,7 @@ def _close(a: float, b: float, scale: float, field: str, slack: float) -> bool:
         return apart <= slack * OF_LOGS * max(1.0, abs(a))
     if 0.0 < a < SMALL and 0.0 < b < SMALL and abs(math.log(a) - math.log(b)) <= slack * OF_LOGS * abs(math.log(a)):
         return True
-    return apart <= max(slack * RELATIVE * scale, SMALLEST)
+    return apart <= slack * RELATIVE * scale or (0.0 in (a, b) and apart <= SMALLEST)
 
 
 def _is_number(value: Any) -> bool:
