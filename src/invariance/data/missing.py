@@ -19,7 +19,7 @@ _MOSTLY = 0.5
 
 
 def filled(raw: RawTable) -> RawTable:
-    """With no gaps in columns that have one value besides, or none: they leave as constant ones, and cost no row."""
+    """Columns with at most one distinct value are filled with it: they are dropped as constant and cost no row."""
     values, levels = raw.values, dict(raw.levels)
     for j in np.flatnonzero(np.isnan(raw.values).any(axis=0)).tolist():
         missing = np.isnan(raw.values[:, j])

@@ -314,8 +314,7 @@ class Broken(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """model : by whose fits environments are compared: the one that was asked for or, where that is linear, the linear
-    Gaussian model of the same data"""
+    """asked : the model of the fit; model : the one whose fits are compared, linear Gaussian where `asked` is linear"""
 
     model: GaussianModel | RegressionModel
     asked: BoundModel

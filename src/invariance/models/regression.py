@@ -177,7 +177,7 @@ _MOST_SUBSETS_REMEMBERED = 1 << 21
 
 
 class RegressionWalk(SubsetWalk):
-    """By fits as good as a walk needs.
+    """All subsets of a regression, by fits with the walk's lower precision.
 
     value : figures of subsets and their numbers of columns (S,) → what the walk yields (S,); None: log Λ
 

@@ -185,8 +185,8 @@ def dense_prefix(high: Integers, n_low: int) -> int:
 
 
 def mean_limits(moments: Moments, tolerance: Tolerance) -> Floats:
-    """(r, m) largest F statistic of a compatible subset, by its rank in the pool and by how much less those in the E
-    environments are in sum than E times that; inf where none has such ranks, as in the last column."""
+    """(r, m) largest F statistic of a compatible subset, by pooled rank r and missing ranks m = Σ_e (r − rank_e); inf
+    where no subset has such ranks, as in the last column."""
     environments, widths = moments.n_environments, moments.varying_widths
     fewer = (widths[-1] - widths[:-1]).sum(axis=0)
     reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)

@@ -428,7 +428,7 @@ def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
 
 @dataclass(frozen=True, eq=False)
 class Screened:
-    """Rows after all complaints, but those about an outcome of two classes, or one that is constant somewhere.
+    """Checked rows; whether the outcome has two classes, or is constant in an environment, is checked later.
 
     rows : of the environments that are left; notes : about the others; merged : {label: new label}
     """
@@ -482,8 +482,8 @@ def screened(
     choice: Environments = ALL_ENVIRONMENTS,
     partial: bool = False,
 ) -> Screened:
-    """With the complaints that only all rows can justify; partial: of which some are elsewhere; settings: the groups of
-    features, and what the user left out"""
+    """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of features, and what the
+    user left out"""
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
     features, excluded = tuple(name for name in rows.columns if name != outcome), tuple(settings.exclude)
