@@ -86,6 +86,16 @@ def test_constant_features_are_not_looked_at(with_a_constant, given) -> None:
     np.testing.assert_array_equal(np.asarray(model.transform(X), float), data.X)
 
 
+@pytest.mark.parametrize("given", [pd.DataFrame, np.asarray, pl.from_pandas])
+def test_columns_without_values_stay_unread_after_a_fit_to_arrays(with_a_constant, given) -> None:
+    table, data, _ = with_a_constant
+    X = given(table.assign(k=np.nan))
+    with pytest.warns(DataWarning, match="constant"):
+        model = BIP(select=Threshold(0.0)).fit(X, data.y, environments=data.environment_index)
+    np.testing.assert_allclose(model.predict(X), data.X @ model.coef_[[0, 2, 3]] + model.intercept_, rtol=1e-12)
+    np.testing.assert_array_equal(np.asarray(model.transform(X), float), data.X)
+
+
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_only_what_matters_is_missing(with_a_constant) -> None:
     table, data, model = with_a_constant

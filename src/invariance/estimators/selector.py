@@ -273,16 +273,24 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     def _features_of(self, X: Any) -> Any:
-        """The features of a table; after a fit to a data set found by name, where constant ones may be absent."""
-        if not self._by_name:
-            return _without_columns(X, self._set_aside)
+        """The features of a table, with zeros in constant ones where none is encoded; after a fit to a data set they are
+        found by name, and constant ones may be absent."""
         layout = self._layout
+        if not self._by_name:
+            X = _without_columns(X, self._set_aside)
         if frame_names(X) is not None:
-            frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in layout.ignored))
-            return frame.select([name for name in layout.columns_of_tables if name in frame.columns]).to_native()
-        values = np.asarray(X)
-        if layout.columns == layout.table and values.shape[1:] == (layout.kept.sum(),):
+            if not self._by_name and (layout.encoding is not None or layout.kept.all()):
+                return X
+            frame = as_frame(X, "X")
+            absent = layout.ignored if self._by_name else [name for name in layout.ignored if name in frame.columns]
+            frame = frame.with_columns(*(nw.lit(0).alias(name) for name in absent))
+            wanted = layout.columns_of_tables if self._by_name else frame.columns
+            return frame.select([name for name in wanted if name in frame.columns]).to_native()
+        values, kept = np.asarray(X), layout.kept
+        if layout.columns == layout.table and self._by_name and values.shape[1:] == (kept.sum(),):
             return self._expand(values.T, 0).T
+        if layout.encoding is None and not kept.all() and values.shape[1:] == kept.shape:
+            return np.where(kept, values, 0)
         return X
 
     def _fitted_columns(self, X: Any) -> Floats:
