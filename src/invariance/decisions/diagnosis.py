@@ -506,7 +506,8 @@ def _tests(diagnosis: Diagnosis) -> Section:
             figures = [f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value), *parts]
         labels.append(test.environment)
         rows.append((f"{test.rows:,}", *figures))
-    sentence = "Each against the rows of all others together, by all parts and, in the last columns, by each."
+    compared = "Each against the rows of all others together, by all parts and, in the last columns, by each."
+    sentence = f"{compared} P-values are of exact invariance."
     table = by_environment(("rows", "T", "expected", "p-value", *diagnosis.parts), labels, rows)
     return Section(T_BY_ENVIRONMENT, (sentence,), table=table)
 

@@ -273,8 +273,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     def _features_of(self, X: Any) -> Any:
-        """The features of a table, with zeros in constant ones where none is encoded; after a fit to a data set they are
-        found by name, and constant ones may be absent."""
+        """The features of a table, with zeros in constant ones where none is encoded.
+
+        After a fit to a data set they are found by name, and constant ones may be absent.
+        """
         layout = self._layout
         if not self._by_name:
             X = _without_columns(X, self._set_aside)

@@ -482,8 +482,8 @@ def screened(
     choice: Environments = ALL_ENVIRONMENTS,
     partial: bool = False,
 ) -> Screened:
-    """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of features, and what the
-    user left out"""
+    """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of features, and what
+    the user left out"""
     if outcome not in rows.columns:
         raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
     features, excluded = tuple(name for name in rows.columns if name != outcome), tuple(settings.exclude)
