@@ -49,7 +49,7 @@ for kind in ("cache_misses", "cache_hits"):
     run(script)
     misses, hits = map(int, run(script).split())
     assert misses == 0
-    assert hits > 3
+    assert hits > 0
 
 
 def test_example_data_is_fixed() -> None:
