@@ -312,7 +312,8 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     """
     content = read_object(Path(path).expanduser(), "a saved model")
     if content.get("format") != FORMAT:
-        raise DataError(f"{path} has the format {content.get('format')!r}, and BIP.save of this version {FORMAT!r}.")
+        known = f"{content.get('format')!r}, and BIP.save of this version {FORMAT!r}"
+        raise DataError(f"{path} has the format {known}: fit and save the model again.")
     if content.pop("checksum", None) != _checksum(content):
         raise DataError(f"{path} was changed since it was written: save the model again.")
     model = _KINDS[content["kind"]]()
