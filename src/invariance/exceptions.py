@@ -54,7 +54,7 @@ def _sentence(what: str, remedies: tuple[Remedy, ...], setting: Callable[[str, A
     if not remedies:
         return what
     typed = [", ".join(setting(*pair) for pair in remedy.settings) + remedy.note for remedy in remedies]
-    return f"{what}: use {' or '.join(typed)}."
+    return f"{what}{' Use' if what.endswith('?') else ': use'} {' or '.join(dict.fromkeys(typed))}."
 
 
 class InvarianceError(Exception):

@@ -14,7 +14,7 @@ def test_names_with_settings() -> None:
     for text, name, settings in (
         ("exact", "exact", {}),
         (" ICP ( max_size = 3 ) ", "ICP", {"max_size": 3}),
-        ("t(steps=20_000, precision=1e-3,)", "t", {"steps": 20_000, "precision": 1e-3}),
+        ("t(steps=20_000, precision=1e-3, a=-1)", "t", {"steps": 20_000, "precision": 1e-3, "a": -1}),
         ("t(a=none, b=True, c='search', d=auto)", "t", {"a": None, "b": True, "c": "search", "d": "auto"}),
         ("Oracle(support=[a, 'b c'])", "Oracle", {"support": ["a", "b c"]}),
     ):

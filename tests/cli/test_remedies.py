@@ -30,6 +30,7 @@ SETTINGS = [
     ("merge_environments", {"new": ["a", "b c"]}, "--merge 'a+b c=new'"),
     ("min_rows", 40, "--min-rows 40"),
     ("sep", ";", "--sep ';'"),
+    ("decimal", ".", "--decimal '.'"),
     ("na", ["none", "?"], "--na 'none,?'"),
     ("family", "linear_gaussian_mean", "--family mean"),
     ("engine", "tempering(chains=8, steps=20000)", "--engine 'tempering(chains=8, steps=20000)'"),

@@ -65,7 +65,7 @@ def survival() -> BIPSurvival:
 SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP(select="best").fit(DATA), ValueError, "select='best'"),
     (lambda: BIP("probit").fit(DATA), ValueError, "family='probit'"),
-    (lambda: BIP("linear_gausian").fit(DATA), ValueError, "'linear_gaussian'"),
+    (lambda: BIP("linear_gausian").fit(DATA), ValueError, "'linear_gaussian'? Use family="),
     (lambda: BIP(LinearGaussian).fit(DATA), ValueError, "LinearGaussian"),
     (lambda: BIP(3).fit(DATA), ValueError, "3"),
     (lambda: BIP(engine="magic").fit(DATA), ValueError, "engine='magic'"),

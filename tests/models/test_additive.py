@@ -147,7 +147,7 @@ def test_outside_the_support() -> None:
     copied = bound(np.column_stack([X, y]), y, np.resize([0, 1, 2], len(X)), knots=3)
     alone = np.array([[False, False, False, True]])
     assert copied.log_ratio_many(alone)[0] == -np.inf
-    assert "'x3' with the outcome" in copied.outside_support(alone)[0]
+    assert "'x3' determines the outcome" in copied.outside_support(alone)[0]
     small = bound(rng.normal(size=(16, 4)), rng.normal(size=16), np.resize([0, 1], 16), knots=6)
     assert "16 rows of all rows together are too few" in small.outside_support(np.ones((1, 4), bool))[0]
 

@@ -147,7 +147,7 @@ def test_dependence_over_all_rows_and_copies_of_the_outcome_are_outside_the_supp
     assert (model.null_many(masks).expected[outside] == -np.inf).all()
     assert model.nearly_outcome().tolist() == [False] * 5 + [True]
     copy, collinear = model.outside_support(masks)
-    assert copy.startswith("'x5' with the outcome")
+    assert copy.startswith("'x5' determines the outcome")
     assert "'x0', 'x1', 'x4'" in collinear
     with pytest.raises(DataError, match=r"cannot be fitted: .*'x0'"):
         model.fit(["x0", "x1", "x4"])

@@ -150,12 +150,14 @@ def copied() -> MultiEnvironmentData:
 def test_a_copy_of_the_outcome_is_named() -> None:
     model = LinearGaussian().bind(copied())
     (copy,) = model.outside_support(all_masks(6))
-    assert copy.startswith("'x5' with the outcome")
+    assert copy.startswith("'x5' determines the outcome")
     assert run(model).notes == (f"32 of 64 subsets are outside the support: {copy}.",)
     assert run(model, UniformPrior(max_size=2)).notes == (f"6 of 22 subsets are outside the support: {copy}.",)
     assert run(model, InclusionPrior({"x5": 0.0})).notes == ()
     for engine in (EXACT, Tempering(), Variational()):
-        with pytest.raises(EngineError, match=r"'x5' with the outcome .* All subsets hold 'x0', 'x5': force fewer"):
+        with pytest.raises(
+            EngineError, match=r"'x5' determines the outcome .* All subsets hold 'x0', 'x5': force fewer"
+        ):
             run(model, InclusionPrior({"x5": 1.0, "x0": 1.0}), engine)
     bound = UniformPrior().bind(model.feature_names, model.largest_size)
     (note,) = support_notes(Target(model, bound), np.zeros((0, 6), bool))
@@ -189,7 +191,7 @@ def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.Monke
         assert posterior.diagnostics["subsets_undecidable"] == outside
         if outside:
             assert posterior.notes[0].startswith(
-                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6' "
+                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6', "
             )
         else:
             assert posterior.notes == ()

@@ -107,6 +107,8 @@ def _value(node: ast.expr) -> Value:
             return [str(_value(item)) for item in items]
         case ast.Constant(bool() | int() | float() | str() | None as value):
             return value
+        case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
+            return -value
     word = ast.unparse(node)
     return _WORDS.get(word.lower(), word)
 

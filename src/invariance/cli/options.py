@@ -281,9 +281,8 @@ class Command(TyperCommand):
         given = self.make_parser(ctx).parse_args(list(args))[2]
         for one in given:
             if not getattr(one, "is_flag", True) and not one.multiple and sum(other is one for other in given) > 1:
-                raise typer.BadParameter(
-                    f"{one.opts[0]} is given more than once: give it once, a list as {one.metavar}.", ctx=ctx
-                )
+                a_list = f", a list as {one.metavar}" if "," in str(one.metavar) else ""
+                raise typer.BadParameter(f"{one.opts[0]} is given more than once: give it once{a_list}.", ctx=ctx)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
@@ -372,7 +371,8 @@ def in_shell(name: str, value: Any) -> str:
         value = write_names(map(str, value))
     if name in _NO_OPTIONS or not isinstance(value, str | int | float):
         return f"{name}={value!r}"
-    return f"{option} {shlex.quote(str(value))}"
+    # A sign is quoted, or the full stop of the sentence looks like part of it.
+    return f"{option} {repr(value) if value in ('.', ',') else shlex.quote(str(value))}"
 
 
 def for_shell(text: str) -> str:
@@ -387,7 +387,8 @@ def said_by(error: Exception) -> str:
 
 def posterior_for_shell(posterior: AnyPosterior) -> AnyPosterior:
     notes = tuple(map(for_shell, posterior.notes))
-    return replace(posterior, notes=notes, model_reason=for_shell(posterior.model_reason))
+    reason = posterior.model_reason.replace("family='linear_gaussian'", "--family gaussian")
+    return replace(posterior, notes=notes, model_reason=reason)
 
 
 def comparison_for_shell(comparison: Comparison) -> Comparison:

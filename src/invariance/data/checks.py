@@ -70,7 +70,7 @@ def did_you_mean(name: str, available: Sequence[str]) -> str:
 def nearest(name: str, available: Sequence[Hashable], what: str = "columns") -> str:
     """``did you mean ...?`` and what is available, shortened."""
     guess = did_you_mean(name, list(map(str, available))).removeprefix("; ")
-    return f"{guess} Available {what}: {quoted(available, 12)}.".strip()
+    return f"{f'{guess} Available' if guess else 'available'} {what}: {quoted(available, 12)}."
 
 
 # ---------------------------------------------------------------- names and labels

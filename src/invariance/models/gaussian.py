@@ -166,9 +166,12 @@ class MomentModel(BoundModel):
         for cause in causes[:_MOST_REASONS]:
             names = quoted(chosen_names(self.feature_names, cause)) or "the constant"
             groups = np.flatnonzero(np.isnan(self.residuals(cause[None]).rss[0]))
-            with_outcome = "with" if self.has_rows or cause.sum() == 1 else "and perhaps"
-            what = f"{names} {with_outcome} the outcome are collinear in {self._place(groups)}"
-            reasons.append(f"{what if len(groups) else f'second moments cannot tell {names} apart'}: {remedy}")
+            perhaps = "" if self.has_rows else "perhaps "
+            what = f"{names}, {perhaps}with the outcome, are collinear in {self._place(groups)}"
+            if cause.sum() <= 1:
+                reasons.append(f"{names} determines the outcome exactly in {self._place(groups)}: leave it out")
+            else:
+                reasons.append(f"{what if len(groups) else f'second moments cannot tell {names} apart'}: {remedy}")
         if len(causes) > _MOST_REASONS:
             reasons.append(f"likewise for {len(causes) - _MOST_REASONS} more sets of features")
         return tuple(reasons)

@@ -21,7 +21,8 @@ def sweep_lines(run: SweepRun) -> Iterator[str]:
     """Within 80 columns."""
     outcomes = run.results.drop_duplicates("outcome")
     failed, n = outcomes[outcomes["feature"].isna()], len(outcomes)
-    before = f"; {run.n_before:,} were there before" if run.n_before else ""
+    were = "was" if run.n_before == 1 else "were"
+    before = f"; {run.n_before:,} {were} there before" if run.n_before else ""
     took = f"{run.n_now:,} of them now, in {duration(run.seconds)} by {run.workers}{before}"
     yield from wrap(f"Sweep over {n:,} outcome{'s' * (n != 1)}: {took}.")
     yield from ("", "Verdict on the selected features")
