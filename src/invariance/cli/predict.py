@@ -187,6 +187,7 @@ def _predictions(
         columns, how = {"rate": mean}, f": the rate per unit of {outcome.exposure}."
         if outcome.exposure in known:
             columns["prediction"] = mean * known[outcome.exposure].to_numpy()
+            how = f": the rate per unit of {outcome.exposure}, and the count."
     return mean, None, columns, how
 
 

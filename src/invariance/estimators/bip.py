@@ -363,6 +363,8 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
     found = f"{posterior.verdict.sentence} {CAUSES} " if posterior.verdict is not None else ""
     chance = f"p-value {p_value:.2g}: predictions may fail in a new one."
+    if not selected.any():
+        return f"{found}No feature is selected, and {outcome} itself is not alike in all environments, {chance}"
     return f"{found}The selected features {names} do not predict {outcome} alike in all environments, {chance}"
 
 

@@ -189,7 +189,8 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     if len(found) != 2:
         # Scikit-learn's checks look for these words.
         what = f"Only binary classification is supported: y has {len(found)} class labels, {quoted(found, 4)}"
-        raise DataError(f"{what}. Compare one of several with the rest, as y == {(found or [1])[0]!r} does.")
+        remedy = f"Compare one with the rest, as y == {found[0]!r} does." if len(found) > 2 else "It needs rows of two."
+        raise DataError(f"{what}. {remedy}")
     coded = np.full(len(given), np.nan)
     coded[present] = labels == found[1]
     return (found[0], found[1]), coded
