@@ -24,7 +24,7 @@ from ..data.checks import SMALLEST_ENVIRONMENT
 from ..decisions.rules import RULES
 from ..exceptions import DataError, InvarianceError, SettingError
 from ..inference.base import ENGINES
-from ..models.registry import FAMILIES
+from ..models.registry import FAMILIES, SHORT
 from ..priors import PRIORS
 from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
 from .session import CANCELLED, DONE, RUNNING, BusyError, Fields, Run, Session, Table, discard
@@ -52,7 +52,7 @@ _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape
 _templates.globals |= {
     "version": __version__,
     "ways_of_writing": WRITTEN,
-    "families": FAMILIES,
+    "families": [name for name in FAMILIES if name not in SHORT.values()],
     "engines": ("auto", *ENGINES),
     "rules": tuple(RULES),
     "priors": PRIORS.forms,
