@@ -130,7 +130,7 @@ def walks(model, draw) -> Iterator[Call]:
     low = np.array([all_masks(p) @ own for own in model.moments.varying_widths])
     limits = np.full((p + 1, p * len(counts) + 2), draw(st.floats(0.5, 20.0)))
     squares = np.ascontiguousarray(model.moments.scatter[:, -1, -1])
-    tests = squares, counts, limits, TOLERANCE, walk.starts, 0, p
+    tests = squares, counts, limits, draw(st.floats(0.5, 20.0)), TOLERANCE, walk.starts, 0, p
     out = np.zeros(len(counts), np.int64), low, np.empty(1 << p), np.zeros(1 << p, np.uint8)
     yield Call(subset_tree, "screen_grouped_block", (walk.grams, walk.absent, *tests, *out))
 
@@ -305,14 +305,19 @@ def test_the_screen_at_every_limit(counts, high) -> None:
     low = np.array([MASKS @ (own[:y] > 0.0).astype(int) for own in scale])
     every = np.add.outer(np.arange(6), np.arange(4 * groups))
     # The last two reject all or none by rank and by what is missing of it.
-    limits = [np.full(every.shape, limit) for limit in np.geomspace(1e-3, 1e3, 20)]
-    limits += [np.where(every % 2 == odd, np.inf, -np.inf) for odd in (0, 1)]
+    sizes, never = np.geomspace(1e-3, 1e3, 20), np.full(every.shape, np.inf)
+    limits = [(never, size) for size in sizes] + [(np.full(every.shape, size), np.inf) for size in sizes]
+    limits += [(np.where(every % 2 == odd, np.inf, -np.inf), np.inf) for odd in (0, 1)]
+    states = []
     for each in limits:
-        tests = np.array([*counts, sum(counts)]), each, TOLERANCE, np.arange(5), 0, 4
+        tests = np.array([*counts, sum(counts)]), *each, TOLERANCE, np.arange(5), 0, 4
         out = np.full(groups, high), low, np.empty(16), np.zeros(16, np.uint8)
         squares = np.ascontiguousarray(SCORING.scatter[:, y, y])
-        found = check(Call(subset_tree, "screen_grouped_block", (grams, scale == 0.0, squares, *tests, *out)))[-1]
-    assert set(found) == {subset_tree.REJECTED, subset_tree.POSSIBLE}
+        states.append(
+            check(Call(subset_tree, "screen_grouped_block", (grams, scale == 0.0, squares, *tests, *out)))[-1]
+        )
+    assert set(states[0]) == {subset_tree.REJECTED}
+    assert set(states[-1]) == {subset_tree.REJECTED, subset_tree.POSSIBLE}
 
 
 def test_rows_decide_where_second_moments_say_more_than_is_possible() -> None:

@@ -102,7 +102,7 @@ def without_each(
                 findings = settings.findings(data, False) if refit else None
                 model = settings.family.bind(data) if findings is None else findings.target.model
                 left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
-                evidence = Judge(model, settings.tolerance).evidence(left[None]).one()
+                evidence = Judge(model, settings.tolerance).evidence(left[None], elsewhere=False).one()
                 again = None if findings is None else _refit(settings, compared, findings, e, names)
                 found.append(WithoutEnvironment(label, evidence.p_invariant, evidence.r2, again))
             except (DataError, EngineError):
@@ -137,7 +137,7 @@ def _refit(settings: FitSettings, compared: Compared, findings: Findings, e: int
     both = inclusion(findings.posterior), inclusion(predictive)
     if predictive is None:
         return Refit(*both)
-    evidence = findings.judge.evidence(predictive.mode_mask[None]).one()
+    evidence = findings.judge.evidence(predictive.mode_mask[None], elsewhere=False).one()
     selected = np.array(predictive.feature_names, dtype=object)[settings.rule.select(findings)]
     tested = compared.tests(np.isin(names, predictive.mode)).deviation(e)
     p_against = np.nan if tested is None else tested.p_value
@@ -407,7 +407,7 @@ def diagnose(
     compared, posterior = comparable(findings.target.model), findings.posterior
     model = compared.model
     tests, predictive = compared.tests(mask), findings.predictive
-    evidence = findings.judge.evidence(mask[None]).one()
+    evidence = findings.judge.evidence(mask[None], elsewhere=False).one()
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
     enough, accepted = compared.n_environments > 2, compatible_subsets(findings).accepted
     leading = leading_subsets(model, posterior if predictive is None else predictive)

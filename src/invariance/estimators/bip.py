@@ -357,7 +357,7 @@ def _not_invariant(findings: Findings, selected: Mask) -> str:
     """That the selected features (p,) are not invariant together, and why, where that is known."""
     posterior, judge = findings.posterior, findings.judge
     names, outcome = format_subset(posterior.names_of(selected)), posterior.outcome_name
-    p_value = judge.evidence(selected[None]).p_invariant[0]
+    p_value = judge.evidence(selected[None], elsewhere=False).p_invariant[0]
     if np.isnan(p_value):
         reasons = "; ".join(judge.model.outside_support(selected[None]))
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."

@@ -371,7 +371,7 @@ class _Sums:
         old, new = np.exp(self.log_scale - scale), np.exp(part.log_scale - scale)
         positions = np.concatenate([self.positions, part.positions])
         log_posterior = np.concatenate([self.log_posterior, part.log_posterior])
-        order = np.lexsort((positions, -log_posterior))[:keep]
+        order = np.lexsort((positions, -log_posterior))[:keep] if len(part.positions) else slice(None)
         return _Sums(
             log_scale=scale,
             total=old * self.total + new * part.total,

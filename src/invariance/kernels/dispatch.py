@@ -50,7 +50,7 @@ score_grouped_block = _by_size(
 )
 score_grouped_extensions = _by_size(subset_tree.score_grouped_extensions, _few)
 screen_grouped_block = _by_size(
-    subset_tree.screen_grouped_block, lambda grams, *others: _whole(grams, others[5], others[7])
+    subset_tree.screen_grouped_block, lambda grams, *others: _whole(grams, others[6], others[8])
 )
 score_subsets = _by_size(
     cholesky.score_subsets, lambda scoring, penalty, *_: _few(scoring.scatter) and bool(np.isnan(penalty))

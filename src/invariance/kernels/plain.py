@@ -112,11 +112,12 @@ def _extensions(subset, n_features, max_size):
 
 
 def screen_grouped_block(
-    grams, absent, squares, counts, limits, tolerance, starts, prefix, n_low, high, low, share, state
+    grams, absent, squares, counts, limits, spread_limit, tolerance, starts, prefix, n_low, high, low, share, state
 ):
     """Of all features: n_low is their number, and prefix 0."""
     shares, ranks = outcome_shares(grams, absent, tolerance, starts), high[:, None] + low
-    left = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0).sum(axis=0)
+    freedom = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0)
+    left = freedom.sum(axis=0)
     rss = squares[:, None] * shares
     local = rss[:-1].sum(axis=0)
     share[:] = np.log(shares[-1])
@@ -124,7 +125,9 @@ def screen_grouped_block(
     missing = (ranks[-1] - ranks[:-1]).sum(axis=0)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(between > 0.0, (rss[-1] - local) / between / (local / left), 0.0)
-    state[:] = np.where(statistic > limits[ranks[-1], missing], REJECTED, POSSIBLE)
+        spread = left * np.log(local / left) - (freedom * np.log(rss[:-1] / freedom)).sum(axis=0)
+        spread /= 1.0 + ((1.0 / freedom).sum(axis=0) - 1.0 / left) / (3.0 * max(len(freedom) - 1, 1))
+    state[:] = np.where((statistic > limits[ranks[-1], missing]) | (spread > spread_limit), REJECTED, POSSIBLE)
     state[~(share + local < np.inf)] = UNDECIDABLE
 
 

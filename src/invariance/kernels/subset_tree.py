@@ -289,27 +289,35 @@ REJECTED, POSSIBLE, UNDECIDABLE = 0, 1, 2
 
 @kernel
 def screen_grouped_block(
-    grams, absent, squares, counts, limits, tolerance, starts, prefix, n_low, high, low, share, state
+    grams, absent, squares, counts, limits, spread_limit, tolerance, starts, prefix, n_low, high, low, share, state
 ):
     """Of the 2**n_low subsets of features that extend one choice of the last features (see `score_grouped_block`):
     share (2**n_low,): log of what the pooled fit leaves of the outcome; state (2**n_low,): REJECTED where the F
-    statistic of common coefficients is above its limit, UNDECIDABLE where second moments do not tell.
+    statistic of common coefficients or Bartlett's is above its limit, UNDECIDABLE where second moments do not tell.
 
     squares, counts (G,): sums of squares of the outcome, and rows. high (G,), low (G, 2**n_low): ranks of the features
-    in the choice, and of each subset of the first features. limits (r, m): by the rank in the pool and by how much less
-    those in the E environments are in sum than E times that.
+    in the choice, and of each subset of the first features. limits (r, m): of the F statistic, by the rank in the pool
+    and by how much less those in the E environments are in sum than E times that; spread_limit: of Bartlett's.
     """
     n, last = share.size, grams.shape[0] - 1
     columns = included_columns(starts, prefix, n_low)
     work = tree_work(starts[: n_low + 1])
     absent_low = np.empty(starts[n_low] + 1, np.bool_)
-    local, left = np.zeros(n), np.zeros(n)
+    local, left, spread, inverse = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    freedom, variance, logs = np.empty(n), np.empty(n), np.empty(n)
     for g in range(last):
         reduce_to_low(grams[g], absent[g], tolerance, columns, work.matrices[0], absent_low)
         shares = outcome_shares(absent_low, tolerance, work)
         for s in range(n):
+            freedom[s] = max(counts[g] - 1.0 - high[g] - low[g, s], 1.0)
+            variance[s] = squares[g] * shares[s] / freedom[s]
+        logs[:] = 0.0
+        add_weighted_log(logs, 1.0, variance)
+        for s in range(n):
             local[s] += squares[g] * shares[s]
-            left[s] += max(counts[g] - 1.0 - high[g] - low[g, s], 1.0)
+            left[s] += freedom[s]
+            spread[s] += freedom[s] * logs[s]
+            inverse[s] += 1.0 / freedom[s]
     reduce_to_low(grams[last], absent[last], tolerance, columns, work.matrices[0], absent_low)
     shares = outcome_shares(absent_low, tolerance, work)
     share[:] = 0.0
@@ -324,7 +332,10 @@ def screen_grouped_block(
             missing += pooled_rank - high[g] - low[g, s]
         between = counts[last] - 1.0 - pooled_rank - left[s]
         statistic = (squares[last] * shares[s] - local[s]) / between / (local[s] / left[s]) if between > 0.0 else 0.0
-        state[s] = REJECTED if statistic > limits[pooled_rank, missing] else POSSIBLE
+        correction = 1.0 + (inverse[s] - 1.0 / left[s]) / (3.0 * max(last - 1, 1))
+        bartlett = (left[s] * np.log(local[s] / left[s]) - spread[s]) / correction
+        rejected = statistic > limits[pooled_rank, missing] or bartlett > spread_limit
+        state[s] = REJECTED if rejected else POSSIBLE
 
 
 @kernel

@@ -389,6 +389,12 @@ class GaussianFromMoments(GaussianModel):
         assert fourths is not None
         return gaussian_fits.kurtosis_from_fourths(moments, fourths, used, within, chosen[:, used])
 
+    def largest_excess_kurtosis(self) -> float:
+        """That of no subset is larger."""
+        if self.data is None:
+            return 0.0 if self.fourths is None else np.inf
+        return gaussian_fits.largest_excess_kurtosis(self.data, self.moments)
+
     # ---------------------------------------------------------------- walks and searches
 
     @property

@@ -212,6 +212,28 @@ def kurtosis_from_rows(
     return _excess(data.n_rows, squares, fourths)
 
 
+def largest_excess_kurtosis(data: MultiEnvironmentData, moments: Moments) -> float:
+    """At least that of any subset in `kurtosis_from_rows`; inf where columns nearly depend on each other.
+
+    Residuals are r = Zb, with Z'Z = I, of the columns and the outcome; then r_i² ≤ h_i ‖b‖², h_i = ‖z_i‖², and
+    Σ r_i⁴ ≤ ‖b‖² · b'(Σ h_i z_i z_i')b.
+    """
+    columns = np.append(moments.feature_columns, moments.outcome)
+    within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+    varying = np.flatnonzero(np.diagonal(within) > 0.0)
+    scale = 1.0 / np.sqrt(np.diagonal(within)[varying])
+    values, vectors = np.linalg.eigh(within[np.ix_(varying, varying)] * scale[:, None] * scale)
+    if values[0] < PIVOT_TOLERANCE:
+        return np.inf
+    whiten, weighted = scale[:, None] * vectors / np.sqrt(values), np.zeros((len(varying), len(varying)))
+    for e in range(data.n_environments):
+        rows = data.rows(e)
+        Z = np.column_stack([data.X[rows], data.y[rows]])[:, varying]
+        Z = (Z - Z.mean(axis=0)) @ whiten
+        weighted += (Z * np.einsum("nk,nk->n", Z, Z)[:, None]).T @ Z
+    return max(0.0, data.n_rows * float(np.linalg.eigvalsh(weighted)[-1]) - 3.0)
+
+
 def kurtosis_from_fourths(
     moments: Moments, fourths: FourthMoments, used: Integers, within: Floats, masks: Mask
 ) -> Floats:

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.stats import chi2, f, ncf
+from scipy.stats import chi2, f, ncf, ncx2
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
@@ -21,7 +21,7 @@ from ..kernels.dispatch import (
 from ..kernels.plain import swept
 from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features
 from ..moments.moments import Moments
-from .invariance_test import Residuals, Tolerance
+from .invariance_test import Residuals, Tolerance, spread_statistics
 
 if TYPE_CHECKING:
     from .base import Weigh
@@ -199,16 +199,32 @@ def mean_limits(moments: Moments, tolerance: Tolerance) -> Floats:
     between = moments.n_rows - 1.0 - pooled - left
     tested = (between > 0.0) & (left > 0.0)
     between, left, allowed = between[tested], left[tested], moments.n_rows * tolerance.delta
-    # By Fisher's rule the product of both p-values is at least this, and so is each of them.
-    smallest = float(np.exp(-0.5 * chi2.isf(tolerance.level, 4)))
+    smallest = _smallest_p_value(tolerance)
     found = ncf.isf(smallest, between, left, allowed) if allowed > 0.0 else f.isf(smallest, between, left)
     limits = np.full(reached.shape, np.inf)
     limits[pooled[tested], missing[tested]] = MARGIN * np.where(np.isnan(found), np.inf, found)
     return limits
 
 
-def within_limits(residuals: Residuals, limits: Floats) -> Mask:
-    """(S,) whether the F statistics are within the limits (r, m) of their ranks"""
+def _smallest_p_value(tolerance: Tolerance) -> float:
+    """By Fisher's rule the product of both p-values is at least this, and so is each of them."""
+    return float(np.exp(-0.5 * chi2.isf(tolerance.level, 4)))
+
+
+def spread_limit(model: GaussianFromMoments, tolerance: Tolerance) -> float:
+    """Largest statistic of Bartlett's test of a compatible subset, whatever its tails. Where the statistic is at least
+    its noncentrality, its p-value grows with the inflation by heavy tails: it is the probability that a normal vector
+    of that variance leaves a ball in which its mean lies."""
+    degrees, inflation = model.moments.n_environments - 1, 1.0 + model.largest_excess_kurtosis() / 2.0
+    if degrees < 1 or inflation == np.inf:
+        return np.inf
+    allowed, smallest = model.moments.n_rows * tolerance.tau**2 / 2.0, _smallest_p_value(tolerance)
+    found = ncx2.isf(smallest, degrees, allowed / inflation) if allowed > 0.0 else chi2.isf(smallest, degrees)
+    return np.inf if np.isnan(found) else MARGIN * max(float(inflation * found), allowed)
+
+
+def within_limits(residuals: Residuals, limits: Floats, spread: float) -> Mask:
+    """(S,) whether the F statistics are within the limits (r, m) of their ranks, and Bartlett's within that of all"""
     rss, ranks = residuals.rss, residuals.ranks
     left = residuals.freedom[:, :-1].sum(axis=1)
     between = residuals.freedom[:, -1] - left
@@ -216,17 +232,18 @@ def within_limits(residuals: Residuals, limits: Floats) -> Mask:
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = np.where(between > 0.0, (rss[:, -1] - local) / between / (local / left), 0.0)
     missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
-    return np.asarray((statistic <= limits[ranks[:, -1], missing]) & ~np.isnan(rss).any(axis=1))
+    equal = statistic <= limits[ranks[:, -1], missing]
+    return np.asarray(equal & (spread_statistics(residuals) <= spread) & ~np.isnan(rss).any(axis=1))
 
 
 class GaussianScreen(GaussianWalk):
-    """The weights of subsets; NaN where the F test of common coefficients alone rejects them."""
+    """The weights of subsets; NaN where the F test of common coefficients or Bartlett's alone rejects them."""
 
     def __init__(
         self, model: GaussianFromMoments, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
     ) -> None:
         super().__init__(model, free, forced)
-        self._limits, self._weigh = mean_limits(model.moments, tolerance), weigh
+        self._limits, self._weigh = (mean_limits(model.moments, tolerance), spread_limit(model, tolerance)), weigh
         # (G, 2**n_low) of all subsets of the first features
         self._low_ranks = np.zeros((model.moments.n_environments + 1, 1 << self.n_low), np.int64)
         for j, widths in enumerate(model.moments.varying_widths[:, free[: self.n_low]].T):
@@ -239,7 +256,7 @@ class GaussianScreen(GaussianWalk):
         share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
         blocks = self.starts, dense_prefix(high, self.n_low), self.n_low, high_ranks, low_ranks
-        tests = moments.group_counts, self._limits, self.scoring.tolerance
+        tests = moments.group_counts, *self._limits, self.scoring.tolerance
         screen_grouped_block(self.grams, self.absent, squares, *tests, *blocks, share, state)
         weights = np.full(len(share), np.nan)
         possible = np.flatnonzero(state == POSSIBLE)
@@ -263,7 +280,7 @@ class GaussianScreen(GaussianWalk):
         """(S,) of draws (S, f) over the free features, from the rows where second moments do not tell"""
         masks = self.of_all_features(draws)
         residuals = self.model.residuals(masks)
-        moments, allowed = self.model.moments, within_limits(residuals, self._limits)
+        moments, allowed = self.model.moments, within_limits(residuals, *self._limits)
         total = moments.scatter[-1][moments.outcome, moments.outcome]
         gain = -0.5 * moments.n_rows * np.log(residuals.rss[allowed, -1] / total)
         weights = np.full(len(draws), np.nan)

@@ -165,8 +165,9 @@ class Judge:
     def __post_init__(self) -> None:
         object.__setattr__(self, "model", self.model.untilted)
 
-    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None) -> Evidence[Floats]:
-        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support."""
+    def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None, elsewhere: bool = True) -> Evidence[Floats]:
+        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support, and r2_new is unless
+        `elsewhere`: it takes a fit for each environment."""
         chosen = as_masks(masks, self.model.n_features)
         if log_ratios is None:
             log_ratios = self.model.log_ratio_many(chosen)
@@ -182,7 +183,7 @@ class Judge:
             p_spread=np.where(scored, test.spread, np.nan),
             p_invariant=np.where(scored, test.joint, np.nan),
             r2=self.model.r2_many(chosen),
-            r2_new=np.where(scored, self.model.left_out_r2_many(chosen), np.nan),
+            r2_new=np.where(scored, self.model.left_out_r2_many(chosen) if elsewhere else np.nan, np.nan),
         )
 
     def compatible(self, masks: Mask) -> Mask:

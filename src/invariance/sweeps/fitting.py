@@ -114,7 +114,7 @@ def _rows(outcome: str, findings: Findings, selected: Mask, top: int | None, not
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
-    evidence = findings.judge.evidence(selected[None]).one()
+    evidence = findings.judge.evidence(selected[None], elsewhere=False).one()
     predictive = vars(findings).get("predictive")  # computed for some rules only
     of_outcome = {
         "outcome": outcome,
