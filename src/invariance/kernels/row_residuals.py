@@ -314,7 +314,9 @@ def residual_powers(columns, slopes):
     sums, together = np.empty((2, len(slopes))), max(1, _MOST_NUMBERS // columns.shape[1])
     for start in range(0, len(slopes), together):
         part = slice(start, start + together)
-        powers = (columns[-1] - slopes[part] @ columns[:-1]) ** 2
+        powers = slopes[part] @ columns[:-1]
+        powers -= columns[-1]
+        powers *= powers
         sums[:, part] = powers.sum(axis=1), np.einsum("sn,sn->s", powers, powers)
     return sums
 
