@@ -225,7 +225,9 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
     starts, members = as_lists(masks)
     shares, ranks = row_residuals.relative_residuals(unit, starts, members, len(unit) - 1, DEPENDENT)
     slopes = row_residuals.subset_slopes(unit @ unit.T, TOLERANCE, starts, members)
-    squares, fourths = row_residuals.residual_powers(unit, np.nan_to_num(slopes))
+    powers = {module: np.empty((2, len(masks))) for module in (row_residuals, plain)}
+    for module, sums in powers.items():
+        module.residual_powers(unit, np.nan_to_num(slopes), *sums)
     for s, mask in enumerate(masks):
         beta, _, rank, _ = np.linalg.lstsq(unit[:-1][mask].T, unit[-1], rcond=1e-12)
         residual = unit[-1] - beta @ unit[:-1][mask]
@@ -234,7 +236,8 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
         if not np.isnan(slopes[s]).any():
             same(slopes[s, mask], beta, 1e-6)
             residual = unit[-1] - slopes[s] @ unit[:-1]
-            same([squares[s], fourths[s]], [np.sum(residual**2), np.sum(residual**4)])
+            for sums in powers.values():
+                same(sums[:, s], [np.sum(residual**2), np.sum(residual**4)])
         columns = data.features.expand(mask[None])[0].nonzero()[0]
         for g in range(data.n_environments + 1 if kept.values.size else 0):
             own = plain._fits_from_rows(kept, g, columns[None], data.n_features)[0][0]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cholesky, elementary, moves, plain, scatter, subset_sums, subset_tree
+from . import cholesky, elementary, moves, plain, row_residuals, scatter, subset_sums, subset_tree
 
 # The largest number of columns, of groups, of subsets and of numbers in a table of rows of a small problem.
 COLUMNS, GROUPS = 12, 32
@@ -56,6 +56,11 @@ score_subsets = _by_size(
     cholesky.score_subsets, lambda scoring, penalty, *_: _few(scoring.scatter) and bool(np.isnan(penalty))
 )
 subset_fits = _by_size(cholesky.subset_fits, _few_scored)
+residual_powers = _by_size(
+    row_residuals.residual_powers,
+    # As many as all subsets of the columns: how many of them one call is for depends on the number of threads.
+    lambda columns, *_: len(columns) <= COLUMNS + 1 and columns.shape[1] << len(columns) - 1 <= NUMBERS << 4,
+)
 grouped_block_log_ratios = _by_size(moves.grouped_block_log_ratios, _few_scored)
 exp_shifted = _by_size(elementary.exp_shifted, lambda values, *_: len(values) <= SUBSETS)
 listed_inclusion = _by_size(

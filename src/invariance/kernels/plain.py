@@ -30,6 +30,24 @@ def _fits_from_rows(rows, g, members, outcome):
     return np.where((shares >= DEPENDENT) & (rows.counts[g] >= ranks + 2), shares, np.nan), ranks
 
 
+# Numbers in the residuals that are worked on together.
+_MOST_NUMBERS = 1 << 16
+
+
+def residual_powers(columns, slopes, squares, fourths):
+    together = max(1, _MOST_NUMBERS // columns.shape[1])
+    for start in range(0, len(slopes), together):
+        part = slice(start, start + together)
+        powers = np.repeat(columns[-1:], len(slopes[part]), axis=0)
+        for slope, x in zip(
+            slopes[part].T, columns[:-1], strict=True
+        ):  # no product of matrices: its rows round together
+            used = np.flatnonzero(slope)
+            powers[used] -= slope[used, None] * x
+        powers *= powers
+        squares[part], fourths[part] = powers.sum(axis=1), np.einsum("sn,sn->s", powers, powers)
+
+
 _LOWEST_EXPONENT = -708.0
 
 

@@ -309,16 +309,35 @@ def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
             shares[s] = _supported(roots[s] * roots[s], count, ranks[s])
 
 
-def residual_powers(columns, slopes):
-    """(2, S) sums of squares and of fourth powers of the last row of columns (d, n) less slopes (S, d - 1) · others"""
-    sums, together = np.empty((2, len(slopes))), max(1, _MOST_NUMBERS // columns.shape[1])
-    for start in range(0, len(slopes), together):
-        part = slice(start, start + together)
-        powers = slopes[part] @ columns[:-1]
-        powers -= columns[-1]
-        powers *= powers
-        sums[:, part] = powers.sum(axis=1), np.einsum("sn,sn->s", powers, powers)
-    return sums
+# Rows whose residuals stay in the processor's cache.
+_ROWS = 2048
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def residual_powers(columns, slopes, squares, fourths):
+    """squares, fourths (S,): sums of powers of the last row of columns (d, n) less slopes (S, d - 1) · others"""
+    outcome, n = columns.shape[0] - 1, columns.shape[1]
+    work = np.empty(_ROWS)
+    squares[:] = 0.0
+    fourths[:] = 0.0
+    for first in range(0, n, _ROWS):
+        stop = min(first + _ROWS, n)
+        residual = work[: stop - first]
+        for s in range(slopes.shape[0]):
+            copy_into(residual, columns[outcome, first:stop])
+            for j in range(outcome):
+                slope = slopes[s, j]
+                if slope != 0.0:
+                    x = columns[j, first:stop]
+                    for i in range(residual.size):
+                        residual[i] -= slope * x[i]
+            second, fourth = 0.0, 0.0
+            for i in range(residual.size):
+                square = residual[i] * residual[i]
+                second += square
+                fourth += square * square
+            squares[s] += second
+            fourths[s] += fourth
 
 
 class GramRows(NamedTuple):

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, subset_slopes, triangular_factor
+from ..kernels.dispatch import residual_powers
+from ..kernels.row_residuals import DEPENDENT, GroupRows, subset_slopes, triangular_factor
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import (
     least_squares_of_root,
@@ -206,7 +207,7 @@ def kurtosis_from_rows(
 
     def one(part: slice) -> None:
         slopes = _common_slopes(within, columns, masks[part])
-        squares[part], fourths[part] = residual_powers(columns, slopes)
+        residual_powers(columns, slopes, squares[part], fourths[part])
 
     in_parts(len(masks), n_jobs, one, fewest=64)
     return _excess(data.n_rows, squares, fourths)
