@@ -21,7 +21,7 @@ from .._tools.progress import ProgressBar
 from .._tools.text import approximate_count, duration
 from ..exceptions import EngineError, use
 from ..kernels.dispatch import add_listed_prior, exp_shifted, listed_inclusion
-from ..kernels.subset_sums import add_dense_prior, fold_inclusion, weighted_sum
+from ..kernels.subset_sums import fold_inclusion, weighted_sum
 from ..models.base import BoundModel
 from ..models.walks import SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
@@ -93,9 +93,12 @@ class DenseBlocks(SubsetBlocks):
         self.n_blocks = 1 << (self.n_features - self.n_low)
         self.n_positions = 1 << self.n_features
         self._low_sizes = np.bitwise_count(np.arange(1 << self.n_low, dtype=np.uint64)).astype(np.int64)
-        self._low_log_odds = np.zeros(1 << self.n_low)
+        log_odds = np.zeros(1 << self.n_low)
         for j in np.flatnonzero(prior.log_odds[: self.n_low]):
-            self._low_log_odds.reshape(-1, 2, 1 << j)[:, 1] += prior.log_odds[j]
+            log_odds.reshape(-1, 2, 1 << j)[:, 1] += prior.log_odds[j]
+        # (2**n_low,) log prior less that of the high features, by how many of these there are
+        n_high = range(self.n_features - self.n_low + 1)
+        self._low_log_prior = [log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high]
 
     def start(self, block: int) -> int:
         return block << self.n_low
@@ -106,19 +109,19 @@ class DenseBlocks(SubsetBlocks):
     def scored(self, block: int) -> ScoredBlock:
         prior, high, start = self.prior, self.fixed(block), self.start(block)
         log_ratio = self.walk.dense(high, self._sizes)
-        constant = float(prior.log_odds[high].sum()) - prior.log_normalizer
-        by_size = prior.log_size_weight[len(high) :]
-        log_posterior = add_dense_prior(self._low_log_odds, self._low_sizes, constant, by_size, log_ratio)
+        log_posterior = log_ratio + self._low_log_prior[len(high)]
+        log_posterior += float(prior.log_odds[high].sum()) - prior.log_normalizer
+        np.fmax(log_posterior, -np.inf, out=log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
         undecidable = self._undecidable(unknown, len(high) + self._low_sizes[unknown])
 
         def inclusion(weights: Floats) -> tuple[float, Floats]:
-            pairs, low = np.zeros((self.n_features, self.n_features)), np.arange(self.n_low)
+            pairs = np.zeros((self.n_features, self.n_features))
             total = float(fold_inclusion(weights, self.n_low, pairs))
             singles = np.diagonal(pairs)[: self.n_low]
-            pairs[np.ix_(high, low)] = singles
-            pairs[np.ix_(low, high)] = singles[:, None]
-            pairs[np.ix_(high, high)] = total
+            pairs[high, : self.n_low] = singles
+            pairs[: self.n_low, high] = singles[:, None]
+            pairs[high[:, None], high] = total
             return total, pairs
 
         return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: self.masks(start + at))
@@ -369,9 +372,12 @@ class _Sums:
     def joined(self, part: _Sums, keep: int) -> _Sums:
         scale = max(self.log_scale, part.log_scale, -1e300)
         old, new = np.exp(self.log_scale - scale), np.exp(part.log_scale - scale)
-        positions = np.concatenate([self.positions, part.positions])
-        log_posterior = np.concatenate([self.log_posterior, part.log_posterior])
-        order = np.lexsort((positions, -log_posterior))[:keep] if len(part.positions) else slice(None)
+        leading = self.positions, self.log_posterior, self.log_ratio
+        if len(part.positions):
+            others = part.positions, part.log_posterior, part.log_ratio
+            joint = [np.concatenate(pair) for pair in zip(leading, others, strict=True)]
+            order = np.argsort(-joint[1], kind="stable")[:keep]  # of equal ones the earlier position first
+            leading = joint[0][order], joint[1][order], joint[2][order]
         return _Sums(
             log_scale=scale,
             total=old * self.total + new * part.total,
@@ -379,9 +385,9 @@ class _Sums:
             pairs=old * self.pairs + new * part.pairs,
             n_undecidable=self.n_undecidable + part.n_undecidable,
             undecidable=smallest(np.concatenate([self.undecidable, part.undecidable])),
-            positions=positions[order],
-            log_posterior=log_posterior[order],
-            log_ratio=np.concatenate([self.log_ratio, part.log_ratio])[order],
+            positions=leading[0],
+            log_posterior=leading[1],
+            log_ratio=leading[2],
         )
 
     def corrected(self, draws: Mask, log_ratio: Floats) -> _Sums:

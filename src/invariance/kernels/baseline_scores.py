@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import kernel, longest
-from .row_residuals import of_one_size, subset_slopes, triangular_factor, triangular_factors
+from .dispatch import subset_slopes
+from .row_residuals import of_one_size, triangular_factor, triangular_factors
 
 
 def residual_moments(gram, local, means, starts, members, tolerance):

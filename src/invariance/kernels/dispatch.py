@@ -61,6 +61,7 @@ residual_powers = _by_size(
     # As many as all subsets of the columns: how many of them one call is for depends on the number of threads.
     lambda columns, *_: len(columns) <= COLUMNS + 1 and columns.shape[1] << len(columns) - 1 <= NUMBERS << 4,
 )
+subset_slopes = _by_size(row_residuals.subset_slopes, lambda gram, *_: len(gram) <= COLUMNS + 1)
 grouped_block_log_ratios = _by_size(moves.grouped_block_log_ratios, _few_scored)
 exp_shifted = _by_size(elementary.exp_shifted, lambda values, *_: len(values) <= SUBSETS)
 listed_inclusion = _by_size(

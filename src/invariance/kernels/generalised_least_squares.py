@@ -36,15 +36,6 @@ class LocalMoments(NamedTuple):
     tolerance: float
 
 
-def without_environment(moments: LocalMoments, e: int) -> LocalMoments:
-    return moments._replace(
-        scatter=np.delete(moments.scatter, e, axis=0),
-        gaps=np.delete(moments.gaps, e, axis=0),
-        present=np.delete(moments.present, e, axis=0),
-        counts=np.delete(moments.counts, e),
-    )
-
-
 class LocalFits(NamedTuple):
     """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors R_e of the columns.
 
@@ -361,30 +352,29 @@ def score_subset(moments, fits, k, enough, work):
 
 
 @kernel
-def _append_all(moments, fits, path, k, columns):
-    for column in columns:
-        append_column(moments, fits, path, k, column)
-        path[k] = column
-        k += 1
-    return k
-
-
-@kernel
 def score_lists(moments, starts, members, ratios, gains, squares, leverages):
     """Of the subset with columns members[starts[s]:starts[s+1]], as `score_subset`, and RSS_e of the pooled fit and the
-    leverages (S, E)."""
+    leverages (S, E), unless these have no rows. The first columns of a subset that are those of the one before it stay,
+    so that subsets in lexicographic order cost least."""
     largest = longest(starts)
     fits, work = local_fits(moments.counts.size, largest), pooled_work(moments.counts.size, largest)
-    path = np.empty(largest, np.int64)
+    path, k = np.empty(largest, np.int64), ZERO
     start_with_constant(moments, fits)
     for s in range(starts.size - 1):
-        k = _append_all(moments, fits, path, ZERO, members[starts[s] : starts[s + 1]])
+        shared, size = ZERO, starts[s + 1] - starts[s]
+        while shared < min(k, size) and path[shared] == members[starts[s] + shared]:
+            shared += 1
+        for k in range(shared, size):
+            path[k] = members[starts[s] + k]
+            append_column(moments, fits, path, k, path[k])
+        k = size
         ratios[s], gains[s] = score_subset(moments, fits, k, ENOUGH, work)
-        squares[s], leverages[s] = np.nan, np.nan
-        if ratios[s] == ratios[s]:
-            excess_at(moments.counts, fits, k, work.beta, work)
-            squares[s] = work.squares
-            fill_leverages(fits, k, work, leverages[s])
+        if leverages.size:
+            squares[s], leverages[s] = np.nan, np.nan
+            if ratios[s] == ratios[s]:
+                excess_at(moments.counts, fits, k, work.beta, work)
+                squares[s] = work.squares
+                fill_leverages(fits, k, work, leverages[s])
 
 
 @kernel
@@ -393,7 +383,8 @@ def fit_from_moments(moments, members):
     k, n_environments = members.size, moments.counts.size
     fits, work = local_fits(n_environments, k), pooled_work(n_environments, k)
     start_with_constant(moments, fits)
-    _append_all(moments, fits, np.empty(k, np.int64), ZERO, members)
+    for j in range(k):
+        append_column(moments, fits, members, j, members[j])
     ratio, _ = score_subset(moments, fits, k, EXACTLY, work)
     if ratio != ratio:
         work.beta[:] = np.nan
@@ -458,9 +449,10 @@ def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares
         values[:] = np.nan
     scatter = moments.scatter[:, moments.outcome, moments.outcome]
     for s, ratio, fits, work, _ in _searched(rows, moments, *_independent(rows, starts, members)):
-        ratios[s], squares[s] = ratio, work.squares
-        gains[s] = -0.5 * moments.counts @ np.log(fits.rss[-1] / scatter)
-        fill_leverages(fits, len(work.beta) - 1, work, leverages[s])
+        ratios[s], gains[s] = ratio, -0.5 * moments.counts @ np.log(fits.rss[-1] / scatter)
+        if len(leverages):
+            squares[s] = work.squares
+            fill_leverages(fits, len(work.beta) - 1, work, leverages[s])
 
 
 def fit_from_rows(rows, moments, members):

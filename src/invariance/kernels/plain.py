@@ -30,6 +30,25 @@ def _fits_from_rows(rows, g, members, outcome):
     return np.where((shares >= DEPENDENT) & (rows.counts[g] >= ranks + 2), shares, np.nan), ranks
 
 
+def subset_slopes(gram, tolerance, starts, members):
+    slopes = np.zeros((len(starts) - 1, len(gram) - 1))
+    for which, chosen in of_one_size(starts, members, lambda k: (k + 1) ** 2):
+        k = chosen.shape[1]
+        columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
+        matrices, found = gram[columns[:, None], columns], np.empty(chosen.T.shape)
+        for i in range(k):
+            matrices[i, i] = np.where(matrices[i, i] >= tolerance, matrices[i, i], np.nan)
+            row = matrices[i, i + 1 :]
+            matrices[i + 1 :, i + 1 :] -= (row * (1.0 / matrices[i, i]))[:, None] * row
+        for i in reversed(range(k)):
+            found[i] = matrices[i, k]
+            for j in range(i + 1, k):
+                found[i] -= matrices[i, j] * found[j]
+            found[i] /= matrices[i, i]
+        slopes[which[:, None], chosen] = found.T
+    return slopes
+
+
 # Numbers in the residuals that are worked on together.
 _MOST_NUMBERS = 1 << 16
 

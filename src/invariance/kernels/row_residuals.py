@@ -12,8 +12,8 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from .compiled import ZERO, copy_into, kernel
-from .subset_tree import tree_starts
+from .compiled import ZERO, copy_into, kernel, longest
+from .subset_tree import sweep_in_place, tree_starts
 
 # Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
 DEPENDENT = 1e-26
@@ -87,24 +87,27 @@ def relative_residuals(columns, starts, members, outcome, dependent):
     return shares, ranks
 
 
+@kernel
 def subset_slopes(gram, tolerance, starts, members):
     """(S, d - 1) least squares slopes of the last column of gram (d, d) with unit diagonal on those of each subset
     members[starts[s]:starts[s+1]], NaN where a pivot is below the tolerance; 0 for the others"""
-    slopes = np.zeros((len(starts) - 1, len(gram) - 1))
-    for which, chosen in of_one_size(starts, members, lambda k: (k + 1) ** 2):
-        k = chosen.shape[1]
-        columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
-        matrices, found = gram[columns[:, None], columns], np.empty(chosen.T.shape)
+    outcome = gram.shape[0] - 1
+    slopes, matrix = np.zeros((starts.size - 1, outcome)), np.empty((longest(starts) + 1, longest(starts) + 1))
+    for s in range(starts.size - 1):
+        subset = members[starts[s] : starts[s + 1]]
+        k = subset.size
         for i in range(k):
-            matrices[i, i] = np.where(matrices[i, i] >= tolerance, matrices[i, i], np.nan)
-            row = matrices[i, i + 1 :]
-            matrices[i + 1 :, i + 1 :] -= (row * (1.0 / matrices[i, i]))[:, None] * row
-        for i in reversed(range(k)):
-            found[i] = matrices[i, k]
+            for j in range(i, k):
+                matrix[i, j] = gram[subset[i], subset[j]]
+            matrix[i, k] = gram[subset[i], outcome]
+        for i in range(k):
+            matrix[i, i] = matrix[i, i] if matrix[i, i] >= tolerance else np.nan
+            sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
+        for i in range(k - 1, -1, -1):
+            slope = matrix[i, k]
             for j in range(i + 1, k):
-                found[i] -= matrices[i, j] * found[j]
-            found[i] /= matrices[i, i]
-        slopes[which[:, None], chosen] = found.T
+                slope -= matrix[i, j] * slopes[s, subset[j]]
+            slopes[s, subset[i]] = slope / matrix[i, i]
     return slopes
 
 

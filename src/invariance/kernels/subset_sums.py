@@ -13,12 +13,11 @@ def fold_inclusion(weights, n_low, pairs):
     """pairs[i, j] = Σ of weights (2**n_low,) over positions with bits i and j (diagonal: bit i); returns the total."""
     n = n_low // 2
     low, high, table = _bits(n), _bits(n_low - n), weights.reshape(-1, 1 << n)
-    sums = table.sum(axis=1)
-    pairs[:n, :n] = (low * table.sum(axis=0)) @ low.T
-    pairs[n:n_low, n:n_low] = (high * sums) @ high.T
-    pairs[n:n_low, :n] = high @ table @ low.T
-    pairs[:n, n:n_low] = pairs[n:n_low, :n].T
-    return sums.sum()
+    of_low, of_high, cross = np.ones(len(table)) @ table, table @ np.ones(1 << n), high @ table @ low.T
+    pairs[:n, :n] = (low * of_low) @ low.T
+    pairs[n:n_low, n:n_low] = (high * of_high) @ high.T
+    pairs[n:n_low, :n], pairs[:n, n:n_low] = cross, cross.T
+    return of_high.sum()
 
 
 @cache
@@ -44,21 +43,13 @@ def listed_inclusion(weights, members, pairs):
 
 
 def weighted_sum(weights, values):
-    """Σ weights·values over positive weights, so that 0·(-inf) counts as 0."""
-    return np.where(weights > 0.0, values, 0.0) @ weights
-
-
-def add_dense_prior(low_log_odds, low_sizes, constant, log_size_weight, log_ratio):
-    """(n,) log_ratio[s] + log prior of the subset at position s; undecidable (NaN) becomes -inf."""
-    total = np.take(constant + log_size_weight, low_sizes)
-    total += low_log_odds
-    total += log_ratio
-    return np.fmax(total, -np.inf, out=total)
+    """Σ weights·values, where 0·(-inf) counts as 0"""
+    return weights @ np.maximum(values, np.finfo(float).min)
 
 
 @kernel
 def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, out):
-    """As add_dense_prior for subsets given by their members."""
+    """out (n,) = log_ratio + log prior of subsets given by members (n, k), -1 beyond the last; -inf where NaN"""
     for s in range(log_ratio.size):
         value = log_ratio[s] + constant
         size = 0

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.dispatch import residual_powers
-from ..kernels.row_residuals import DEPENDENT, GroupRows, subset_slopes, triangular_factor
+from ..kernels.dispatch import residual_powers, subset_slopes
+from ..kernels.row_residuals import DEPENDENT, GroupRows, triangular_factor
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import (
     least_squares_of_root,

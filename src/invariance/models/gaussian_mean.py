@@ -54,7 +54,8 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
 
 class _Scores(NamedTuple):
     """ratios (S,): log Λ, NaN outside the support; gains (S,): of the environments' own fits over their means; squares
-    (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): of the environments in it"""
+    (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): of the environments in it,
+    neither has rows where nobody asked"""
 
     ratios: Floats
     gains: Floats
@@ -94,7 +95,7 @@ class MeanGaussian(GaussianModel):
 
     def r2_many(self, masks: ArrayLike) -> Floats:
         """Of all rows, whatever the variance of their environment."""
-        y, squares = self.moments.outcome, self._scored(as_masks(masks, self.n_features)).squares
+        y, squares = self.moments.outcome, self._scored(as_masks(masks, self.n_features), pooled=True).squares
         return 1.0 - squares.sum(axis=1) / (self.moments.scatter[-1, y, y] * self.pooled_scale[y] ** 2)
 
     def null_many(self, masks: ArrayLike) -> Null:
@@ -172,27 +173,32 @@ class MeanGaussian(GaussianModel):
         """How far the log-likelihood of the empty subset is below that of the environments' own means"""
         return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
-    def _scored(self, masks: Mask, from_rows: bool = False) -> _Scores:
-        """From second moments, and from the rows where those cannot decide, or if `from_rows`."""
-        scores = _Scores(*np.empty((2, len(masks))), *np.empty((2, len(masks), self.moments.n_environments)))
+    def _scored(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
+        """From second moments, and from the rows where those cannot decide, or if `from_rows`; with squares and
+        leverages if `pooled`."""
+        n, order = len(masks), np.lexsort(masks.T[::-1])
+        scores = _Scores(*np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments)))
 
         def one(part: slice) -> None:
-            given = *self.pooled_lists(masks[part]), *(values[part] for values in scores)
+            rows = order[part]
+            found = [np.empty_like(values[rows[: len(values)]]) for values in scores]
             if from_rows:
-                score_lists_from_rows(self._rows, self.local_moments, *given)
+                score_lists_from_rows(self._rows, self.local_moments, *self.pooled_lists(masks[rows]), *found)
             else:
-                score_lists(self.local_moments, *given)
+                score_lists(self.local_moments, *self.pooled_lists(masks[rows]), *found)
+            for values, own in zip(scores, found, strict=True):
+                values[rows[: len(own)]] = own
 
         in_parts(len(masks), self.n_jobs, one)
         unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and not from_rows and len(unknown):
-            for part, decided in zip(scores, self._scored(masks[unknown], from_rows=True), strict=True):
-                part[unknown] = decided
+            for part, decided in zip(scores, self._scored(masks[unknown], pooled, from_rows=True), strict=True):
+                part[unknown[: len(decided)]] = decided
         return scores
 
     def _law(self, masks: Mask) -> tuple[Floats, Floats, Floats, Floats]:
         """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
-        ratios, _, _, leverages = self._scored(masks)
+        ratios, _, _, leverages = self._scored(masks, pooled=True)
         ranks = self.ranks(masks)[:, :-1]
         known = ~np.isnan(ratios) & (self.moments.n_environments > 1)
         mean, variance, degrees = np.zeros((3, len(masks)))

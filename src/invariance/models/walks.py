@@ -161,8 +161,9 @@ class GaussianWalk(SubsetWalk):
         score_grouped_extensions(
             self.grams, self.absent, *self._terms, self.starts, prefix, max_size, members, log_ratio
         )
-        unknown = np.flatnonzero(np.isnan(log_ratio) & self.model.has_rows & sizes[(members >= 0).sum(axis=1)])
-        if len(unknown):
+        unknown = np.flatnonzero(np.isnan(log_ratio))
+        unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
+        if len(unknown) and self.model.has_rows:
             draws = np.repeat(listed_subsets(members[unknown], self.n_features), np.diff(self.starts), axis=1)
             starts, chosen = as_lists(np.pad(draws, ((0, 0), (len(self._forced), 0)), constant_values=True))
             decided, columns = np.empty(len(unknown)), np.concatenate([self._forced, self._free])[chosen]
@@ -172,7 +173,9 @@ class GaussianWalk(SubsetWalk):
 
     def _for_rows(self, undecided: Mask, high: Integers, sizes: Mask) -> Integers:
         """Those of a dense block that only the rows can decide"""
-        unknown = np.flatnonzero(undecided & self.model.has_rows)
+        unknown = np.flatnonzero(undecided)
+        if not self.model.has_rows:
+            return unknown[:0]
         return unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
 
     @property
