@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import ZERO, copy_into, kernel, longest
+from .compiled import NO, YES, ZERO, copy_into, kernel, longest
 from .row_residuals import DEPENDENT, of_one_size, triangular_factors
 
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
@@ -40,7 +40,7 @@ class LocalFits(NamedTuple):
     """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors R_e of the columns.
 
     factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e, packed (`packed_row`); targets (E, m):
-    the outcome in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable.
+    the outcome in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable
     """
 
     factors: np.ndarray
@@ -50,12 +50,17 @@ class LocalFits(NamedTuple):
     ranks: np.ndarray
 
 
-class PooledWork(NamedTuple):
-    """Work space. beta (m,): the pooled fit, where a search ended; squares (E,): RSS_e(beta); weights (E,): n_e over
-    them; matrix (m(m+1)/2,), factor (m, m); residuals, scores (E, m); gradient, step, trial (m,)."""
+class PooledFit(NamedTuple):
+    """beta (m,): the common fit, where a search ended; squares (E,): RSS_e(beta); leverages (E,): tr((Σ_f A_f)⁻¹ A_e),
+    A_e = weights[e] · R_e'R_e: how many of the m parameters come from environment e. All NaN where undecidable.
+
+    Work space: weights (E,): n_e over squares; matrix (m(m+1)/2,), factor (m, m); residuals, scores (E, m); gradient,
+    step, trial (m,).
+    """
 
     beta: np.ndarray
     squares: np.ndarray
+    leverages: np.ndarray
     weights: np.ndarray
     matrix: np.ndarray
     factor: np.ndarray
@@ -78,85 +83,55 @@ def local_fits(n_environments, largest):
     """Room for subsets of so many columns."""
     m = largest + 1
     factors, grams = np.zeros((n_environments, m, m)), np.zeros((n_environments, m * (m + 1) // 2))
-    nothing = np.zeros((m, n_environments))
-    return LocalFits(factors, grams, np.zeros((n_environments, m)), nothing, nothing.copy())
+    rss, ranks = np.zeros((m, n_environments)), np.zeros((m, n_environments))
+    return LocalFits(factors, grams, np.zeros((n_environments, m)), rss, ranks)
 
 
 @kernel
-def pooled_work(n_environments, largest):
+def pooled_fit(n_environments, largest):
     m = largest + 1
-    vectors, small = np.zeros((4, m)), np.zeros((2, n_environments))
-    by_environment = np.zeros((2, n_environments, m))
-    return PooledWork(
-        vectors[0],
-        small[0],
-        small[1],
-        np.zeros(m * (m + 1) // 2),
-        np.zeros((m, m)),
-        by_environment[0],
-        by_environment[1],
-        vectors[1],
-        vectors[2],
-        vectors[3],
-    )
-
-
-@kernel
-def start_with_constant(moments, fits):
-    """The fits of no column."""
-    y = moments.outcome
-    for e in range(moments.counts.size):
-        root = np.sqrt(moments.counts[e])
-        fits.factors[e, 0, 0] = root
-        fits.grams[e, 0] = moments.counts[e]
-        fits.targets[e, 0] = root * moments.gaps[e, y]
-        fits.rss[0, e] = moments.scatter[e, y, y]
-        fits.ranks[0, e] = 0.0
+    beta, gradient, step, trial = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
+    small, both = np.zeros((3, n_environments)), np.zeros((2, n_environments, m))
+    matrix, factor = np.zeros(m * (m + 1) // 2), np.zeros((m, m))
+    return PooledFit(beta, small[0], small[1], small[2], matrix, factor, both[0], both[1], gradient, step, trial)
 
 
 @kernel(fastmath={"contract", "reassoc"})
-def append_column(moments, fits, path, k, column):
-    """Let a column join the k columns `path` in every environment. A column that is not present in one has no pivot
-    there."""
-    y, j = moments.outcome, k + 1
+def fit_environments(moments, members, shared, fits):
+    """Fill the fits with those of the columns `members`, whose first `shared` they have already. A column that is not
+    present in an environment has no pivot there."""
+    y = moments.outcome
     for e in range(moments.counts.size):
-        scatter, factors, targets = moments.scatter[e, column], fits.factors[e], fits.targets[e]
-        row, gap, count = factors[j], moments.gaps[e, column], moments.counts[e]
-        products = packed_row(fits.grams[e], j)
-        row[0] = np.sqrt(count) * gap
-        products[0] = count * gap
-        left = scatter[column]
-        target = scatter[y]
-        for i in range(1, j):
-            other, product = factors[i], scatter[path[i - 1]]
-            products[i] = product + count * gap * moments.gaps[e, path[i - 1]]
-            for t in range(1, i):
-                product -= row[t] * other[t]
-            row[i] = product / other[i] if other[i] > 0.0 else 0.0
-            left -= row[i] * row[i]
-            target -= row[i] * targets[i]
-        products[j] = scatter[column] + count * gap * gap
-        row[j] = 0.0
-        targets[j] = 0.0
-        fits.rss[j, e] = fits.rss[k, e]
-        fits.ranks[j, e] = fits.ranks[k, e]
-        if moments.present[e, column]:
-            decidable = left >= moments.tolerance * scatter[column]
-            row[j] = np.sqrt(left) if decidable else np.nan
-            targets[j] = target / row[j]
-            fits.rss[j, e] -= targets[j] * targets[j]
-            fits.ranks[j, e] += 1.0
-            if not fits.rss[j, e] >= moments.tolerance * moments.scatter[e, y, y]:
-                fits.rss[j, e] = np.nan
-
-
-@kernel
-def supported(moments, fits, k):
-    """Whether every environment has a decidable fit of k columns, and rows enough for it."""
-    enough = True
-    for e in range(moments.counts.size):
-        enough &= fits.rss[k, e] > 0.0 and moments.counts[e] >= fits.ranks[k, e] + 2.0
-    return enough
+        factors, targets, count, gaps = fits.factors[e], fits.targets[e], moments.counts[e], moments.gaps[e]
+        factors[0, 0] = np.sqrt(count)
+        fits.grams[e, 0] = count
+        targets[0] = factors[0, 0] * gaps[y]
+        fits.rss[0, e] = moments.scatter[e, y, y]
+        for j in range(shared + 1, members.size + 1):
+            column = members[j - 1]
+            scatter, gap = moments.scatter[e, column], gaps[column]
+            row, products = factors[j], packed_row(fits.grams[e], j)
+            row[0] = factors[0, 0] * gap
+            products[0] = count * gap
+            left, target = scatter[column], scatter[y]
+            for i in range(1, j):
+                other, product = factors[i], scatter[members[i - 1]]
+                products[i] = product + count * gap * gaps[members[i - 1]]
+                for t in range(1, i):
+                    product -= row[t] * other[t]
+                row[i] = product / other[i] if other[i] > 0.0 else 0.0
+                left -= row[i] * row[i]
+                target -= row[i] * targets[i]
+            products[j] = scatter[column] + count * gap * gap
+            row[j] = 0.0
+            targets[j] = 0.0
+            fits.ranks[j, e] = fits.ranks[j - 1, e]
+            if moments.present[e, column]:
+                row[j] = np.sqrt(left) if left >= moments.tolerance * scatter[column] else np.nan
+                targets[j] = target / row[j]
+                fits.ranks[j, e] += 1.0
+            rss = fits.rss[j - 1, e] - targets[j] * targets[j]
+            fits.rss[j, e] = rss if rss >= moments.tolerance * moments.scatter[e, y, y] else np.nan
 
 
 @kernel(fastmath={"contract", "reassoc"})
@@ -206,19 +181,6 @@ def _solve(factor, m, right, solution):
 
 
 @kernel(fastmath={"contract", "reassoc"})
-def _weighted_grams(fits, weights, m, matrix):
-    """matrix = Σ_e weights[e] · R_e'R_e, packed"""
-    n = m * (m + 1) // 2
-    weight, own = weights[0], fits.grams[0]
-    for i in range(n):
-        matrix[i] = weight * own[i]
-    for e in range(1, weights.size):
-        weight, own = weights[e], fits.grams[e]
-        for i in range(n):
-            matrix[i] += weight * own[i]
-
-
-@kernel(fastmath={"contract", "reassoc"})
 def excess_at(counts, fits, k, beta, work):
     """½ Σ_e n_e log(RSS_e(beta)/RSS_e); leaves residuals and squares in `work`."""
     total = 0.0
@@ -255,24 +217,23 @@ def _fill_gradient(counts, fits, m, work):
 
 
 @kernel(fastmath={"contract", "reassoc"})
-def _newton_factorised(fits, m, tolerance, work):
-    """Factorise the Hessian, which also knows that weights follow the residuals; False where it is not positive."""
-    matrix = work.matrix
-    _weighted_grams(fits, work.weights, m, matrix)
+def _factorised_hessian(fits, m, newton, tolerance, work):
+    """Factorise Σ_e weights[e] · R_e'R_e, from which Newton's Hessian takes that weights follow the residuals; False
+    where it is not positive."""
+    matrix, n = work.matrix, m * (m + 1) // 2
+    matrix[:n] = 0.0
     for e in range(work.weights.size):
-        scores, share = work.scores[e], 2.0 * work.weights[e] / work.squares[e]
-        for j in range(m):
-            factor = share * scores[j]
-            row = packed_row(matrix, j)
-            for i in range(j + 1):
-                row[i] -= factor * scores[i]
+        weight, own = work.weights[e], fits.grams[e]
+        for i in range(n):
+            matrix[i] += weight * own[i]
+    if newton:
+        for e in range(work.weights.size):
+            scores, share = work.scores[e], 2.0 * work.weights[e] / work.squares[e]
+            for j in range(m):
+                factor, row = share * scores[j], packed_row(matrix, j)
+                for i in range(j + 1):
+                    row[i] -= factor * scores[i]
     return _factorised(matrix, work.factor, m, tolerance)
-
-
-@kernel
-def _weighted_factorised(fits, m, tolerance, work):
-    _weighted_grams(fits, work.weights, m, work.matrix)
-    return _factorised(work.matrix, work.factor, m, tolerance)
 
 
 @kernel
@@ -294,7 +255,7 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
         for j in range(m):
             work.residuals[e, j] = fits.targets[e, j]
     _fill_gradient(counts, fits, m, work)
-    if not _weighted_factorised(fits, m, tolerance, work):
+    if not _factorised_hessian(fits, m, NO, tolerance, work):
         return np.nan
     _solve(work.factor, m, work.gradient, work.beta)
     excess = excess_at(counts, fits, k, work.beta, work)
@@ -302,8 +263,8 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
         return 0.0
     for _ in range(_MOST_STEPS):
         _fill_gradient(counts, fits, m, work)
-        by_newton = _newton_factorised(fits, m, tolerance, work)
-        if not by_newton and not _weighted_factorised(fits, m, tolerance, work):
+        by_newton = _factorised_hessian(fits, m, YES, tolerance, work)
+        if not by_newton and not _factorised_hessian(fits, m, NO, tolerance, work):
             return np.nan
         gain = 0.5 * _solve(work.factor, m, work.gradient, work.step)
         if by_newton and gain <= enough * (1.0 + excess):
@@ -312,7 +273,7 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
             return max(excess - gain, 0.0)
         after = _moved(counts, fits, k, work)
         if by_newton and not after < excess:
-            if not _weighted_factorised(fits, m, tolerance, work):
+            if not _factorised_hessian(fits, m, NO, tolerance, work):
                 return np.nan
             _solve(work.factor, m, work.gradient, work.step)
             after = _moved(counts, fits, k, work)
@@ -322,12 +283,9 @@ def smallest_excess(counts, fits, k, tolerance, enough, work):
 
 
 @kernel
-def fill_leverages(fits, k, work, leverages):
-    """leverages[e] = tr((Σ_f A_f)⁻¹ A_e), A_e = weights[e] · R_e'R_e: how much of the pooled fit's k + 1 parameters
-    comes from environment e. After `smallest_excess`."""
-    m = k + 1
-    _weighted_factorised(fits, m, 0.0, work)
-    for e in range(leverages.size):
+def _fill_leverages(fits, m, work):
+    _factorised_hessian(fits, m, NO, 0.0, work)
+    for e in range(work.leverages.size):
         total = 0.0
         for t in range(m):
             for j in range(m):
@@ -335,60 +293,55 @@ def fill_leverages(fits, k, work, leverages):
             _forward(work.factor, m, work.trial)
             for j in range(m):
                 total += work.trial[j] * work.trial[j]
-        leverages[e] = work.weights[e] * total
+        work.leverages[e] = work.weights[e] * total
 
 
 @kernel
-def score_subset(moments, fits, k, enough, work):
-    """log Λ, and what the environments' own fits gain over their means: ½ Σ_e n_e log(scatter/RSS_e). NaN twice where
-    second moments cannot decide."""
-    if not supported(moments, fits, k):
+def score_fits(moments, fits, k, tolerance, enough, pooled, work):
+    """log Λ, and what the environments' own fits of k columns gain over their means: ½ Σ_e n_e log(scatter/RSS_e). NaN
+    where an environment has too few rows, or no decidable fit. If `pooled`, the pooled fit is in `work`."""
+    counts, y, gain, excess = moments.counts, moments.outcome, 0.0, np.nan
+    for e in range(counts.size):
+        decided = fits.rss[k, e] > 0.0 and counts[e] >= fits.ranks[k, e] + 2.0
+        gain -= 0.5 * counts[e] * np.log(fits.rss[k, e] / moments.scatter[e, y, y]) if decided else np.nan
+    if gain == gain:
+        excess = smallest_excess(counts, fits, k, tolerance, enough, work)
+    if excess != excess:
+        work.beta[:], work.squares[:], work.leverages[:] = np.nan, np.nan, np.nan
         return np.nan, np.nan
-    excess = smallest_excess(moments.counts, fits, k, moments.tolerance, enough, work)
-    local, y = 0.0, moments.outcome
-    for e in range(moments.counts.size):
-        local -= 0.5 * moments.counts[e] * np.log(fits.rss[k, e] / moments.scatter[e, y, y])
-    return -excess, local if excess == excess else np.nan
+    if pooled:
+        excess_at(counts, fits, k, work.beta, work)
+        _fill_leverages(fits, k + 1, work)
+    return -excess, gain
 
 
 @kernel
 def score_lists(moments, starts, members, ratios, gains, squares, leverages):
-    """Of the subset with columns members[starts[s]:starts[s+1]], as `score_subset`, and RSS_e of the pooled fit and the
-    leverages (S, E), unless these have no rows. The first columns of a subset that are those of the one before it stay,
-    so that subsets in lexicographic order cost least."""
-    largest = longest(starts)
-    fits, work = local_fits(moments.counts.size, largest), pooled_work(moments.counts.size, largest)
-    path, k = np.empty(largest, np.int64), ZERO
-    start_with_constant(moments, fits)
+    """As `score_fits`, of each subset members[starts[s]:starts[s+1]]; squares, leverages (S, E): of its pooled fit,
+    unless these have no rows. The first columns of a subset that are those of the one before it stay, so that subsets
+    in lexicographic order cost least."""
+    n_environments, largest, pooled = moments.counts.size, longest(starts), leverages.size > 0
+    fits, work = local_fits(n_environments, largest), pooled_fit(n_environments, largest)
+    before = members[:0]
     for s in range(starts.size - 1):
-        shared, size = ZERO, starts[s + 1] - starts[s]
-        while shared < min(k, size) and path[shared] == members[starts[s] + shared]:
+        subset, shared = members[starts[s] : starts[s + 1]], ZERO
+        while shared < min(subset.size, before.size) and subset[shared] == before[shared]:
             shared += 1
-        for k in range(shared, size):
-            path[k] = members[starts[s] + k]
-            append_column(moments, fits, path, k, path[k])
-        k = size
-        ratios[s], gains[s] = score_subset(moments, fits, k, ENOUGH, work)
-        if leverages.size:
-            squares[s], leverages[s] = np.nan, np.nan
-            if ratios[s] == ratios[s]:
-                excess_at(moments.counts, fits, k, work.beta, work)
-                squares[s] = work.squares
-                fill_leverages(fits, k, work, leverages[s])
+        fit_environments(moments, subset, shared, fits)
+        ratios[s], gains[s] = score_fits(moments, fits, subset.size, moments.tolerance, ENOUGH, pooled, work)
+        if pooled:
+            copy_into(squares[s], work.squares)
+            copy_into(leverages[s], work.leverages)
+        before = subset
 
 
 @kernel
 def fit_from_moments(moments, members):
     """The pooled fit of columns `members`: a constant and slopes (k + 1,), and RSS_e there (E,); NaN if undecidable."""
     k, n_environments = members.size, moments.counts.size
-    fits, work = local_fits(n_environments, k), pooled_work(n_environments, k)
-    start_with_constant(moments, fits)
-    for j in range(k):
-        append_column(moments, fits, members, j, members[j])
-    ratio, _ = score_subset(moments, fits, k, EXACTLY, work)
-    if ratio != ratio:
-        work.beta[:] = np.nan
-    excess_at(moments.counts, fits, k, work.beta, work)
+    fits, work = local_fits(n_environments, k), pooled_fit(n_environments, k)
+    fit_environments(moments, members, ZERO, fits)
+    score_fits(moments, fits, k, moments.tolerance, EXACTLY, YES, work)
     return work.beta, work.squares
 
 
@@ -422,9 +375,9 @@ def _fits_from_rows(rows, moments, members):
 
 
 def _searched(rows, moments, starts, members):
-    """Of each subset inside the support whose columns are independent: which it is, log Λ, the local fits, the work
-    space of the search, and what brings its fit back to the units of the moments. The search takes place in coordinates
-    where Σ_e n_e/RSS_e · R_e'R_e is the identity."""
+    """Of each subset inside the support whose columns are independent: which it is, its log Λ and gain as in
+    `score_fits`, the pooled fit, and what brings its beta back to the units of the moments. The search takes place in
+    coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity."""
     counts = moments.counts
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * rows.values.shape[1]):
         factors, targets, rss, ranks = _fits_from_rows(rows, moments, chosen)
@@ -433,33 +386,29 @@ def _searched(rows, moments, starts, members):
         weighted = np.sqrt(counts / rss)[:, :, None, None] * factors
         triangles = np.linalg.qr(weighted.transpose(0, 1, 3, 2).reshape(-1, len(counts) * m, m), mode="r")
         factors = np.tril(np.linalg.solve(triangles.transpose(0, 2, 1)[:, None], factors))
-        grams = (factors @ factors.transpose(0, 1, 3, 2))[:, :, *np.tril_indices(m)]
-        parts = zip(factors, np.ascontiguousarray(grams), targets[inside], rss, ranks[inside], strict=True)
-        for s, triangle, (factor, gram, target, own, rank) in zip(which, triangles, parts, strict=True):
-            fits = LocalFits(factor, gram, target, np.tile(own, (m, 1)), np.tile(rank, (m, 1)))
-            work = pooled_work(len(counts), m - 1)
-            ratio = -smallest_excess(counts, fits, m - 1, 0.0, EXACTLY, work)
-            excess_at(counts, fits, m - 1, work.beta, work)
-            yield s, ratio, fits, work, triangle
+        grams = np.ascontiguousarray((factors @ factors.transpose(0, 1, 3, 2))[:, :, *np.tril_indices(m)])
+        own = (np.repeat(part[:, None], m, axis=1) for part in (rss, ranks[inside]))
+        parts = zip(factors, grams, targets[inside], *own, strict=True)
+        for s, triangle, fits in zip(which, triangles, parts, strict=True):
+            work = pooled_fit(len(counts), m - 1)
+            yield s, score_fits(moments, LocalFits(*fits), m - 1, 0.0, EXACTLY, YES, work), work, triangle
 
 
 def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
     """As `score_lists`; NaN outside the support."""
     for values in (ratios, gains, squares, leverages):
         values[:] = np.nan
-    scatter = moments.scatter[:, moments.outcome, moments.outcome]
-    for s, ratio, fits, work, _ in _searched(rows, moments, *_independent(rows, starts, members)):
-        ratios[s], gains[s] = ratio, -0.5 * moments.counts @ np.log(fits.rss[-1] / scatter)
+    for s, scores, work, _ in _searched(rows, moments, *_independent(rows, starts, members)):
+        ratios[s], gains[s] = scores
         if len(leverages):
-            squares[s] = work.squares
-            fill_leverages(fits, len(work.beta) - 1, work, leverages[s])
+            squares[s], leverages[s] = work.squares, work.leverages
 
 
 def fit_from_rows(rows, moments, members):
     """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
     starts, columns = _independent(rows, np.array([0, len(members)]), members)
     beta = np.zeros(len(members) + 1)
-    for _, _, _, work, triangle in _searched(rows, moments, starts, columns):
+    for _, _, work, triangle in _searched(rows, moments, starts, columns):
         beta[np.append(True, np.isin(members, columns))] = np.linalg.solve(triangle, work.beta)
         return beta, work.squares
     return np.full_like(beta, np.nan), np.full(len(moments.counts), np.nan)
