@@ -37,11 +37,11 @@ def test_second_process_does_not_compile() -> None:
     script = """
 import numpy as np
 from invariance import BIP
-from invariance.kernels import elementary, scatter, subset_sums, subset_tree
+from invariance.kernels import elementary, row_residuals, subset_sums, subset_tree
 rng = np.random.default_rng(0)
 X, site = rng.normal(size=(120, 13)), np.arange(120) % 3
 BIP().fit(X, X[:, 0] + rng.normal(size=120), environments=site)
-functions = [f for m in (elementary, scatter, subset_sums, subset_tree)
+functions = [f for m in (elementary, row_residuals, subset_sums, subset_tree)
              for f in vars(m).values() if hasattr(f, "stats")]
 for kind in ("cache_misses", "cache_hits"):
     print(sum(sum(getattr(f.stats, kind).values()) for f in functions))

@@ -44,7 +44,7 @@ def run(model: BoundModel, prior, engine: Enumeration | None = None, n_jobs: int
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, features: int, listed: int = 8) -> None:
     monkeypatch.setattr("invariance.models.walks.LOW_FEATURES", features)
-    monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", features)
+    monkeypatch.setattr("invariance.kernels.subset_tree.MOST_LOW", features)
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", listed)
 
 

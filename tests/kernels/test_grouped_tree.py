@@ -10,14 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
+from invariance.kernels.active_set import Scoring
 from invariance.kernels.cholesky import subset_log_ratio
-from invariance.kernels.moves import grouped_block_log_ratios
-from invariance.kernels.row_residuals import without_values
 from invariance.kernels.subset_tree import (
     feature_starts,
     low_features,
-    score_grouped_block,
-    score_grouped_extensions,
+    score_block,
+    score_extensions,
     tree_starts,
     walk_order,
 )
@@ -33,10 +32,9 @@ def grouped_data(widths: list[int], seed: int = 0, constant: bool = False) -> Mu
     return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
 
 
-def moments_of(data: MultiEnvironmentData, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, float, float]:
-    """grams, absent, weights, offset and tolerance of the first columns as the kernels take them"""
-    walk = LinearGaussian().bind(data).subset_walk(np.arange(n_columns), np.arange(0))
-    return walk.grams, walk.absent, *walk._terms
+def scoring_of(data: MultiEnvironmentData, rows: bool = False) -> Scoring:
+    model = LinearGaussian().bind(data)
+    return model.scoring_by_rows() if rows else model.scoring_by_moments()
 
 
 def columns_of(widths: list[int], mask: np.ndarray, n_columns: int) -> np.ndarray:
@@ -50,23 +48,24 @@ def least_squares(data: MultiEnvironmentData, widths: list[int]) -> np.ndarray:
     return np.array([log_ratio(data, columns_of(widths, mask, data.n_features)) for mask in masks])
 
 
-def dense(moments, widths: list[int], n_low: int) -> np.ndarray:
+def dense(scoring: Scoring, widths: list[int], n_low: int) -> np.ndarray:
     """(2**f,) from one block for each choice of the high features."""
     f, starts = len(widths), feature_starts(np.array(widths, np.int64))
-    out = np.empty((1 << (f - n_low), 1 << n_low))
-    for prefix in range(len(out)):
-        score_grouped_block(*moments, starts, prefix, n_low, out[prefix])
+    out, low = np.empty((1 << (f - n_low), 1 << n_low)), starts[: n_low + 1]
+    for prefix, high in enumerate(all_masks(f - n_low)):
+        fixed = low[-1] + np.flatnonzero(np.repeat(high, widths[n_low:]))
+        score_block(scoring, fixed, low, np.arange(low[-1]), out[prefix])
     return out.ravel()
 
 
-def listed(moments, widths: list[int], prefix: tuple[int, ...], max_size: int) -> dict[tuple[int, ...], float]:
-    f = len(widths)
-    free = range(prefix[-1] + 1 if prefix else 0, f)
-    subsets = [prefix + s for k in range(max_size - len(prefix) + 1) for s in combinations(free, k)]
+def listed(scoring: Scoring, widths: list[int], prefix: tuple[int, ...], max_size: int) -> dict[tuple[int, ...], float]:
+    f, first = len(widths), prefix[-1] + 1 if prefix else 0
+    subsets = [prefix + s for k in range(max_size - len(prefix) + 1) for s in combinations(range(first, f), k)]
     members = np.empty((len(subsets), max(max_size, 1)), np.int32)
-    out = np.full(len(subsets), np.inf)
-    starts = feature_starts(np.array(widths, np.int64))
-    score_grouped_extensions(*moments, starts, np.array(prefix, np.int64), max_size, members, out)
+    out, starts = np.full(len(subsets), np.inf), feature_starts(np.array(widths, np.int64))
+    fixed = np.flatnonzero(np.repeat(np.isin(range(f), prefix), widths))
+    block = fixed, starts[first:] - starts[first], np.arange(starts[first], starts[-1])
+    score_extensions(scoring, *block, np.array(prefix, np.int64), first, max_size, members, out)
     found = {tuple(row[row >= 0].tolist()): value for row, value in zip(members, out, strict=True)}
     assert sorted(found) == sorted(subsets)
     return found
@@ -79,16 +78,15 @@ some_widths = st.lists(st.integers(1, 5), max_size=5)
 @given(some_widths, st.integers(0, 10**6), st.booleans(), st.integers(0, 5))
 def test_all_subsets_agree_with_least_squares(widths: list[int], seed: int, constant: bool, n_low: int) -> None:
     data = grouped_data(widths, seed, constant)
-    scores = dense(moments_of(data, sum(widths)), widths, min(n_low, len(widths)))
+    scores = dense(scoring_of(data), widths, min(n_low, len(widths)))
     np.testing.assert_allclose(scores, least_squares(data, widths), rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("n_low", [8, 5])
 def test_many_features(n_low: int) -> None:
-    """Enough levels for matrices that are reduced one by one and for nodes side by side."""
     widths = [3, 1, 2, 1, 4, 1, 2, 2]
     data = grouped_data(widths, 1, constant=True)
-    scores = dense(moments_of(data, sum(widths)), widths, n_low)
+    scores = dense(scoring_of(data), widths, n_low)
     np.testing.assert_allclose(scores, least_squares(data, widths), rtol=1e-9, atol=1e-9)
 
 
@@ -102,7 +100,7 @@ def test_listed_subsets_agree_with_least_squares(
     max_size = draw.draw(st.integers(len(prefix), f))
     data = grouped_data(widths, seed, constant)
     expected = least_squares(data, widths)
-    for subset, value in listed(moments_of(data, sum(widths)), widths, prefix, max_size).items():
+    for subset, value in listed(scoring_of(data), widths, prefix, max_size).items():
         assert value == pytest.approx(expected[sum(1 << j for j in subset)], rel=1e-9, abs=1e-9)
 
 
@@ -115,19 +113,14 @@ def test_columns_that_depend_on_each_other_inside_a_feature_poison_its_subsets_a
     X = data.X.copy()
     X[data.rows(2), first + 2] = X[data.rows(2), first] - X[data.rows(2), first + 1]
     data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-    moments, holds = moments_of(data, sum(widths)), all_masks(len(widths))[:, feature]
+    scoring, holds = scoring_of(data), all_masks(len(widths))[:, feature]
     expected = np.where(holds, np.nan, least_squares(data, widths))
     for n_low in range(len(widths) + 1):
-        np.testing.assert_allclose(dense(moments, widths, n_low), expected, rtol=1e-9)
-    for subset, value in listed(moments, widths, (), len(widths)).items():
+        np.testing.assert_allclose(dense(scoring, widths, n_low), expected, rtol=1e-9)
+    for subset, value in listed(scoring, widths, (), len(widths)).items():
         assert value == pytest.approx(expected[sum(1 << j for j in subset)], rel=1e-9, nan_ok=True)
-    moments[1][2, first + 2] = True
-    np.testing.assert_allclose(dense(moments, widths, len(widths)), least_squares(data, widths), rtol=1e-9)
-
-
-def scoring_of(data: MultiEnvironmentData, rows: bool = True):
-    scoring = LinearGaussian().bind(data).scoring()
-    return scoring if rows else scoring._replace(rows=without_values(scoring.rows))
+    scoring.inverse_scale[2, first + 2] = 0.0
+    np.testing.assert_allclose(dense(scoring, widths, len(widths)), least_squares(data, widths), rtol=1e-9)
 
 
 def block_of_features(widths: list[int], place: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -156,7 +149,7 @@ def test_blocks_of_features_agree_with_single_subsets(widths: list[int], seed: i
     fixed, starts, block = block_of_features(widths, place)
     scoring = scoring_of(undecided(widths, seed, kind), rows)
     values = np.empty(1 << (starts.size - 1))
-    grouped_block_log_ratios(scoring, fixed, starts, block, values)
+    score_block(scoring, fixed, starts, block, values)
     in_block = np.diff(starts).tolist()
     for value, bits in zip(values, all_masks(len(in_block)), strict=True):
         members = np.sort(np.concatenate([fixed, block[columns_of(in_block, bits, len(block))]]))

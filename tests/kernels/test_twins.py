@@ -1,4 +1,4 @@
-"""Each kernel against its NumPy twin in `plain`: the same numbers, ranks, and subsets that cannot be decided."""
+"""Each kernel against its NumPy twin in `dispatch`: the same numbers, ranks, and subsets that cannot be decided."""
 
 from __future__ import annotations
 
@@ -14,17 +14,7 @@ from hypothesis import strategies as st
 
 from invariance import LinearGaussian, MultiEnvironmentData
 from invariance.data.features import as_lists
-from invariance.kernels import (
-    cholesky,
-    dispatch,
-    elementary,
-    moves,
-    plain,
-    row_residuals,
-    scatter,
-    subset_sums,
-    subset_tree,
-)
+from invariance.kernels import cholesky, dispatch, elementary, row_residuals, subset_sums, subset_tree
 from invariance.kernels.active_set import Scoring
 from invariance.kernels.row_residuals import DEPENDENT, GroupRows, without_values
 from invariance.kernels.subset_tree import feature_starts
@@ -59,9 +49,9 @@ def same(one: Any, other: Any, slack: Any = 0.0) -> None:
 def check(call: Call) -> list[Any]:
     """Results and changed arguments of both are the same; returns those of the twin."""
     made = []
-    for module in (call.module, plain):
+    for function in (getattr(call.module, call.name), getattr(dispatch, call.name).__wrapped__):
         given = [deepcopy(each) if isinstance(each, np.ndarray) else each for each in call.arguments]
-        result = getattr(module, call.name)(*given)
+        result = function(*given)
         changed = [each for k, each in enumerate(given) if isinstance(each, np.ndarray) and k not in call.free]
         made.append([*(result if isinstance(result, tuple) else [0.0 if result is None else result]), *changed])
     for k, (one, other) in enumerate(zip(*made, strict=True), 1):
@@ -106,33 +96,25 @@ def lists_of_subsets(model, draw) -> Iterator[Call]:
 
 
 def walks(model, draw) -> Iterator[Call]:
-    p = model.n_features
-    walk = model.subset_walk(np.arange(p), np.arange(0))
+    p, columns = model.n_features, model.moments.feature_columns.astype(np.int64)
     widths = draw(st.sampled_from([[1] * p, [p], [2] * (p // 2) + [1] * (p % 2)]))
     starts, f = feature_starts(np.array(widths, np.int64)), len(widths)
+    scoring = model.scoring_by_rows() if draw(st.booleans()) else model.scoring_by_moments()
     # What rounding may move log Λ of subsets whose pivots are at the tolerance.
-    slack, arguments = 1e-5, (walk.grams, walk.absent, *walk._terms, starts)
-    yield Call(subset_tree, "score_grouped_block", (*arguments, 0, f, np.empty(1 << f)), slack=slack)
-    prefix = np.array(sorted(draw(st.sets(st.integers(0, f - 1)))), np.int64)
-    most = draw(st.integers(len(prefix), f))
-    n = len(plain._extensions(tuple(prefix.tolist()), f, most))
+    slack, first = 1e-5, draw(st.integers(0, f))
+    block = columns[: starts[first]], starts[first:] - starts[first], columns[starts[first] :]
+    yield Call(subset_tree, "score_block", (scoring, *block, np.empty(1 << (f - first))), slack=slack)
+    most, prefix = draw(st.integers(first, f)), np.arange(first)
+    n = len(dispatch._extensions((), f - first, most - first))
     listed = np.zeros((n, max(most, 1)), np.int32), np.empty(n)
-    yield Call(subset_tree, "score_grouped_extensions", (*arguments, prefix, most, *listed), slack=slack)
-    block = (
-        model.scoring_by_rows(),
-        np.empty(0, np.int64),
-        starts,
-        model.moments.feature_columns.astype(np.int64),
-        np.empty(1 << f),
-    )
-    yield Call(moves, "grouped_block_log_ratios", block, slack=slack)
+    yield Call(subset_tree, "score_extensions", (scoring, *block, prefix, first, most, *listed), slack=slack)
     counts = model.moments.group_counts
     low = np.array([all_masks(p) @ own for own in model.moments.varying_widths])
     limits = np.full((p + 1, p * len(counts) + 2), draw(st.floats(0.5, 20.0)))
     squares = np.ascontiguousarray(model.moments.scatter[:, -1, -1])
-    tests = squares, counts, limits, draw(st.floats(0.5, 20.0)), TOLERANCE, walk.starts, 0, p
+    tests = squares, counts, limits, draw(st.floats(0.5, 20.0))
     out = np.zeros(len(counts), np.int64), low, np.empty(1 << p), np.zeros(1 << p, np.uint8)
-    yield Call(subset_tree, "screen_grouped_block", (walk.grams, walk.absent, *tests, *out))
+    yield Call(subset_tree, "screen_block", (scoring, columns[:0], np.arange(p + 1), columns, *tests, *out))
 
 
 def rows_and_sums(model, draw) -> Iterator[Call]:
@@ -140,7 +122,7 @@ def rows_and_sums(model, draw) -> Iterator[Call]:
     d, n, masks = f + 1, 1 << f, all_masks(f)
     centred = 1e4 + data.X, data.y, data.rows(0), *np.empty((4, d))
     # Of a mean each has its own part in `centre` and in `rest`.
-    yield Call(scatter, "centred_rows", centred, free=(3, 4))
+    yield Call(row_residuals, "centred_rows", centred, free=(3, 4))
     values = np.where(rng.random(n) < 0.2, -np.inf, rng.normal(scale=300.0, size=n))
     yield Call(elementary, "exp_shifted", (values, 1000.0, np.empty(n)))
     weights = np.where(rng.random(n) < 0.2, 0.0, rng.random(n))
@@ -166,17 +148,11 @@ def test_kernels_and_twins(calls, data, choice) -> None:
         check(call)
 
 
-def test_only_the_size_of_a_problem_chooses(monkeypatch) -> None:
-    called = []
-
-    def twin(gram):
-        called.append("compiled")
-
-    monkeypatch.setattr(plain, "twin", lambda gram: called.append("plain"), raising=False)
-    chosen = dispatch._by_size(twin, dispatch._few)
-    for groups, columns in ((3, 12), (32, 12), (3, 13), (33, 12)):
-        chosen(np.empty((groups, columns + 1, columns + 1)))
-    assert called == ["plain", "plain", "compiled", "compiled"]
+def test_only_the_size_of_a_problem_chooses() -> None:
+    chosen = dispatch._by_numpy_if(dispatch._few, lambda scoring: "compiled")(lambda scoring: "NumPy")
+    shapes = ((3, 12), (32, 12), (3, 13), (33, 12))
+    called = [chosen(SCORING._replace(scatter=np.empty((groups, d + 1, d + 1)))) for groups, d in shapes]
+    assert called == ["NumPy", "NumPy", "compiled", "compiled"]
 
 
 # -------------------------------------------------------------------- against NumPy itself
@@ -222,11 +198,11 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
     masks, kept = all_masks(data.n_features), LinearGaussian().bind(data).scoring_by_rows().rows
     starts, members = as_lists(masks)
     shares, ranks = row_residuals.relative_residuals(unit, starts, members, len(unit) - 1, DEPENDENT)
-    slopes = row_residuals.subset_slopes(unit @ unit.T, TOLERANCE, starts, members)
-    same(slopes, plain.subset_slopes(unit @ unit.T, TOLERANCE, starts, members), 1e-6)
-    powers = {module: np.empty((2, len(masks))) for module in (row_residuals, plain)}
-    for module, sums in powers.items():
-        module.residual_powers(unit, np.nan_to_num(slopes), *sums)
+    slopes = cholesky.subset_slopes(unit @ unit.T, TOLERANCE, starts, members)
+    same(slopes, dispatch.subset_slopes(unit @ unit.T, TOLERANCE, starts, members), 1e-6)
+    powers = np.empty((2, 2, len(masks)))
+    for sums, function in zip(powers, (row_residuals.residual_powers, dispatch.residual_powers), strict=True):
+        function(unit, np.nan_to_num(slopes), *sums)
     for s, mask in enumerate(masks):
         beta, _, rank, _ = np.linalg.lstsq(unit[:-1][mask].T, unit[-1], rcond=1e-12)
         residual = unit[-1] - beta @ unit[:-1][mask]
@@ -235,11 +211,11 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
         if not np.isnan(slopes[s]).any():
             same(slopes[s, mask], beta, 1e-6)
             residual = unit[-1] - slopes[s] @ unit[:-1]
-            for sums in powers.values():
+            for sums in powers:
                 same(sums[:, s], [np.sum(residual**2), np.sum(residual**4)])
         columns = data.features.expand(mask[None])[0].nonzero()[0]
         for g in range(data.n_environments + 1 if kept.values.size else 0):
-            own = plain._fits_from_rows(kept, g, columns[None], data.n_features)[0][0]
+            own = dispatch._fits_from_rows(kept, g, columns[None], data.n_features)[0][0]
             same(row_residuals.share_from_rows(kept, g, columns, data.n_features), own)
 
 
@@ -258,14 +234,6 @@ def test_sums_and_lists_of_masks(n: int, p: int, seed: int) -> None:
     assert members.shape == (n, room)
     for row, mask in zip(members, masks, strict=True):
         np.testing.assert_array_equal(row[: mask.sum()], columns[mask])
-
-
-def test_scatter_of_the_pool() -> None:
-    rng, d = np.random.default_rng(3), 150
-    products, gaps, counts = rng.normal(size=(3, d, d)), rng.normal(size=(2, d)), np.array([3, 5])
-    expected = products[:2].sum(axis=0) + np.einsum("e,ei,ej->ij", counts, gaps, gaps)
-    scatter.fill_pooled(products, counts, gaps)
-    np.testing.assert_allclose(products[2], expected, atol=1e-12)
 
 
 # -------------------------------------------------------------------- at their limits
@@ -287,15 +255,19 @@ SCORING = scoring_with_rows()
 @pytest.mark.parametrize("weights", [[1.0, -0.5], [1000.0, -1000.0], [1.0, -2.0]])
 def test_what_is_rounding_above_zero(weights) -> None:
     values = np.array([-1.0, 0.0, 5e-7, 1.5e-6, 2.5e-6, 0.5, 40.0, np.nan])
-    check(Call(subset_tree, "settle", (values, np.array(weights))))
+    compiled = [cholesky.settled(value, np.array(weights)) for value in values]
+    dispatch.settle(values, np.array(weights))
+    np.testing.assert_array_equal(values, compiled)
 
 
 @pytest.mark.parametrize("pivot", [0.99, 1.0, 1.01, 20.0])
 @pytest.mark.parametrize("share", [0.99, 1.0, 5.0])
 def test_pivots_at_the_tolerance(pivot, share) -> None:
-    grams = np.diag([pivot * TOLERANCE, 1.0, share * TOLERANCE])[None]
-    terms = np.zeros((1, 3), dtype=bool), np.array([-1.0]), 0.0, TOLERANCE, np.arange(3), 0, 2
-    values = check(Call(subset_tree, "score_grouped_block", (grams, *terms, np.empty(4))))[-1]
+    moments = np.diag([pivot * TOLERANCE, 1.0, share * TOLERANCE])[None]
+    rows = without_values(SCORING.rows)
+    scoring = Scoring(moments, np.ones((1, 3)), 2, np.array([-1.0]), 0.0, TOLERANCE, rows)
+    block = np.empty(0, np.int64), np.arange(3), np.arange(2), np.empty(4)
+    values = check(Call(subset_tree, "score_block", (scoring, *block)))[-1]
     assert np.isnan(values).tolist() == [share < 1.0, pivot < 1.0 or share < 1.0] * 2
 
 
@@ -303,7 +275,6 @@ def test_pivots_at_the_tolerance(pivot, share) -> None:
 @pytest.mark.parametrize(("counts", "high"), [((12, 9, 15), 0), ((3, 6, 5), 1), ((2, 3, 2), 0)])
 def test_the_screen_at_every_limit(counts, high) -> None:
     scale, y, groups = SCORING.inverse_scale, SCORING.outcome, len(counts) + 1
-    grams = np.ascontiguousarray(SCORING.scatter * scale[:, :, None] * scale[:, None])
     low = np.array([MASKS @ (own[:y] > 0.0).astype(int) for own in scale])
     every = np.add.outer(np.arange(6), np.arange(4 * groups))
     # The last two reject all or none by rank and by what is missing of it.
@@ -312,12 +283,10 @@ def test_the_screen_at_every_limit(counts, high) -> None:
     limits += [(np.where(every % 2 == odd, np.inf, -np.inf), np.inf) for odd in (0, 1)]
     states = []
     for each in limits:
-        tests = np.array([*counts, sum(counts)]), *each, TOLERANCE, np.arange(5), 0, 4
+        tests = np.ascontiguousarray(SCORING.scatter[:, y, y]), np.array([*counts, sum(counts)]), *each
         out = np.full(groups, high), low, np.empty(16), np.zeros(16, np.uint8)
-        squares = np.ascontiguousarray(SCORING.scatter[:, y, y])
-        states.append(
-            check(Call(subset_tree, "screen_grouped_block", (grams, scale == 0.0, squares, *tests, *out)))[-1]
-        )
+        block = np.empty(0, np.int64), np.arange(5), np.arange(4)
+        states.append(check(Call(subset_tree, "screen_block", (SCORING, *block, *tests, *out)))[-1])
     assert set(states[0]) == {subset_tree.REJECTED}
     assert set(states[-1]) == {subset_tree.REJECTED, subset_tree.POSSIBLE}
 
@@ -353,18 +322,18 @@ def test_what_depends_on_others(squared) -> None:
     values = np.array([[1.0, 0.0, 0.0, 0.0], [1.0, small, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [1.0, 0.0, small, 0.0]])
     kept = GroupRows(values, np.array([0]), np.array([4]), np.array([4]), np.empty((0, 4)))
     for members, outcome in (([0, 1], 2), ([0], 3), ([1], 3), ([0, 2], 3)):
-        own = plain._fits_from_rows(kept, 0, np.array([members]), outcome)[0][0]
+        own = dispatch._fits_from_rows(kept, 0, np.array([members]), outcome)[0][0]
         np.testing.assert_allclose(row_residuals.share_from_rows(kept, 0, np.array(members), outcome), own, rtol=1e-2)
 
 
 @pytest.mark.parametrize("n", [3, 7, 50])
-@pytest.mark.parametrize("module", [scatter, plain])
-def test_means_far_from_zero_cost_no_digits(n, module) -> None:
+@pytest.mark.parametrize("centred_rows", [row_residuals.centred_rows, dispatch.centred_rows])
+def test_means_far_from_zero_cost_no_digits(n, centred_rows) -> None:
     rng = np.random.default_rng(n)
     X = np.column_stack([1e9 + rng.normal(size=(n, 3)), np.full(n, 0.1), np.full(n, 1e9 + 0.1), rng.normal(size=n)])
     y, origin = -1e9 + rng.normal(size=n), np.array([1e9, 1e9, 1e9, 0.5, 1e9, 0.0, -1e9])
     centre, rest, minimum, maximum = np.empty((4, 7))
-    centred = module.centred_rows(X, y, np.arange(n), centre, rest, minimum, maximum)
+    centred = centred_rows(X, y, np.arange(n), centre, rest, minimum, maximum)
     exact = np.column_stack([X, y]) - origin
     np.testing.assert_allclose((centre - origin) + rest, exact.mean(axis=0), rtol=0.0, atol=1e-13)
     np.testing.assert_allclose(centred, exact - exact.mean(axis=0), rtol=0.0, atol=1e-13)
@@ -376,7 +345,7 @@ def test_means_far_from_zero_cost_no_digits(n, module) -> None:
 def test_numbers_of_other_types_are_centred_as_doubles(kinds) -> None:
     rng = np.random.default_rng(4)
     X, y = (100.0 * rng.normal(size=(20, 3))).astype(kinds[0]), (100.0 * rng.normal(size=20)).astype(kinds[1])
-    found = check(Call(scatter, "centred_rows", (X, y, np.arange(2, 20), *np.empty((4, 4))), free=(3, 4)))
+    found = check(Call(row_residuals, "centred_rows", (X, y, np.arange(2, 20), *np.empty((4, 4))), free=(3, 4)))
     assert found[0].dtype == float
 
 

@@ -171,7 +171,7 @@ def test_a_copy_of_the_outcome_is_named() -> None:
 
 def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of those beyond max_size, nor with features that the prior forces out."""
-    monkeypatch.setattr("invariance.kernels.subset_tree.LOW_FEATURES", 4)
+    monkeypatch.setattr("invariance.kernels.subset_tree.MOST_LOW", 4)
     data = intervened(1.0, 8)
     X = data.X.copy()
     X[:, 6] = X[:, 2] - X[:, 5]

@@ -12,7 +12,16 @@ import numpy as np
 
 from .compiled import ZERO, kernel
 from .elementary import add_weighted_log
-from .row_residuals import DEPENDENT, GroupRows, column_deviations, dot, gram_row, rows_at_hand, subtract, unit_column
+from .row_residuals import (
+    DEPENDENT,
+    GroupRows,
+    column_deviations,
+    dot,
+    gram_row,
+    rows_at_hand,
+    to_triangle,
+    unit_columns,
+)
 
 _STRIP = 256
 
@@ -251,24 +260,19 @@ def _invert_factor(rows, active, k, inverse):
 def _outcome_from_rows(scoring, state, g):
     """Give group g of the state the factor, the outcome's residual and its covariances that the rows have."""
     rows, y, k = scoring.rows, scoring.outcome, state.size[g]
-    factor, active = state.rows[g], state.active[g]
-    basis = np.empty((k + 1, rows.stops[g] - rows.starts[g]))
+    columns = np.append(state.active[g, :k], y)
+    basis = unit_columns(rows, g, columns)
+    triangle = to_triangle(basis)
     for i in range(k + 1):
-        v, column = basis[i], active[i] if i < k else y
-        unit_column(rows, g, column, v)
-        for m in range(i):
-            factor[m, column] = dot(basis[m], v)
-            subtract(v, factor[m, column], basis[m])
-        if i < k:
-            factor[i, column] = np.sqrt(dot(v, v))
-            v *= 1.0 / factor[i, column]
-    residual = basis[k]
-    state.remaining[g, y] = dot(residual, residual)
-    work = np.empty(residual.size)
+        for m in range(min(i + 1, k)):
+            state.rows[g, m, columns[i]] = triangle[i, m]
+    root, direction = triangle[k, k], basis[k]
+    state.remaining[g, y] = root * root
+    work = np.empty(direction.size)
     for j in range(state.covariance.shape[1]):
         other = column_deviations(rows, g, j, work)
         squares = dot(other, other)
-        state.covariance[g, j] = dot(other, residual) / np.sqrt(squares) if squares > 0.0 else 0.0
+        state.covariance[g, j] = root * dot(other, direction) / np.sqrt(squares) if squares > 0.0 else 0.0
 
 
 @kernel(fastmath={"contract"})

@@ -12,7 +12,6 @@ from numba.extending import intrinsic, overload
 
 from .compiled import copy_into, kernel, longest
 from .row_residuals import PairedMoments, gram_entry, rank_from_rows, rows_at_hand, share_from_rows
-from .subset_tree import settled, sweep_in_place
 
 # Subsets from so many members on are factorised in tiles of LANES × LANES entries that stay in vector registers.
 # Smaller ones are swept: their log Λ is the same to the last bit wherever it is computed.
@@ -313,6 +312,55 @@ def _gather_entries(scatter, work, b):
                 work.triangles[g, at + c] = gram_entry(scatter, g, row, column)
 
 
+@kernel
+def sweep_in_place(matrix, pivot_index, stop, reciprocal):
+    """Remove column `pivot_index` by regression from the columns after it up to `stop` (inclusive)."""
+    for i in range(pivot_index + 1, stop + 1):
+        factor = matrix[pivot_index, i] * reciprocal
+        for k in range(i, stop + 1):
+            matrix[i, k] -= factor * matrix[pivot_index, k]
+
+
+@kernel
+def sweep_first(matrix, n, stop, tolerance):
+    """Sweep out the first n columns, up to one whose pivot is below the tolerance. Whether there is none."""
+    for i in range(n):
+        if not matrix[i, i] >= tolerance:
+            return False
+        sweep_in_place(matrix, i, stop, 1.0 / matrix[i, i])
+    return True
+
+
+@kernel
+def fill_triangle(moments, members, outcome, matrix):
+    """matrix (k+1, k+1): moments of k members and the outcome, upper triangle"""
+    k = members.size
+    for i in range(k + 1):
+        a = members[i] if i < k else outcome
+        for j in range(i, k + 1):
+            matrix[i, j] = moments[a, members[j] if j < k else outcome]
+
+
+@kernel
+def solve_swept(matrix, slopes):
+    """slopes (k,) of the regression on the first k columns of a matrix whose `sweep_first` is done"""
+    k = slopes.size
+    for i in range(k - 1, -1, -1):
+        slope = matrix[i, k]
+        for j in range(i + 1, k):
+            slope -= matrix[i, j] * slopes[j]
+        slopes[i] = slope / matrix[i, i]
+
+
+@kernel
+def settled(log_ratio, weights):
+    """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable.
+    Weights that sum to less than 0 reward prediction; then there is no such bound."""
+    if log_ratio > 0.0 and weights.sum() >= 0.0:
+        return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
+    return log_ratio
+
+
 class SubsetWork(NamedTuple):
     """Work space for scoring subsets of up to k members one after another. matrices (G, k+1, k+1)"""
 
@@ -463,14 +511,30 @@ def subset_fits(scoring, starts, members, shares, ranks):
 
 
 @kernel
+def subset_slopes(gram, tolerance, starts, members):
+    """(S, d - 1) least squares slopes of the last column of gram (d, d) with unit diagonal on those of each subset
+    members[starts[s]:starts[s+1]], NaN where a pivot is below the tolerance; 0 for the others"""
+    outcome, largest = gram.shape[0] - 1, longest(starts)
+    slopes, found = np.zeros((starts.size - 1, outcome)), np.empty(largest)
+    matrix = np.empty((largest + 1, largest + 1))
+    for s in range(starts.size - 1):
+        subset = members[starts[s] : starts[s + 1]]
+        k = subset.size
+        fill_triangle(gram, subset, outcome, matrix)
+        found[:k] = np.nan
+        if sweep_first(matrix, k, k, tolerance):
+            solve_swept(matrix, found[:k])
+        for i in range(k):
+            slopes[s, subset[i]] = found[i]
+    return slopes
+
+
+@kernel
 def _reduce(matrix, members, outcome, floor, lowest, work):
     """(log determinant of the members' block, what they leave of the outcome); lowest (k + 1,): the pivots of another
     matrix, `floor` times which this one exceeds, so that a pivot below that is one of rounding."""
     k, volume = members.size, 0.0
-    for i in range(k + 1):
-        a = members[i] if i < k else outcome
-        for j in range(i, k + 1):
-            work[i, j] = matrix[a, members[j] if j < k else outcome]
+    fill_triangle(matrix, members, outcome, work)
     for i in range(k):
         work[i, i] = max(work[i, i], floor * lowest[i])
         volume += np.log(work[i, i])

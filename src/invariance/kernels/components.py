@@ -3,8 +3,8 @@ intercept and one slope on what every feature contributes to that fit."""
 
 import numpy as np
 
+from .cholesky import fill_triangle, solve_swept, sweep_first
 from .compiled import kernel
-from .subset_tree import solve_swept, sweep_first
 
 
 @kernel
@@ -53,12 +53,8 @@ def _gather(pooled, owner_starts, subset, columns, ends):
 @kernel
 def _pooled_share(pooled, columns, tolerance, matrix, slopes):
     """What the columns leave of the outcome; slopes[:k]: of the fit."""
-    k, outcome = columns.size, pooled.shape[0] - 1
-    for i in range(k):
-        for j in range(i, k):
-            matrix[i, j] = pooled[columns[i], columns[j]]
-        matrix[i, k] = pooled[columns[i], outcome]
-    matrix[k, k] = pooled[outcome, outcome]
+    k = columns.size
+    fill_triangle(pooled, columns, pooled.shape[0] - 1, matrix)
     if not sweep_first(matrix, k, k, tolerance):
         return np.nan
     solve_swept(matrix, slopes[:k])

@@ -1,4 +1,4 @@
-"""Kernels behind names that small problems answer with NumPy, for which nothing has to be compiled.
+"""Kernels behind names that small problems answer with NumPy: the first answer does not wait for a compiler.
 
 Whether a problem is small is a matter of shapes alone, so that the same call gives the same digits on every machine.
 """
@@ -7,66 +7,277 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from . import cholesky, elementary, moves, plain, row_residuals, scatter, subset_sums, subset_tree
+from . import cholesky, elementary, row_residuals, subset_sums, subset_tree
+from .row_residuals import DEPENDENT, of_one_size, relative_residuals
+from .subset_tree import POSSIBLE, REJECTED, UNDECIDABLE
 
 # The largest number of columns, of groups, of subsets and of numbers in a table of rows of a small problem.
 COLUMNS, GROUPS = 12, 32
 SUBSETS, NUMBERS = 1 << COLUMNS, 1 << 22
 
 
-def _by_size(compiled: Any, small: Callable[..., bool]) -> Callable[..., Any]:
-    """The kernel, or its twin of the same name in `plain` where `small(*arguments)`."""
-    twin = getattr(plain, compiled.__name__)
+def _by_numpy_if(small: Callable[..., bool], compiled: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a function be that of the kernel, which it answers for where `small(*arguments)`."""
 
-    @wraps(twin)
-    def run(*arguments: Any) -> Any:
-        return (twin if small(*arguments) else compiled)(*arguments)
+    def decorate(twin: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(twin)
+        def run(*arguments: Any) -> Any:
+            return (twin if small(*arguments) else compiled)(*arguments)
 
-    run.__doc__ = compiled.__doc__
-    return run
+        run.__doc__ = compiled.__doc__
+        return run
 
-
-def _few(second_moments: Any, *_: Any) -> bool:
-    """(G, d, d), the outcome among the d columns"""
-    known = isinstance(second_moments, np.ndarray)
-    return known and len(second_moments) <= GROUPS and second_moments.shape[1] <= COLUMNS + 1
+    return decorate
 
 
-def _few_scored(scoring: Any, *_: Any) -> bool:
-    return _few(scoring.scatter)
+def _few(scoring: Any, *_: Any) -> bool:
+    """Groups and columns, the outcome among these"""
+    moments = scoring.scatter
+    known = isinstance(moments, np.ndarray)
+    return known and len(moments) <= GROUPS and moments.shape[1] <= COLUMNS + 1
 
 
-def _whole(grams: Any, starts: Any, n_low: int) -> bool:
-    return _few(grams) and n_low == len(starts) - 1
+@_by_numpy_if(lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4, row_residuals.centred_rows)
+def centred_rows(X, y, rows, centre, rest, minimum, maximum):
+    centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
+    minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
+    centre[:] = np.where(minimum == maximum, minimum, centred.mean(axis=0))
+    centred -= centre
+    rest[:] = centred.mean(axis=0)
+    centred -= rest
+    return centred
 
 
-centred_rows = _by_size(scatter.centred_rows, lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4)
-score_grouped_block = _by_size(
-    subset_tree.score_grouped_block, lambda grams, *others: _whole(grams, others[4], others[6])
-)
-score_grouped_extensions = _by_size(subset_tree.score_grouped_extensions, _few)
-screen_grouped_block = _by_size(
-    subset_tree.screen_grouped_block, lambda grams, *others: _whole(grams, others[6], others[8])
-)
-score_subsets = _by_size(
-    cholesky.score_subsets, lambda scoring, penalty, *_: _few(scoring.scatter) and bool(np.isnan(penalty))
-)
-subset_fits = _by_size(cholesky.subset_fits, _few_scored)
-residual_powers = _by_size(
-    row_residuals.residual_powers,
+@_by_numpy_if(lambda gram, *_: len(gram) <= COLUMNS + 1, cholesky.subset_slopes)
+def subset_slopes(gram, tolerance, starts, members):
+    slopes = np.zeros((len(starts) - 1, len(gram) - 1))
+    for which, chosen in of_one_size(starts, members, lambda k: (k + 1) ** 2):
+        k = chosen.shape[1]
+        columns = np.column_stack([chosen, np.full(len(chosen), len(gram) - 1)]).T
+        matrices, found = gram[columns[:, None], columns], np.empty(chosen.T.shape)
+        for i in range(k):
+            matrices[i, i] = np.where(matrices[i, i] >= tolerance, matrices[i, i], np.nan)
+            row = matrices[i, i + 1 :]
+            matrices[i + 1 :, i + 1 :] -= (row * (1.0 / matrices[i, i]))[:, None] * row
+        for i in reversed(range(k)):
+            found[i] = matrices[i, k]
+            for j in range(i + 1, k):
+                found[i] -= matrices[i, j] * found[j]
+            found[i] /= matrices[i, i]
+        slopes[which[:, None], chosen] = found.T
+    return slopes
+
+
+# Numbers in the residuals that are worked on together.
+_MOST_NUMBERS = 1 << 16
+
+
+@_by_numpy_if(
     # As many as all subsets of the columns: how many of them one call is for depends on the number of threads.
     lambda columns, *_: len(columns) <= COLUMNS + 1 and columns.shape[1] << len(columns) - 1 <= NUMBERS << 4,
+    row_residuals.residual_powers,
 )
-subset_slopes = _by_size(row_residuals.subset_slopes, lambda gram, *_: len(gram) <= COLUMNS + 1)
-grouped_block_log_ratios = _by_size(moves.grouped_block_log_ratios, _few_scored)
-exp_shifted = _by_size(elementary.exp_shifted, lambda values, *_: len(values) <= SUBSETS)
-listed_inclusion = _by_size(
-    subset_sums.listed_inclusion, lambda weights, members, pairs: len(pairs) <= COLUMNS and len(members) <= SUBSETS
+def residual_powers(columns, slopes, squares, fourths):
+    together = max(1, _MOST_NUMBERS // columns.shape[1])
+    for start in range(0, len(slopes), together):
+        part = slice(start, start + together)
+        powers = np.repeat(columns[-1:], len(slopes[part]), axis=0)
+        for slope, x in zip(
+            slopes[part].T, columns[:-1], strict=True
+        ):  # no product of matrices: its rows round together
+            used = np.flatnonzero(slope)
+            powers[used] -= slope[used, None] * x
+        powers *= powers
+        squares[part], fourths[part] = powers.sum(axis=1), np.einsum("sn,sn->s", powers, powers)
+
+
+_LOWEST_EXPONENT = -708.0
+
+
+@_by_numpy_if(lambda values, *_: len(values) <= SUBSETS, elementary.exp_shifted)
+def exp_shifted(values, shift, out):
+    with np.errstate(invalid="ignore"):
+        exponents = values - shift
+    inside = exponents > _LOWEST_EXPONENT
+    np.exp(exponents, out=out, where=inside)
+    out[~inside] = 0.0
+
+
+@_by_numpy_if(
+    lambda weights, members, pairs: len(pairs) <= COLUMNS and len(members) <= SUBSETS, subset_sums.listed_inclusion
 )
-add_listed_prior = _by_size(
-    subset_sums.add_listed_prior, lambda odds, *others: len(odds) <= COLUMNS and len(others[2]) <= SUBSETS
-)
+def listed_inclusion(weights, members, pairs):
+    holds = np.zeros((len(members), len(pairs) + 1))
+    holds[np.arange(len(members))[:, None], members] = 1.0
+    holds = holds[:, :-1]  # the last column took the places beyond the last member
+    pairs += np.triu((weights[:, None] * holds).T @ holds)
+    return float(weights.sum())
+
+
+@_by_numpy_if(lambda odds, *others: len(odds) <= COLUMNS and len(others[2]) <= SUBSETS, subset_sums.add_listed_prior)
+def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, out):
+    out[:] = log_ratio + constant
+    for chosen in members.T:
+        out += np.append(log_odds, 0.0)[chosen]
+    out += log_size_weight[(members >= 0).sum(axis=1)]
+    out[np.isnan(out)] = -np.inf
+
+
+# ---------------------------------------------------------------- log Λ of subsets
+
+
+def settle(log_ratios, weights):
+    """`cholesky.settled` of each, in place"""
+    if weights.sum() >= 0.0:
+        rounding = log_ratios <= 1e-6 + 1e-9 * abs(weights[-1])
+        log_ratios[:] = np.where(log_ratios > 0.0, np.where(rounding, 0.0, np.nan), log_ratios)
+
+
+def _log_ratios(scoring, shares):
+    total = np.full(shares.shape[1], scoring.offset)
+    for weight, share in zip(scoring.weights, shares, strict=True):
+        total += weight * np.log(share)
+    settle(total, scoring.weights)
+    return total
+
+
+def _outcome_shares(scoring, fixed, starts, block):
+    """(G, 2**b) what each subset of b features, joined by the columns `fixed`, leaves of the outcome in each group; NaN
+    where undecidable"""
+    columns = np.concatenate([fixed, block, [scoring.outcome]])
+    scale = scoring.inverse_scale[:, columns]
+    nodes = (scoring.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None])[..., None]
+    absent = scale == 0.0
+    for j in range(len(fixed)):
+        nodes = _swept(nodes, absent[:, j], scoring.tolerance)
+    for start, stop in pairwise(starts + len(fixed)):
+        included = nodes
+        for c in range(start, stop):
+            included = _swept(included, absent[:, c], scoring.tolerance)
+        nodes = np.concatenate([nodes[:, stop - start :, stop - start :], included], axis=-1)
+    shares = nodes[:, 0, 0]
+    return np.where(shares >= scoring.tolerance, shares, np.nan)
+
+
+def _swept(moments, absent, tolerance):
+    """moments (G, d, d, n) of n nodes without their first column, which is regressed out of the others; absent (G,)"""
+    pivot = moments[:, 0, 0]
+    with np.errstate(divide="ignore"):
+        reciprocal = np.where(absent[:, None], 0.0, np.where(pivot >= tolerance, 1.0 / pivot, np.nan))
+    row = moments[:, 0, 1:]
+    return moments[:, 1:, 1:] - (row * reciprocal[:, None])[:, :, None] * row[:, None]
+
+
+@_by_numpy_if(_few, subset_tree.score_block)
+def score_block(scoring, fixed, starts, block, out):
+    out[:] = _log_ratios(scoring, _outcome_shares(scoring, fixed, starts, block))
+    unknown = np.flatnonzero(np.isnan(out))
+    if len(unknown) and scoring.rows.values.size:
+        chosen = np.repeat(unknown[:, None] >> np.arange(len(starts) - 1) & 1 == 1, np.diff(starts), axis=1)
+        holds = np.column_stack([np.ones((len(unknown), len(fixed)), dtype=bool), chosen])
+        ends, decided = np.concatenate([[0], np.cumsum(holds.sum(axis=1))]), np.empty(len(unknown))
+        score_subsets(scoring, np.nan, ends, np.concatenate([fixed, block])[np.nonzero(holds)[1]], decided)
+        out[unknown] = decided
+
+
+@_by_numpy_if(_few, subset_tree.score_extensions)
+def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, members, out):
+    scores = _log_ratios(scoring, _outcome_shares(scoring, fixed, starts, block))
+    members[:], members[:, : len(prefix)] = -1, prefix
+    for row, more in enumerate(_extensions((), len(starts) - 1, max_size - len(prefix))):
+        members[row, len(prefix) : len(prefix) + len(more)] = np.add(more, first)
+        out[row] = scores[sum(1 << j for j in more)]
+
+
+def _extensions(subset, n_features, max_size):
+    """The subset and all that extend it by features after its last one, in the order of a dictionary."""
+    found = [subset]
+    if len(subset) < max_size:
+        for j in range(subset[-1] + 1 if subset else 0, n_features):
+            found += _extensions((*subset, j), n_features, max_size)
+    return found
+
+
+@_by_numpy_if(_few, subset_tree.screen_block)
+def screen_block(scoring, fixed, starts, block, squares, counts, limits, spread_limit, high, low, share, state):
+    shares, ranks = _outcome_shares(scoring, fixed, starts, block), high[:, None] + low
+    freedom = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0)
+    left = freedom.sum(axis=0)
+    rss = squares[:, None] * shares
+    local = rss[:-1].sum(axis=0)
+    share[:] = np.log(shares[-1])
+    between = counts[-1] - 1.0 - ranks[-1] - left
+    missing = (ranks[-1] - ranks[:-1]).sum(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic = np.where(between > 0.0, (rss[-1] - local) / between / (local / left), 0.0)
+        spread = left * np.log(local / left) - (freedom * np.log(rss[:-1] / freedom)).sum(axis=0)
+        spread /= 1.0 + ((1.0 / freedom).sum(axis=0) - 1.0 / left) / (3.0 * max(len(freedom) - 1, 1))
+    state[:] = np.where((statistic > limits[ranks[-1], missing]) | (spread > spread_limit), REJECTED, POSSIBLE)
+    state[~(share + local < np.inf)] = UNDECIDABLE
+
+
+def _fits(scoring, members):
+    """(G, S) shares of the outcome that subsets (S, k) leave, from rows where second moments cannot tell, and ranks"""
+    scale, tolerance = scoring.inverse_scale, scoring.tolerance
+    grams = scoring.scatter * scale[:, :, None] * scale[:, None, :]
+    k = members.shape[1]
+    columns = np.column_stack([members, np.full(len(members), scoring.outcome)]).T
+    matrices = grams[:, columns[:, None], columns].transpose(1, 2, 0, 3)
+    present = scale[:, members.T].transpose(1, 0, 2) > 0.0
+    dependent = np.zeros(present.shape[1:], dtype=bool)
+    for i in range(k):
+        usable = present[i] & (matrices[i, i] >= tolerance)
+        dependent |= present[i] & ~usable
+        _sweep(matrices, i, np.divide(1.0, matrices[i, i], out=np.zeros(usable.shape), where=usable))
+    shares, ranks = matrices[k, k].copy(), present.sum(axis=0)
+    unknown = dependent | ~(shares >= tolerance)
+    shares[unknown] = np.nan
+    if scoring.rows.values.size:
+        for g in np.flatnonzero(unknown.any(axis=1)).tolist():
+            asked = np.flatnonzero(unknown[g])
+            shares[g, asked], from_rows = _fits_from_rows(scoring.rows, g, members[asked], scoring.outcome)
+            ranks[g, asked] = np.where(dependent[g, asked], from_rows, ranks[g, asked])
+    return shares, ranks
+
+
+def _sweep(matrices, i, reciprocals):
+    """Remove column i of matrices (k+1, k+1, …) by regression from those after it."""
+    row = matrices[i, i + 1 :]
+    matrices[i + 1 :, i + 1 :] -= (row * reciprocals)[:, None] * row
+
+
+def _fits_from_rows(rows, g, members, outcome):
+    """Of subsets (S, k) in group g: (S,) shares of the outcome, NaN outside the support, and ranks"""
+    values = rows.values[:, rows.starts[g] : rows.stops[g]]
+    norms = np.sqrt(np.einsum("dn,dn->d", values, values))
+    unit = values / np.where(norms > 0.0, norms, 1.0)[:, None]
+    starts = np.arange(len(members) + 1) * members.shape[1]
+    shares, ranks = relative_residuals(unit, starts, members.ravel(), outcome, DEPENDENT)
+    return np.where((shares >= DEPENDENT) & (rows.counts[g] >= ranks + 2), shares, np.nan), ranks
+
+
+@_by_numpy_if(lambda scoring, penalty, *_: _few(scoring) and bool(np.isnan(penalty)), cholesky.score_subsets)
+def score_subsets(scoring, penalty, starts, members, out):
+    """Without a penalty: it is NaN."""
+    for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
+        shares, _ = _fits(scoring, chosen)
+        values = _log_ratios(scoring, shares)
+        unsettled = np.flatnonzero(np.isnan(values) & ~np.isnan(shares).any(axis=0))
+        if len(unsettled) and scoring.rows.values.size:
+            asked = chosen[unsettled]
+            groups = range(len(scoring.weights))
+            again = [_fits_from_rows(scoring.rows, g, asked, scoring.outcome)[0] for g in groups]
+            values[unsettled] = _log_ratios(scoring, np.array(again))
+        out[which] = values
+
+
+@_by_numpy_if(_few, cholesky.subset_fits)
+def subset_fits(scoring, starts, members, shares, ranks):
+    for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
+        found, found_ranks = _fits(scoring, chosen)
+        shares[which], ranks[which] = found.T, found_ranks.T

@@ -11,97 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from .active_set import add_column, flip_scores, load, remove_column
-from .cholesky import log_ratio_from_rows, subset_log_ratio
-from .compiled import ZERO, copy_into, kernel, longest
-from .elementary import add_weighted_log, exp_shifted
-from .row_residuals import fill_shares_from_rows, gram_entry, rows_at_hand, share_from_rows
-from .subset_tree import outcome_shares, settled, sweep_first, tree_work
-
-
-@kernel
-def reduce_to_block(scoring, g, fixed, block, reduced, absent):
-    """Second moments of [block, outcome] in group g after regression on the columns in `fixed`: reduced (b+1, b+1),
-    upper triangle; absent (b+1,). False when `fixed` itself is undecidable."""
-    m, b = fixed.size, block.size
-    columns = np.empty(m + b + 1, np.int64)
-    matrix = np.empty((m + b + 1, m + b + 1))
-    scale = scoring.inverse_scale[g]
-    k = ZERO
-    for column in fixed:
-        if scale[column] > 0.0:
-            columns[k] = column
-            k += 1
-    for i in range(b):
-        columns[k + i] = block[i]
-    columns[k + b] = scoring.outcome
-    last = k + b
-    for i in range(last + 1):
-        one = columns[i]
-        for j in range(i, last + 1):
-            other = columns[j]
-            matrix[i, j] = gram_entry(scoring.scatter, g, one, other) * scale[one] * scale[other]
-    if not sweep_first(matrix, k, last, scoring.tolerance):
-        return False
-    for i in range(b + 1):
-        absent[i] = scale[columns[k + i]] == 0.0
-        for j in range(i, b + 1):
-            reduced[i, j] = matrix[k + i, k + j]
-    return True
+from .cholesky import subset_log_ratio
+from .compiled import ZERO, copy_into, kernel
+from .elementary import exp_shifted
+from .subset_tree import score_block
 
 
 @kernel(inline="always")
 def block_log_ratios(scoring, fixed, block, out):
     """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
-    grouped_block_log_ratios(scoring, fixed, np.arange(block.size + 1), block, out)
-
-
-@kernel
-def grouped_block_log_ratios(scoring, fixed, starts, block, out):
-    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable. Bit i
-    stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,)."""
-    absent = np.empty(block.size + 1, np.bool_)
-    work = tree_work(starts)
-    shares = np.empty(out.size)
-    out[:] = scoring.offset
-    for g in range(scoring.weights.size):
-        if reduce_to_block(scoring, g, fixed, block, work.matrices[0], absent):
-            shares = outcome_shares(absent, scoring.tolerance, work)
-        elif rows_at_hand(scoring.rows):
-            shares[:] = np.nan
-        else:
-            out[:] = np.nan
-            return
-        if longest(starts) > 1:
-            _fill_one_by_one(scoring.rows, g, fixed, starts, block, scoring.outcome, shares)
-        else:
-            fill_shares_from_rows(scoring.rows, g, fixed, block, scoring.outcome, shares)
-        add_weighted_log(out, scoring.weights[g], shares)
-    for s in range(out.size):
-        if out[s] > 0.0:
-            value = settled(out[s], scoring.weights)
-            out[s] = value if value == value else log_ratio_from_rows(scoring, _joined(fixed, starts, block, s))
-
-
-@kernel
-def _fill_one_by_one(rows, g, fixed, starts, block, outcome, shares):
-    """As `fill_shares_from_rows`, for features of several columns: each NaN by a factorisation of its own."""
-    for s in range(shares.size):
-        if shares[s] != shares[s]:
-            shares[s] = share_from_rows(rows, g, _joined(fixed, starts, block, s), outcome)
-
-
-@kernel
-def _joined(fixed, starts, block, code):
-    """The columns of `fixed` and those of the features of `block` whose bit is set."""
-    members = np.empty(fixed.size + block.size, np.int64)
-    copy_into(members[: fixed.size], fixed)
-    k = fixed.size
-    for i in range(starts.size - 1):
-        if (code >> i) & 1:
-            for c in range(starts[i], starts[i + 1]):
-                members[k] = block[c]
-                k += 1
-    return members[:k]
+    score_block(scoring, fixed, np.arange(block.size + 1), block, out)
 
 
 @kernel

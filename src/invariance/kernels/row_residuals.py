@@ -12,8 +12,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from .compiled import ZERO, copy_into, kernel, longest
-from .subset_tree import sweep_in_place, tree_starts
+from .compiled import ZERO, copy_into, kernel
 
 # Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
 DEPENDENT = 1e-26
@@ -87,30 +86,6 @@ def relative_residuals(columns, starts, members, outcome, dependent):
     return shares, ranks
 
 
-@kernel
-def subset_slopes(gram, tolerance, starts, members):
-    """(S, d - 1) least squares slopes of the last column of gram (d, d) with unit diagonal on those of each subset
-    members[starts[s]:starts[s+1]], NaN where a pivot is below the tolerance; 0 for the others"""
-    outcome = gram.shape[0] - 1
-    slopes, matrix = np.zeros((starts.size - 1, outcome)), np.empty((longest(starts) + 1, longest(starts) + 1))
-    for s in range(starts.size - 1):
-        subset = members[starts[s] : starts[s + 1]]
-        k = subset.size
-        for i in range(k):
-            for j in range(i, k):
-                matrix[i, j] = gram[subset[i], subset[j]]
-            matrix[i, k] = gram[subset[i], outcome]
-        for i in range(k):
-            matrix[i, i] = matrix[i, i] if matrix[i, i] >= tolerance else np.nan
-            sweep_in_place(matrix, i, k, 1.0 / matrix[i, i])
-        for i in range(k - 1, -1, -1):
-            slope = matrix[i, k]
-            for j in range(i + 1, k):
-                slope -= matrix[i, j] * slopes[s, subset[j]]
-            slopes[s, subset[i]] = slope / matrix[i, i]
-    return slopes
-
-
 # Share of a unit vector's squares of which rounding is no part worth naming.
 _MUCH = 0.25
 
@@ -155,14 +130,13 @@ def column_deviations(rows, g, column, work):
 
 
 @kernel
-def unit_column(rows, g, column, out):
-    """out (n,) = deviations of a column in group g, scaled to unit length. False where it is constant there."""
+def _unit_column(rows, g, column, out):
+    """out (n,) = deviations of a column in group g, scaled to unit length; 0 where it is constant there"""
     deviations = column_deviations(rows, g, column, out)
     norm = np.sqrt(dot(deviations, deviations))
     reciprocal = 1.0 / norm if norm > 0.0 else 0.0
     for i in range(out.size):
         out[i] = deviations[i] * reciprocal
-    return norm > 0.0
 
 
 @kernel
@@ -188,22 +162,34 @@ def _orthogonalise(v, basis, rank):
 
 
 @kernel
-def _residual_columns(rows, g, fixed, others):
-    """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
-    n = rows.stops[g] - rows.starts[g]
-    basis = np.empty((fixed.size, n))
-    rank = ZERO
-    for column in fixed:
+def _extend_basis(columns, basis, rank):
+    """Let the columns (k, n) join the first `rank` rows of a basis, unless they depend on it; returns the new rank."""
+    for column in columns:
         v = basis[rank]
-        if not unit_column(rows, g, column, v):
-            continue
+        copy_into(v, column)
         squared = _orthogonalise(v, basis, rank)
         if squared >= DEPENDENT:
             v *= 1.0 / np.sqrt(squared)
             rank += 1
-    remains = np.empty((others.size, n))
+    return rank
+
+
+@kernel
+def unit_columns(rows, g, members):
+    """(k, n) of columns `members`, 0 where they are constant in group g"""
+    columns = np.empty((members.size, rows.stops[g] - rows.starts[g]))
+    for k in range(members.size):
+        _unit_column(rows, g, members[k], columns[k])
+    return columns
+
+
+@kernel
+def _residual_columns(rows, g, fixed, others):
+    """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
+    columns, remains = unit_columns(rows, g, fixed), unit_columns(rows, g, others)
+    basis = np.empty((fixed.size + 1, remains.shape[1]))
+    rank = _extend_basis(columns, basis, ZERO)
     for k in range(others.size):
-        unit_column(rows, g, others[k], remains[k])
         _orthogonalise(remains[k], basis, rank)
     return remains, rank
 
@@ -230,86 +216,88 @@ def rank_from_rows(rows, g, members):
 
 
 @kernel
-def _fill_triangle(columns, starts, nodes):
-    """The triangular factor of the k columns (k, n) into the first node of a tree of them. Overwrites columns."""
-    for k in range(columns.shape[0]):
-        v = columns[k]
-        for i in range(k):
-            projection = dot(columns[i], v)
-            nodes[starts[i] + ((k - i) << i)] = projection
-            subtract(v, projection, columns[i])
-        norm = np.sqrt(dot(v, v))
-        nodes[starts[k]] = norm
-        if norm > 0.0:
-            v *= 1.0 / norm
-
-
-@kernel(fastmath={"contract"})
-def _rotate(cosine, sine, first, row, included):
-    """Rotate the entries of the first row into those of another, whose old ones stay in `included`."""
-    for s in range(cosine.size):
-        old = row[s]
-        included[s] = old
-        row[s] = cosine[s] * old + sine[s] * first[s]
-        first[s] = cosine[s] * first[s] - sine[s] * old
-
-
-@kernel(fastmath={"contract"})
-def _outcome_roots(b, starts, nodes, ranks):
-    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
-
-    As `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits:
-    "include" drops the first row and column, "exclude" drops the column alone and rotates the first row into the
-    others. A column that depends on the included ones adds nothing: including it is excluding it.
-    """
-    cosine, sine = np.empty(1 << b), np.empty(1 << b)
-    for t in range(b):
-        live = 1 << t
-        pivots = nodes[starts[t] : starts[t] + live]
-        n_dependent = 0
-        for s in range(live):
-            dependent = pivots[s] * pivots[s] < DEPENDENT
-            n_dependent += dependent
-            ranks[live + s] = ranks[s] + 1 - dependent
-        for i in range(t + 1, b + 1):
-            diagonal = nodes[starts[i] : starts[i] + live]
-            first = nodes[starts[t] + ((i - t) << t) :]
-            for s in range(live):
-                radius = np.sqrt(diagonal[s] * diagonal[s] + first[s] * first[s])
-                # Nothing to rotate, as for a column that is constant in the group: the rows stay as they are.
-                cosine[s] = diagonal[s] / radius if radius > 0.0 else 1.0
-                sine[s] = first[s] / radius if radius > 0.0 else 0.0
-            for k in range(i, b + 1):
-                place = starts[i] + ((k - i) << i)
-                first = nodes[starts[t] + ((k - t) << t) :]
-                _rotate(cosine[:live], sine[:live], first, nodes[place : place + live], nodes[place + live :])
-                if n_dependent:
-                    for s in range(live):
-                        if ranks[live + s] == ranks[s]:
-                            nodes[place + live + s] = nodes[place + s]
+def to_triangle(columns):
+    """(k, k) by rows: the coordinates of columns (k, n) in the orthonormal basis that overwrites them"""
+    triangle = np.zeros((columns.shape[0], columns.shape[0]))
+    for j in range(columns.shape[0]):
+        v = columns[j]
+        for i in range(j):
+            triangle[j, i] = dot(columns[i], v)
+            subtract(v, triangle[j, i], columns[i])
+        triangle[j, j] = np.sqrt(dot(v, v))
+        if triangle[j, j] > 0.0:
+            v *= 1.0 / triangle[j, j]
+    return triangle
 
 
 @kernel
-def fill_shares_from_rows(rows, g, fixed, block, outcome, shares):
-    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave. Bit
-    i of a position stands for block[i]."""
+def fill_shares_from_rows(rows, g, fixed, starts, block, outcome, shares):
+    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of b features leave.
+    Bit i of a position stands for feature i, the columns block[starts[i]:starts[i+1]].
+
+    A subset follows all those that hold one of its features less, the first one, and keeps the basis of that one.
+    """
     if not rows_at_hand(rows) or not np.isnan(shares).any():
         return
-    b = block.size
-    others = np.empty(b + 1, np.int64)
-    copy_into(others[:b], block)
-    others[b] = outcome
+    b, last = starts.size - 1, block.size
+    others = np.empty(last + 1, np.int64)
+    copy_into(others[:last], block)
+    others[last] = outcome
     remains, rank = _residual_columns(rows, g, fixed, others)
-    starts = tree_starts(np.arange(b + 1))
-    nodes = np.empty(starts[b + 1])
-    ranks = np.empty(1 << b, np.int64)
-    ranks[0] = rank
-    _fill_triangle(remains, starts, nodes)
-    _outcome_roots(b, starts, nodes, ranks)
-    roots, count = nodes[starts[b] :], rows.counts[g]
-    for s in range(shares.size):
-        if shares[s] != shares[s]:
-            shares[s] = _supported(roots[s] * roots[s], count, ranks[s])
+    columns = to_triangle(remains)
+    basis, residual = np.empty_like(columns), np.empty(last + 1)
+    # How many vectors of the basis belong to the subset whose first feature is i, and to that of none.
+    ranks = np.zeros(b + 1, np.int64)
+    for code in range(1 << b):
+        first = b
+        if code:
+            first = ZERO
+            while not (code >> first) & 1:
+                first += 1
+            without = first + 1
+            while without < b and not (code >> without) & 1:
+                without += 1
+            ranks[first] = _extend_basis(columns[starts[first] : starts[first + 1]], basis, ranks[without])
+        if np.isnan(shares[code]):
+            copy_into(residual, columns[last])
+            squares = _orthogonalise(residual, basis, ranks[first])
+            shares[code] = _supported(squares, rows.counts[g], rank + ranks[first])
+
+
+@kernel
+def centred_rows(X, y, rows, centre, rest, minimum, maximum):
+    """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,).
+
+    The mean is centre + rest: the rounding of the first mean is found in the deviations and kept. A constant column
+    deviates by exactly 0.
+    """
+    n, p = rows.size, X.shape[1]
+    centred = np.empty((n, p + 1))
+    centre[:] = 0.0
+    rest[:] = 0.0
+    minimum[:] = np.inf
+    maximum[:] = -np.inf
+    for i in range(n):
+        for j in range(p):
+            centred[i, j] = X[rows[i], j]
+        centred[i, p] = y[rows[i]]
+        for j in range(p + 1):
+            value = centred[i, j]
+            centre[j] += value
+            minimum[j] = min(minimum[j], value)
+            maximum[j] = max(maximum[j], value)
+    for j in range(p + 1):
+        centre[j] = minimum[j] if minimum[j] == maximum[j] else centre[j] / n
+    for i in range(n):
+        for j in range(p + 1):
+            centred[i, j] -= centre[j]
+            rest[j] += centred[i, j]
+    for j in range(p + 1):
+        rest[j] /= n
+    for i in range(n):
+        for j in range(p + 1):
+            centred[i, j] -= rest[j]
+    return centred
 
 
 # Rows whose residuals stay in the processor's cache.

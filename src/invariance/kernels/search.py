@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cholesky import subset_log_ratio
+from .cholesky import subset_log_ratio, sweep_in_place
 from .compiled import ZERO, copy_into, kernel
 from .moves import block_log_ratios, block_terms, members_of
 from .row_residuals import gram_entry, gram_row, share_from_rows, subtract
-from .subset_tree import sweep_in_place
 
 # Forward selection, except that a column of which little is left must explain much more to enter.
 FORWARD = 0.01

@@ -1,9 +1,10 @@
-"""Residual variances of the outcome for all subsets of a few features, by a tree of Schur complements.
+"""log Λ of all subsets of a few features, joined by given columns, and of those up to a size: a tree of Schur
+complements.
 
 A feature is one column, or several that enter together. With t features decided, the entry (i, k) of the 2**t reduced
 matrices fills positions 0..2**t-1 of one array: "exclude feature t" leaves them there, "include" writes the updated
 ones behind them. So bit t of a position says whether feature t is in the subset, and every inner loop runs over
-contiguous memory. The first levels have too few nodes for that: there the matrices are reduced one by one.
+contiguous memory.
 """
 
 from __future__ import annotations
@@ -13,73 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .cholesky import log_ratio_from_rows, settled, sweep_first, sweep_in_place
 from .compiled import ZERO, copy_into, kernel, longest
 from .elementary import add_weighted_log
-
-# Matrices are reduced one by one while each has more than so many times as many columns as there are matrices.
-_COLUMNS_PER_MATRIX = 4
-
-
-@kernel
-def sweep_in_place(matrix, pivot_index, stop, reciprocal):
-    """Remove column `pivot_index` by regression from the columns after it up to `stop` (inclusive)."""
-    for i in range(pivot_index + 1, stop + 1):
-        factor = matrix[pivot_index, i] * reciprocal
-        for k in range(i, stop + 1):
-            matrix[i, k] -= factor * matrix[pivot_index, k]
-
-
-@kernel
-def sweep_first(matrix, n, stop, tolerance):
-    """Sweep out the first n columns, up to one whose pivot is below the tolerance. Whether there is none."""
-    for i in range(n):
-        if not matrix[i, i] >= tolerance:
-            return False
-        sweep_in_place(matrix, i, stop, 1.0 / matrix[i, i])
-    return True
-
-
-@kernel
-def solve_swept(matrix, slopes):
-    """slopes (k,) of the regression on the first k columns of a matrix whose `sweep_first` is done"""
-    k = slopes.size
-    for i in range(k - 1, -1, -1):
-        slope = matrix[i, k]
-        for j in range(i + 1, k):
-            slope -= matrix[i, j] * slopes[j]
-        slopes[i] = slope / matrix[i, i]
-
-
-@kernel
-def reciprocal_pivot(pivot, absent, tolerance):
-    """1/pivot; 0 for a column that does not vary in this group; NaN, which poisons the subset, when undecidable."""
-    if absent:
-        return 0.0
-    return 1.0 / pivot if pivot >= tolerance else np.nan
-
-
-@kernel
-def settled(log_ratio, weights):
-    """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable.
-    Weights that sum to less than 0 reward prediction; then there is no such bound."""
-    if log_ratio > 0.0 and weights.sum() >= 0.0:
-        return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
-    return log_ratio
-
-
-@kernel
-def settle(log_ratios, weights):
-    """`settled` for each entry, in place."""
-    for s in range(log_ratios.size):
-        log_ratios[s] = settled(log_ratios[s], weights)
-
-
-@kernel
-def sweep_feature(matrix, start, stop, absent, tolerance):
-    """Remove the columns start:stop by regression from each other and from all later columns."""
-    for c in range(start, stop):
-        reciprocal = reciprocal_pivot(matrix[c, c], absent[c], tolerance)
-        sweep_in_place(matrix, c, matrix.shape[0] - 1, reciprocal)
+from .row_residuals import fill_shares_from_rows, gram_entry
 
 
 @kernel
@@ -100,15 +38,15 @@ def tree_starts(starts):
 class TreeWork(NamedTuple):
     """Work space of `outcome_shares` for f features of starts[f] = d - 1 columns and the outcome.
 
-    levels (d,): the feature of each column, f for the outcome; rows (d+1,), nodes: see `tree_starts`;
-    matrices (2**k, d, d); reciprocal, factor (2**f,)
+    levels (d,): the feature of each column, f for the outcome; rows (d+1,), nodes: see `tree_starts`; matrix (d, d);
+    reciprocal, factor (2**f,)
     """
 
     starts: np.ndarray
     levels: np.ndarray
     rows: np.ndarray
     nodes: np.ndarray
-    matrices: np.ndarray
+    matrix: np.ndarray
     reciprocal: np.ndarray
     factor: np.ndarray
 
@@ -122,41 +60,22 @@ def tree_work(starts):
     for t in range(f):
         levels[starts[t] : starts[t + 1]] = t
     levels[d - 1] = f
-    n_matrices = 1
-    while n_matrices < 1 << f and _COLUMNS_PER_MATRIX * n_matrices < d:
-        n_matrices *= 2
-    matrices = np.empty((n_matrices, d, d))
-    return TreeWork(starts, levels, rows, np.empty(rows[d]), matrices, np.empty(1 << f), np.empty(1 << f))
-
-
-@kernel
-def _reduce_one_by_one(matrices, absent, tolerance, starts):
-    """Decide so many of the first features that the first of the n matrices becomes n. Returns their number."""
-    n_matrices, d, _ = matrices.shape
-    t = 0
-    while 1 << t < n_matrices:
-        live = 1 << t
-        for s in range(live):
-            for i in range(starts[t], d):
-                for k in range(i, d):
-                    matrices[live + s, i, k] = matrices[s, i, k]
-            sweep_feature(matrices[live + s], starts[t], starts[t + 1], absent, tolerance)
-        t += 1
-    return t
+    return TreeWork(starts, levels, rows, np.empty(rows[d]), np.empty((d, d)), np.empty(1 << f), np.empty(1 << f))
 
 
 @kernel(fastmath={"contract"})
-def _outcome_pivots(n_decided, absent, tolerance, work):
-    """Fill the outcome's row of work.nodes with its scaled residual variance for each of the 2**f subsets, from
-    work.matrices of the 2**n_decided subsets of the first features."""
-    matrices, starts, levels, rows, nodes = work.matrices, work.starts, work.levels, work.rows, work.nodes
+def outcome_shares(absent, tolerance, work):
+    """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where undecidable.
+
+    absent (d,): the column does not vary in the group. work: `tree_work` of the features, with the second moments of
+    their columns and the outcome (upper triangle) in its matrix. The result lies in `work` until the next call.
+    """
+    starts, levels, rows, nodes = work.starts, work.levels, work.rows, work.nodes
     reciprocal, factor, d = work.reciprocal, work.factor, work.levels.size
-    for i in range(starts[n_decided], d):
+    for i in range(d):
         for k in range(i, d):
-            entry = nodes[rows[i] + ((k - i) << levels[i]) :]
-            for s in range(matrices.shape[0]):
-                entry[s] = matrices[s, i, k]
-    for t in range(n_decided, starts.size - 1):
+            nodes[rows[i] + ((k - i) << levels[i])] = work.matrix[i, k]
+    for t in range(starts.size - 1):
         live = 1 << t
         for c in range(starts[t], starts[t + 1]):
             pivots = nodes[rows[c] : rows[c] + live]
@@ -181,78 +100,72 @@ def _outcome_pivots(n_decided, absent, tolerance, work):
                         included = entry if own else entry[live:]
                         for s in range(live):
                             included[s] -= factor[s] * row_k[s]
-
-
-@kernel
-def outcome_shares(absent, tolerance, work):
-    """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where undecidable.
-
-    absent (d,): the column does not vary in the group. work: `tree_work` of the features, with the second moments of
-    their columns and the outcome (upper triangle) in its first matrix. The result lies in `work` until the next call.
-    """
-    n_decided = _reduce_one_by_one(work.matrices, absent, tolerance, work.starts)
-    _outcome_pivots(n_decided, absent, tolerance, work)
-    shares = work.nodes[work.rows[work.rows.size - 2] :]
+    shares = nodes[rows[d - 1] :]
     for s in range(shares.size):
         shares[s] = shares[s] if shares[s] >= tolerance else np.nan
     return shares
 
 
 @kernel
-def included_columns(starts, prefix, n_low):
-    """Columns of the features beyond the first n_low whose bit is set in `prefix`."""
-    columns = np.empty(starts[-1] - starts[n_low], np.int64)
-    n = 0
-    for j in range(n_low, starts.size - 1):
-        if (prefix >> (j - n_low)) & 1:
-            for c in range(starts[j], starts[j + 1]):
-                columns[n] = c
-                n += 1
-    return columns[:n]
+def reduce_to_block(scoring, g, fixed, block, reduced, absent):
+    """Second moments of [block, outcome] in group g after regression on the columns `fixed`: reduced (b+1, b+1), upper
+    triangle, NaN where those are undecidable; absent (b+1,): columns that do not vary there"""
+    m, b = fixed.size, block.size
+    columns = np.empty(m + b + 1, np.int64)
+    matrix = np.empty((m + b + 1, m + b + 1))
+    scale = scoring.inverse_scale[g]
+    k = ZERO
+    for column in fixed:
+        if scale[column] > 0.0:
+            columns[k] = column
+            k += 1
+    copy_into(columns[k : k + b], block)
+    last = k + b
+    columns[last] = scoring.outcome
+    for i in range(last + 1):
+        one = columns[i]
+        for j in range(i, last + 1):
+            other = columns[j]
+            matrix[i, j] = gram_entry(scoring.scatter, g, one, other) * scale[one] * scale[other]
+    decidable = sweep_first(matrix, k, last, scoring.tolerance)
+    for i in range(b + 1):
+        absent[i] = scale[columns[k + i]] == 0.0
+        for j in range(i, b + 1):
+            reduced[i, j] = matrix[k + i, k + j] if decidable else np.nan
 
 
 @kernel
-def reduce_to_low(gram, absent, tolerance, high, reduced, absent_low):
-    """Second moments of the first columns and the outcome after regression on the columns `high`: reduced (c+1, c+1),
-    upper triangle, NaN where undecidable; absent_low (c+1,)"""
-    c, m = reduced.shape[0] - 1, high.size
-    order = np.empty(m + c + 1, np.int64)
-    copy_into(order[:m], high)
-    for i in range(c):
-        order[m + i] = i
-    order[m + c] = gram.shape[0] - 1
-    matrix = np.empty((order.size, order.size))
-    for i in range(order.size):
-        for k in range(i, order.size):
-            matrix[i, k] = gram[order[i], order[k]]
-    sweep_feature(matrix, ZERO, m, absent[order], tolerance)
-    for i in range(c + 1):
-        copy_into(reduced[i], matrix[m + i, m:])
-        absent_low[i] = absent[order[m + i]]
+def joined_columns(fixed, starts, block, code):
+    """The columns `fixed` and those of the features of `block` whose bit is set."""
+    members = np.empty(fixed.size + block.size, np.int64)
+    copy_into(members[: fixed.size], fixed)
+    k = fixed.size
+    for i in range(starts.size - 1):
+        if (code >> i) & 1:
+            for c in range(starts[i], starts[i + 1]):
+                members[k] = block[c]
+                k += 1
+    return members[:k]
 
 
 @kernel
-def score_grouped_block(grams, absent, weights, offset, tolerance, starts, prefix, n_low, out):
-    """log Λ of the 2**n_low subsets of features that extend one choice of the last features.
-
-    grams (G, d, d): scaled second moments of [x_low, x_high, y] per environment and pooled, unit diagonal.
-    absent (G, d): the column does not vary in that group, or depends there on the others of its feature.
-    weights (G,), offset: log Λ = offset + Σ_g weight·log pivot.
-    starts (f+1,): feature j is the columns starts[j]:starts[j+1], starts[f] = d - 1.
-    prefix: bit j says whether high feature j (feature n_low + j) is included. out (2**n_low,): NaN where undecidable.
-    """
-    c = starts[n_low]
-    high = included_columns(starts, prefix, n_low)
-    work = tree_work(starts[: n_low + 1])
-    absent_low = np.empty(c + 1, np.bool_)
-    out[:] = offset
-    for g in range(grams.shape[0]):
-        reduce_to_low(grams[g], absent[g], tolerance, high, work.matrices[0], absent_low)
-        add_weighted_log(out, weights[g], outcome_shares(absent_low, tolerance, work))
-    settle(out, weights)
+def score_block(scoring, fixed, starts, block, out):
+    """out (2**b,) = log Λ of the columns `fixed` joined by each subset of b features; NaN where undecidable. Bit i
+    stands for feature i, the columns block[starts[i]:starts[i+1]]; starts (b+1,)."""
+    absent, work = np.empty(block.size + 1, np.bool_), tree_work(starts)
+    out[:] = scoring.offset
+    for g in range(scoring.weights.size):
+        reduce_to_block(scoring, g, fixed, block, work.matrix, absent)
+        shares = outcome_shares(absent, scoring.tolerance, work)
+        fill_shares_from_rows(scoring.rows, g, fixed, starts, block, scoring.outcome, shares)
+        add_weighted_log(out, scoring.weights[g], shares)
+    for s in range(out.size):
+        if out[s] > 0.0:
+            value = settled(out[s], scoring.weights)
+            out[s] = value if value == value else log_ratio_from_rows(scoring, joined_columns(fixed, starts, block, s))
 
 
-LOW_FEATURES = 14
+MOST_LOW = 14
 # Entries of the tree of a block, 16 MB: more would leave the cache for less and less gain.
 _LARGEST_TREE = 1 << 21
 
@@ -263,8 +176,8 @@ def feature_starts(widths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def low_features(widths: NDArray[np.int64]) -> int:
-    """How many of the first features make a good block for `score_grouped_block`; widths (f,): columns of each."""
-    n_low = min(len(widths), LOW_FEATURES)
+    """How many of the first features make a good block for `score_block`; widths (f,): columns of each."""
+    n_low = min(len(widths), MOST_LOW)
     # Interpreted: these are a few additions.
     while tree_starts.py_func(feature_starts(widths[:n_low]))[-1] > _LARGEST_TREE:
         n_low -= 1
@@ -275,7 +188,7 @@ def walk_order(widths: NDArray[np.int64]) -> NDArray[np.int64]:
     """(f,) features in the order that is cheapest to walk: the narrowest make the block, the widest of them first; the
     others follow as high features. As they are, where all have the same width."""
     ascending = np.argsort(widths, kind="stable")
-    n_low = min(len(widths), LOW_FEATURES)
+    n_low = min(len(widths), MOST_LOW)
     while True:
         low = ascending[:n_low]
         low = low[np.argsort(-widths[low], kind="stable")]
@@ -288,26 +201,22 @@ REJECTED, POSSIBLE, UNDECIDABLE = 0, 1, 2
 
 
 @kernel
-def screen_grouped_block(
-    grams, absent, squares, counts, limits, spread_limit, tolerance, starts, prefix, n_low, high, low, share, state
-):
-    """Of the 2**n_low subsets of features that extend one choice of the last features (see `score_grouped_block`):
-    share (2**n_low,): log of what the pooled fit leaves of the outcome; state (2**n_low,): REJECTED where the F
-    statistic of common coefficients or Bartlett's is above its limit, UNDECIDABLE where second moments do not tell.
+def screen_block(scoring, fixed, starts, block, squares, counts, limits, spread_limit, high, low, share, state):
+    """Of the subsets of `score_block`, by second moments alone: share (2**b,): log of what the pooled fit leaves of the
+    outcome; state (2**b,): REJECTED where the F statistic of common coefficients or Bartlett's is above its limit,
+    UNDECIDABLE where second moments do not tell.
 
-    squares, counts (G,): sums of squares of the outcome, and rows. high (G,), low (G, 2**n_low): ranks of the features
-    in the choice, and of each subset of the first features. limits (r, m): of the F statistic, by the rank in the pool
-    and by how much less those in the E environments are in sum than E times that; spread_limit: of Bartlett's.
+    squares, counts (G,): sums of squares of the outcome, and rows. high (G,), low (G, 2**b): ranks of `fixed`, and of
+    each subset of the block. limits (r, m): of the F statistic, by the rank in the pool and by how much less those in
+    the E environments are in sum than E times that; spread_limit: of Bartlett's.
     """
-    n, last = share.size, grams.shape[0] - 1
-    columns = included_columns(starts, prefix, n_low)
-    work = tree_work(starts[: n_low + 1])
-    absent_low = np.empty(starts[n_low] + 1, np.bool_)
+    n, last = share.size, scoring.weights.size - 1
+    absent, work = np.empty(block.size + 1, np.bool_), tree_work(starts)
     local, left, spread, inverse = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     freedom, variance, logs = np.empty(n), np.empty(n), np.empty(n)
     for g in range(last):
-        reduce_to_low(grams[g], absent[g], tolerance, columns, work.matrices[0], absent_low)
-        shares = outcome_shares(absent_low, tolerance, work)
+        reduce_to_block(scoring, g, fixed, block, work.matrix, absent)
+        shares = outcome_shares(absent, scoring.tolerance, work)
         for s in range(n):
             freedom[s] = max(counts[g] - 1.0 - high[g] - low[g, s], 1.0)
             variance[s] = squares[g] * shares[s] / freedom[s]
@@ -318,8 +227,8 @@ def screen_grouped_block(
             left[s] += freedom[s]
             spread[s] += freedom[s] * logs[s]
             inverse[s] += 1.0 / freedom[s]
-    reduce_to_low(grams[last], absent[last], tolerance, columns, work.matrices[0], absent_low)
-    shares = outcome_shares(absent_low, tolerance, work)
+    reduce_to_block(scoring, last, fixed, block, work.matrix, absent)
+    shares = outcome_shares(absent, scoring.tolerance, work)
     share[:] = 0.0
     add_weighted_log(share, 1.0, shares)
     for s in range(n):
@@ -339,6 +248,14 @@ def screen_grouped_block(
 
 
 @kernel
+def reciprocal_pivot(pivot, absent, tolerance):
+    """1/pivot; 0 for a column that does not vary in this group; NaN, which poisons the subset, when undecidable."""
+    if absent:
+        return 0.0
+    return 1.0 / pivot if pivot >= tolerance else np.nan
+
+
+@kernel
 def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
     """What the columns start:stop leave of the outcome, the last column; work (m+1, m+1) for m columns or more."""
     last, m = matrix.shape[0] - 1, stop - start
@@ -353,10 +270,10 @@ def _outcome_pivot(matrix, start, stop, absent, tolerance, work):
 
 
 @kernel
-def _score_children(matrices, absent, weights, offset, tolerance, starts, first, work, pivots, scores):
+def _score_children(scoring, matrices, absent, starts, first, work, pivots, scores):
     """scores[j] = log Λ of the node's subset with feature j added, j >= first; work: as in `_outcome_pivot`."""
-    f, last = starts.size - 1, matrices.shape[1] - 1
-    scores[first:f] = offset
+    f, last, tolerance = starts.size - 1, matrices.shape[1] - 1, scoring.tolerance
+    scores[first:f] = scoring.offset
     for g in range(matrices.shape[0]):
         for j in range(first, f):
             c = starts[j]
@@ -366,7 +283,7 @@ def _score_children(matrices, absent, weights, offset, tolerance, starts, first,
             else:
                 pivot = _outcome_pivot(matrices[g], c, starts[j + 1], absent[g], tolerance, work)
             pivots[j] = pivot if pivot >= tolerance else np.nan
-        add_weighted_log(scores[first:f], weights[g], pivots[first:f])
+        add_weighted_log(scores[first:f], scoring.weights[g], pivots[first:f])
 
 
 @kernel
@@ -391,43 +308,30 @@ def _include(source, target, absent, tolerance, starts, feature, grows):
 
 
 @kernel
-def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, prefix, max_size, members, out):
-    """log Λ of `prefix` and of every subset that extends it by features after its last one, up to max_size.
+def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, members, out):
+    """log Λ of `fixed`, the columns of the features `prefix` among them, and of every subset that extends it by later
+    features, up to max_size, by second moments alone.
 
-    grams (G, d, d): scaled second moments of [x, y]. prefix (m,): ascending features.
-    members (n, >= max_size): filled with the features of each subset, -1 beyond; out (n,): NaN where undecidable.
+    Feature first + i is the columns block[starts[i]:starts[i+1]]. members (n, >= max_size): filled with the features of
+    each subset, -1 beyond; out (n,): NaN where undecidable.
     """
-    n_groups, d, _ = grams.shape
-    f, last = starts.size - 1, d - 1
-    depth_limit = max_size - prefix.size
-    levels = max(depth_limit, 1)
-    stack = np.empty((levels, n_groups, d, d))
-    scores = np.empty((levels, f))
-    pivots = np.empty(f)
+    n_groups, f, d = scoring.weights.size, starts.size - 1, block.size + 1
+    levels = max_size - prefix.size
+    stack, absent = np.empty((max(levels, 1), n_groups, d, d)), np.empty((n_groups, d), np.bool_)
+    scores, pivots = np.empty((max(levels, 1), f)), np.empty(f)
     widest = longest(starts)
-    work = np.empty((widest + 1, widest + 1))
-    child = np.empty(levels + 1, np.int64)
-
-    if prefix.size:
-        first = prefix[-1] + 1
-        root = grams
-        for m in range(prefix.size):
-            grows = m + 1 < prefix.size or depth_limit > 1
-            _include(root, stack[0], absent, tolerance, starts, prefix[m], grows)
-            root = stack[0]
-    else:
-        first = ZERO
-        stack[0] = grams
-    out[0] = offset
+    work, child = np.empty((widest + 1, widest + 1)), np.empty(levels + 1, np.int64)
+    out[0] = scoring.offset
     for g in range(n_groups):
-        pivot = stack[0, g, last, last]
-        out[0] += weights[g] * np.log(pivot) if pivot >= tolerance else np.nan
-    members[0, :] = -1
-    copy_into(members[0, : prefix.size], prefix)
-    count = 1
-    level = 0 if depth_limit > 0 else -1
-    child[0] = first
-    _score_children(stack[0], absent, weights, offset, tolerance, starts, first, work, pivots, scores[0])
+        reduce_to_block(scoring, g, fixed, block, stack[0, g], absent[g])
+        share = stack[0, g, d - 1, d - 1]
+        out[0] += scoring.weights[g] * np.log(share) if share >= scoring.tolerance else np.nan
+    members[:, :] = -1
+    for s in range(members.shape[0]):
+        copy_into(members[s, : prefix.size], prefix)
+    count, level = 1, 0 if levels > 0 else -1
+    child[0] = 0
+    _score_children(scoring, stack[0], absent, starts, ZERO, work, pivots, scores[0])
     while level >= 0:
         j = child[level]
         if j == f:
@@ -435,16 +339,13 @@ def score_grouped_extensions(grams, absent, weights, offset, tolerance, starts, 
             continue
         child[level] = j + 1
         out[count] = scores[level, j]
-        members[count, :] = -1
-        copy_into(members[count, : prefix.size], prefix)
         for m in range(level + 1):
-            members[count, prefix.size + m] = child[m] - 1
+            members[count, prefix.size + m] = first + child[m] - 1
         count += 1
-        if level + 1 < depth_limit and j + 1 < f:
-            _include(stack[level], stack[level + 1], absent, tolerance, starts, j, level + 2 < depth_limit)
+        if level + 1 < levels and j + 1 < f:
+            _include(stack[level], stack[level + 1], absent, scoring.tolerance, starts, j, level + 2 < levels)
             level += 1
             child[level] = j + 1
-            _score_children(
-                stack[level], absent, weights, offset, tolerance, starts, j + 1, work, pivots, scores[level]
-            )
-    settle(out, weights)
+            _score_children(scoring, stack[level], absent, starts, j + 1, work, pivots, scores[level])
+    for s in range(out.size):
+        out[s] = settled(out[s], scoring.weights)

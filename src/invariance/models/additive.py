@@ -17,7 +17,7 @@ from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..kernels.components import component_overlaps, component_shares
-from ..kernels.plain import settle
+from ..kernels.dispatch import settle
 from ..moments.least_squares import DEPENDENT, independent_columns, least_squares, unit_rows
 from ..moments.least_squares import Fit as LeastSquares
 from ..moments.moments import Moments

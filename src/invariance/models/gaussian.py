@@ -21,8 +21,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..kernels import cholesky
 from ..kernels.active_set import Scoring, active_set, flip_scores, load
-from ..kernels.dispatch import centred_rows, score_subsets, subset_fits
-from ..kernels.plain import settle
+from ..kernels.dispatch import centred_rows, score_subsets, settle, subset_fits
 from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows, relative_residuals
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order

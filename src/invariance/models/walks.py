@@ -11,14 +11,7 @@ from scipy.stats import chi2, f, ncf, ncx2
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
-from ..kernels.dispatch import (
-    grouped_block_log_ratios,
-    score_grouped_block,
-    score_grouped_extensions,
-    score_subsets,
-    screen_grouped_block,
-)
-from ..kernels.plain import swept
+from ..kernels.dispatch import score_block, score_extensions, score_subsets, screen_block
 from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features
 from ..moments.moments import Moments
 from .invariance_test import Residuals, Tolerance, spread_statistics
@@ -116,51 +109,32 @@ class SubsetWalk:
 
 
 class GaussianWalk(SubsetWalk):
-    """From second moments, and from the rows where those cannot decide.
-
-    grams (G, q+1, q+1): scaled second moments of the columns of the free features and of the outcome (last) in E
-    environments and the pool, after regression on what is always in; absent (G, q+1): not present in that group.
-    starts (f+1,): feature j has the columns starts[j]:starts[j+1].
-    """
+    """From second moments, and from the rows where those cannot decide. starts (f+1,): free feature j has the columns
+    starts[j]:starts[j+1] of the columns of all free features."""
 
     model: GaussianFromMoments
 
     def __init__(self, model: GaussianFromMoments, free: Integers, forced: Integers) -> None:
         super().__init__(model, free, forced)
-        self.scoring = model.scoring_by_moments()
+        self.scoring, widths = model.scoring_by_moments(), model.features.widths[free]
         self._forced, self._free = model.columns_of(forced), model.columns_of(free)
-        k, widths = len(self._forced), model.features.widths[free]
-        columns = np.concatenate([self._forced, self._free, [self.scoring.outcome]]).astype(np.intp)
-        scale = self.scoring.inverse_scale[:, columns]
-        grams = self.scoring.scatter[:, columns[:, None], columns] * scale[:, :, None] * scale[:, None, :]
-        absent = scale == 0.0
-        for j in range(k):
-            grams = swept(grams[..., None], absent[:, j], self.scoring.tolerance)[..., 0]
-        if k:
-            # The walk may take columns in another order, and must find the same there.
-            upper = np.triu(grams)
-            grams = upper + np.triu(upper, 1).transpose(0, 2, 1)
-        self.grams, self.absent = np.ascontiguousarray(grams), np.ascontiguousarray(absent[:, k:])
         self.starts, self.n_low = feature_starts(widths), low_features(widths)
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
-        log_ratio = np.empty(1 << self.n_low)
-        prefix = dense_prefix(high, self.n_low)
-        score_grouped_block(self.grams, self.absent, *self._terms, self.starts, prefix, self.n_low, log_ratio)
+        log_ratio, block = np.empty(1 << self.n_low), self._block(high)
+        score_block(self.scoring, *block, log_ratio)
         unknown = self._for_rows(np.isnan(log_ratio), high, sizes)
         if len(unknown):
             decided = np.empty(1 << self.n_low)
-            parts = [self._forced, *(self._free[self.starts[j] : self.starts[j + 1]] for j in high)]
-            low, fixed = self.starts[: self.n_low + 1], np.sort(np.concatenate(parts))
-            grouped_block_log_ratios(self.model.scoring_by_rows(), fixed, low, self._free[: low[-1]], decided)
+            score_block(self.model.scoring_by_rows(), *block, decided)
             log_ratio[unknown] = decided[unknown]
         return log_ratio
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        log_ratio = np.empty(len(members))
-        score_grouped_extensions(
-            self.grams, self.absent, *self._terms, self.starts, prefix, max_size, members, log_ratio
-        )
+        log_ratio, first = np.empty(len(members)), int(prefix[-1]) + 1 if len(prefix) else 0
+        later = self.starts[first:] - self.starts[first]
+        block = self._with_forced(prefix), later, self._free[self.starts[first] :]
+        score_extensions(self.scoring, *block, prefix, first, max_size, members, log_ratio)
         unknown = np.flatnonzero(np.isnan(log_ratio))
         unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
         if len(unknown) and self.model.has_rows:
@@ -171,20 +145,22 @@ class GaussianWalk(SubsetWalk):
             log_ratio[unknown] = decided
         return log_ratio
 
+    def _with_forced(self, features: Integers) -> Integers:
+        """Columns that are always in, and those of free features"""
+        parts = [self._forced, *(self._free[self.starts[j] : self.starts[j + 1]] for j in features)]
+        return np.sort(np.concatenate(parts))
+
+    def _block(self, high: Integers) -> tuple[Integers, Integers, Integers]:
+        """Columns of all subsets of a dense block, and the features that it ranges over"""
+        low = self.starts[: self.n_low + 1]
+        return self._with_forced(high), low, self._free[: low[-1]]
+
     def _for_rows(self, undecided: Mask, high: Integers, sizes: Mask) -> Integers:
         """Those of a dense block that only the rows can decide"""
         unknown = np.flatnonzero(undecided)
         if not self.model.has_rows:
             return unknown[:0]
         return unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
-
-    @property
-    def _terms(self) -> tuple[Floats, float, float]:
-        return self.scoring.weights, self.scoring.offset, self.scoring.tolerance
-
-
-def dense_prefix(high: Integers, n_low: int) -> int:
-    return int(np.sum(1 << (high - n_low))) if len(high) else 0
 
 
 def mean_limits(moments: Moments, tolerance: Tolerance) -> Floats:
@@ -258,9 +234,8 @@ class GaussianScreen(GaussianWalk):
         high_ranks = moments.varying_widths[:, always].sum(axis=1)
         share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
-        blocks = self.starts, dense_prefix(high, self.n_low), self.n_low, high_ranks, low_ranks
-        tests = moments.group_counts, *self._limits, self.scoring.tolerance
-        screen_grouped_block(self.grams, self.absent, squares, *tests, *blocks, share, state)
+        tests = squares, moments.group_counts, *self._limits, high_ranks, low_ranks
+        screen_block(self.scoring, *self._block(high), *tests, share, state)
         weights = np.full(len(share), np.nan)
         possible = np.flatnonzero(state == POSSIBLE)
         columns = high_ranks[-1] + low_ranks[-1, possible]

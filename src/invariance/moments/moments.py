@@ -33,9 +33,8 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import OutcomeKind
 from ..data.settings import Columns
 from ..exceptions import DataError, use
-from ..kernels.scatter import fill_pooled
 from .least_squares import gaps_between
-from .parts import Part, filled_pool, merged, of_rows, resolved
+from .parts import Part, fill_pooled, filled_pool, merged, of_rows, resolved
 from .second_pass import SecondPassResult
 
 if TYPE_CHECKING:

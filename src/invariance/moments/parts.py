@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..kernels.dispatch import centred_rows
-from ..kernels.scatter import fill_pooled
 from .least_squares import distance, gaps_between, moved, two_sum
 
 _ROWS_PER_BLOCK = 65_536
@@ -19,6 +18,8 @@ _EPSILON = float(np.finfo(float).eps)
 # What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
 # smallest pivot that second moments may decide by.
 _RESOLVED = 2e-11
+# Rows of a scatter that are filled together: they stay in a cache.
+_STRIP = 64
 # Numbers that are too large to square are refused once all rows were read.
 _silently = np.errstate(over="ignore", invalid="ignore")
 
@@ -74,6 +75,19 @@ def merged(a: Part, b: Part) -> Part:
 def resolved(before: Floats, left: Floats, n_rows: int | Floats) -> Mask:
     """Whether squares that are left of those `before`, of n_rows rows, when rows are removed, keep their digits"""
     return np.asarray(_EPSILON * (np.sqrt(n_rows) + 8.0) * before <= _RESOLVED * left)
+
+
+def fill_pooled(scatter: Floats, counts: Integers, gaps: Floats) -> None:
+    """The last of scatter (E + 1, d, d), from the others and gaps (E, d) between their means and the pooled one."""
+    weighted = counts[:, None] * gaps
+    for start in range(0, scatter.shape[1], _STRIP):
+        rows = slice(start, start + _STRIP)
+        pooled = scatter[-1, rows]
+        pooled[:] = 0.0
+        for factor, gap in zip(weighted[:, rows], gaps, strict=True):
+            pooled += factor[:, None] * gap
+        for local in scatter[:-1, rows]:
+            pooled += local
 
 
 def filled_pool(counts: Integers, centre: Floats, rest: Floats, local: Floats) -> Floats:
