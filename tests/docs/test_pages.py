@@ -26,6 +26,7 @@ FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
 ALL = [(page.name, command) for page in PAGES for command in commands(page)]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("page", [page for page in PAGES if any(steps(page))], ids=lambda page: page.name)
 def test_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

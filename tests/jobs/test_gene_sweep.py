@@ -34,6 +34,7 @@ def write_genes(path: Path, n_genes: int, n_targets: int) -> dict[str, set[str]]
     return parents
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("n_genes", "n_targets", "n_jobs"),
     [(40, 2, 1), pytest.param(500, 20, 2, marks=pytest.mark.slow)],
