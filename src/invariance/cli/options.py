@@ -103,10 +103,10 @@ class FileOptions:
         from ..data.reading import TableFile
 
         if file != STANDARD_INPUT:
-            return TableFile.of(file, self.form)
+            return TableFile(file.expanduser(), self.form)
         if sys.stdin is None or sys.stdin.isatty():
             raise DataError("- reads standard input, which is empty: pipe a table into the command, or name a file.")
-        return TableFile.of(file, self.form, sys.stdin.buffer.read())
+        return TableFile(file, self.form, sys.stdin.buffer.read())
 
 
 @dataclass(frozen=True, kw_only=True)

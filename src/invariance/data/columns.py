@@ -99,8 +99,7 @@ def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
 
 
 def present_values(series: Any) -> list[Any]:
-    """Those that are not missing."""
-    return [value for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True) if not gone]
+    return series.drop_nulls().to_list()
 
 
 def _why_no_numbers(series: Any) -> str:
@@ -115,13 +114,11 @@ def _why_no_numbers(series: Any) -> str:
 
 
 def reads_as_number(value: Any) -> bool:
-    if isinstance(value, (str, Real)) or type(value).__name__ == "Decimal":
-        try:
-            float(value)
-        except ValueError:
-            return False
-        return True
-    return False
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(value, (str, Real)) or type(value).__name__ == "Decimal"
 
 
 def refuse_beyond_double(values: Any, what: str) -> None:
@@ -132,12 +129,12 @@ def refuse_beyond_double(values: Any, what: str) -> None:
             refuse_beyond_double(frame[name], name)
         return
     series = as_series(values)
-    if series is not None:
-        whole = series.dtype.is_integer()
-    else:
+    if series is None:
         whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
-    ends = [values.min(), values.max()] if whole else []
-    largest = max((int(end) for end in ends if end is not None and end == end), key=abs, default=0)
+    else:
+        whole = series.dtype.is_integer()
+    ends = [end for end in (values.min(), values.max()) if end is not None and end == end] if whole else []
+    largest = max(map(int, ends), key=abs, default=0)
     if abs(largest) > _LARGEST_WHOLE:
         found = f"column {what!r} holds whole numbers beyond 2**53 (for example {largest}), which double precision"
         raise DataError(f"{found} cannot tell apart", use(exclude=[what]))
@@ -147,13 +144,12 @@ def holds_numbers(frame: Any) -> bool:
     """Whether all columns of a narwhals frame are numbers or booleans, whatever their type."""
     import narwhals as nw
 
-    def numbers(series: Any) -> bool:
-        if series.dtype.is_numeric() or series.dtype == nw.Boolean:
-            return True
-        unclear = series.dtype in (nw.Object, nw.Unknown)
-        return unclear and all(isinstance(value, Real) for value in present_values(series))
-
-    return all(numbers(frame[name]) for name in frame.columns)
+    return all(
+        series.dtype.is_numeric()
+        or series.dtype == nw.Boolean
+        or (series.dtype in (nw.Object, nw.Unknown) and all(isinstance(v, Real) for v in present_values(series)))
+        for series in frame.iter_columns()
+    )
 
 
 def frame_values(frame: Any, names: Sequence[str]) -> Floats:
@@ -187,19 +183,17 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
     """Labels, of environments unless another role is named, as a list with one entry per row."""
     if isinstance(labels, (str, bytes)):
         raise DataError(f"{role}={labels!r} is a single string: pass one label per row, for example table[{labels!r}].")
-    shape = getattr(labels, "shape", None)
-    if isinstance(shape, tuple) and len(shape) != 1:
-        if len(shape) != 2 or shape[1] != 1:
-            raise DataError(f"{role} has shape {shape}: pass one label per row, shape (N,).")
+    shape = getattr(labels, "shape", (0,))
+    if len(shape) == 2 and shape[1] == 1:
         labels = np.asarray(labels).ravel()
+    elif len(shape) != 1:
+        raise DataError(f"{role} has shape {shape}: pass one label per row, shape (N,).")
     if isinstance(labels, np.ndarray):
         return list(labels) if labels.dtype.kind in "mM" else labels.tolist()
     series = as_series(labels)
-    if series is not None:
-        return series.to_list()
-    if not isinstance(labels, Iterable):
+    if series is None and not isinstance(labels, Iterable):
         raise DataError(f"{role} of type {type(labels).__name__} is not a sequence: pass one label per row.")
-    return list(labels)
+    return list(labels) if series is None else series.to_list()
 
 
 def free_name(default: str, taken: Sequence[str]) -> str:
@@ -258,10 +252,9 @@ def joined(first: Levels | None, second: Levels) -> Levels:
         return second
     texts = dict.fromkeys(first.texts + second.texts)
     in_order = first.in_order and second.in_order
-    written = {
-        text: first.written.get(text, frozenset()) | second.written.get(text, frozenset())
-        for text in {**first.written, **second.written}
-    }
+    written = dict(first.written)
+    for text, ways in second.written.items():
+        written[text] = ways | written.get(text, frozenset())
     ordered = tuple(texts if in_order else in_natural_order(texts))
     return Levels(ordered, in_order, first.declared or second.declared, written)
 
@@ -298,15 +291,11 @@ def recoded(
 ) -> tuple[Floats, str]:
     """Positions in the wanted levels from positions in others, 0 for unknown or absent ones; which these are, in how
     many rows. A missing value stays one."""
-    if texts == wanted and not absent:
-        return codes, ""
     position = {text: float(k) for k, text in enumerate(wanted) if text not in absent}
-    lookup = np.array([*(position.get(text, 0.0) for text in texts), np.nan])
-    present = ~np.isnan(codes)
-    places = np.where(present, codes, len(texts)).astype(np.intp)
-    counts = np.bincount(places[present], minlength=len(texts))
-    strange = [0 if text in position else count for text, count in zip(texts, counts, strict=True)]
-    return lookup[places], with_counts(texts, strange)
+    places = np.where(np.isnan(codes), len(texts), codes).astype(np.intp)
+    counts = np.bincount(places, minlength=len(texts) + 1)
+    strange = [0 if text in position else counts[k] for k, text in enumerate(texts)]
+    return np.array([*(position.get(text, 0.0) for text in texts), np.nan])[places], with_counts(texts, strange)
 
 
 def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tuple[Floats, Levels]:
@@ -528,9 +517,7 @@ def table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]
     names = given or [f"x{j}" for j in range(table.shape[1])]
     if feature_names is not None:
         if isinstance(feature_names, str) or len(feature_names) != len(names):
-            raise DataError(
-                f"feature_names={feature_names!r} is not a list of {len(names)} names, one per column of X."
-            )
+            raise DataError(f"feature_names={feature_names!r} is not a list of {len(names)} names, one per column.")
         names = [str(name) for name in feature_names]
         check_unique(names, "feature_names")
         table = table if given is None else table.rename(dict(zip(given, names, strict=True)))
@@ -574,11 +561,8 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
         formats, strange = number_formats(written), [text for text in written if not reads_as_number(text)]
         if formats or not strange:
-            as_numbers = [] if strange else [use(numeric=[name])]
-            example = (strange or written)[0]
-            return Refusal(
-                f"holds numbers stored as text (for example {example!r})", (*formats, *as_numbers, as_levels)
-            )
+            reason = f"holds numbers stored as text (for example {(strange or written)[0]!r})"
+            return Refusal(reason, (*formats, *([] if strange else [use(numeric=[name])]), as_levels))
         others = [text for text in strange if not number_formats([text])]
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(written):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
@@ -587,11 +571,6 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, (as_levels,))
     return None
-
-
-def without_values(raw: RawTable) -> set[str]:
-    """The columns in which every row lacks a value."""
-    return {name for name, column in zip(raw.names, raw.values.T, strict=True) if np.isnan(column).all()}
 
 
 def row_numbers(raw: RawTable) -> dict[str, Refusal]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import date, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, Message, use
 from .checks import quoted, warn
 from .columns import (
@@ -29,10 +28,8 @@ from .columns import (
     row_numbers,
     series_values,
     text_as_numbers,
-    without_values,
 )
 from .features import Features
-from .missing import Rows
 from .terms import Dummies, Numbers, SplineBasis, Term
 
 
@@ -199,7 +196,8 @@ class Found(NamedTuple):
             codes = raw.values[:, raw.names.index(name)]
             found = np.unique(codes[~np.isnan(codes)]).astype(int)
             levels[name] = known._replace(texts=tuple(known.texts[k] for k in found))
-        return cls(len(raw.values), levels, raw.refused, without_values(raw), row_numbers(raw) if in_table else {})
+        empty = {name for name, gone in zip(raw.names, np.isnan(raw.values).all(axis=0), strict=True) if gone}
+        return cls(len(raw.values), levels, raw.refused, empty, row_numbers(raw) if in_table else {})
 
     def check(self, columns: Sequence[str], choices: Choices, of_file: bool = True) -> None:
         """Raise about all columns that cannot be used."""
@@ -219,14 +217,14 @@ class Found(NamedTuple):
 Learnt = Mapping[str, Mapping[str, Collection[Hashable]]]
 
 
-def learnt_levels(rows: Rows, raw: RawTable) -> Learnt:
-    """rows: those of raw that are fitted"""
+def learnt_levels(raw: RawTable, codes: Integers, environments: Sequence[Hashable]) -> Learnt:
+    """Of the rows that are fitted; codes (n,) : their environments"""
     learnt: dict[str, dict[str, set[Hashable]]] = {}
     for name, levels in raw.levels.items():
-        codes, found = rows.X[:, raw.names.index(name)], learnt.setdefault(name, {})
-        for pair in np.unique(rows.codes * len(levels.texts) + codes.astype(np.intp)):
+        places, found = raw.values[:, raw.names.index(name)].astype(np.intp), learnt.setdefault(name, {})
+        for pair in np.unique(codes * len(levels.texts) + places):
             e, k = divmod(int(pair), len(levels.texts))
-            found.setdefault(levels.texts[k], set()).add(rows.environments[e])
+            found.setdefault(levels.texts[k], set()).add(environments[e])
     return learnt
 
 
@@ -305,34 +303,17 @@ def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
         raise DataError(f"groups: {quoted(clash)} is the name of another column: choose another name for the group.")
 
 
-# {name: (type that JSON has no words for, how it is written, how it is read)}
-_TAGGED: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Hashable]]] = {
-    "number": (float, str, float),  # one that is not finite
-    "decimal": (Decimal, str, Decimal),
-    "date": (date, date.isoformat, date.fromisoformat),
-    "datetime": (datetime, datetime.isoformat, datetime.fromisoformat),
-    "time": (time, time.isoformat, time.fromisoformat),
-    "microseconds": (timedelta, lambda span: span // timedelta(microseconds=1), lambda n: timedelta(0, 0, n)),
-    "tuple": (
-        tuple,
-        lambda labels: list(map(label_to_plain, labels)),
-        lambda plain: tuple(map(label_from_plain, plain)),
-    ),
-}
-
-
 def label_to_plain(label: Hashable) -> Any:
-    """Text, numbers and truth values as they are; of other types {type: text}"""
+    """Text, numbers and truth values as they are; dates and tuples as {type: content}"""
     label = label.item() if isinstance(label, np.generic) else label
-    kind = type(label)
-    if kind.__name__ == "Timestamp":  # of pandas, which is not loaded for this
-        return {"timestamp": label.isoformat()}  # type: ignore[union-attr]
-    if label is None or kind in (str, int, bool) or (isinstance(label, float) and math.isfinite(label)):
+    kind = type(label).__name__.casefold()
+    if label is None or kind in ("str", "int", "bool") or (isinstance(label, float) and math.isfinite(label)):
         return label
-    for tag, (tagged, written, _) in _TAGGED.items():
-        if tagged is kind:
-            return {tag: written(label)}
-    raise DataError(f"the label {label!r} of type {kind.__name__} cannot be stored: use text, numbers or dates.")
+    if isinstance(label, date):  # also a datetime, and a Timestamp of pandas
+        return {kind: label.isoformat()}
+    if kind == "tuple" and isinstance(label, tuple):
+        return {kind: list(map(label_to_plain, label))}
+    raise DataError(f"the label {label!r} of type {kind} cannot be stored: use text, numbers or dates.")
 
 
 def label_from_plain(plain: Any) -> Hashable:
@@ -341,9 +322,11 @@ def label_from_plain(plain: Any) -> Hashable:
         raise TypeError("a label is a list")
     if not isinstance(plain, dict):
         return plain
-    ((tag, content),) = plain.items()
-    if tag == "timestamp":
+    ((kind, content),) = plain.items()
+    if kind == "timestamp":
         import pandas as pd
 
         return pd.Timestamp(content)
-    return _TAGGED[tag][2](content)
+    if kind == "tuple":
+        return tuple(map(label_from_plain, content))
+    return {"date": date, "datetime": datetime}[kind].fromisoformat(content)

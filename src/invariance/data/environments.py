@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +11,6 @@ from numpy.typing import NDArray
 from .._tools.arrays import Integers, Mask
 from ..exceptions import DataError, use
 from .checks import encode_labels, nearest, quoted, rows_text, with_counts
-
-if TYPE_CHECKING:
-    from .missing import Rows
 
 
 def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDArray[np.intp]:
@@ -64,14 +60,14 @@ class Environments:
 
     def relabelled(self, labels: Sequence[Hashable]) -> tuple[Mask, list[Hashable], tuple[str, ...]]:
         """(N,) rows that stay after `drop` and `merge`, as those without a label do; their labels; notes about it"""
-        codes, environments = encode_labels(labels)
         if not self.regroups:
-            return np.ones(len(codes), dtype=bool), list(labels), ()
+            return np.ones(len(labels), dtype=bool), list(labels), ()
+        codes, environments = encode_labels(labels)
         counts = np.bincount(codes[codes >= 0], minlength=len(environments))
         new, notes = self.renamed(environments, counts)
-        names = [new.get(label) for label in environments]
         kept = np.array([label in new for label in environments] + [True])[codes]
-        return kept, [names[c] if c >= 0 else None for c in codes[kept].tolist()], notes
+        names = [*(new.get(label) for label in environments), None]
+        return kept, [names[code] for code in codes[kept]], notes
 
     @property
     def regroups(self) -> bool:
@@ -103,18 +99,6 @@ class Environments:
         if len(dropped) == len(environments):
             raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
         return {label: new[e] for e, label in enumerate(environments) if e not in dropped}, tuple(notes)
-
-    def large_enough(self, rows: Rows) -> tuple[Rows, tuple[str, ...]]:
-        """The rows of environments with at least `min_rows`, and sentences about the others."""
-        counts = np.bincount(rows.codes, minlength=len(rows.environments))
-        small, notes = self.too_small(rows.environments, counts, rows.tally.dropped)
-        if not small:
-            return rows, notes
-        kept = np.array([label not in small for label in rows.environments])[rows.codes]
-        labels = dict.fromkeys([*rows.environments, *rows.tally.dropped])
-        left = {label: label for label in labels if label not in small}
-        n_dropped = sum(n for label, n in rows.tally.dropped.items() if label in left)
-        return rows.kept(kept, rows.tally.relabelled(left, int(kept.sum()) + n_dropped)), notes
 
     def too_small(
         self, environments: Sequence[Hashable], counts: Integers, dropped: Mapping[Hashable, int]

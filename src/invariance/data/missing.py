@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError, Message, Remedy, use
-from .checks import NO_ROWS, check_scale, encode_labels, listing, most_first, quoted, rows_text, warn, with_counts
+from .checks import NO_ROWS, listing, most_first, quoted, rows_text, warn, with_counts
 from .columns import RawTable
 
 # A feature that is missing in more than this share of the rows is better left out.
@@ -69,6 +67,13 @@ class Tally:
     def left_out(self) -> dict[Hashable, int]:
         """{label: rows that do not count}"""
         return self._rows(-1)
+
+    def complete(self, X: Floats, outcomes: Floats, codes: Integers, labels: Sequence[Hashable]) -> Mask:
+        """As `screen`, of all rows of X (n, p) and outcomes (k, n); nothing is copied where none is left out."""
+        self.n_rows = len(codes)
+        if (codes >= 0).all() and np.isfinite(X).all() and np.isfinite(outcomes).all():
+            return np.ones(len(codes), dtype=bool)
+        return self.screen(np.column_stack([X, outcomes.T]), codes, labels)
 
     def screen(self, values: Floats, codes: Integers, labels: Sequence[Hashable]) -> Mask:
         """Count what is missing or infinite in rows (n, r) with codes (n,) into the labels, -1 where there is none;
@@ -189,32 +194,3 @@ def losses(
     if columns:
         sentences.append(f"dropped columns that are constant over all rows from their features: {quoted(columns)}")
     return tuple(f"{sentence}." for sentence in sentences)
-
-
-class Rows(NamedTuple):
-    """X (n, r), outcomes (k, n): the outcome and what comes with it, codes (n,) into environments; tally: of the rows
-    left out."""
-
-    X: Floats
-    outcomes: Floats
-    codes: NDArray[np.intp]
-    environments: tuple[Hashable, ...]
-    tally: Tally
-
-    def complete(self, columns: Sequence[str], environment: str | None, missing: str, excluded: Sequence[str]) -> Rows:
-        """Those that have a label and all values; raises as `Tally.complain`. columns: names of r + k columns"""
-        self.tally.n_rows = len(self.codes)
-        whole = (self.codes >= 0).all() and np.isfinite(self.X).all() and np.isfinite(self.outcomes).all()
-        if not whole:
-            values = np.column_stack([self.X, self.outcomes.T])
-            kept = self.tally.screen(values, self.codes, self.environments)
-        self.tally.complain(columns, columns[: self.X.shape[1]], environment, missing, excluded)
-        rows = self if whole else self.kept(kept, self.tally)
-        ends = [np.append(end(rows.X, axis=0), end(rows.outcomes, axis=1)) for end in (np.min, np.max)]
-        check_scale(columns, *ends)
-        return rows
-
-    def kept(self, rows: Mask, tally: Tally) -> Rows:
-        """Those of a mask (n,); environments of which none is left are gone."""
-        codes, environments = encode_labels([self.environments[code] for code in self.codes[rows]])
-        return Rows(self.X[rows], self.outcomes[:, rows], codes, environments, tally)

@@ -18,6 +18,7 @@ from .checks import (
     NO_ROWS,
     check_lengths,
     check_missing_argument,
+    check_scale,
     check_spread,
     check_unique,
     check_whole,
@@ -30,7 +31,7 @@ from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve
 from .encoding import Encoding, Found, learn_encoding, learnt_levels
 from .environments import ALL_ENVIRONMENTS, Environments, places_of, refuse_single
 from .features import Features
-from .missing import Rows, Tally, announce_constant, filled, losses
+from .missing import Tally, announce_constant, filled, losses
 from .outcomes import (
     Classes,
     Outcome,
@@ -284,8 +285,7 @@ class MultiEnvironmentData:
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
         y = replace(y, outcome_columns=with_y)
-        data = learnt(raw, choices, y, labels, environment, missing, choice, is_file)
-        return whole(replace(data, environment_notes=(*notes, *data.environment_notes)))
+        return _learnt(raw, choices, y, labels, environment, missing, choice, is_file, notes)
 
     @classmethod
     def from_arrays(
@@ -333,8 +333,7 @@ class MultiEnvironmentData:
         taken = (*names, outcome_name)
         with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
         outcome = replace(outcome, outcome_columns=with_y)
-        data = learnt(raw, choices, outcome, labels, None, missing)
-        return whole(data, single_allowed=environments is None)
+        return _learnt(raw, choices, outcome, labels, None, missing)
 
 
 def require_data(data: Any, caller: str) -> None:
@@ -366,7 +365,7 @@ def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnviron
     )
 
 
-def learnt(
+def _learnt(
     raw: RawTable,
     choices: Choices,
     outcome: Outcome,
@@ -375,45 +374,61 @@ def learnt(
     missing: str,
     choice: Environments = ALL_ENVIRONMENTS,
     of_file: bool = False,
+    notes: tuple[str, ...] = (),
 ) -> MultiEnvironmentData:
-    """A whole table, encoded by what it teaches itself."""
+    """A whole table, encoded by what it teaches itself, and checked. labels : None: a single environment"""
     raw = filled(raw)
     found = Found.of(raw, in_table=environment is not None)
     found.check(raw.names, choices, of_file)
     with_it = outcome.outcome_columns
     named = [outcome.name, *(name for name, _ in with_it.values())]
-    columns = (*raw.names, *named)
+    columns, tally = (*raw.names, *named), Tally(len(raw.names) + len(named))
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
     outcomes = np.vstack([outcome.values, *(values for _, values in with_it.values())])
-    rows = Rows(np.ascontiguousarray(raw.values), outcomes, codes, environments, Tally(len(columns)))
-    rows = rows.complete(columns, environment, missing, choices.excluded)
-    rows, notes = choice.large_enough(rows)
-    rows.tally.warn_of_dropped(columns, raw.names, rows.environments, choices.excluded)
-    y, classes = outcome.two_of(rows.outcomes[0])
-    splines = {name: rows.X[:, raw.names.index(name)] for name in choices.splines}
+    kept = tally.complete(raw.values, outcomes, codes, environments)
+    tally.complain(columns, raw.names, environment, missing, choices.excluded)
+    counts = np.bincount(codes[kept], minlength=len(environments))
+    present = [label for label, n in zip(environments, counts, strict=True) if n]
+    small, more = choice.too_small(present, counts[counts > 0], tally.dropped)
+    if small:
+        kept &= np.array([label not in small for label in environments])[codes]
+        left = {label: label for label in (*present, *tally.dropped) if label not in small}
+        n_dropped = sum(n for label, n in tally.dropped.items() if label in left)
+        tally = tally.relabelled(left, int(kept.sum()) + n_dropped)
+    X = raw.values
+    if not kept.all():
+        X, outcomes = X[kept], outcomes[:, kept]
+        codes, environments = encode_labels([environments[code] for code in codes[kept]])
+    X = np.ascontiguousarray(X)
+    check_scale(columns, *(np.append(end(X, axis=0), end(outcomes, axis=1)) for end in (np.min, np.max)))
+    tally.warn_of_dropped(columns, raw.names, environments, choices.excluded)
+    y, classes = outcome.two_of(outcomes[0])
+    raw = replace(raw, values=X)
+    splines = {name: X[:, raw.names.index(name)] for name in choices.splines}
     taken = named if environment is None else [*named, environment]
-    encoding = learn_encoding(raw.names, choices, found, learnt_levels(rows, raw), splines, taken)
+    encoding = learn_encoding(raw.names, choices, found, learnt_levels(raw, codes, environments), splines, taken)
     features = None if encoding is None else encoding.features
     roles: dict[str, Any] = {f"{role}_name": name for role, (name, _) in with_it.items()}
-    return MultiEnvironmentData(
-        rows.X if encoding is None else encoding.encode(replace(raw, values=rows.X)),
+    data = MultiEnvironmentData(
+        X if encoding is None else encoding.encode(raw),
         y,
-        rows.codes,
+        codes,
         raw.names if features is None else features.names,
-        rows.environments,
+        environments,
         outcome.name,
         environment,
-        dropped_rows=rows.tally.dropped,
+        dropped_rows=tally.dropped,
         grouping=features,
         encoding=encoding,
-        environment_notes=notes,
+        environment_notes=(*notes, *more),
         classes=classes,
         **roles,
-        **dict(zip(with_it, rows.outcomes[1:], strict=True)),
+        **dict(zip(with_it, outcomes[1:], strict=True)),
     )
+    return _checked(data, single_allowed=labels is None)
 
 
-def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvironmentData:
+def _checked(data: MultiEnvironmentData, single_allowed: bool) -> MultiEnvironmentData:
     """The checks that need all rows; drops the features that are constant over them."""
     refuse_single(data.environments, data.environment_notes)
     check_whole(
@@ -429,10 +444,9 @@ def whole(data: MultiEnvironmentData, single_allowed: bool = False) -> MultiEnvi
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     names = (*data.features.columns, data.outcome_name)
     check_spread(names, np.append(low, data.y.min()), np.append(high, data.y.max()))
-    constant = low == high
-    if not constant.any():
+    if not (low == high).any():
         return data
-    left = without_constant(data, constant)
+    left = without_constant(data, low == high)
     announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
     return left
 

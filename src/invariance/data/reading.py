@@ -14,7 +14,7 @@ import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
@@ -37,13 +37,6 @@ _FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 _GZIP = b"\x1f\x8b"
 _SAMPLE = 1 << 18  # bytes
 _ALL_ROWS = 1 << 60
-# A mark of UTF-32 begins as one of UTF-16 does.
-_MARKS = {
-    codecs.BOM_UTF32_LE: "utf-32",
-    codecs.BOM_UTF32_BE: "utf-32",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
 _NEEDS = {PARQUET: "pyarrow: pip install 'invariance[parquet]'", EXCEL: "openpyxl: pip install 'invariance[excel]'"}
 MISSING = frozenset(
     {
@@ -82,11 +75,6 @@ class NumberForm(NamedTuple):
         """Whether all of the texts are numbers in this form."""
         return all(self.plain(text) is not None for text in texts)
 
-    def number(self, value: object) -> object:
-        """Text that is a number as that number; anything else as it is."""
-        plain = self.plain(value) if isinstance(value, str) else None
-        return value if plain is None else float(plain)
-
 
 AS_PYTHON = NumberForm(".")
 _GERMAN = NumberForm(",", ".")
@@ -114,7 +102,7 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
 
     Raises where cells can be read in two ways: 1,234 may be thousands, and so may 1.234 where no comma separates cells.
     """
-    found: dict[tuple[str, bool], tuple[str, str, int]] = {}
+    found: dict[tuple[str, bool], tuple[str, str, int]] = {}  # {(sign, may be thousands): column, text, line}
     for name, cells in columns.items():
         if all(_DECIMAL.fullmatch(text) for _, text in cells):
             for line, text in cells:
@@ -125,8 +113,8 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
     if comma and point:
         what = f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column {point[0]!r}"
         raise DataError(what, use(decimal=","), use(decimal="."))
-    grouped_comma, grouped_point = found.get((",", True)), found.get((".", True))
-    doubt = grouped_point if comma else grouped_comma
+    grouped_point = found.get((".", True))
+    doubt = grouped_point if comma else found.get((",", True))
     if doubt is None and point is None and sep != ",":
         doubt = grouped_point
     if doubt is not None:
@@ -136,12 +124,8 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
         what = f"column {name!r} of {file} has {text!r} in line {line}, which may be {either}"
         raise DataError(what, use(decimal=sign), use(thousands=sign))
     if comma:
-        warn(
-            Message(
-                f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is; if that is wrong",
-                use(decimal="."),
-            )
-        )
+        what = f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is; if that is wrong"
+        warn(Message(what, use(decimal=".")))
         return ","
     return "." if point or grouped_point else None
 
@@ -186,20 +170,12 @@ class TableFile(os.PathLike[str]):
     labels: Mapping[str, tuple[Any, Any]] = field(default_factory=dict, compare=False)
 
     @classmethod
-    def of(
-        cls, path: PathLike, form: FileFormat | None = None, content: bytes | None = None, **stated: Any
-    ) -> TableFile:
-        """form : or its fields, as keywords"""
-        if isinstance(path, TableFile):
-            return path
-        return cls(Path(path).expanduser(), form or FileFormat(**stated), content)
+    def of(cls, path: PathLike, content: bytes | None = None, **form: Any) -> TableFile:
+        """form : fields of `FileFormat`"""
+        return path if isinstance(path, TableFile) else cls(Path(path).expanduser(), FileFormat(**form), content)
 
     def __fspath__(self) -> str:
         return str(self.path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without what was read."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def name(self) -> str:
@@ -228,11 +204,10 @@ class TableFile(os.PathLike[str]):
             raise DataError(what, use(sep=","))
         kind = self.suffix if self.suffix in (PARQUET, EXCEL) else TEXT
         if kind == TEXT:
-            with self.open() as stream:
-                found = _FIRST_BYTES.get(stream.read(4), TEXT)
-            if found != TEXT and self.content is None:
-                raise DataError(f"{self.name} is no text, but a file of another kind: rename it to end in {found}.")
-            kind = found
+            with clear_errors(self), self.open() as stream:
+                kind = _FIRST_BYTES.get(stream.read(4), TEXT)
+            if kind != TEXT and self.content is None:
+                raise DataError(f"{self.name} is no text, but a file of another kind: rename it to end in {kind}.")
         for option in ("sep", "encoding") if kind != TEXT else ("sheet",):
             value = getattr(self.form, option)
             if value is not None:
@@ -255,7 +230,7 @@ class TableFile(os.PathLike[str]):
             (self.sniffed.decimal if self.kind == TEXT else self.form.decimal) or ".", self.form.thousands
         )
 
-    @property
+    @cached_property
     def missing(self) -> frozenset[str]:
         """Words that stand for missing values."""
         return frozenset(self.form.na) | (MISSING if self.kind != PARQUET else frozenset())
@@ -274,21 +249,16 @@ class TableFile(os.PathLike[str]):
         if long:
             what = f"{self.name} cannot be parsed: line {long} has more cells than the header"
             raise DataError(f"{what}. Give every row as many cells as the header.")
-        decimal = self.form.decimal
-        if decimal is None:
-            missing = MISSING.union(self.form.na)
-            columns: dict[str, list[tuple[int, str]]] = {name: [] for name in header}
-            for number, cells in records[1:]:
-                for name, cell in zip(header, map(self._ungrouped, cells), strict=False):
-                    if cell not in missing:
-                        columns[name].append((number, cell))
-            decimal = _decimal(self.name, sep, columns)
-        return Sniffed(sep, decimal, encoding, skipped, header)
-
-    def _ungrouped(self, cell: str) -> str:
-        """Without blanks around it, and without the sign between thousands that was stated."""
+        if self.form.decimal is not None:
+            return Sniffed(sep, self.form.decimal, encoding, skipped, header)
         sign = self.form.thousands
-        return cell.strip() if sign is None else re.sub(rf"(?<=\d){_GROUP_SIGNS[sign]}(?=\d)", "", cell.strip())
+        between_digits = None if sign is None else re.compile(rf"(?<=\d){_GROUP_SIGNS[sign]}(?=\d)")
+        columns: dict[str, list[tuple[int, str]]] = {name: [] for name in header}
+        for number, cells in records[1:]:
+            for name, cell in zip(header, map(str.strip, cells), strict=False):
+                if cell not in self.missing:
+                    columns[name].append((number, between_digits.sub("", cell) if between_digits else cell))
+        return Sniffed(sep, _decimal(self.name, sep, columns), encoding, skipped, header)
 
     def _sample(self) -> tuple[str, str]:
         """The first lines, whole and at least two, and the encoding."""
@@ -297,8 +267,8 @@ class TableFile(os.PathLike[str]):
             while start.count(b"\n") < 2 and (more := stream.read(_SAMPLE)):
                 start += more
             whole = not stream.read(1)
-        marked = next((name for mark, name in _MARKS.items() if start.startswith(mark)), "utf-8")
-        encoding = self.form.encoding or marked
+        marked = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        encoding = self.form.encoding or ("utf-16" if marked else "utf-8")
         decoder = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)()
         sample = decoder.decode(start, final=whole)
         if "\0" in sample:
@@ -368,8 +338,8 @@ def read_table(
 
     Decimal commas that nobody stated are told of with a DataWarning, as are columns without a name, which are left out.
     """
-    form = FileFormat(sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na)
-    file = TableFile.of(path, form)
+    form = {"sep": sep, "decimal": decimal, "thousands": thousands, "encoding": encoding, "sheet": sheet, "na": na}
+    file = TableFile.of(path, **form)
     return read_columns(file, column_names(file))
 
 
@@ -383,7 +353,7 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
             with file.open() as stream:
                 return named_once(pq.read_schema(stream), file.name).names
         header = _header(file) if file.kind == TEXT else list(file.sheet.columns)
-    unnamed = [str(position + 1) for position, name in enumerate(header) if not name]
+    unnamed = [str(position) for position, name in enumerate(header, 1) if not name]
     if unnamed and warn_unnamed:
         warn(f"{file.name}: column {listing(unnamed)} has no name in the header and was left out (a row index?)")
     names = [name for name in header if name]
@@ -460,21 +430,13 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
     """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
     import pandas as pd
 
-    sniffed = file.sniffed
-    options: dict[str, Any] = {
-        "sep": sniffed.sep,
-        "decimal": sniffed.decimal or ".",
-        "encoding": sniffed.encoding,
-        "skiprows": sniffed.skiprows,
-        "header": 0,
-        "names": [name or f"unnamed column {position}" for position, name in enumerate(_header(file))],
-        "index_col": False,
-        "dtype": dict.fromkeys([*as_text, *([] if labels is None else [labels])], str) or None,
-        "skipinitialspace": True,
-        "low_memory": False,
-        "na_values": [*MISSING, *file.form.na],
-        "keep_default_na": False,
-    }
+    sep, decimal, encoding, skiprows, _ = file.sniffed
+    names = [name or f"unnamed column {position}" for position, name in enumerate(_header(file))]
+    texts = [*as_text, *([] if labels is None else [labels])]
+    options: dict[str, Any] = {"sep": sep, "decimal": decimal or ".", "encoding": encoding, "skiprows": skiprows}
+    options |= {"header": 0, "names": names, "index_col": False, "dtype": dict.fromkeys(texts, str) or None}
+    options |= {"skipinitialspace": True, "low_memory": False}
+    options |= {"na_values": list(file.missing), "keep_default_na": False}
     if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
         options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
     return options
@@ -485,26 +447,26 @@ def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text:
     kept, form = {*as_text, labels}, file.numbers
     changed = {}
     for name, texts in _texts(frame):
-        gone = {text for text in texts if text.strip() in file.missing}
-        values = frame[name].mask(frame[name].isin(gone)) if gone else frame[name]
+        values, left = frame[name], [text for text in texts if text.strip() not in file.missing]
+        if len(left) < len(texts):
+            values = values.mask(values.isin({*texts} - {*left}))
         if name not in kept and (form != AS_PYTHON or file.kind == TEXT):
-            left = [text for text in texts if text not in gone]
+            meaning: dict[str, Any] | None = None
             if form.reads(left):
-                plain = {text: float(str(form.plain(text))) for text in left}
-                values = values.astype(object).map(
-                    lambda value, plain=plain: plain.get(value, value), na_action="ignore"
-                )
+                meaning = {text: float(str(form.plain(text))) for text in left}
             elif all(text in _TRUTH for text in left):
-                values = values.astype(object).map(_TRUTH, na_action="ignore")
+                meaning = _TRUTH
             elif form.decimal == ",":
                 _refuse_points(name, left, file)
+            if meaning is not None:
+                values = values.astype(object).map(lambda value, of=meaning: of.get(value, value), na_action="ignore")
         if values is not frame[name]:
             changed[name] = values if name in kept else values.infer_objects()
     frame = frame.assign(**changed)
     if labels is not None and file.kind == TEXT:
         # Label by label, and not by the type of a whole column: so pieces agree with the whole file.
-        meaning = {text: parse_label(text) for text in frame[labels].dropna().unique()}
-        frame[labels] = np.array([meaning.get(text) for text in frame[labels]], dtype=object)
+        parsed = {text: parse_label(text) for text in frame[labels].dropna().unique()}
+        frame[labels] = np.array([parsed.get(text) for text in frame[labels]], dtype=object)
     return frame
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class RowTask(ABC):
 
 
 class RowSource(ABC):
-    """name : what messages call it
+    """name : what messages call it; schema : all columns; n_rows : where it is known without reading them
     rereadable : whether the rows can be read a second time
 
     The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
@@ -50,21 +49,13 @@ class RowSource(ABC):
     """
 
     name: str
+    schema: pa.Schema
+    n_rows: int | None = None
     rereadable: bool = True
-
-    @property
-    @abstractmethod
-    def schema(self) -> pa.Schema:
-        """All columns"""
 
     @abstractmethod
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         """Pieces of the rows, of which these columns, and that of the environments, will be asked for."""
-
-    @property
-    def n_rows(self) -> int | None:
-        """How many there are, where that is known without reading them."""
-        return None
 
     @property
     def about_rows(self) -> int | None:
@@ -97,29 +88,21 @@ def named_once(schema: pa.Schema, where: str) -> pa.Schema:
     return pa.schema([schema.field(name) for name in names])
 
 
-class Agreement:
-    """What the pieces of a source must agree on: the names of their columns, in any order, and the kind of each."""
+def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Schema:
+    """The columns of the pieces so far, of which each piece has all, in any order and of the same kind; of a type that
+    is not known yet, that of the next piece, `where`. first : the first piece"""
+    import pyarrow as pa
 
-    def __init__(self, schema: pa.Schema, where: str) -> None:
-        self._where = where
-        self._fields = {field.name: (field, where) for field in schema}
-
-    @property
-    def schema(self) -> pa.Schema:
-        import pyarrow as pa
-
-        return pa.schema([field for field, _ in self._fields.values()])
-
-    def check(self, schema: pa.Schema, where: str) -> None:
-        check_names(schema.names, list(self._fields), where, self._where)
-        for field in schema:
-            first, seen_in = self._fields[field.name]
-            known, kind = kind_of(first.type), kind_of(field.type)
-            if known is None:
-                self._fields[field.name] = field, where
-            elif kind not in (None, known):
-                found = f"column {field.name!r} holds {kind} in {where}, and {known} in {seen_in}"
-                raise DataError(f"{found}: write it in the same type everywhere.")
+    check_names(found.names, known.names, where, first)
+    fields = []
+    for field in known:
+        other = found.field(field.name)
+        kinds = kind_of(field.type), kind_of(other.type)
+        if None not in kinds and kinds[0] != kinds[1]:
+            what = f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in pieces before it"
+            raise DataError(f"{what}: write it in the same type everywhere.")
+        fields.append(other if kinds[0] is None else field)
+    return pa.schema(fields)
 
 
 def check_names(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
@@ -137,15 +120,15 @@ def labels(column: pd.Series) -> pa.DictionaryArray:
 
     codes, found = pd.factorize(column)
     values = [value.item() if isinstance(value, np.generic) else value for value in found]
-    kinds = list(dict.fromkeys(map(type, values)))
-    if len(kinds) <= 1:
+    members: dict[type, list[Any]] = {}
+    for value in values:
+        members.setdefault(type(value), []).append(value)
+    if len(members) <= 1:
         distinct = pa.array(values, from_pandas=True)
     else:
-        places = [kinds.index(type(value)) for value in values]
-        counters = [count() for _ in kinds]
-        offsets = [next(counters[place]) for place in places]
-        members = [pa.array([value for value in values if type(value) is kind]) for kind in kinds]
-        distinct = pa.UnionArray.from_dense(pa.array(places, pa.int8()), pa.array(offsets, pa.int32()), members)
+        places = pa.array([list(members).index(type(value)) for value in values], pa.int8())
+        offsets = pa.array([members[type(value)].index(value) for value in values], pa.int32())
+        distinct = pa.UnionArray.from_dense(places, offsets, list(map(pa.array, members.values())))
     return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32), mask=codes < 0), distinct)
 
 

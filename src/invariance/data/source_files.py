@@ -20,14 +20,24 @@ import numpy as np
 from ..exceptions import DataError, DataWarning, use
 from .checks import quoted
 from .columns import reads_as_number
+from .reading import (
+    AS_PYTHON,
+    PARQUET,
+    PathLike,
+    TableFile,
+    check_together,
+    clear_errors,
+    column_names,
+    iter_columns,
+    parse_label,
+)
 from .reading import TEXT as TEXT_FILE
-from .reading import PathLike, TableFile, check_together, clear_errors, column_names, iter_columns, parse_label
 from .record_batches import (
     TASK_BYTES,
     TEXT,
-    Agreement,
     RowSource,
     RowTask,
+    agreed,
     check_names,
     kind_of,
     labels,
@@ -52,7 +62,20 @@ _MOST_WORDS = 8
 _SAMPLE = 1 << 22  # bytes
 
 
-def parts_of(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[TableFile]:
+def file_source(
+    paths: PathLike | Sequence[PathLike], form: FileFormat, words: Sequence[str] = (), warn_unnamed: bool = True
+) -> FileSource:
+    """See `sources.source_of`."""
+    files = table_files(paths, form)
+    name = files[0].name
+    if len(files) > 1:
+        name = repr(os.fspath(paths)) if isinstance(paths, str | os.PathLike) else f"the list of {len(files)} files"
+    if files[0].kind == PARQUET and files[0].numbers == AS_PYTHON:
+        return ParquetSource(name, files)
+    return TextSource(name, files, words, warn_unnamed)
+
+
+def table_files(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[TableFile]:
     """The files, in the order of the list, those of a folder or pattern in natural order; with labels that stand in
     their paths below the folder that they share."""
     if isinstance(paths, TableFile):
@@ -65,7 +88,7 @@ def parts_of(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[Tab
     _check_alike(files, base)
     if len(files) > 1:
         files = [replace(file, shown=str(file.path.relative_to(base))) for file in files]
-    return _labelled(files, base)
+    return _with_path_labels(files, base)
 
 
 def _files(path: PathLike) -> tuple[Path, list[Path]]:
@@ -122,20 +145,34 @@ def _check_alike(files: Sequence[TableFile], base: PathLike) -> None:
         raise DataError(f"the files are of several kinds: {quoted(examples.values())}. Pass files such as {alike!r}.")
 
 
-def _labelled(files: Sequence[TableFile], base: PathLike) -> list[TableFile]:
-    written = [_labels_in(file, base) for file in files]
+def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableFile]:
+    """With the labels `site=A` of the folders below the base: numbers where all of a name are, else text, as codes."""
+    import pyarrow as pa
+
+    written = [_path_labels(file, base) for file in files]
     for file, found in zip(files, written, strict=True):
         if found.keys() != written[0].keys():
             other = quoted(sorted(found.keys() ^ written[0].keys()))
             raise DataError(f"the paths of {files[0].name} and {file.name} differ in the label {other}: mend that.")
-    columns = {name: _typed([found[name] for found in written]) for name in written[0]}
+    kinds = {}
+    for name in written[0]:
+        values = [parse_label(text) for found in written if (text := found[name]) is not None]
+        types = set(map(type, values))
+        if not types or str in types or any(abs(value) > _LARGEST for value in values if type(value) is int):
+            kinds[name] = pa.dictionary(pa.int32(), pa.string())
+        else:
+            kinds[name] = pa.int64() if types == {int} else pa.float64()
+
+    def typed(text: str | None, kind: pa.DataType) -> Any:
+        return text if text is None or pa.types.is_dictionary(kind) else parse_label(text)
+
     return [
-        replace(file, labels={name: (values[n], kind) for name, (values, kind) in columns.items()})
-        for n, file in enumerate(files)
+        replace(file, labels={name: (typed(text, kinds[name]), kinds[name]) for name, text in found.items()})
+        for file, found in zip(files, written, strict=True)
     ]
 
 
-def _labels_in(file: TableFile, base: PathLike) -> dict[str, str | None]:
+def _path_labels(file: TableFile, base: PathLike) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for step in file.path.relative_to(base).parts[:-1]:
         name, sign, value = map(unquote, step.partition("="))
@@ -145,17 +182,6 @@ def _labels_in(file: TableFile, base: PathLike) -> dict[str, str | None]:
             raise DataError(f"the path of {file.name} has two labels {name!r}: rename one of the folders.")
         found[name] = None if value == _NO_LABEL or value in file.form.na else value
     return found
-
-
-def _typed(written: Sequence[str | None]) -> tuple[list[Any], pa.DataType]:
-    """Numbers where all labels are, else text, as codes."""
-    import pyarrow as pa
-
-    parsed = {text: parse_label(text) for text in written if text is not None}
-    kinds = set(map(type, parsed.values()))
-    if not kinds or str in kinds or any(abs(value) > _LARGEST for value in parsed.values() if type(value) is int):
-        return list(written), pa.dictionary(pa.int32(), pa.string())
-    return [None if text is None else parsed[text] for text in written], pa.int64() if kinds == {int} else pa.float64()
 
 
 @dataclass(frozen=True)
@@ -195,7 +221,7 @@ class FileSource(RowSource):
         return schema
 
 
-def packed(sizes: Sequence[int], most: int) -> Iterator[range]:
+def _packed(sizes: Sequence[int], most: int) -> Iterator[range]:
     """Consecutive places whose sizes make at most so much together, or a single one that makes more."""
     start, total = 0, 0
     for n, own in enumerate(sizes):
@@ -207,9 +233,9 @@ def packed(sizes: Sequence[int], most: int) -> Iterator[range]:
         yield range(start, len(sizes))
 
 
-def grouped(pieces: Sequence[Any], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
+def _tasks(pieces: Sequence[Any], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
     """Consecutive pieces as tasks of at most this size, or of one piece: each small file would be a task otherwise."""
-    return [FilesTask(tuple(pieces[n] for n in places), counted) for places in packed(sizes, size)]
+    return [FilesTask(tuple(pieces[n] for n in places), counted) for places in _packed(sizes, size)]
 
 
 # ---------------------------------------------------------------- parquet
@@ -247,40 +273,32 @@ class ParquetPiece:
 
 
 class ParquetSource(FileSource):
-    @cached_property
-    def _read(self) -> tuple[pa.Schema, list[list[int]]]:
-        """The columns of all files, and the rows of the row groups of each"""
+    """n_rows_of : of each file, the rows of its row groups"""
+
+    def __init__(self, name: str, files: Sequence[TableFile]) -> None:
         import pyarrow.parquet as pq
 
-        agreement: Agreement | None = None
-        rows: list[list[int]] = []
+        super().__init__(name, files)
+        self.n_rows_of: list[list[int]] = []
+        schema: pa.Schema | None = None
         for file in self.files:
             with clear_errors(file), pq.ParquetFile(_place(file)) as opened:
-                metadata, schema = opened.metadata, named_once(opened.schema_arrow, file.name)
-            agreement = agreement or Agreement(schema, file.name)
-            agreement.check(schema, file.name)
-            rows.append([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
-        assert agreement is not None
-        return self._with_labels(agreement.schema), rows
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._read[0]
-
-    @property
-    def n_rows(self) -> int | None:
-        return sum(map(sum, self._read[1]))
+                metadata, found = opened.metadata, named_once(opened.schema_arrow, file.name)
+            schema = found if schema is None else agreed(schema, found, file.name, self.files[0].name)
+            self.n_rows_of.append([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
+        self.schema = self._with_labels(schema)
+        self.n_rows = sum(map(sum, self.n_rows_of))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
         stored = environment not in self.files[0].labels
         coded = environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
         pieces, sizes = [], []
-        for file, rows in zip(self.files, self._read[1], strict=True):
-            for groups in packed(rows, most):
+        for file, rows in zip(self.files, self.n_rows_of, strict=True):
+            for groups in _packed(rows, most):
                 pieces.append(ParquetPiece(file, tuple(groups), coded))
                 sizes.append(sum(rows[group] for group in groups))
-        return grouped(pieces, sizes, most, self.schema.names[0])
+        return _tasks(pieces, sizes, most, self.schema.names[0])
 
 
 def _place(file: TableFile) -> Any:
@@ -352,29 +370,24 @@ class TextSource(FileSource):
         self, name: str, files: Sequence[TableFile], words: Sequence[str] = (), warn_unnamed: bool = True
     ) -> None:
         super().__init__(name, files)
-        self._words, self._warn_unnamed = frozenset(words), warn_unnamed
-
-    @cached_property
-    def _names(self) -> list[str]:
-        """Of the columns of each file"""
         first, *others = self.files
-        names = column_names(first, self._warn_unnamed)
+        self._words, self._names = frozenset(words), column_names(first, warn_unnamed)
+        self._rows = rows_per_batch(len(self._names))
         for file in others:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # the first file has told of the same
-                check_names(column_names(file), names, file.name, first.name)
+                check_names(column_names(file), self._names, file.name, first.name)
         if others and first.kind == TEXT_FILE:
             check_together(self.files)
-        return names
 
     @cached_property
     def schema(self) -> pa.Schema:
         """With types as the first rows show them."""
         import pyarrow as pa
 
-        frame = next(iter_columns(self.files[0], self._names, self._rows, None, self._words & {*self._names}), None)
-        where = self.files[0].name
-        kinds = [pa.null() if frame is None else type_of(frame[name], where) for name in self._names]
+        first, words = self.files[0], self._words & {*self._names}
+        frame = next(iter_columns(first, self._names, self._rows, None, words), None)
+        kinds = [pa.null() if frame is None else type_of(frame[name], first.name) for name in self._names]
         return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
 
     @property
@@ -388,14 +401,10 @@ class TextSource(FileSource):
             taken = stream.fileobj.tell() if isinstance(stream, gzip.GzipFile) else len(sample)
         return round(sum(file.n_bytes for file in self.files) * sample.count(b"\n") / max(1, taken))
 
-    @property
-    def _rows(self) -> int:
-        return rows_per_batch(len(self._names))
-
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])
         pieces = [TextPiece(file, environment, texts, self._rows) for file in self.files]
-        return grouped(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0])
+        return _tasks(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0])
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""
@@ -403,11 +412,9 @@ class TextSource(FileSource):
         unseen = [name for name in columns if name not in texts]
         for file in self.files:
             for frame in iter_columns(file, unseen, self._rows) if unseen else ():
-                arrays = [(name, of_series(frame[name], name, file.name)) for name in unseen]
-                texts |= {
-                    name for name, array in arrays if kind_of(array.type) == TEXT and array.null_count < len(array)
-                }
-                unseen = [name for name, array in arrays if array.null_count == len(array)]
+                arrays = {name: of_series(frame[name], name, file.name) for name in unseen}
+                unseen = [name for name, array in arrays.items() if array.null_count == len(array)]
+                texts |= {n for n, array in arrays.items() if kind_of(array.type) == TEXT and n not in unseen}
                 if not unseen:
                     break
         return texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -12,19 +12,9 @@ from typing import TYPE_CHECKING, Any
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, Message, SettingError, use
 from .checks import NO_ROWS, check_unique
-from .reading import AS_PYTHON, PARQUET
-from .record_batches import (
-    Agreement,
-    RowSource,
-    RowTask,
-    named_once,
-    of_series,
-    rows_per_batch,
-    rows_per_task,
-    type_of,
-)
+from .record_batches import RowSource, RowTask, agreed, named_once, of_series, rows_per_batch, rows_per_task, type_of
 from .settings import FileFormat
-from .source_files import ParquetSource, TextSource, parts_of
+from .source_files import file_source
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,28 +45,18 @@ def source_of(
     except ImportError as error:
         raise DataError("reading rows in pieces needs pyarrow: pip install 'invariance[parquet]'.") from error
     form = form or FileFormat(**stated)
-    listed = list(rows) if isinstance(rows, list | tuple) else [rows]
+    listed = rows if isinstance(rows, list | tuple) else [rows]
     if listed and all(isinstance(path, str | os.PathLike) for path in listed):
-        return _of_files(rows, form, words, warn_unnamed)
-    for option in (*stated, *(each.name for each in fields(FileFormat))):
-        if getattr(form, option):
-            raise SettingError(f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out.")
+        return file_source(rows, form, words, warn_unnamed)
+    option = next((name for name in (*stated, *FileFormat.__annotations__) if getattr(form, name)), None)
+    if option is not None:
+        raise SettingError(f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out.")
     source = _of_table(rows, "the table")
     if source is None and isinstance(rows, Iterable) and not isinstance(rows, bytes) and not hasattr(rows, "__array__"):
         return PiecesSource(rows, "the iterable")
     if source is None:
         raise _no_rows(rows, "the table")
     return source
-
-
-def _of_files(paths: Any, form: FileFormat, words: Sequence[str], warn_unnamed: bool) -> RowSource:
-    files = parts_of(paths, form)
-    first, name = files[0], files[0].name
-    if len(files) > 1:
-        name = repr(os.fspath(paths)) if isinstance(paths, str | os.PathLike) else f"the list of {len(files)} files"
-    if first.kind == PARQUET and first.numbers == AS_PYTHON:
-        return ParquetSource(name, files)
-    return TextSource(name, files, words, warn_unnamed)
 
 
 def _of_table(rows: Any, name: str) -> RowSource | None:
@@ -149,8 +129,8 @@ def _no_rows(rows: Any, name: str) -> DataError:
 
 
 @dataclass(frozen=True)
-class _StreamTask(RowTask):
-    """All rows. It can be pickled only where what is read can be."""
+class ReaderTask(RowTask):
+    """All rows that are read. It can be pickled only where what reads them can be."""
 
     read: Reader
 
@@ -165,14 +145,10 @@ class QuerySource(RowSource):
     """A query, which computes only the columns that are asked for."""
 
     def __init__(self, name: str, schema: pa.Schema, read: Reader) -> None:
-        self.name, self._schema, self._read = name, named_once(schema, name), read
-
-    @property
-    def schema(self) -> pa.Schema:
-        return self._schema
+        self.name, self.schema, self._read = name, named_once(schema, name), read
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        return [_StreamTask(self._read)]
+        return [ReaderTask(self._read)]
 
 
 class PiecesSource(RowSource):
@@ -196,13 +172,13 @@ class PiecesSource(RowSource):
         return self._source(first, 1).schema
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        return [_StreamTask(self._read)]
+        return [ReaderTask(self._read)]
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        agreement = Agreement(self.schema, f"piece 1 of {self.name}")
+        schema = self.schema
         for n, piece in enumerate(self._start(), 1):
             source = self._source(piece, n)
-            agreement.check(source.schema, source.name)
+            schema = agreed(schema, source.schema, source.name, f"piece 1 of {self.name}")
             for task in source.tasks(columns[0], columns):
                 yield from task.batches(columns)
 
@@ -220,25 +196,6 @@ class PiecesSource(RowSource):
         return pieces
 
 
-@dataclass(frozen=True)
-class TableTask(RowTask):
-    """Rows of a table of pandas or pyarrow"""
-
-    table: Any
-    name: str
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        rows, names = rows_per_batch(len(columns)), list(columns)
-        if isinstance(self.table, pa.Table):
-            yield from self.table.select(names).to_batches(max_chunksize=rows)
-            return
-        for start in range(0, len(self.table), rows):
-            piece = self.table.iloc[start : start + rows]
-            yield pa.RecordBatch.from_arrays([of_series(piece[n], n, self.name) for n in names], names=names)
-
-
 class TableSource(RowSource):
     """A table of pandas or pyarrow"""
 
@@ -248,8 +205,7 @@ class TableSource(RowSource):
         if isinstance(table, pd.DataFrame):
             table = table.set_axis(list(map(str, table.columns)), axis=1)
         check_unique(list(getattr(table, "column_names", table.columns)), name)
-        self.name, self._table = name, table
-        self._rows = table.iloc if isinstance(table, pd.DataFrame) else table
+        self.name, self._table, self.n_rows = name, table, len(table)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -261,14 +217,18 @@ class TableSource(RowSource):
         first = self._table.iloc[: rows_per_batch(self._table.shape[1])]
         return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
 
-    @property
-    def n_rows(self) -> int:
-        return len(self._table)
-
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        rows = rows_per_task(len({*columns, environment}))
-        starts = range(0, len(self._table), rows)
-        return [TableTask(self._rows[start : start + rows], self.name) for start in starts]
+        names = list(dict.fromkeys([*columns, environment]))
+        table, rows = self._arrow(names), rows_per_task(len(names))
+        pieces = (table[start : start + rows] for start in range(0, self.n_rows, rows))
+        return [ReaderTask(lambda columns, n, piece=piece: piece.to_batches(max_chunksize=n)) for piece in pieces]
+
+    def _arrow(self, names: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
+        if isinstance(self._table, pa.Table):
+            return self._table.select(names)
+        return pa.table({name: of_series(self._table[name], name, self.name) for name in names})
 
 
 def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -276,11 +236,8 @@ def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.
     import pandas as pd
 
     def series(name: str, array: pa.Array) -> pd.Series[Any]:
-        if name == environment:
-            values = array.dictionary.to_pylist() if hasattr(array, "dictionary") else array.to_pylist()
-            codes = array.indices.to_pylist() if hasattr(array, "dictionary") else range(len(values))
-            return pd.Series([None if code is None else values[code] for code in codes], dtype=object)
-        return (array.dictionary_decode() if hasattr(array, "dictionary") else array).to_pandas()
+        array = array.dictionary_decode() if hasattr(array, "dictionary") else array
+        return pd.Series(array.to_pylist(), dtype=object) if name == environment else array.to_pandas()
 
     pieces = [
         pd.DataFrame({name: series(name, array) for name, array in zip(batch.schema.names, batch.columns, strict=True)})
