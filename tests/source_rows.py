@@ -7,8 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from invariance.data.record_batches import RowSource
-from invariance.data.sources import source_of
+from invariance.data.sources import RowSource, source_of
 
 
 def batches_of(source: RowSource, columns: Sequence[str], environment: str) -> list[pa.RecordBatch]:

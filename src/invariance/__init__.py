@@ -9,10 +9,9 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .baselines.comparison import compare
-    from .data.environments import Environments
     from .data.multi_environment import MultiEnvironmentData
     from .data.reading import read_table
-    from .data.settings import Columns, FileFormat
+    from .data.settings import Columns, Environments, FileFormat
     from .data.terms import spline
     from .estimators.bip import BIP, BIPClassifier, BIPSurvival
     from .estimators.saved import load

@@ -16,7 +16,7 @@ import pytest
 import postgres_server
 from arrow_rows import assert_alike
 from invariance import Moments
-from invariance.data import record_batches as base
+from invariance.data import sources as base
 from invariance.exceptions import DataError
 
 pytestmark = pytest.mark.integration

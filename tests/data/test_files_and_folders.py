@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from invariance import Moments
-from invariance.data import record_batches as base
+from invariance.data import sources as base
 from invariance.data.reading import TableFile, read_columns
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, DataWarning

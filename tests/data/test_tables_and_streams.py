@@ -17,8 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from invariance.data import record_batches as base
-from invariance.data import source_files
+from invariance.data import sources as base
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError
 from source_rows import batches_of, rows_of
@@ -269,6 +268,5 @@ def test_any_partition(make: Any, cuts: Cuts, group: int, batch: int, task: int)
         patch.object(base, "_BATCH_ROWS", batch),
         patch.object(base, "TASK_BYTES", task),
         patch.object(base, "TASK_ROWS_PER_COLUMN", 0),
-        patch.object(source_files, "TASK_BYTES", task),
     ):
         assert rows_of(make(Path(folder), cuts, group), NAMES[:-1]) == MANY_ROWS

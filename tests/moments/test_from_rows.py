@@ -19,7 +19,7 @@ import pytest
 from arrow_rows import assert_alike
 from invariance import BIP, Moments, MultiEnvironmentData, spline
 from invariance.data import Columns, Environments, FileFormat
-from invariance.data import record_batches as base
+from invariance.data import sources as base
 from invariance.data.outcomes import outcome_kind
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError

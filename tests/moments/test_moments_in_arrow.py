@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Callable, Hashable
 from dataclasses import fields, replace
-from decimal import Decimal
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -121,9 +120,9 @@ def test_one_row_per_environment_that_a_person_can_read() -> None:
 LABELS: list[list[Hashable]] = [
     ["a", 1, 2.5, False],
     [1.0, "1.0 ", "true", None],
-    [float("inf"), "inf", -3, 2**70],
+    ["inf", -3, 2**70, 0.5],
     [dt.date(2020, 2, 29), dt.datetime(2020, 2, 29, 1, 2, 3, 4), pd.Timestamp("2020-02-28 00:00:00.000000001"), "2020"],
-    [Decimal("1.10"), dt.time(1, 2), dt.timedelta(days=-1, microseconds=1), ("a", (1, dt.date(2020, 1, 1)))],
+    [("a", (1, dt.date(2020, 1, 1))), ("a",), "b", "c"],
     [dt.datetime(2020, 1, 1, tzinfo=dt.UTC), np.int64(7), np.float64(0.1), '"a"\n{}'],
 ]
 

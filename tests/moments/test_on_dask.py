@@ -20,8 +20,7 @@ import pyarrow.parquet as pq
 from distributed import Client
 
 from invariance import BIP, Columns, Moments
-from invariance.data.record_batches import RowTask
-from invariance.data.source_files import ParquetSource
+from invariance.data.sources import ParquetSource, RowTask
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
 from local_cluster import Cluster, two_workers
 
@@ -59,8 +58,8 @@ def client(cluster: Cluster) -> Iterator[Client]:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr("invariance.data.record_batches.TASK_BYTES", 1)
-    monkeypatch.setattr("invariance.data.record_batches.TASK_ROWS_PER_COLUMN", 0)
+    monkeypatch.setattr("invariance.data.sources.TASK_BYTES", 1)
+    monkeypatch.setattr("invariance.data.sources.TASK_ROWS_PER_COLUMN", 0)
     path = tmp_path / "rows.parquet"
     frame = table()
     pq.write_table(pa.Table.from_pandas(frame), path, row_group_size=len(frame) // N_TASKS)

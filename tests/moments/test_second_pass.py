@@ -15,7 +15,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from invariance import BIP, Columns, FileFormat, Moments, MultiEnvironmentData
-from invariance.data.record_batches import RowSource, RowTask
+from invariance.data.sources import RowSource, RowTask
 from invariance.decisions.residual_check import residual_check
 from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError

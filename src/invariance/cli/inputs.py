@@ -15,7 +15,7 @@ from .options import STANDARD_INPUT, FitOptions
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
-    from ..data.record_batches import RowSource
+    from ..data.sources import RowSource
     from ..estimators.bip import BIP
     from ..moments.moments import Moments
 

@@ -183,7 +183,7 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
     """Labels, of environments unless another role is named, as a list with one entry per row."""
     if isinstance(labels, (str, bytes)):
         raise DataError(f"{role}={labels!r} is a single string: pass one label per row, for example table[{labels!r}].")
-    shape = getattr(labels, "shape", (0,))
+    shape: tuple[int, ...] = getattr(labels, "shape", (0,))
     if len(shape) == 2 and shape[1] == 1:
         labels = np.asarray(labels).ravel()
     elif len(shape) != 1:

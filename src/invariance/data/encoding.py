@@ -196,7 +196,7 @@ class Found(NamedTuple):
             codes = raw.values[:, raw.names.index(name)]
             found = np.unique(codes[~np.isnan(codes)]).astype(int)
             levels[name] = known._replace(texts=tuple(known.texts[k] for k in found))
-        empty = {name for name, gone in zip(raw.names, np.isnan(raw.values).all(axis=0), strict=True) if gone}
+        empty = {name for name, column in zip(raw.names, raw.values.T, strict=True) if np.isnan(column).all()}
         return cls(len(raw.values), levels, raw.refused, empty, row_numbers(raw) if in_table else {})
 
     def check(self, columns: Sequence[str], choices: Choices, of_file: bool = True) -> None:

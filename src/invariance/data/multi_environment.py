@@ -29,7 +29,6 @@ from .checks import (
 )
 from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve_columns, table_of
 from .encoding import Encoding, Found, learn_encoding, learnt_levels
-from .environments import ALL_ENVIRONMENTS, Environments, places_of, refuse_single
 from .features import Features
 from .missing import Tally, announce_constant, filled, losses
 from .outcomes import (
@@ -47,7 +46,7 @@ from .outcomes import (
     two_values,
 )
 from .reading import TableFile, column_names, read_columns
-from .settings import Columns
+from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single
 
 if TYPE_CHECKING:
     import pandas as pd

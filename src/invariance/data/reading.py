@@ -23,11 +23,11 @@ import numpy as np
 
 from ..exceptions import DataError, Message, Remedy, SettingError, use
 from .checks import check_unique, listing, warn
-from .record_batches import named_once
 from .settings import FileFormat
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 PathLike = str | os.PathLike[str]
 SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
@@ -128,14 +128,6 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
         warn(Message(what, use(decimal=".")))
         return ","
     return "." if point or grouped_point else None
-
-
-def check_together(files: Sequence[TableFile]) -> None:
-    """Raise where one file has decimal commas and another points."""
-    shown = {file.sniffed.decimal: file.name for file in files}
-    if "," in shown and "." in shown:
-        what = f"{shown[',']} has decimal commas, and {shown['.']} points"
-        raise DataError(what, use(decimal=","), use(decimal="."))
 
 
 # ---------------------------------------------------------------- files
@@ -338,7 +330,14 @@ def read_table(
 
     Decimal commas that nobody stated are told of with a DataWarning, as are columns without a name, which are left out.
     """
-    form = {"sep": sep, "decimal": decimal, "thousands": thousands, "encoding": encoding, "sheet": sheet, "na": na}
+    form: dict[str, Any] = {
+        "sep": sep,
+        "decimal": decimal,
+        "thousands": thousands,
+        "encoding": encoding,
+        "sheet": sheet,
+        "na": na,
+    }
     file = TableFile.of(path, **form)
     return read_columns(file, column_names(file))
 
@@ -359,6 +358,16 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     names = [name for name in header if name]
     check_unique(names, file.name)
     return names
+
+
+def named_once(schema: pa.Schema, where: str) -> pa.Schema:
+    """Without the row index that pandas may have stored along; raise where a name occurs twice."""
+    import pyarrow as pa
+
+    index = (schema.pandas_metadata or {}).get("index_columns", [])
+    names = [name for name in schema.names if name not in index]
+    check_unique(names, where)
+    return pa.schema([schema.field(name) for name in names])
 
 
 def _header(file: TableFile) -> list[str]:

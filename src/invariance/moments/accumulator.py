@@ -41,11 +41,10 @@ from ..data.columns import (
     refuse,
 )
 from ..data.encoding import Encoding, Found, learn_encoding
-from ..data.environments import ALL_ENVIRONMENTS, Environments
 from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
-from ..data.record_batches import TEXT, kind_of
-from ..data.settings import Columns, listed_names
+from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments, listed_names
+from ..data.sources import TEXT, kind_of
 from ..data.terms import Dummies, SplineBasis
 from ..exceptions import DataError, WrongTypeError, use
 from .moments import Moments, assembled

@@ -26,11 +26,8 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import check_missing_argument, check_unique
 from ..data.columns import Choices, resolve_columns
-from ..data.environments import ALL_ENVIRONMENTS, Environments
-from ..data.record_batches import RowSource, RowTask
-from ..data.settings import Columns
-from ..data.source_files import FileSource
-from ..data.sources import TableSource, source_of
+from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
+from ..data.sources import FileSource, RowSource, RowTask, TableSource, source_of
 from ..data.terms import SplineBasis
 from ..exceptions import DataError, EngineError, InvarianceError, SettingError
 from .accumulator import MomentsAccumulator, Screened, screened

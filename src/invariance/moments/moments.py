@@ -26,12 +26,11 @@ from ..data.checks import (
 )
 from ..data.columns import free_name
 from ..data.encoding import Encoding
-from ..data.environments import Environments, places_of, refuse_single
 from ..data.features import Features
 from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import OutcomeKind
-from ..data.settings import Columns
+from ..data.settings import Columns, Environments, places_of, refuse_single
 from ..exceptions import DataError, use
 from .least_squares import gaps_between
 from .parts import Part, fill_pooled, filled_pool, merged, of_rows, resolved

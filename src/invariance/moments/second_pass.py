@@ -17,8 +17,7 @@ from ..data.columns import RawTable, text_as_numbers
 from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.record_batches import RowSource, RowTask
-from ..data.sources import source_of
+from ..data.sources import RowSource, RowTask, source_of
 from ..exceptions import DataError
 from .fourth_moments import FourthMoments, FourthSum, most_columns, orthonormal
 from .least_squares import RootSum

@@ -27,8 +27,8 @@ from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
-from ..data.record_batches import RowSource, kind_of
 from ..data.settings import Columns, Environments
+from ..data.sources import RowSource, kind_of
 from ..exceptions import DataError, Remedy, SettingError, use
 from ..models.gaussian import moments_bytes
 from ..moments.accumulator import MomentsAccumulator
