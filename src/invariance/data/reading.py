@@ -330,15 +330,7 @@ def read_table(
 
     Decimal commas that nobody stated are told of with a DataWarning, as are columns without a name, which are left out.
     """
-    form: dict[str, Any] = {
-        "sep": sep,
-        "decimal": decimal,
-        "thousands": thousands,
-        "encoding": encoding,
-        "sheet": sheet,
-        "na": na,
-    }
-    file = TableFile.of(path, **form)
+    file = TableFile.of(path, sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na)
     return read_columns(file, column_names(file))
 
 
