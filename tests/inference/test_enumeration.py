@@ -25,7 +25,7 @@ from invariance.inference.enumeration import (
     subset_blocks,
 )
 from invariance.models.base import BoundModel
-from invariance.models.walks import GaussianWalk
+from invariance.models.gaussian_walks import GaussianWalk
 from invariance.moments import Moments
 from invariance.posterior import Posterior
 from invariance.priors import BoundPrior
@@ -43,7 +43,7 @@ def run(model: BoundModel, prior, engine: Enumeration | None = None, n_jobs: int
 
 
 def small_blocks(monkeypatch: pytest.MonkeyPatch, features: int, listed: int = 8) -> None:
-    monkeypatch.setattr("invariance.models.walks.LOW_FEATURES", features)
+    monkeypatch.setattr("invariance.models.base.LOW_FEATURES", features)
     monkeypatch.setattr("invariance.kernels.subset_tree.MOST_LOW", features)
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", listed)
 

@@ -23,7 +23,7 @@ from invariance import (
 )
 from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.models.registry import MODELS, as_family
-from invariance.models.walks import SubsetWalk
+from invariance.models.base import SubsetWalk
 from twins import all_masks
 
 P = 4
@@ -133,7 +133,7 @@ def test_walks_are_near_what_is_reported(name: str) -> None:
     masks = np.zeros((8, P), dtype=bool)
     masks[:, free], masks[:, forced] = all_masks(3), True
     expected, tolerance = model.log_ratio_many(masks), max(model.walk_error, 1e-8)
-    for walk in (model.subset_walk(free, forced), SubsetWalk(model, free, forced)):
+    for walk in (model.subset_walk(free, forced), SubsetWalk(model.log_ratio_many, P, free, forced)):
         np.testing.assert_allclose(walk.dense(NOTHING, np.ones(4, dtype=bool)), expected, atol=tolerance)
         members = np.empty((7, 2), np.int32)
         listed = walk.listed(NOTHING, 2, np.array([True, True, True, True]), members)

@@ -134,7 +134,7 @@ class SubsetTests(GaussianTests):
 
     def deviation(self, e: int | None) -> Deviation | None:
         moments = self._moments if e is None else _against_the_rest(self._moments, e)
-        found, data = self._compared(moments, _centred(moments)), self._model.rows
+        found, data = self._compared(moments, _centred(moments)), self._model.data
         if found is None and data is not None:
             groups = data.environment_index if e is None else (data.environment_index != e).astype(np.intp)
             rows, labels = np.column_stack([data.X[:, data.features.expand(self._mask)], data.y]), moments.environments
@@ -205,7 +205,7 @@ def _against_the_rest(moments: Moments, e: int) -> Moments:
 
 def moments_of(model: GaussianModel | RegressionModel, mask: Mask) -> Moments:
     """Of the columns of one subset (p,)."""
-    rows = model.rows
+    rows = model.data
     if rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
         return Moments.from_data(rows.narrowed(mask))
     assert not isinstance(model, RegressionModel)
@@ -243,7 +243,7 @@ class RegressionTests(Tests):
         shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
         parts = {name: _chi_square(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)}
         null = model.null_many(common)
-        tail = float(model.invariance_tails(common, figures.log_ratio).probability[0])
+        tail = float(model.invariance_tails(common, figures.log_ratio)[0])
         spread = 2.0 * float(np.sqrt(null.variance[0]))
         return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, joint_of_parts(parts), parts)
 
@@ -282,7 +282,7 @@ class MeanTests(GaussianTests):
     def _deviance(self, kept: Mask, apart: Mask) -> Floats | None:
         """(3,) T of the environments `kept` (E,), its mean and degrees of freedom under invariance; None where it
         cannot be decided."""
-        found, data = self._of_model(self._model.of(with_own_means(self._moments, kept, apart))), self._model.rows
+        found, data = self._of_model(self._model.of(with_own_means(self._moments, kept, apart))), self._model.data
         if found is None and data is not None:
             X, index = data.X[:, data.features.expand(self._mask)], data.environment_index
             labels = tuple(np.flatnonzero(kept).tolist())
@@ -334,11 +334,11 @@ class Compared:
 
     @property
     def rows(self) -> MultiEnvironmentData | None:
-        return self.model.rows
+        return self.model.data
 
     @property
     def n_environments(self) -> int:
-        return self.model.describe().n_environments
+        return self.model.observed.n_environments
 
     def tests(self, mask: Mask) -> Tests:
         """Of a subset (p,), in what the model compares environments."""
@@ -378,7 +378,7 @@ def compared_environments(model: BoundModel, mask: Mask) -> ComparedEnvironments
     compared = comparable(model)
     subset = tuple(name for name, flag in zip(model.feature_names, mask, strict=True) if flag)
     return ComparedEnvironments(
-        subset, model.describe().outcome_name, compared.tests(mask).each(), compared.asked.compares
+        subset, model.observed.outcome_name, compared.tests(mask).each(), compared.asked.compares
     )
 
 

@@ -24,10 +24,9 @@ from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_f
 from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
 from ..inference.replicas import CompiledSampler, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
-from ..models.base import BoundModel, FlipGuess, GuessesFlips, ScreensSubsets
+from ..models.base import BoundModel, FlipGuess, GuessesFlips, SubsetWalk, of_all_features
 from ..models.gaussian_fits import group_weights
 from ..models.invariance_test import Tolerance, deviance_moments
-from ..models.walks import SubsetWalk, of_all_features
 from ..posterior.posterior import Judge, Posterior, SubsetTable
 from ..priors import BoundPrior
 
@@ -60,7 +59,7 @@ class PredictiveScore:
     def log_weights(self, masks: ArrayLike) -> Floats:
         """(S,) −½ cost, whether compatible or not"""
         chosen = as_masks(masks, self.n_features)
-        return self.weigh(self.model.prediction_many(chosen).gain, chosen @ self.model.free_columns)
+        return self.weigh(self.model.gain_many(chosen), chosen @ self.model.free_columns)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)
@@ -161,13 +160,9 @@ def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, kee
     forced = target.prior.forced
     free = target.prior.free[model.walk_order(target.prior.free)]
     prior = target.prior.over(free)
-    screens = isinstance(model, ScreensSubsets)
-    if isinstance(model, ScreensSubsets):
-        blocks = subset_blocks(
-            model.screening_walk(free, forced, score.tolerance, score.weigh), prior, model.dense_advantage
-        )
-    else:
-        blocks = subset_blocks(SubsetWalk(score, free, forced), prior, model.dense_advantage)
+    walk = model.screening_walk(free, forced, score.tolerance, score.weigh)
+    screens = walk is not None
+    blocks = subset_blocks(walk or SubsetWalk(score.log_ratio_many, score.n_features, free, forced), prior, model.dense_advantage)
     found: list[tuple[Mask, Floats]] = []
     best, n_decided, all_decided = -np.inf, 0, True
     with ProgressBar("scoring compatible subsets", blocks.n_blocks, options.progress) as bar:
@@ -273,7 +268,7 @@ class CompiledNeighbours:
     """From one factorisation of the subset in each group."""
 
     def __init__(self, target: CompiledSampler, model: BoundModel, gate: SoftGate) -> None:
-        counts = model.describe().counts
+        counts = model.observed.counts
         self._gate, self._features = gate, target.features
         self._counts = np.append(counts, counts.sum()).astype(float)
         self._scoring = with_own_cache(target.scoring)
@@ -315,7 +310,7 @@ def plain_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
     """By asking any model about each of them, once."""
 
     def values(masks: Mask) -> Floats:
-        gain, null = model.prediction_many(masks).gain, model.null_many(masks)
+        gain, null = model.gain_many(masks), model.null_many(masks)
         flips = FlipGuess(model.log_ratio_many(masks), gain, null.expected, null.variance)
         return _gated(gate, flips, masks @ model.free_columns)
 

@@ -54,7 +54,7 @@ def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tol
 
 def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
     """The column as the outcome of the columns `rest` and, last, of the old outcome."""
-    names, outcome, data = model.features.columns, model.moments.outcome_name, model.rows
+    names, outcome, data = model.features.columns, model.moments.outcome_name, model.data
     kept = chosen_names(names, rest)
     if data is None:
         moments = model.moments.of_columns((*kept, names[column], outcome))

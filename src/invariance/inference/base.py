@@ -13,8 +13,7 @@ from .._tools.progress import ProgressMode
 from .._tools.registry import Member, Registry, check_settings, read_call
 from ..data.checks import quoted, warn
 from ..exceptions import ApproximationWarning, EngineError, SettingError
-from ..models.base import BoundModel
-from ..models.walks import of_all_features
+from ..models.base import BoundModel, of_all_features
 from ..posterior.posterior import Judge, Posterior, verdict_of
 from ..priors import BoundPrior
 
@@ -153,12 +152,12 @@ def parse_engine(text: str) -> str | Engine:
 
 def common_fields(target: Target) -> dict[str, Any]:
     """What every posterior says about the data and the prior, whichever engine computed it."""
-    about = target.model.describe()
+    about = target.model.observed
     return {
         "feature_names": target.prior.feature_names,
         "n_subsets": target.prior.support_size(),
         "prior": target.prior.name,
-        "model": about.model,
+        "model": target.model.name,
         "model_reason": target.model.reason,
         "outcome_name": about.outcome_name,
         "environments": about.environments,

@@ -22,8 +22,7 @@ from .._tools.text import approximate_count, duration
 from ..exceptions import EngineError, use
 from ..kernels.dispatch import add_listed_prior, exp_shifted, listed_inclusion
 from ..kernels.subset_sums import fold_inclusion, weighted_sum
-from ..models.base import BoundModel
-from ..models.walks import SubsetWalk, listed_subsets
+from ..models.base import BoundModel, SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior, UniformPrior
 from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_verdict

@@ -317,7 +317,7 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
 def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited) -> Evidence:
     """By revisits or, where these are too few, by stepping stones."""
     model = sampler.target.model
-    if model.describe().n_environments == 1 and model.untilted is model:
+    if model.observed.n_environments == 1 and model.untilted is model:
         return Evidence(0.0, 0.0, "one environment")
     traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
     return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(sampler, proposals, traces)
@@ -521,7 +521,7 @@ def tempering_posterior(sampled: Sampled, engine: Tempering, started: float) -> 
     all_in_a_block = sampler.n_free <= sampled.proposals.rules[1].largest
     if not all_in_a_block and len(visited.masks) != target.prior.support_size():
         (log_ratio,) = target.log_ratios(masks[mode : mode + 1], check.log_ratios[mode : mode + 1])
-        tail = float(target.model.invariance_tails(masks[mode : mode + 1], [log_ratio]).probability[0])
+        tail = float(target.model.invariance_tails(masks[mode : mode + 1], [log_ratio])[0])
     problem = sampled.problem(log_evidence, engine.agreement, tail)
     figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
     if verdict.reached(engine):

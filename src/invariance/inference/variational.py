@@ -258,9 +258,9 @@ class Variational:
     def _lasso_screened(self, model: BoundModel) -> NDArray[np.intp]:
         if model.n_features <= self.screened:
             return np.arange(model.n_features)
-        if model.rows is None:
+        if model.data is None:
             raise EngineError("the lasso screen needs the rows, which are not at hand", use(engine="vi(screen=search)"))
-        return np.flatnonzero(LassoScreen(k=self.screened).screen(model.rows).kept)
+        return np.flatnonzero(LassoScreen(k=self.screened).screen(model.data).kept)
 
     def _approximation(
         self, target: Target, fits: dict[str, Ascent], chosen: str, rng: np.random.Generator

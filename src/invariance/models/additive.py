@@ -27,7 +27,6 @@ from .base import (
     EnvironmentData,
     Fit,
     Null,
-    Prediction,
     StandardErrors,
     check_choice,
     check_whole_number,
@@ -53,7 +52,7 @@ class _Fits(NamedTuple):
 class AllCoefficients(GaussianFromMoments):
     """Every coefficient of every curve may differ between environments: the linear Gaussian model of the columns."""
 
-    name = "additive, compared by all coefficients"
+    kind = "additive, compared by all coefficients"
     makes_curves = True
 
 
@@ -69,8 +68,8 @@ class AdditiveModel(MomentModel):
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
 
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        return self.linear.prediction_many(masks)
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        return self.linear.gain_many(masks)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """As of linear Gaussian fits with the degrees of freedom of `residuals`."""

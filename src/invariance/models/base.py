@@ -1,17 +1,15 @@
 """Outcome models: a family (parameters only) is bound to data and then scores subsets of features.
 
-A bound model must answer six questions (`BoundModel`). Small protocols name what it may do besides, which makes engines
-faster and changes no result.
+A bound model must answer five questions (`BoundModel`); what it may do besides has a generic answer there.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -26,7 +24,6 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
 from .invariance_test import InvarianceTest, Tolerance, deviance_test
-from .walks import SubsetWalk
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
@@ -36,7 +33,7 @@ INTERCEPT, SLOPES = IN_MEAN = "intercept", "slopes"
 VARIANCE, DISPERSION, BASELINE = "variance", "dispersion", "baseline"
 # A squared pivot, or an eigenvalue, of columns scaled to unit length: below it second moments have under six digits.
 PIVOT_TOLERANCE = 1e-9
-# Gain (S,) of pooled fits and their number of parameters (S,), as in `Prediction` → weights (S,).
+# Gain (S,) of pooled fits, as in `gain_many`, and their number of columns (S,) → weights (S,).
 Weigh = Callable[[Floats, Integers], Floats]
 
 
@@ -65,6 +62,12 @@ class EnvironmentData(Protocol):
 
     @property
     def outcome_name(self) -> str: ...
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def n_environments(self) -> int: ...
 
 
 def rows_of(data: EnvironmentData) -> MultiEnvironmentData | None:
@@ -110,55 +113,20 @@ class Family(Protocol):
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel: ...
 
 
-@dataclass(frozen=True, eq=False)
-class Description:
-    """environments: E labels; counts (E,): rows of each."""
-
-    model: str
-    outcome_name: str
-    environments: tuple[Hashable, ...]
-    counts: Integers
-
-    @classmethod
-    def of(cls, model: str, data: EnvironmentData) -> Description:
-        return cls(model, data.outcome_name, data.environments, data.counts)
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.counts.sum())
-
-    @property
-    def n_environments(self) -> int:
-        return len(self.environments)
-
-
-class Prediction(NamedTuple):
-    """gain (S,): pooled log-likelihood above that of the empty subset, -inf outside the support; parameters (S,)."""
-
-    gain: Floats
-    parameters: Floats
-
-
 class Null(NamedTuple):
     """Law of log Λ of invariant subsets (S,): its mean and variance, and the degrees of freedom of −2 log Λ; -inf and 0
-    where unknown, as with one environment."""
+    where unknown, as with one environment. ceiling: the largest log Λ that other outcomes could have."""
 
     expected: Floats
     variance: Floats
     degrees: Floats
+    ceiling: Floats | float = 0.0
 
     @classmethod
     def of_deviance(cls, mean: Floats, variance: Floats, degrees: Floats) -> Null:
         """From mean and variance (S,) of −2 log Λ, 0 where unknown."""
         known = variance > 0.0
         return cls(np.where(known, -0.5 * mean, -np.inf), 0.25 * variance, np.where(known, degrees, 0.0))
-
-
-class Tails(NamedTuple):
-    """expected (S,): mean of log Λ under invariance; probability (S,): of a value as low or lower. Unknown: -inf, 1."""
-
-    expected: Floats
-    probability: Floats
 
 
 class Remarks(NamedTuple):
@@ -169,7 +137,7 @@ class Remarks(NamedTuple):
 
 
 class FlipGuess(NamedTuple):
-    """(S, p) each, of S subsets with each of p features flipped, as in `Prediction` and `Null`."""
+    """(S, p) each, of S subsets with each of p features flipped, as in `gain_many` and `Null`."""
 
     log_ratio: Floats
     gain: Floats
@@ -189,55 +157,124 @@ class StandardErrors(NamedTuple):
 class Fit:
     """One subset fitted to all rows (0 for a column that adds nothing to those before it) and to those of each
     environment (NaN where a column is constant; E = 0 where not asked for). columns: k names; coefficients (k,);
-    local_coefficients (E, k), local_intercepts (E,)"""
+    local_coefficients (E, k), local_intercepts (E,); specification: whose `mean` the outcome has, if not linear"""
 
     columns: tuple[str, ...]
     coefficients: Floats
     intercept: float
     local_coefficients: Floats
     local_intercepts: Floats
+    specification: Any = None
 
     def mean(self, predictor: Floats) -> Floats:
         """(N,) expected outcome at intercept + coefficients · columns (N,)"""
-        return predictor
+        return predictor if self.specification is None else self.specification.mean(predictor)
 
     def predict(self, X: Floats) -> Floats:
         """(N,) expected outcome of rows X (N, k) by the pooled fit"""
         return self.mean(X @ self.coefficients + self.intercept)
 
 
-def chosen_names(names: Sequence[str], mask: Mask) -> tuple[str, ...]:
-    return tuple(name for name, flag in zip(names, mask, strict=True) if flag)
-
-
 def too_few_rows_for(place: str, n_rows: int, room: int) -> str:
     return f"the {n_rows} rows of {place} are too few to fit more than {max(room, 0)} columns that vary there"
+
+
+LOW_FEATURES = 10
+NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
+
+
+def dense_subsets(high: Integers, n_low: int, n_features: int) -> Mask:
+    """(2**n_low, f) the features `high` joined by each subset of the first n_low"""
+    masks = np.zeros((1 << n_low, n_features), dtype=bool)
+    masks[:, :n_low] = np.arange(1 << n_low)[:, None] >> np.arange(n_low) & 1
+    masks[:, high] = True
+    return masks
+
+
+def list_subsets(prefix: Integers, max_size: int, n_features: int, members: NDArray32) -> Mask:
+    """(n, f) `prefix` (ascending) and every subset that extends it by features after its last one, up to max_size;
+    members (n, k): filled with their features, -1 beyond the last"""
+    k, row = len(prefix), 0
+    later = range(int(prefix[-1]) + 1 if k else 0, n_features)
+    members[:, :k], members[:, k:] = prefix, -1
+    for size in range(max_size - k + 1):
+        added = list(combinations(later, size))
+        members[row : row + len(added), k : k + size] = np.array(added, np.int32).reshape(len(added), size)
+        row += len(added)
+    return listed_subsets(members, n_features)
+
+
+def listed_subsets(members: NDArray32, n_features: int) -> Mask:
+    """(n, f) masks of subsets given by members (n, k), -1 beyond the last"""
+    masks = np.zeros((len(members), n_features + 1), dtype=bool)
+    masks[np.arange(len(members))[:, None], members] = True
+    return masks[:, :-1]
+
+
+def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_features: int) -> Mask:
+    """(S, p) from subsets (S, f) of the `free` features, with the `forced` ones in all of them"""
+    masks = np.zeros((len(draws), n_features), dtype=bool)
+    masks[:, free] = draws
+    masks[:, np.asarray(forced, dtype=np.intp)] = True
+    return masks
+
+
+class SubsetWalk:
+    """All subsets of the `free` features (f,), each joined by the `forced` ones (k,), by their score
+    among all features: (S, n_all) → (S,), -inf outside the support.
+
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. What a walk
+    yields is NaN where undecidable.
+    """
+
+    def __init__(self, score: Callable[[Mask], Floats], n_all: int, free: Integers, forced: Integers) -> None:
+        self.score, self.n_all, self.free, self.forced = score, n_all, free, forced
+        self.n_features, self.n_low = len(free), min(len(free), LOW_FEATURES)
+
+    def dense(self, high: Integers, sizes: Mask) -> Floats:
+        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
+        return self._scored(dense_subsets(high, self.n_low, self.n_features), sizes)
+
+    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+        """(n,) of the subsets of `list_subsets`, which fills `members`"""
+        return self._scored(list_subsets(prefix, max_size, self.n_features, members), sizes)
+
+    def of_all_features(self, draws: Mask) -> Mask:
+        """(S, p) from subsets (S, f) of the free features"""
+        return of_all_features(draws, self.free, self.forced, self.n_all)
+
+    def _scored(self, draws: Mask, sizes: Mask) -> Floats:
+        wanted = sizes[draws.sum(axis=1)]
+        log_ratio = np.full(len(draws), np.nan)
+        log_ratio[wanted] = self.score(self.of_all_features(draws[wanted]))
+        log_ratio[log_ratio == -np.inf] = np.nan
+        return log_ratio
 
 
 class BoundModel(ABC):
     """A family tied to data. Masks are over features, which may be several columns.
 
-    The six abstract members are what a model must answer; all others have a generic answer here, which a model
-    overrides where it has a better one. log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor of
-    either sign; -inf outside the support.
+    The abstract members are what a model must answer, beside what it was tied to; all others have a generic answer
+    here, which a model overrides where it has a better one. log Λ is a ratio of maximised likelihoods, at most 0, or a
+    Bayes factor of either sign; -inf outside the support.
     """
 
+    observed: EnvironmentData  # the rows or their second moments
+    data: MultiEnvironmentData | None = None  # the rows, where they are at hand
     reason: str = ""  # why this model, where the outcome chose it
 
     @property
     @abstractmethod
-    def features(self) -> Features: ...
-
-    @abstractmethod
-    def describe(self) -> Description: ...
+    def name(self) -> str: ...
 
     @abstractmethod
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         """(S,) log Λ of the subsets in masks (S, p)."""
 
     @abstractmethod
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        """How well each of the subsets in masks (S, p) predicts, and with how many parameters."""
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        """(S,) pooled log-likelihood of the subsets in masks (S, p) above that of the empty one; -inf outside the
+        support."""
 
     @abstractmethod
     def null_many(self, masks: ArrayLike) -> Null:
@@ -248,6 +285,10 @@ class BoundModel(ABC):
         """One subset, given by names or as a mask (p,); with the fits of each environment if `local`."""
 
     @property
+    def features(self) -> Features:
+        return self.observed.features
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         return self.features.names
 
@@ -255,9 +296,9 @@ class BoundModel(ABC):
     def n_features(self) -> int:
         return self.features.n_features
 
-    @cached_property
+    @property
     def n_rows(self) -> int:
-        return self.describe().n_rows
+        return self.observed.n_rows
 
     @property
     def untilted(self) -> BoundModel:
@@ -275,31 +316,25 @@ class BoundModel(ABC):
         """What must be the same in all environments."""
         return *IN_MEAN, VARIANCE
 
-    def ceiling_many(self, masks: ArrayLike) -> Floats:
-        """(S,) the largest log Λ that the subsets in masks (S, p) could have with other outcomes."""
-        return np.zeros(len(as_masks(masks, self.n_features)))
-
-    def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Tails:
-        """By a gamma law for how far log Λ (S,) lies below its ceiling, with the moments of `null_many`."""
-        expected, variance, _ = self.null_many(masks)
-        known = variance > 0.0
-        ceiling = self.ceiling_many(masks)
-        deviance = 2.0 * (ceiling - np.asarray(log_ratios, dtype=float))
-        mean, spread = 2.0 * (ceiling - expected)[known], 4.0 * variance[known]
-        probability = np.ones(len(expected))
-        probability[known] = gammaincc(mean**2 / spread, deviance[known] * mean / spread)
-        return Tails(np.where(known, expected, -np.inf), probability)
+    def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
+        """(S,) probability of a log Λ as low as log_ratios (S,) or lower under invariance, 1 where unknown, by a gamma
+        law for how far it lies below its ceiling."""
+        null = self.null_many(masks)
+        known = null.variance > 0.0
+        deviance = 2.0 * (null.ceiling - np.asarray(log_ratios, dtype=float))[known]
+        mean, spread = 2.0 * (null.ceiling - null.expected)[known], 4.0 * null.variance[known]
+        probability = np.ones(len(known))
+        probability[known] = gammaincc(mean**2 / spread, deviance * mean / spread)
+        return probability
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one environment all are."""
-        chosen = as_masks(masks, self.n_features)
-        log_ratios, null = self.log_ratio_many(chosen), self.null_many(chosen)
-        supported, known = log_ratios > -np.inf, null.variance > 0.0
-        joint, tested = supported.astype(float), supported & known
-        ceiling = self.ceiling_many(chosen)[tested]
-        deviance, expected = 2.0 * (ceiling - log_ratios[tested]), 2.0 * (ceiling - null.expected[tested])
+        log_ratios, null = self.log_ratio_many(masks), self.null_many(masks)
+        joint, tested = (log_ratios > -np.inf).astype(float), (log_ratios > -np.inf) & (null.variance > 0.0)
+        deviance = 2.0 * (null.ceiling - log_ratios)[tested]
+        expected = 2.0 * (null.ceiling - null.expected)[tested]
         joint[tested] = deviance_test(deviance, expected, null.degrees[tested], self.tolerated(tolerance))
-        unknown = np.full(len(chosen), np.nan)
+        unknown = np.full(len(joint), np.nan)
         return InvarianceTest(unknown, unknown, joint)
 
     def tolerated(self, tolerance: Tolerance) -> float:
@@ -324,17 +359,13 @@ class BoundModel(ABC):
     makes_curves = False  # instead of fitting the data's columns
 
     @property
-    def rows(self) -> MultiEnvironmentData | None:
-        return None
-
-    @property
     def free_columns(self) -> Integers:
         """(p,) how many coefficients each feature adds to the pooled fit."""
         return self.features.widths
 
     def r2_many(self, masks: ArrayLike) -> Floats:
         """(S,) share of the outcome's variance that the pooled fits explain; NaN outside the support."""
-        gain = self.prediction_many(masks).gain
+        gain = self.gain_many(masks)
         return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
@@ -360,7 +391,7 @@ class BoundModel(ABC):
         if not len(outside):
             return ()
         smallest = outside[np.argmin(outside.sum(axis=1))]
-        return (f"the model has no value for {{{', '.join(chosen_names(self.feature_names, smallest))}}}",)
+        return (f"the model has no value for {{{', '.join(self.features.chosen(smallest).names)}}}",)
 
     def require(self, supported: bool, mask: Mask) -> None:
         """Raise DataError where one subset (p,) is outside the support."""
@@ -381,11 +412,10 @@ class BoundModel(ABC):
     def check_max_size(self, max_size: int) -> None:
         """Raise DataError where some environment has too few rows for subsets of max_size features."""
         if max_size > self.largest_size:
-            told = self.describe()
-            e = int(np.argmin(told.counts))
+            e = int(np.argmin(self.observed.counts))
             raise DataError(
-                f"environment {told.environments[e]!r} has {told.counts[e]} rows, too few for subsets of {max_size} "
-                "features",
+                f"environment {self.observed.environments[e]!r} has {self.observed.counts[e]} rows, too few for subsets "
+                f"of {max_size} features",
                 use(" at most", max_size=self.largest_size),
             )
 
@@ -401,7 +431,7 @@ class BoundModel(ABC):
 
     def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk:
         """All subsets of the `free` features, each joined by the `forced` ones."""
-        return SubsetWalk(self, free, forced)
+        return SubsetWalk(self.log_ratio_many, self.n_features, free, forced)
 
     def scoring(self) -> Scoring | None:
         """What compiled samplers score with, column by column; only where every feature is one column."""
@@ -438,19 +468,17 @@ class BoundModel(ABC):
         """Cost of `flip_neighbours` at a subset of so many features, in multiplications."""
         return float(self.n_features * self.steps_per_subset)
 
-
-# ---------------------------------------------------------------- abilities that a model declares by having them
-
-
-@runtime_checkable
-class ScreensSubsets(Protocol):
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
+    def screening_walk(
+        self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
+    ) -> SubsetWalk | None:
         """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
-        ...
+        return None
 
 
 @runtime_checkable
 class GuessesFlips(Protocol):
+    """The one ability without a generic answer."""
+
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """Of the subsets in masks (S, p) with each feature flipped: good enough to search, not to judge."""
         ...

@@ -14,14 +14,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import largest_size
 from ..data.features import Subset, as_mask, as_masks
 from ..kernels.cholesky import subset_volumes
-from .base import (
-    PIVOT_TOLERANCE,
-    EnvironmentData,
-    Fit,
-    Null,
-    Prediction,
-    check_number,
-)
+from .base import PIVOT_TOLERANCE, EnvironmentData, Fit, Null, check_number
 from .gaussian import MomentModel
 from .gaussian_fits import equally_many
 
@@ -109,19 +102,14 @@ class BayesianGaussian(MomentModel):
         ratio = self._agreement(reduced) + np.log(reduced.left[:, :-1] / reduced.left[:, -1:]) @ self._weights
         return np.where(np.isnan(ratio), -np.inf, ratio)
 
-    def ceiling_many(self, masks: ArrayLike) -> Floats:
-        """Reached by an outcome with the same fit, and as much left of it by row, in every environment."""
-        best = self._weights @ np.log(2.0 * self._weights / self.moments.n_rows)
-        return self._agreement(self._reduced(masks)) + best
-
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        reduced = self._reduced(masks)
-        gain = -0.5 * self.moments.n_rows * np.log(reduced.left[:, -1])
-        return Prediction(np.where(np.isnan(gain), -np.inf, gain), reduced.n_columns.astype(float) + 2.0)
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        gain = -0.5 * self.moments.n_rows * np.log(self._reduced(masks).left[:, -1])
+        return np.where(np.isnan(gain), -np.inf, gain)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """Since the prior stands at the pooled fit, the law has no unknowns. Its mean and variance are approximate, and
-        too careful in environments with hardly more rows than columns."""
+        too careful in environments with hardly more rows than columns. The ceiling is reached by an outcome with the
+        same fit, and as much left of it by row, in every environment."""
         chosen, reduced = as_masks(masks, self.n_features), self._reduced(masks)
         known = ~np.isnan(reduced.left[:, -1]) & (self.moments.n_environments > 1)
         mean, variance = np.zeros((2, len(chosen)))
@@ -131,9 +119,14 @@ class BayesianGaussian(MomentModel):
             seconds = self._seconds[:, with_constant[:, :, None], with_constant[:, None, :]].swapaxes(0, 1)
             mean[rows], variance[rows] = residual_law(seconds, self.moments.counts.astype(float), self.prior_rows)
         known &= variance > 0.0
-        expected = np.where(known, self._agreement(reduced) + mean, -np.inf)
+        agreement = self._agreement(reduced)
         local = (chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2).sum(axis=1)
-        return Null(expected, np.where(known, variance, 0.0), np.where(known, local - reduced.n_columns - 2, 0.0))
+        return Null(
+            expected=np.where(known, agreement + mean, -np.inf),
+            variance=np.where(known, variance, 0.0),
+            degrees=np.where(known, local - reduced.n_columns - 2, 0.0),
+            ceiling=agreement + self._weights @ np.log(2.0 * self._weights / self.moments.n_rows),
+        )
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Posterior means: least squares in the pool, where the prior stands; between these and its own in an

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes
 from ..data.checks import quoted, warn
-from ..data.features import Features, Subset, as_lists, as_mask, as_masks
+from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..kernels import cholesky
@@ -32,38 +31,34 @@ from . import gaussian_fits
 from .base import (
     PIVOT_TOLERANCE,
     BoundModel,
-    Description,
     EnvironmentData,
     Fit,
     Null,
-    Prediction,
     StandardErrors,
     Weigh,
     check_choice,
     check_number,
-    chosen_names,
     in_parts,
     moments_of,
     rows_of,
     too_few_rows_for,
 )
 from .gaussian_fits import group_rows, group_weights, inverse_scales, no_rows, roots_in, unit_groups
+from .gaussian_walks import GaussianScreen, GaussianWalk
 from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_moments, invariance_test
-from .walks import GaussianScreen, GaussianWalk
 
 _MOST_REASONS, _EXAMPLES = 3, 64
 
 
 class MomentModel(BoundModel):
-    """Base of the models of second moments; data: the rows, if at hand. Methods that a subclass does not override ask
-    `linear`, the linear Gaussian model of the same columns."""
+    """Base of the models of second moments. Methods that a subclass does not override ask `linear`, the linear Gaussian
+    model of the same columns."""
 
     moments: Moments
-    data: MultiEnvironmentData | None
-    name: str
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         self.data, self.moments, self.n_jobs = rows_of(data), moments_of(data), n_jobs
+        self.observed = self.moments
         self.moments.check_outcome()
 
     @cached_property
@@ -71,6 +66,14 @@ class MomentModel(BoundModel):
         linear = GaussianFromMoments(self.moments, self.n_jobs)
         linear.data = self.data
         return linear
+
+    def of(self, data: EnvironmentData) -> GaussianModel:
+        """The linear Gaussian model of other data, without a reward for prediction."""
+        return GaussianFromMoments(data, self.n_jobs)
+
+    def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
+        """A linear Gaussian model that has the second moments of the features in subsets (S, p), the subsets there."""
+        return self.linear, masks
 
     @cached_property
     def pooled_scale(self) -> Floats:
@@ -84,14 +87,6 @@ class MomentModel(BoundModel):
         starts, members = as_lists(self.features.expand(masks) & moments.present[-1, moments.feature_columns])
         return starts, moments.feature_columns[members].astype(np.int64)
 
-    def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
-        """A linear Gaussian model that has the second moments of the features in subsets (S, p), the subsets there."""
-        return self.linear, masks
-
-    @property
-    def features(self) -> Features:
-        return self.moments.features
-
     @property
     def free_columns(self) -> Integers:
         """Fewer than there are columns where a level that the others are compared with does not occur."""
@@ -102,10 +97,6 @@ class MomentModel(BoundModel):
         return self.linear
 
     @property
-    def rows(self) -> MultiEnvironmentData | None:
-        return self.data
-
-    @property
     def has_rows(self) -> bool:
         """Whether the rows are at hand, or factors of them, which decide what second moments cannot."""
         return self.data is not None or roots_in(self.moments) is not None
@@ -113,9 +104,6 @@ class MomentModel(BoundModel):
     @property
     def largest_size(self) -> int:
         return self.moments.largest_size
-
-    def describe(self) -> Description:
-        return Description.of(self.name, self.moments)
 
     def residuals(self, masks: Mask) -> Residuals:
         """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
@@ -139,8 +127,26 @@ class MomentModel(BoundModel):
         return gaussian_fits.random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        """By fits to the second moments of the other environments, or to their rows where those cannot decide."""
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        return part.left_out_r2_many(chosen)
+        kept, y = np.asarray(chosen.any(axis=0)), part.moments.outcome
+        kept[0] |= not kept.any()
+        columns = *part.features.chosen(kept).columns, part.moments.outcome_name
+        moments = replace(part.moments.of_columns(columns), encoding=None)
+        missed = np.full((moments.n_environments, len(chosen)), np.nan)
+        for e in range(moments.n_environments if moments.n_environments > 1 else 0):
+            others = [label for place, label in enumerate(moments.environments) if place != e]
+            with suppress(DataError):
+                rest = self.of(moments.choosing(others))
+                for s, mask in enumerate(chosen):
+                    left = [name for name in part.features.chosen(mask).names if name in rest.feature_names]
+                    if rest.log_ratio(left) > -np.inf:
+                        missed[e, s] = _squared_errors(rest.fit(left, local=False), part, e)
+                    elif part.data is not None:
+                        rows = part.data.narrowed(mask).choosing(others)
+                        fit = self.of(rows).fit(rows.feature_names, local=False)
+                        missed[e, s] = _squared_errors(fit, part, e)
+        return np.asarray(1.0 - missed.sum(axis=0) / part.moments.scatter[-1, y, y])
 
     def nearly_outcome(self) -> Mask:
         return self.linear.nearly_outcome()
@@ -153,26 +159,18 @@ class MomentModel(BoundModel):
         return np.asarray(needed + 2 > self.moments.group_counts)
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
-        chosen, moments = as_masks(masks, self.n_features), self.moments
+        chosen, counts = as_masks(masks, self.n_features), self.moments.group_counts
         outside = chosen[self.log_ratio_many(chosen) == -np.inf]
         few, reasons = self.too_few_rows(outside), []
         if few.any():
-            g = int(np.argmin(np.where(few.any(axis=0), moments.group_counts, np.inf)))
-            n_rows = int(moments.group_counts[g])
-            reasons.append(too_few_rows_for(self._place([g]), n_rows, n_rows - 2))
-        causes = self._causes(outside[~few.any(axis=1)])
-        remedy = "remove one of them" if self.has_rows else "remove one of them, or pass the data with their rows"
-        for cause in causes[:_MOST_REASONS]:
-            names = quoted(chosen_names(self.feature_names, cause)) or "the constant"
+            g = int(np.argmin(np.where(few.any(axis=0), counts, np.inf)))
+            reasons.append(too_few_rows_for(self._place([g]), int(counts[g]), int(counts[g]) - 2))
+        remedy = "leave one out" if self.has_rows else "leave one out, or pass the data with their rows"
+        for cause in self._causes(outside[~few.any(axis=1)])[:_MOST_REASONS]:
+            names = quoted(self.features.chosen(cause).names) or "the constant"
+            what = "determines the outcome exactly" if cause.sum() <= 1 else "are collinear, perhaps with the outcome,"
             groups = np.flatnonzero(np.isnan(self.residuals(cause[None]).rss[0]))
-            perhaps = "" if self.has_rows else "perhaps "
-            what = f"{names}, {perhaps}with the outcome, are collinear in {self._place(groups)}"
-            if cause.sum() <= 1:
-                reasons.append(f"{names} determines the outcome exactly in {self._place(groups)}: leave it out")
-            else:
-                reasons.append(f"{what if len(groups) else f'second moments cannot tell {names} apart'}: {remedy}")
-        if len(causes) > _MOST_REASONS:
-            reasons.append(f"likewise for {len(causes) - _MOST_REASONS} more sets of features")
+            reasons.append(f"{names} {what} in {self._place(groups)}: {remedy}")
         return tuple(reasons)
 
     def _place(self, groups: Iterable[int]) -> str:
@@ -193,21 +191,35 @@ class MomentModel(BoundModel):
         return causes
 
 
+def _squared_errors(fit: Fit, model: GaussianFromMoments, e: int) -> float:
+    """Sum over the rows of environment e of a model's data"""
+    if model.data is not None:
+        rows, columns = model.data.rows(e), np.isin(model.features.columns, fit.columns)
+        return float(np.sum((model.data.y[rows] - fit.predict(model.data.X[np.ix_(rows, columns)])) ** 2))
+    moments, roots = model.moments, roots_in(model.moments)
+    used, weights = [*map(moments.columns.index, fit.columns), moments.outcome], np.append(-fit.coefficients, 1.0)
+    if roots is None:
+        within = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
+    else:
+        within = np.sum((roots[e][:, used] @ weights) ** 2)
+    return float(within + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2)
+
+
 class GaussianModel(MomentModel):
     """Base of the models whose log Λ is that of linear Gaussian fits.
 
     prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).
     """
 
-    name = "linear Gaussian"
+    kind = "linear Gaussian"
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
         super().__init__(data, n_jobs)
         self.prediction = prediction
 
-    @abstractmethod
-    def of(self, data: EnvironmentData) -> GaussianModel:
-        """The same model of other data, without a reward for prediction."""
+    @property
+    def name(self) -> str:
+        return f"{self.kind}, prediction rewarded by {self.prediction:g}" if self.prediction > 0.0 else self.kind
 
     @property
     def by_least_squares(self) -> GaussianModel:
@@ -217,10 +229,6 @@ class GaussianModel(MomentModel):
     def fourths(self) -> FourthMoments | None:
         """Sums of fourth powers, where a second pass computed them"""
         return None if self.moments.second is None else self.moments.second.fourths
-
-    def describe(self) -> Description:
-        rewarded = f", prediction rewarded by {self.prediction:g}" if self.prediction > 0.0 else ""
-        return Description.of(f"{self.name}{rewarded}", self.moments)
 
     @property
     def untilted(self) -> GaussianModel:
@@ -232,22 +240,6 @@ class GaussianModel(MomentModel):
         plain = copy(self)
         plain.prediction = 0.0
         return plain
-
-    def untilted_scoring(
-        self, second_moments: Floats | GramRows, diagonal: Floats, present: Mask, rows: GroupRows
-    ) -> Scoring:
-        """From sums of squares (G, d) on the diagonal of second moments"""
-        y, counts, weights = self.moments.outcome, self.moments.group_counts, group_weights(self.moments.group_counts)
-        offset = float(weights @ np.log(diagonal[:, y] / counts))
-        return Scoring(second_moments, inverse_scales(diagonal, present), y, weights, offset, PIVOT_TOLERANCE, rows)
-
-    def rewarding(self, scoring: Scoring) -> Scoring:
-        """The scoring of log Λ, with the reward for prediction in the weight of the pool."""
-        if self.prediction == 0.0:
-            return scoring
-        weights = scoring.weights.copy()
-        weights[-1] -= 0.5 * self.prediction * self.moments.n_rows
-        return scoring._replace(weights=weights)
 
     def null_many(self, masks: ArrayLike) -> Null:
         """Under invariance RSS/σ² is chi-square in every group: the first two moments have no unknowns."""
@@ -265,56 +257,39 @@ class GaussianModel(MomentModel):
         columns = self.features.expand(as_mask(subset, self.feature_names))
         return gaussian_fits.linear_errors(self.data, self.moments, columns)
 
-    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
-        part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        kept, y = np.asarray(chosen.any(axis=0)), part.moments.outcome
-        kept[0] |= not kept.any()
-        columns = *part.features.chosen(kept).columns, part.moments.outcome_name
-        moments = replace(part.moments.of_columns(columns), encoding=None)
-        subsets = [chosen_names(part.feature_names, mask) for mask in chosen]
-        missed = [self._missed(moments, part.data, e, subsets) for e in range(moments.n_environments)]
-        return np.asarray(1.0 - np.sum(missed, axis=0) / part.moments.scatter[-1, y, y])
+    def nearly_outcome(self) -> Mask:
+        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
+        y, scale = self.moments.outcome, inverse_scales(self._squares, self.moments.present)
+        correlations = self._products_with_outcome() * scale * scale[:, y, None]
+        nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
+        return np.logical_or.reduceat(nearly, self.features.starts[:-1])
 
-    def _missed(
-        self, moments: Moments, data: MultiEnvironmentData | None, e: int, subsets: Sequence[Sequence[str]]
-    ) -> Floats:
-        """(S,) sums of squared errors in environment e of the fits of subsets to the others, NaN where there are none;
-        from second moments, or from the rows where these cannot decide"""
-        others = [label for place, label in enumerate(moments.environments) if place != e]
-        missed = np.full(len(subsets), np.nan)
-        if not others:
-            return missed
-        roots = roots_in(moments)
-        with suppress(DataError):
-            rest = self.of(moments.choosing(others))
-            for s, names in enumerate(subsets):
-                left = [name for name in names if name in rest.feature_names]
-                if rest.log_ratio(left) == -np.inf:
-                    if data is not None:
-                        missed[s] = self._missed_in_rows(data.narrowed(as_mask(names, data.feature_names)), e, others)
-                    continue
-                fit = rest.fit(left, local=False)
-                used = [*map(moments.columns.index, fit.columns), moments.outcome]
-                weights = np.append(-fit.coefficients, 1.0)
-                own = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
-                if roots is not None:
-                    own = np.sum((roots[e][:, used] @ weights) ** 2)
-                missed[s] = own + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2
-        return missed
+    @property
+    def _squares(self) -> Floats:
+        """(G, d) sums of squares of each column"""
+        return np.einsum("gjj->gj", self.moments.scatter)
 
-    def _missed_in_rows(self, data: MultiEnvironmentData, e: int, others: Sequence[Hashable]) -> float:
-        """As `_missed`, of all features of the data"""
-        rest, rows = data.choosing(others), data.rows(e)
-        fit = self.of(rest).fit(rest.feature_names, local=False)
-        columns = np.isin(data.features.columns, fit.columns)
-        return float(np.sum((data.y[rows] - fit.predict(data.X[rows][:, columns])) ** 2))
+    def _products_with_outcome(self) -> Floats:
+        """(G, d)"""
+        return self.moments.scatter[:, self.moments.outcome]
 
-    def pooled_prediction(self, losses: Floats, masks: Mask) -> Prediction:
-        """losses (S,) : as kernels return them with the weights of `pooled_scoring`"""
-        gain = np.where(np.isnan(losses), -np.inf, -losses)
-        return Prediction(gain, self.ranks(masks)[:, -1].astype(float) + 2.0)
+    def scoring_of(self, second_moments: Floats | GramRows, rows: GroupRows) -> Scoring:
+        """Of log Λ without the reward for prediction"""
+        y, counts, weights = self.moments.outcome, self.moments.group_counts, group_weights(self.moments.group_counts)
+        offset = float(weights @ np.log(self._squares[:, y] / counts))
+        scale = inverse_scales(self._squares, self.moments.present)
+        return Scoring(second_moments, scale, y, weights, offset, PIVOT_TOLERANCE, rows)
 
-    def pooled_scoring(self, scoring: Scoring) -> Scoring:
+    def rewarding(self, scoring: Scoring) -> Scoring:
+        """With the reward for prediction in the weight of the pool."""
+        if self.prediction == 0.0:
+            return scoring
+        weights = scoring.weights.copy()
+        weights[-1] -= 0.5 * self.prediction * self.moments.n_rows
+        return scoring._replace(weights=weights)
+
+    def losing(self, scoring: Scoring) -> Scoring:
+        """Of what pooled fits gain over the empty one, with the other sign."""
         pooled = np.append(np.zeros(self.moments.n_environments), 0.5 * self.moments.n_rows)
         return scoring._replace(weights=pooled, offset=0.0)
 
@@ -335,9 +310,6 @@ class GaussianFromMoments(GaussianModel):
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         return self, masks
 
-    def of(self, data: EnvironmentData) -> GaussianFromMoments:
-        return GaussianFromMoments(data, self.n_jobs)
-
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, np.nan)
 
@@ -351,9 +323,9 @@ class GaussianFromMoments(GaussianModel):
         values[outside] = -np.inf
         return values
 
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        chosen = as_masks(masks, self.n_features)
-        return self.pooled_prediction(self._score(chosen, np.nan, self.pooled_scoring(self.scoring_by_rows())), chosen)
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        losses = self._score(as_masks(masks, self.n_features), np.nan, self.losing(self.scoring_by_rows()))
+        return np.where(np.isnan(losses), -np.inf, -losses)
 
     def residuals(self, masks: Mask) -> Residuals:
         shares, ranks = self._fits(masks)
@@ -387,12 +359,6 @@ class GaussianFromMoments(GaussianModel):
             return gaussian_fits.kurtosis_from_rows(data, used, within, chosen[:, used], self.n_jobs)
         assert fourths is not None
         return gaussian_fits.kurtosis_from_fourths(moments, fourths, used, within, chosen[:, used])
-
-    def largest_excess_kurtosis(self) -> float:
-        """That of no subset is larger."""
-        if self.data is None:
-            return 0.0 if self.fourths is None else np.inf
-        return gaussian_fits.largest_excess_kurtosis(self.data, self.moments)
 
     # ---------------------------------------------------------------- walks and searches
 
@@ -466,13 +432,6 @@ class GaussianFromMoments(GaussianModel):
         settle(total, scoring.weights)
         return np.where(np.isnan(total), -np.inf, total)
 
-    def nearly_outcome(self) -> Mask:
-        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
-        y, scale = self.moments.outcome, self.scoring_by_moments().inverse_scale
-        correlations = self.moments.scatter[:, y] * scale * scale[:, y, None]
-        nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
-        return np.logical_or.reduceat(nearly, self.features.starts[:-1])
-
     # ---------------------------------------------------------------- scores
 
     def columns_of(self, members: Integers) -> Integers:
@@ -480,22 +439,20 @@ class GaussianFromMoments(GaussianModel):
         return self.moments.feature_columns[self.features.columns_of(members)].astype(np.int64)
 
     def scoring_by_moments(self) -> Scoring:
-        return self.rewarding(self._untilted_scoring)
+        return self.rewarding(self._by_moments)
 
     def scoring_by_rows(self) -> Scoring:
         """With the rows, which take longer to prepare, for what second moments cannot decide."""
         return self.scoring_by_moments()._replace(rows=self._rows)
 
     @cached_property
-    def _untilted_scoring(self) -> Scoring:
-        moments = self.moments
-        diagonal = np.einsum("gjj->gj", moments.scatter)
-        return self.untilted_scoring(moments.scatter, diagonal, moments.present, no_rows(moments))
+    def _by_moments(self) -> Scoring:
+        return self.scoring_of(self.moments.scatter, no_rows(self.moments))
 
     @cached_property
     def decides_all(self) -> bool:
         """Whether second moments decide every subset."""
-        return gaussian_fits.always_decidable(self.moments, self._untilted_scoring.inverse_scale, PIVOT_TOLERANCE)
+        return gaussian_fits.always_decidable(self.moments, self._by_moments.inverse_scale, PIVOT_TOLERANCE)
 
     @cached_property
     def _rows(self) -> GroupRows:
@@ -554,52 +511,44 @@ class GaussianOnDemand(GaussianModel):
         nothing = np.empty((n_environments + 1, 0, 0))
         spread = *two_sum(centre, rest), minimum, maximum, nothing
         self.moments = Moments(columns, p, data.environments, counts, *spread, groups=data.features.groups)
+        self.observed = self.moments
         self.moments.check_outcome()
         self._gaps = np.sqrt(counts)[:, None] * self.moments.gaps
 
-    def of(self, data: EnvironmentData) -> GaussianFromMoments:
-        return GaussianFromMoments(data, self.n_jobs)
-
     @cached_property
-    def _diagonal(self) -> Floats:
-        """(G, d) sums of squares of each column"""
-        starts = self._bounds[:-1]
-        local = np.add.reduceat(self._centred**2, starts, axis=1).T
+    def _squares(self) -> Floats:
+        local = np.add.reduceat(self._centred**2, self._bounds[:-1], axis=1).T
         return np.vstack([local, local.sum(axis=0) + (self._gaps**2).sum(axis=0)])
 
-    def _scored_with(self) -> Scoring:
+    def _products_with_outcome(self) -> Floats:
+        y, parts = self.moments.outcome, np.split(self._centred, self._bounds[1:-1], axis=1)
+        local = np.array([part @ part[y] for part in parts])
+        return np.vstack([local, local.sum(axis=0) + self._gaps[:, y] @ self._gaps])
+
+    def _scoring(self) -> Scoring:
         """With a cache of its own: threads do not share one."""
         kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
         gram = gram_rows(self._centred, self._bounds, self._gaps, kept)
         starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
         rows = GroupRows(self._centred, starts, stops, self.moments.group_counts, self._gaps)
-        return self.rewarding(self.untilted_scoring(gram, self._diagonal, self.moments.varies, rows))
+        return self.rewarding(self.scoring_of(gram, rows))
 
     def scoring(self) -> Scoring | None:
-        return None if self.features.grouped else self._scored_with()
+        return None if self.features.grouped else self._scoring()
 
-    def _each(self, masks: Mask, scoring: Scoring) -> Floats:
-        values = np.empty(len(masks))
-        cholesky.score_subsets(scoring, np.nan, *as_lists(self.features.expand(masks)), values)
+    def _score(self, masks: ArrayLike, scoring: Scoring) -> Floats:
+        chosen = self.features.expand(as_masks(masks, self.n_features))
+        values = np.empty(len(chosen))
+        cholesky.score_subsets(scoring, np.nan, *as_lists(chosen), values)
         return values
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        values = self._each(as_masks(masks, self.n_features), self._scored_with())
-        values[np.isnan(values)] = -np.inf
-        return values
+        values = self._score(masks, self._scoring())
+        return np.where(np.isnan(values), -np.inf, values)
 
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        chosen = as_masks(masks, self.n_features)
-        return self.pooled_prediction(self._each(chosen, self.pooled_scoring(self._scored_with())), chosen)
-
-    def nearly_outcome(self) -> Mask:
-        y, diagonal = self.moments.outcome, self._diagonal
-        starts, stops = self._bounds[:-1], self._bounds[1:]
-        local = [self._centred[:, a:b] @ self._centred[y, a:b] for a, b in zip(starts, stops, strict=True)]
-        products = np.vstack([local, np.sum(local, axis=0) + self._gaps[:, y] @ self._gaps])
-        nearly = products**2 > (1.0 - PIVOT_TOLERANCE) * diagonal * diagonal[:, y, None]
-        columns = np.any((nearly & self.moments.varies)[:, self.moments.feature_columns], axis=0)
-        return np.logical_or.reduceat(columns, self.features.starts[:-1])
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        losses = self._score(masks, self.losing(self._scoring()))
+        return np.where(np.isnan(losses), -np.inf, -losses)
 
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         """Of the features that the subsets hold; one, if they hold none."""

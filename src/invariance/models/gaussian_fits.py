@@ -26,7 +26,7 @@ from ..moments.least_squares import (
     unit_rows,
 )
 from ..moments.moments import Moments
-from .base import PIVOT_TOLERANCE, Fit, StandardErrors, chosen_names, in_parts
+from .base import PIVOT_TOLERANCE, Fit, StandardErrors, in_parts
 
 # An eigenvalue of scaled second moments that rounding may have made.
 _ROUNDING = 1e-12
@@ -98,7 +98,7 @@ def linear_fit(data: MultiEnvironmentData | None, moments: Moments, mask: Mask, 
     slopes = np.array([fit.coefficients for fit in fits])
     intercepts = np.array([fit.intercept for fit in fits])
     slopes[:n_local][~moments.varies[:n_local, moments.feature_columns[chosen]]] = np.nan
-    names = chosen_names(moments.features.columns, chosen)
+    names = moments.features.chosen(mask).columns
     return Fit(names, slopes[-1], float(intercepts[-1]), slopes[:n_local], intercepts[:n_local])
 
 
@@ -213,12 +213,14 @@ def kurtosis_from_rows(
     return _excess(data.n_rows, squares, fourths)
 
 
-def largest_excess_kurtosis(data: MultiEnvironmentData, moments: Moments) -> float:
-    """At least that of any subset in `kurtosis_from_rows`; inf where columns nearly depend on each other.
+def largest_excess_kurtosis(data: MultiEnvironmentData | None, moments: Moments) -> float:
+    """At least that of any subset; inf where columns nearly depend on each other, or fourth powers alone are known.
 
     Residuals are r = Zb, with Z'Z = I, of the columns and the outcome; then r_i² ≤ h_i ‖b‖², h_i = ‖z_i‖², and
     Σ r_i⁴ ≤ ‖b‖² · b'(Σ h_i z_i z_i')b.
     """
+    if data is None:
+        return 0.0 if moments.second is None or moments.second.fourths is None else np.inf
     columns = np.append(moments.feature_columns, moments.outcome)
     within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
     varying = np.flatnonzero(np.diagonal(within) > 0.0)

@@ -26,7 +26,6 @@ from .base import (
     EnvironmentData,
     Fit,
     Null,
-    Prediction,
     StandardErrors,
     in_parts,
 )
@@ -70,7 +69,7 @@ class MeanGaussian(GaussianModel):
     feasible generalised least squares.
     """
 
-    name = "linear Gaussian, same mean"
+    kind = "linear Gaussian, same mean"
 
     def of(self, data: EnvironmentData) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
@@ -85,13 +84,11 @@ class MeanGaussian(GaussianModel):
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._values(self._scored(as_masks(masks, self.n_features)))
 
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
-        """The gain is that of the log-likelihood with own variances."""
-        chosen = as_masks(masks, self.n_features)
-        scores = self._scored(chosen)
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        """Of the log-likelihood with own variances."""
+        scores = self._scored(as_masks(masks, self.n_features))
         gain = scores.ratios + scores.gains - self._empty
-        parameters = self.ranks(chosen)[:, -1].astype(float) + 1.0 + self.moments.n_environments
-        return Prediction(np.where(np.isnan(gain), -np.inf, gain), parameters)
+        return np.where(np.isnan(gain), -np.inf, gain)
 
     def r2_many(self, masks: ArrayLike) -> Floats:
         """Of all rows, whatever the variance of their environment."""

@@ -66,6 +66,8 @@ class Tolerance:
         return f"{what} up to {sizes} at level {self.level:g}"
 
 
+# How far a statistic must be above its limit for rounding to be no reason.
+MARGIN = 1.0 + 1e-6
 # No decision depends on a smaller tail, and the series for F' takes ever more terms there.
 _FAR_OUT = 1e-30
 

@@ -94,14 +94,14 @@ def verdict_of(model: BoundModel, masks: Mask, log_ratios: Floats, n_subsets: in
     if log_ratios[0] == -np.inf:
         return None
     # Most posteriors have no verdict: the first subset is judged alone.
-    (expected,), (probability,) = model.invariance_tails(masks[:1], log_ratios[:1])
+    (probability,) = model.invariance_tails(masks[:1], log_ratios[:1])
     if not probability <= FAR_FROM_INVARIANT:
         return None
-    far = model.invariance_tails(masks[scored], log_ratios[scored]).probability <= FAR_FROM_INVARIANT
+    far = model.invariance_tails(masks[scored], log_ratios[scored]) <= FAR_FROM_INVARIANT
     exceptions, names = scored[~far], model.feature_names
     return Verdict(
         log_ratio=float(log_ratios[0]),
-        expected=float(expected),
+        expected=float(model.null_many(masks[:1]).expected[0]),
         tail_probability=float(probability),
         n_judged=len(scored),
         all_judged=len(scored) == n_subsets,
@@ -178,7 +178,7 @@ class Judge:
             deviance=-2.0 * log_ratios,
             expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
             deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
-            p_value=np.where(scored, tails.probability, np.nan),
+            p_value=np.where(scored, tails, np.nan),
             p_mean=np.where(scored, test.mean, np.nan),
             p_spread=np.where(scored, test.spread, np.nan),
             p_invariant=np.where(scored, test.joint, np.nan),

@@ -1,10 +1,8 @@
-"""All subsets of some features in compiled code: their log Λ, and which of them may be invariant."""
+"""All subsets of a linear Gaussian model in compiled code: their log Λ, and which of them may be invariant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from itertools import combinations
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import chi2, f, ncf, ncx2
@@ -14,109 +12,23 @@ from ..data.features import as_lists
 from ..kernels.dispatch import score_block, score_extensions, score_subsets, screen_block
 from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features
 from ..moments.moments import Moments
-from .invariance_test import Residuals, Tolerance, spread_statistics
+from .base import NDArray32, SubsetWalk, Weigh, dense_subsets, list_subsets, listed_subsets
+from .gaussian_fits import largest_excess_kurtosis
+from .invariance_test import MARGIN, Residuals, Tolerance, spread_statistics
 
 if TYPE_CHECKING:
-    from .base import Weigh
     from .gaussian import GaussianFromMoments
 
-NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
-LOW_FEATURES = 10
-# How far a statistic must be above its limit for rounding to be no reason.
-MARGIN = 1.0 + 1e-6
 _MOST_SUBSETS = 1 << 16
-
-
-class Scores(Protocol):
-    """A model, or what else gives subsets a value."""
-
-    @property
-    def n_features(self) -> int: ...
-
-    def log_ratio_many(self, masks: Mask) -> Floats: ...
-
-
-def dense_subsets(high: Integers, n_low: int, n_features: int) -> Mask:
-    """(2**n_low, f) the features `high` joined by each subset of the first n_low"""
-    masks = np.zeros((1 << n_low, n_features), dtype=bool)
-    masks[:, :n_low] = np.arange(1 << n_low)[:, None] >> np.arange(n_low) & 1
-    masks[:, high] = True
-    return masks
-
-
-def list_subsets(prefix: Integers, max_size: int, n_features: int, members: NDArray32) -> Mask:
-    """(n, f) `prefix` (ascending) and every subset that extends it by features after its last one, up to max_size;
-    members (n, k): filled with their features, -1 beyond the last"""
-    k, row = len(prefix), 0
-    later = range(int(prefix[-1]) + 1 if k else 0, n_features)
-    members[:, :k], members[:, k:] = prefix, -1
-    for size in range(max_size - k + 1):
-        added = list(combinations(later, size))
-        members[row : row + len(added), k : k + size] = np.array(added, np.int32).reshape(len(added), size)
-        row += len(added)
-    return listed_subsets(members, n_features)
-
-
-def listed_subsets(members: NDArray32, n_features: int) -> Mask:
-    """(n, f) masks of subsets given by members (n, k), -1 beyond the last"""
-    masks = np.zeros((len(members), n_features + 1), dtype=bool)
-    masks[np.arange(len(members))[:, None], members] = True
-    return masks[:, :-1]
-
-
-def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_features: int) -> Mask:
-    """(S, p) from subsets (S, f) of the `free` features, with the `forced` ones in all of them"""
-    masks = np.zeros((len(draws), n_features), dtype=bool)
-    masks[:, free] = draws
-    masks[:, np.asarray(forced, dtype=np.intp)] = True
-    return masks
-
-
-class SubsetWalk:
-    """All subsets of the `free` features (f,), each joined by the `forced` ones (k,), by asking the model.
-
-    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. Log Λ, or the
-    weight of a subset, is NaN where undecidable.
-    """
-
-    model: Scores
-
-    def __init__(self, model: Scores, free: Integers, forced: Integers) -> None:
-        self.model, self.free, self.forced = model, free, forced
-        self.n_features, self.n_low = len(free), min(len(free), LOW_FEATURES)
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
-        return self._scored(dense_subsets(high, self.n_low, self.n_features), sizes)
-
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        """(n,) of the subsets of `list_subsets`, which fills `members`"""
-        return self._scored(list_subsets(prefix, max_size, self.n_features, members), sizes)
-
-    def of_all_features(self, draws: Mask) -> Mask:
-        """(S, p) from subsets (S, f) of the free features"""
-        return of_all_features(draws, self.free, self.forced, self.model.n_features)
-
-    def _scored(self, draws: Mask, sizes: Mask) -> Floats:
-        wanted = sizes[draws.sum(axis=1)]
-        log_ratio = np.full(len(draws), np.nan)
-        log_ratio[wanted] = self.model.log_ratio_many(self.of_all_features(draws[wanted]))
-        log_ratio[log_ratio == -np.inf] = np.nan
-        return log_ratio
-
-
-# ---------------------------------------------------------------- the linear Gaussian model
 
 
 class GaussianWalk(SubsetWalk):
     """From second moments, and from the rows where those cannot decide. starts (f+1,): free feature j has the columns
     starts[j]:starts[j+1] of the columns of all free features."""
 
-    model: GaussianFromMoments
-
     def __init__(self, model: GaussianFromMoments, free: Integers, forced: Integers) -> None:
-        super().__init__(model, free, forced)
-        self.scoring, widths = model.scoring_by_moments(), model.features.widths[free]
+        super().__init__(model.log_ratio_many, model.n_features, free, forced)
+        self.model, self.scoring, widths = model, model.scoring_by_moments(), model.features.widths[free]
         self._forced, self._free = model.columns_of(forced), model.columns_of(free)
         self.starts, self.n_low = feature_starts(widths), low_features(widths)
 
@@ -194,7 +106,8 @@ def spread_limit(model: GaussianFromMoments, tolerance: Tolerance) -> float:
     """Largest statistic of Bartlett's test of a compatible subset, whatever its tails. Where the statistic is at least
     its noncentrality, its p-value grows with the inflation by heavy tails: it is the probability that a normal vector
     of that variance leaves a ball in which its mean lies."""
-    degrees, inflation = model.moments.n_environments - 1, 1.0 + model.largest_excess_kurtosis() / 2.0
+    degrees = model.moments.n_environments - 1
+    inflation = 1.0 + largest_excess_kurtosis(model.data, model.moments) / 2.0
     if degrees < 1 or inflation == np.inf:
         return np.inf
     allowed, smallest = model.moments.n_rows * tolerance.tau**2 / 2.0, _smallest_p_value(tolerance)
