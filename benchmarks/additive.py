@@ -78,7 +78,7 @@ def measured(family: Family, n: int, curved: bool, simulations: int) -> tuple[fl
         log_ratios = model.log_ratio_many(masks)
         mode += bool((masks[np.argmax(log_ratios)] == truth).all())
         tails = model.invariance_tails(truth[None], model.log_ratio_many(truth[None]))
-        rejected += bool(tails.probability[0] < 0.05)
+        rejected += bool(tails[0] < 0.05)
         if seed < simulations // 3:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")

@@ -101,7 +101,7 @@ def calibration() -> None:
                 data, _ = agreeing(n, n_environments, np.random.default_rng([1, seed]))
                 for name, specification in MODELS.items():
                     model = specification.bind(Moments.from_data(data))
-                    tails[name].append(model.invariance_tails(causes, model.log_ratio_many(causes)).probability[0])
+                    tails[name].append(model.invariance_tails(causes, model.log_ratio_many(causes))[0])
             sizes = (np.mean(np.array(values) < 0.05) for values in tails.values())
             print(f"{n:>4}/{n_environments:<3}" + "".join(f"{size:>8.3f}" for size in sizes), flush=True)
 

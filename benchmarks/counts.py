@@ -45,8 +45,8 @@ def draw(
 def rejected(model: BoundModel) -> tuple[bool, float]:
     """Whether the truth is, and −2 log Λ over its expectation."""
     log_ratios = model.log_ratio_many(TRUTH[None])
-    tails = model.invariance_tails(TRUTH[None], log_ratios)
-    return bool(tails.probability[0] < LEVEL), float(log_ratios[0] / tails.expected[0])
+    tails, expected = model.invariance_tails(TRUTH[None], log_ratios), model.null_many(TRUTH[None]).expected
+    return bool(tails[0] < LEVEL), float(log_ratios[0] / expected[0])
 
 
 def calibration(draws: int, dispersions: list[float]) -> None:
@@ -65,9 +65,9 @@ def calibration(draws: int, dispersions: list[float]) -> None:
 
 def chosen(model: BoundModel) -> np.ndarray:
     """(p,) of the subsets that are not rejected, the one with the smallest BIC"""
-    log_ratios, prediction = model.log_ratio_many(MASKS), model.prediction_many(MASKS)
-    kept = model.invariance_tails(MASKS, log_ratios).probability >= LEVEL
-    cost = np.where(kept, prediction.parameters * np.log(model.n_rows) - 2.0 * prediction.gain, np.inf)
+    log_ratios, gain = model.log_ratio_many(MASKS), model.gain_many(MASKS)
+    kept = model.invariance_tails(MASKS, log_ratios) >= LEVEL
+    cost = np.where(kept, MASKS.sum(axis=1) * np.log(model.n_rows) - 2.0 * gain, np.inf)
     return MASKS[cost.argmin()] if kept.any() else np.zeros(P, dtype=bool)
 
 

@@ -59,7 +59,7 @@ def calibration() -> None:
                     for column, weight in enumerate((0.0, 1.0)):
                         model = Logistic(weight).bind(with_outcome(*rows))
                         log_ratio, null = model.log_ratio_many(truth), model.null_many(truth)
-                        rejected[column] += model.invariance_tails(truth, log_ratio).probability[0] < 0.05
+                        rejected[column] += model.invariance_tails(truth, log_ratio)[0] < 0.05
                         ratio[column] += log_ratio[0] / null.expected[0]
                 cells = [f"{r:.3f} {m:.2f}" for r, m in zip(rejected / _SIMULATIONS, ratio / _SIMULATIONS, strict=True)]
                 print(f"{share:>7.0%} {n_environments:>3} {n:>4} {cells[0]:>12} {cells[1]:>14}", flush=True)

@@ -79,7 +79,7 @@ def judged(model: BoundModel) -> tuple[bool, bool]:
     """Whether the truth is rejected, and whether it is the mode"""
     log_ratios = model.log_ratio_many(MASKS)
     truth = int(np.flatnonzero((MASKS == TRUTH).all(axis=1))[0])
-    p_value = model.invariance_tails(TRUTH[None], log_ratios[truth : truth + 1]).probability[0]
+    p_value = model.invariance_tails(TRUTH[None], log_ratios[truth : truth + 1])[0]
     return bool(p_value < LEVEL), bool(log_ratios.argmax() == truth)
 
 

@@ -63,12 +63,12 @@ class Plain(BoundModel):
 
     def __init__(self, model: BoundModel) -> None:
         self.hidden = model
-        self.log_ratio_many, self.describe = model.log_ratio_many, model.describe
-        self.prediction_many, self.null_many, self.fit = model.prediction_many, model.null_many, model.fit
+        self.observed, self.log_ratio_many = model.observed, model.log_ratio_many
+        self.gain_many, self.null_many, self.fit = model.gain_many, model.null_many, model.fit
 
-    features = property(lambda self: self.hidden.features)
+    name = property(lambda self: self.hidden.name)
 
-    log_ratio_many = describe = prediction_many = null_many = fit = None
+    log_ratio_many = gain_many = null_many = fit = None
 
 
 @dataclass(frozen=True)

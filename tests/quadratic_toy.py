@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
@@ -9,12 +11,14 @@ from scipy.special import logsumexp
 from invariance import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.data.features import Features
 from invariance.inference.base import Target
-from invariance.models.base import BoundModel, Description, Fit, Null, Prediction
+from invariance.models.base import BoundModel, Fit, Null
 from twins import all_masks
 
 
 class Toy(BoundModel):
     """log Λ = −½ (z − c)'A(z − c), or −inf for subsets that hold all of `hole`."""
+
+    name = "toy"
 
     def __init__(self, p: int, seed: int = 0, strength: float = 3.0, hole: tuple[int, ...] = ()) -> None:
         rng = np.random.default_rng(seed)
@@ -24,12 +28,14 @@ class Toy(BoundModel):
         self.hole = hole
         self.asked: list[np.ndarray] = []
 
-    @property
-    def features(self) -> Features:
-        return Features.single(f"x{j}" for j in range(len(self.centre)))
-
-    def describe(self) -> Description:
-        return Description("toy", "y", ("a", "b"), np.array([50, 50]))
+        self.observed = SimpleNamespace(
+            features=Features.single(f"x{j}" for j in range(p)),
+            outcome_name="y",
+            environments=("a", "b"),
+            counts=np.array([50, 50]),
+            n_rows=100,
+            n_environments=2,
+        )
 
     def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
         z = np.asarray(masks, dtype=float)
@@ -38,7 +44,7 @@ class Toy(BoundModel):
         holed = z[:, self.hole].all(axis=1) if self.hole else np.zeros(len(z), dtype=bool)
         return np.where(holed, -np.inf, values)
 
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
+    def gain_many(self, masks: ArrayLike) -> np.ndarray:
         raise NotImplementedError
 
     def null_many(self, masks: ArrayLike) -> Null:

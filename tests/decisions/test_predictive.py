@@ -218,7 +218,7 @@ def test_every_candidate_comes_once_and_the_heaviest_first(weights: list[float],
 
 def test_models_that_cannot_screen_are_scored_one_by_one() -> None:
     model = LinearGaussian(second_moments="on demand").bind(plain())
-    assert not hasattr(model, "screening_walk")
+    assert model.screening_walk(np.arange(2), np.arange(0), TOLERANT, lambda gain, columns: gain) is None
     assert_is(posterior_of(target_of(model), EXACT), twin_values(plain(), TOLERANT))
     logistic = Logistic().bind(regression_data(*plain_table(False, n=150, p=6)))
     target, masks = target_of(logistic, InclusionPrior({"x2": 1.0})), all_masks(6)
@@ -240,7 +240,7 @@ def test_the_screen_rejects_much_and_nothing_that_is_compatible(make, tolerance:
     passed = np.isfinite(values)
     assert passed[compatible].all()
     assert not passed[~compatible].all()
-    weights = model.prediction_many(masks).gain - masks @ model.features.widths
+    weights = model.gain_many(masks) - masks @ model.features.widths
     np.testing.assert_allclose(values[passed], weights[passed], rtol=1e-9, atol=1e-9)
     limits = mean_limits(model.moments, tolerance), spread_limit(model, tolerance)
     np.testing.assert_array_equal(passed, within_limits(model.residuals(masks), *limits))
@@ -293,7 +293,7 @@ def test_what_the_soft_gate_asks() -> None:
     model, n = LinearGaussian().bind(data), data.n_rows
     excess = n * (0.02 + 0.1**2 / 2)
     mask = np.array([True, True, False, False, True])
-    null, (gain, _) = model.null_many(mask[None]), model.prediction_many(mask[None])
+    null, gain = model.null_many(mask[None]), model.gain_many(mask[None])
     allowed = -2 * null.expected[0] + excess + 2.0 * np.sqrt(4 * null.variance[0] + 4 * excess)
     deviance = -2 * log_ratio(data, mask)
     assert deviance > allowed

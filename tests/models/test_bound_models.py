@@ -76,7 +76,7 @@ def models(data: MultiEnvironmentData) -> list:
 
 
 @on_data
-def test_parameters_and_degrees_are_those_of_the_ranks(make) -> None:
+def test_gains_and_degrees_are_those_of_the_ranks(make) -> None:
     data = make()
     masks, ranks = all_masks(data.n_features), ranks_of(data)
     degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
@@ -85,10 +85,9 @@ def test_parameters_and_degrees_are_those_of_the_ranks(make) -> None:
         for chosen in data.features.expand(masks)
     ]
     for model in models(data):
-        prediction, null = model.prediction_many(masks), model.null_many(masks)
-        np.testing.assert_array_equal(prediction.parameters, ranks[:, -1] + 2)
+        null = model.null_many(masks)
         np.testing.assert_array_equal(null.degrees, degrees)
-        np.testing.assert_allclose(prediction.gain, gain, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(model.gain_many(masks), gain, rtol=1e-8, atol=1e-8)
         assert (null.variance > 0.0).all()
         np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
 
@@ -103,12 +102,11 @@ def test_second_moments_on_demand_change_nothing(make) -> None:
     everything, demanded = models(data)
     assert isinstance(demanded, GaussianOnDemand)
     assert demanded.largest_size == everything.largest_size
-    for name in ("log_ratio_many", "rescore"):
+    for name in ("log_ratio_many", "rescore", "gain_many"):
         values, expected = (getattr(model, name)(masks) for model in (demanded, everything))
         np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-8)
-    for name in ("prediction_many", "null_many"):
-        for values, expected in zip(getattr(demanded, name)(masks), getattr(everything, name)(masks), strict=True):
-            np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-8)
+    for values, expected in zip(demanded.null_many(masks), everything.null_many(masks), strict=True):
+        np.testing.assert_allclose(values, expected, rtol=1e-8, atol=1e-8)
     np.testing.assert_array_equal(demanded.nearly_outcome(), everything.nearly_outcome())
     for mask in masks:
         one, other = demanded.fit(mask), everything.fit(mask)
@@ -163,7 +161,6 @@ def test_a_level_that_an_environment_lacks(specification: ByLikelihood) -> None:
     masks, ranks = all_masks(3), ranks_of(data)
     assert np.isfinite(model.log_ratio_many(masks)).all()
     np.testing.assert_array_equal(model.null_many(masks).degrees, (ranks[:, :-1] + 1).sum(axis=1) - ranks[:, -1] - 1)
-    np.testing.assert_array_equal(model.prediction_many(masks).parameters, ranks[:, -1] + 1)
     fit = model.fit(["g", "x4"])
     missing = [[False] * 4, [False, False, True, False], [False, False, False, True]]
     np.testing.assert_array_equal(np.isnan(fit.local_coefficients), missing)

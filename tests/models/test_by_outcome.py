@@ -87,7 +87,7 @@ def test_the_choice_of_all_rows_holds_for_parts_of_them() -> None:
     assert family_of(data).name == "negative_binomial"
     assert family_of(data.choosing(["a", "b"])).name == "logistic"
     model = chosen.bind(data.choosing(["a", "b"]))
-    assert (model.describe().model, model.reason) == ("Poisson", "of all rows")
+    assert (model.name, model.reason) == ("Poisson", "of all rows")
     whole = data_of(DIED)
     kept = resolve_family(ByOutcome(), whole)
     assert isinstance(kept, Chosen)

@@ -191,7 +191,7 @@ def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.Monke
         assert posterior.diagnostics["subsets_undecidable"] == outside
         if outside:
             assert posterior.notes[0].startswith(
-                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6', "
+                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6' "
             )
         else:
             assert posterior.notes == ()

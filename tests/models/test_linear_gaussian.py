@@ -48,7 +48,7 @@ def test_moments_alone_leave_collinear_subsets_out_and_name_them() -> None:
     assert (values[both] == -np.inf).all()
     assert np.isfinite(values[~both]).all()
     (reason,) = model.outside_support(masks)
-    assert reason.startswith("'a', 'copy', ")
+    assert reason.startswith("'a', 'copy' are")
     flips = model.flip_neighbours([True, False, False, False])
     assert flips[3] == -np.inf
     assert np.isfinite(flips[:3]).all()

@@ -13,7 +13,8 @@ from scipy.special import digamma, gammaincc, polygamma
 
 from count_twins import counted, log_ratio, placed
 from invariance import MultiEnvironmentData, NegativeBinomial, Poisson
-from invariance.models.counts import NegativeBinomialFit
+from invariance.kernels.likelihoods import dispersion_of
+from invariance.models.regression import READ, RegressionModel
 from twins import all_masks
 
 MASKS = all_masks(4)
@@ -35,8 +36,14 @@ def by_statsmodels(data: MultiEnvironmentData, mask: np.ndarray) -> tuple[float,
     return values[-1] - sum(values[:-1]), np.array(parameters)
 
 
+def dispersions(model: RegressionModel, mask: np.ndarray) -> np.ndarray:
+    """(E + 1,) of local and pooled fits"""
+    thetas = model.scores(mask[None], READ).thetas[0]
+    return dispersion_of(thetas[:, mask.sum() + 1], model.problem.counts.scale)
+
+
 @pytest.mark.parametrize("exposed", [False, True])
-@pytest.mark.parametrize("subset", [[], ["x0", "x1"], ["x1", "x2", "x3"]])
+@pytest.mark.parametrize("subset", [[], ["x1", "x2", "x3"]])
 def test_agrees_with_statsmodels(subset: list[str], exposed: bool) -> None:
     data = counted(exposed=exposed, mean=2.0)
     model = NegativeBinomial(pseudo_rows=0.0).bind(data)
@@ -44,10 +51,9 @@ def test_agrees_with_statsmodels(subset: list[str], exposed: bool) -> None:
     expected, parameters = by_statsmodels(data, mask)
     assert model.log_ratio(subset) == pytest.approx(expected, abs=1e-8)
     fit = model.fit(subset)
-    assert isinstance(fit, NegativeBinomialFit)
     np.testing.assert_allclose(np.append(fit.local_intercepts, fit.intercept), parameters[:, 0], atol=1e-5)
     np.testing.assert_allclose(np.vstack([fit.local_coefficients, fit.coefficients]), parameters[:, 1:-1], atol=1e-5)
-    np.testing.assert_allclose(np.append(fit.local_dispersions, fit.dispersion), parameters[:, -1], atol=1e-5)
+    np.testing.assert_allclose(dispersions(model, mask), parameters[:, -1], atol=1e-5)
     np.testing.assert_allclose(fit.predict(data.X[:, mask]), np.exp(fit.intercept + data.X[:, mask] @ fit.coefficients))
 
 
@@ -79,7 +85,7 @@ def test_walk_is_within_its_error(alpha: float) -> None:
     expected = model.log_ratio_many(all_masks(6))
     np.testing.assert_allclose(found, expected, atol=1e-3)
     assert expected.max() <= 0.0
-    held = np.array([model.fit(mask).local_dispersions for mask in all_masks(6)[::7]]) == 0.0
+    held = np.array([dispersions(model, mask)[:-1] for mask in all_masks(6)[::7]]) == 0.0
     assert held.any() == (alpha < 2.0)
     assert not held.all()
 
@@ -91,8 +97,7 @@ def test_poisson_is_the_limit() -> None:
     subset = ["x0", "x1"]
     model, limit = NegativeBinomial().bind(data), Poisson().bind(data)
     fit, expected = model.fit(subset), limit.fit(subset)
-    assert fit.dispersion == 0.0
-    np.testing.assert_array_equal(fit.local_dispersions, 0.0)
+    np.testing.assert_array_equal(dispersions(model, MASKS[3]), 0.0)
     np.testing.assert_allclose(fit.coefficients, expected.coefficients, atol=1e-6)
     assert model.log_ratio(subset) == pytest.approx(limit.log_ratio(subset), abs=1e-8)
 
@@ -114,7 +119,7 @@ def test_law_of_invariant_subsets() -> None:
         assert null.variance[row] == pytest.approx(0.25 * variance, rel=1e-9)
         assert null.degrees[row] == 2 * (mask.sum() + 2) - mask[2]
         shape = expected**2 / variance
-        assert tails.probability[row] == pytest.approx(gammaincc(shape, 12.0 * shape / expected), rel=1e-9)
+        assert tails[row] == pytest.approx(gammaincc(shape, 12.0 * shape / expected), rel=1e-9)
 
 
 ODD = {
@@ -147,4 +152,4 @@ def test_odd_counts(case: str, seed: int, rows: int, alpha: float, mean: float, 
     # Without pseudo-data a fit may come to no end, and then has no value.
     assert found.min() > -np.inf or pseudo_rows == 0.0
     if found[-1] > -np.inf:
-        assert 0.0 <= model.fit(MASKS[-1]).dispersion < np.inf
+        assert 0.0 <= dispersions(model, MASKS[-1])[-1] < np.inf

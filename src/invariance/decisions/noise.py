@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from .._tools.arrays import Floats, Mask
 from .._tools.text import format_subset, printable
 from ..exceptions import Message, use
-from ..models.base import BoundModel, chosen_names
+from ..models.base import BoundModel
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 
@@ -102,7 +102,7 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
     fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)
     deviations = np.sqrt(fits.rss[0, :-1] / fits.freedom[0, :-1])
     return NoiseChecks(
-        selected=chosen_names(linear.feature_names, mask),
+        selected=linear.features.chosen(mask).names,
         n_rows=linear.n_rows,
         shape=_shape(linear, mask),
         deviations=dict(zip(linear.moments.environments, deviations.tolist(), strict=True)),

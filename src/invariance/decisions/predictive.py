@@ -162,7 +162,8 @@ def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, kee
     prior = target.prior.over(free)
     walk = model.screening_walk(free, forced, score.tolerance, score.weigh)
     screens = walk is not None
-    blocks = subset_blocks(walk or SubsetWalk(score.log_ratio_many, score.n_features, free, forced), prior, model.dense_advantage)
+    walk = walk or SubsetWalk(score.log_ratio_many, score.n_features, free, forced)
+    blocks = subset_blocks(walk, prior, model.dense_advantage)
     found: list[tuple[Mask, Floats]] = []
     best, n_decided, all_decided = -np.inf, 0, True
     with ProgressBar("scoring compatible subsets", blocks.n_blocks, options.progress) as bar:

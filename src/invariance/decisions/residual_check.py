@@ -16,7 +16,6 @@ from .._tools.text import format_subset
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import SettingError
-from ..models.base import chosen_names
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from ..posterior.summary import format_small_p_value as format_p
@@ -137,7 +136,7 @@ def residual_check(
     # Of two environments each is the other's rest.
     tests = 2 * (data.n_environments if data.n_environments > 2 else 1)
     return ResidualCheck(
-        chosen_names(data.feature_names, mask),
+        data.features.chosen(mask).names,
         data.outcome_name,
         data.environments,
         tuple(data.counts.tolist()),

@@ -14,7 +14,7 @@ from ..data.features import distinct
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..inference.enumeration import Enumeration
-from ..models.base import VARIANCE, BoundModel, chosen_names
+from ..models.base import VARIANCE, BoundModel
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
@@ -55,7 +55,7 @@ def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tol
 def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
     """The column as the outcome of the columns `rest` and, last, of the old outcome."""
     names, outcome, data = model.features.columns, model.moments.outcome_name, model.data
-    kept = chosen_names(names, rest)
+    kept = tuple(name for name, flag in zip(names, rest, strict=True) if flag)
     if data is None:
         moments = model.moments.of_columns((*kept, names[column], outcome))
         return replace(moments, groups={}, encoding=None).with_outcome(names[column])

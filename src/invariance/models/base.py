@@ -413,11 +413,8 @@ class BoundModel(ABC):
         """Raise DataError where some environment has too few rows for subsets of max_size features."""
         if max_size > self.largest_size:
             e = int(np.argmin(self.observed.counts))
-            raise DataError(
-                f"environment {self.observed.environments[e]!r} has {self.observed.counts[e]} rows, too few for subsets "
-                f"of {max_size} features",
-                use(" at most", max_size=self.largest_size),
-            )
+            what = f"environment {self.observed.environments[e]!r} has {self.observed.counts[e]} rows, too few for"
+            raise DataError(f"{what} subsets of {max_size} features", use(" at most", max_size=self.largest_size))
 
     @property
     def steps_per_subset(self) -> int:
@@ -468,9 +465,7 @@ class BoundModel(ABC):
         """Cost of `flip_neighbours` at a subset of so many features, in multiplications."""
         return float(self.n_features * self.steps_per_subset)
 
-    def screening_walk(
-        self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
-    ) -> SubsetWalk | None:
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk | None:
         """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
         return None
 

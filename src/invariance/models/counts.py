@@ -18,7 +18,7 @@ from ..kernels.newton import maximise
 from .base import DISPERSION, Null, Predicts
 from .invariance_test import deviance_moments
 from .likelihood import Figures
-from .regression import REPORTED, Regression, RegressionFit, RegressionModel, environment_starts, sums_of_groups
+from .regression import REPORTED, Regression, RegressionModel, environment_starts, sums_of_groups
 
 # Mean count · pseudo_rows² over the rows of the smallest environment: here pseudo-data add about 1 to −2 log Λ of what
 # is invariant.
@@ -166,15 +166,6 @@ def _remainder(s: Floats) -> Floats:
     return np.asarray((1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z / 1680.0))) / s)
 
 
-@dataclass(frozen=True, eq=False)
-class NegativeBinomialFit(RegressionFit):
-    """dispersion: α of the pooled fit, 0 where its counts scatter no more than a Poisson law has it;
-    local_dispersions (E,): of each environment's own."""
-
-    dispersion: float
-    local_dispersions: Floats
-
-
 @dataclass(frozen=True)
 class NegativeBinomial(CountRegression):
     """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns of z) and variance
@@ -207,14 +198,14 @@ class NegativeBinomial(CountRegression):
         phi = np.minimum(np.log1p(alpha * rows.counts.scale), rows.counts.limit)
         return np.column_stack([np.log(rate), phi])
 
-    def null(self, counts: Integers, figures: Figures) -> Null:
-        """That of a linear Gaussian model, whose fits too have coefficients and one parameter for the scatter."""
-        local = (figures.degrees + figures.parameters) / len(counts)
-        parameters = np.column_stack([*[local] * len(counts), figures.parameters])
-        mean, variance = deviance_moments(np.append(counts, counts.sum()).astype(float), parameters - 2.0)
-        return Null.of_deviance(mean, variance, figures.degrees)
+    def bind_checked(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> NegativeBinomialModel:
+        return NegativeBinomialModel(self, data, n_jobs)
 
-    def complete(self, fit: RegressionFit, rows: Rows) -> NegativeBinomialFit:
-        dispersions = dispersion_of(fit.more[:, 0], rows.counts.scale)
-        local = dispersions[: len(fit.local_intercepts)]
-        return NegativeBinomialFit(**vars(fit), dispersion=float(dispersions[-1]), local_dispersions=local)
+
+class NegativeBinomialModel(RegressionModel):
+    def null_of(self, figures: Figures) -> Null:
+        """That of a linear Gaussian model, whose fits too have coefficients and one parameter for the scatter."""
+        counts = np.append(self.data.counts, self.data.n_rows).astype(float)
+        local = (figures.degrees + figures.parameters) / self.data.n_environments
+        parameters = np.column_stack([*[local] * self.data.n_environments, figures.parameters])
+        return Null.of_deviance(*deviance_moments(counts, parameters - 2.0), figures.degrees)

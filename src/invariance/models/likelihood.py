@@ -6,7 +6,6 @@ log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -15,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
-from ..data.features import Features, Subset, as_mask, as_masks
+from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
-from .base import BoundModel, Description, EnvironmentData, Fit, Null, Prediction, chosen_names, rows_for
+from .base import BoundModel, EnvironmentData, Fit, Null, rows_for
 from .gaussian_fits import row_groups
 
 _MOST_REMEMBERED = 500_000
@@ -43,45 +42,26 @@ class Figures(NamedTuple):
         degrees = parameters[:, :-1].sum(axis=1) - parameters[:, -1]
         return cls(log_ratio, pooled, degrees, parameters[:, -1])
 
-    def null(self, n_environments: int) -> Null:
-        degrees = self.degrees if n_environments > 1 else np.zeros_like(self.degrees)
-        return Null(np.where(degrees > 0.0, -0.5 * degrees, -np.inf), 0.5 * degrees, degrees)
-
-
-@dataclass(frozen=True, eq=False)
-class LikelihoodFit(Fit):
-    """As `Fit`, with the mean of the specification."""
-
-    specification: Any
-
-    def mean(self, predictor: Floats) -> Floats:
-        return self.specification.mean(predictor)
-
 
 class LikelihoodRatioModel(BoundModel):
     """Base of models whose log Λ is a ratio of maximised likelihoods of the rows; each subset is fitted once."""
 
+    data: MultiEnvironmentData
+
     def __init__(self, specification: Any, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
-        self.specification, self.data, self.n_jobs = specification, data, n_jobs
+        self.specification, self.data, self.observed, self.n_jobs = specification, data, data, n_jobs
         self._known: dict[bytes, tuple[float, ...]] = {}
 
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_known": {}}
 
     @abstractmethod
-    def _computed(self, masks: Mask) -> Figures:
+    def computed(self, masks: Mask) -> Figures:
         """Of the subsets in masks (S, p); log Λ is NaN outside the support."""
 
     @property
-    def features(self) -> Features:
-        return self.data.features
-
-    @property
-    def rows(self) -> MultiEnvironmentData:
-        return self.data
-
-    def describe(self) -> Description:
-        return Description.of(self.specification.name, self.data)
+    def name(self) -> str:
+        return str(self.specification.name)
 
     def figures(self, masks: ArrayLike) -> Figures:
         """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support."""
@@ -92,7 +72,7 @@ class LikelihoodRatioModel(BoundModel):
         if new:
             if len(known) + len(new) > _MOST_REMEMBERED:
                 known = self._known = {key: known[key] for key in keys if key in known}
-            computed = self._computed(chosen[list(new.values())])
+            computed = self.computed(chosen[list(new.values())])
             known.update(zip(new, zip(*(values.tolist() for values in computed), strict=True), strict=True))
         figures = Figures(*np.array([known[key] for key in keys]).reshape(len(keys), len(Figures._fields)).T)
         log_ratio = np.where(np.isnan(figures.log_ratio), -np.inf, figures.log_ratio)
@@ -103,24 +83,23 @@ class LikelihoodRatioModel(BoundModel):
         """Pooled log-likelihood of the empty subset"""
         value = float(self.figures(np.zeros(self.n_features, dtype=bool)).pooled[0])
         if np.isnan(value):
-            name = self.specification.name
-            raise DataError(f"the {name} model cannot be fitted to {self.data.outcome_name!r} alone.")
+            raise DataError(f"the {self.name} model cannot be fitted to {self.data.outcome_name!r} alone.")
         return value
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self.figures(masks).log_ratio
 
-    def prediction_many(self, masks: ArrayLike) -> Prediction:
+    def gain_many(self, masks: ArrayLike) -> Floats:
         figures = self.figures(masks)
-        gain = np.where(figures.log_ratio > -np.inf, figures.pooled - self.empty, -np.inf)
-        return Prediction(gain, figures.parameters)
+        return np.where(figures.log_ratio > -np.inf, figures.pooled - self.empty, -np.inf)
 
     def null_many(self, masks: ArrayLike) -> Null:
         return self.null_of(self.figures(masks))
 
     def null_of(self, figures: Figures) -> Null:
         """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ."""
-        return figures.null(self.data.n_environments)
+        degrees = figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
+        return Null.of_deviance(degrees, 2.0 * degrees, degrees)
 
 
 class Maximum(NamedTuple):
@@ -154,7 +133,7 @@ class LikelihoodModel(LikelihoodRatioModel):
     """A specification tied to rows. Columns that do not vary in an environment, and those that are combinations of
     others there, are left out of the fit."""
 
-    def fit(self, subset: Subset, local: bool = True) -> LikelihoodFit:
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
         chosen = self.features.expand(mask)
         fits = self._fitted(chosen, local)
@@ -163,10 +142,10 @@ class LikelihoodModel(LikelihoodRatioModel):
         for row, (fit, used) in zip(slopes, fits or (), strict=True):
             row[used] = fit.coefficients
         intercepts = np.array([fit.intercept for fit, _ in fits or ()])
-        names, pooled = chosen_names(self.features.columns, chosen), np.nan_to_num(slopes[-1])
-        return LikelihoodFit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
+        names, pooled = self.features.chosen(mask).columns, np.nan_to_num(slopes[-1])
+        return Fit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
 
-    def _computed(self, masks: Mask) -> Figures:
+    def computed(self, masks: Mask) -> Figures:
         each = list(ordered_map(self._figures_of, self.features.expand(masks), self.n_jobs))
         return Figures(*np.array(each, dtype=float).reshape(len(each), len(Figures._fields)).T)
 

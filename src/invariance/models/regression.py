@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from copy import copy
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,27 +22,21 @@ from ..kernels.newton import flip_gains, invert, score_dense, score_lists
 from .base import (
     IN_MEAN,
     EnvironmentData,
+    Fit,
     FlipGuess,
-    Null,
+    NDArray32,
     Remarks,
     StandardErrors,
+    SubsetWalk,
     Weigh,
     check_number,
-    chosen_names,
+    dense_subsets,
+    list_subsets,
     rows_for,
     too_few_rows_for,
 )
-from .invariance_test import Tolerance, largest_deviance
-from .likelihood import Figures, LikelihoodFit, LikelihoodRatioModel
-from .walks import MARGIN, NDArray32, SubsetWalk, dense_subsets, list_subsets
-
-
-@dataclass(frozen=True, eq=False)
-class RegressionFit(LikelihoodFit):
-    """more (E + 1, r): parameters without a column, of each environment and, last, of the pool"""
-
-    more: Floats
-
+from .invariance_test import MARGIN, Tolerance, largest_deviance
+from .likelihood import Figures, LikelihoodRatioModel
 
 # A fit that explains less of the log-likelihood than this does not come near to separating the rows.
 _NEARLY_ALL = 0.5
@@ -52,28 +45,27 @@ _R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the f
 
 def remarks_of(model: RegressionModel, masks: Mask) -> Remarks:
     """On the rows, and on the subsets in masks (S, p), those first that matter most."""
-    data, specification = model.data, model.specification
+    data, specification, alarms = model.data, model.specification, []
     events = np.bincount(data.environment_index, specification.events(data), data.n_environments).astype(float)
     each = listing(
         f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}" for e in np.argsort(events, kind="stable")
     )
     counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
-    alarms, found = [], []
-    every = events == data.counts if specification.two_values else np.zeros(len(events), dtype=bool)
-    for what, places in (("there are no events", events == 0.0), ("every row is an event", every)):
-        if places.any():
-            labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(places))
-            rest = "rest on the pseudo-data there" if specification.pseudo_rows else "have no finite maximum there"
-            alarms.append(
-                f"{what} in environment {labels}: its own fits {rest}. Merge it with a similar one, or leave it out."
-            )
-    if specification.two_values:
-        found = [chosen_names(model.feature_names, mask) for mask in masks if separates(model, mask)]
+    alike = (events == 0.0) | (specification.two_values & (events == data.counts))
+    if alike.any():
+        labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(alike))
+        rest = "rest on the pseudo-data there" if specification.pseudo_rows else "have no finite maximum there"
+        alarms.append(
+            f"no row, or every row, is an event in environment {labels}: its own fits {rest}. Merge it with a similar "
+            "one, or leave it out."
+        )
+    found = [mask for mask in masks if specification.two_values and separates(model, mask)]
     if found:
         more = f" (and {len(found) - 1} more of the {len(masks)} leading subsets)" if len(found) > 1 else ""
         alarms.append(
-            f"{format_subset(list(found[0]))}{more} separates the two values of {data.outcome_name!r} in all rows: its "
-            "log ratio says nothing about invariance. Remove copies or consequences of the outcome, or add rows."
+            f"{format_subset(model.features.chosen(found[0]).names)}{more} separates the two values of "
+            f"{data.outcome_name!r} in all rows: its log ratio says nothing about invariance. Remove copies or "
+            "consequences of the outcome, or add rows."
         )
     return Remarks((counted, _R2, *specification.remarks(model, masks)), tuple(alarms))
 
@@ -87,7 +79,7 @@ def separates(model: RegressionModel, mask: Mask) -> bool:
     predictor = X @ fit.coefficients + fit.intercept
     if predictor[event].min() > predictor[~event].max():
         return True
-    if model.prediction_many(mask).gain[0] <= -_NEARLY_ALL * model.empty:
+    if model.gain_many(mask)[0] <= -_NEARLY_ALL * model.empty:
         return False
     from scipy.optimize import linprog
 
@@ -148,14 +140,6 @@ class Regression(ABC):
         """(E + 1,) parameters of the fits in each environment and the pool that are maximised out."""
         return np.zeros(len(rows.starts), np.int64)
 
-    def null(self, counts: Integers, figures: Figures) -> Null:
-        """The law of log Λ of invariant subsets, from the rows (E,) of each environment."""
-        return figures.null(len(counts))
-
-    def complete(self, fit: RegressionFit, rows: Rows) -> RegressionFit:
-        """The fit with names for what else the model has."""
-        return fit
-
     def shares(self, data: MultiEnvironmentData) -> Floats:
         """(E,) λ_e: by how much more than once each row of an environment counts."""
         return self.pseudo_rows / data.counts
@@ -181,14 +165,18 @@ class RegressionWalk(SubsetWalk):
 
     value : figures of subsets and their numbers of columns (S,) → what the walk yields (S,); None: log Λ
 
-    What was walked is remembered, while it is not too much: who decides after an enumeration need not walk again.
+    The model remembers what was walked, while it is not too much: who decides after an enumeration need not walk again.
     """
 
-    model: RegressionModel
-
-    def __init__(self, model: RegressionModel, free: Integers, forced: Integers) -> None:
-        super().__init__(model, free, forced)
-        self.value: Callable[[Figures, Integers], Floats] | None = None
+    def __init__(
+        self,
+        model: RegressionModel,
+        free: Integers,
+        forced: Integers,
+        value: Callable[[Figures, Integers], Floats] | None = None,
+    ) -> None:
+        super().__init__(model.log_ratio_many, model.n_features, free, forced)
+        self.model, self.value = model, value
         first, own, widths = model.n_always, model.beginning, model.features.widths
         # Columns that are always in come first.
         n_always = first + int(widths[forced].sum())
@@ -198,29 +186,24 @@ class RegressionWalk(SubsetWalk):
         self._beginning = np.insert(own, [first] * (n_always - first), 0.0, axis=1)
         share = _SHARE if model.specification.pseudo_rows > 0.0 else _SHARE_IF_SEPARATED
         self._tolerance = min(IN_BULK, _WALK_ERROR * share / len(own))
-        self.remembered: dict[Any, Figures] = {}
-
-    def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"remembered": {}}
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         draws = dense_subsets(high, self.n_low, self.n_features)
-        return self._valued(tuple(high.tolist()), draws, lambda masks: self._walked(high, masks))
+        return self._valued((high.tobytes(),), draws, lambda masks: self._walked(high, masks))
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
         draws = list_subsets(prefix, max_size, self.n_features, members)
-        wanted = sizes[draws.sum(axis=1)]
-        key = tuple(prefix.tolist()), max_size, sizes.tobytes()
+        wanted, key = sizes[draws.sum(axis=1)], (prefix.tobytes(), max_size, sizes.tobytes())
         return self._valued(key, draws, lambda masks: self._one_by_one(masks, wanted))
 
-    def _valued(self, key: Any, draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:
-        masks = self.of_all_features(draws)
-        known = self.remembered.get(key)
+    def _valued(self, block: tuple[Hashable, ...], draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:
+        masks, walked = self.of_all_features(draws), self.model.walked
+        key = self.free.tobytes(), self.forced.tobytes(), *block
+        known = walked.get(key)
         if known is None:
             known = walk(masks)
-            held = sum(len(figures.pooled) for figures in list(self.remembered.values()))
-            if held + len(known.pooled) <= _MOST_SUBSETS_REMEMBERED:
-                self.remembered[key] = known
+            if sum(len(figures.pooled) for figures in list(walked.values())) + len(masks) <= _MOST_SUBSETS_REMEMBERED:
+                walked[key] = known
         return known.log_ratio if self.value is None else self.value(known, masks @ self.model.features.widths)
 
     def _walked(self, high: Integers, masks: Mask) -> Figures:
@@ -233,9 +216,8 @@ class RegressionWalk(SubsetWalk):
 
     def _one_by_one(self, masks: Mask, wanted: Mask) -> Figures:
         wanted = wanted & self.model.supported(masks)
-        scores = self.model.scores(masks[wanted], self._tolerance)
         every = np.full((len(Figures._fields), len(masks)), np.nan)
-        every[:, wanted] = Figures.of(scores.log_ratio, scores.pooled, scores.ranks, self.model.profiled)
+        every[:, wanted] = self.model.computed(masks[wanted], self._tolerance)
         return Figures(*every)
 
 
@@ -281,11 +263,11 @@ class RegressionModel(LikelihoodRatioModel):
         self._varies = np.array([np.ptp(rows, axis=0) > 0.0 for rows in groups])
         self._scale = np.array([rows.std(axis=0) for rows in groups])
         self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
-        self._walk: RegressionWalk | None = None
+        self.walked: dict[tuple[Hashable, ...], Figures] = {}
         self._guessed: dict[bytes, FlipGuess] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        return super().__getstate__() | {"_guessed": {}}
+        return super().__getstate__() | {"walked": {}, "_guessed": {}}
 
     @cached_property
     def problem(self) -> Rows:
@@ -339,24 +321,22 @@ class RegressionModel(LikelihoodRatioModel):
         starts = self.n_always + self.features.starts
         always = np.arange(self.n_always)
         most = beginning.shape[1] + (int(self.features.expand(masks).sum(axis=1).max()) if len(masks) else 0)
-        n_groups = len(problem.starts)
+        n, n_groups = len(masks), len(problem.starts)
+        at_once = min(max(-(-n // _PARTS), 1), _MOST_AT_ONCE)
+        ranks, thetas = np.empty((n, n_groups), np.int64), np.empty((n, n_groups, max(most, 1)))
+        scores = Scores(np.empty(n), np.empty(n), ranks, thetas)
 
-        at_once = min(max(-(-len(masks) // _PARTS), 1), _MOST_AT_ONCE)
+        def one(first: int) -> None:
+            part, work = slice(first, first + at_once), work_for(problem, most)
+            chosen, found = np.ascontiguousarray(masks[part]), (values[part] for values in scores)
+            score_lists(problem, chosen, starts, always, beginning, tolerance, work, *found)
 
-        def part(first: int) -> Scores:
-            chosen = np.ascontiguousarray(masks[first : first + at_once])
-            n = len(chosen)
-            out = Scores(
-                np.empty(n), np.empty(n), np.empty((n, n_groups), np.int64), np.empty((n, n_groups, max(most, 1)))
-            )
-            score_lists(problem, chosen, starts, always, beginning, tolerance, work_for(problem, most), *out)
-            return out
+        for _ in ordered_map(one, range(0, n, at_once), self.n_jobs):
+            pass
+        return scores
 
-        parts = list(ordered_map(part, range(0, len(masks), at_once), self.n_jobs)) or [part(0)]
-        return Scores(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-
-    def _computed(self, masks: Mask) -> Figures:
-        scores = self.scores(masks)
+    def computed(self, masks: Mask, tolerance: float = REPORTED) -> Figures:
+        scores = self.scores(masks, tolerance)
         log_ratio = np.where(self.supported(masks), scores.log_ratio, np.nan)
         return Figures.of(log_ratio, scores.pooled, scores.ranks, self.profiled)
 
@@ -381,9 +361,6 @@ class RegressionModel(LikelihoodRatioModel):
 
     def rescore(self, masks: ArrayLike) -> Floats:
         return self.log_ratio_many(masks)
-
-    def null_of(self, figures: Figures) -> Null:
-        return self.specification.null(self.data.counts, figures)
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         chosen = as_masks(masks, self.n_features)
@@ -410,14 +387,14 @@ class RegressionModel(LikelihoodRatioModel):
     def _guess(self, mask: Mask) -> FlipGuess:
         """(p,) each, of a subset (p,)"""
         problem, n_features, widths = self.problem, self.n_features, self.features.widths
-        groups = len(problem.starts)
+        groups, extra = len(problem.starts), self.beginning.shape[1] - self.n_always
         log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
         gains = np.empty((groups, n_features))
         most = len(problem.columns) + self.beginning.shape[1]
         work, thetas = work_for(problem, most), np.empty((1, groups, most))
-        layout = self.n_always + self.features.starts, np.arange(self.n_always), self.beginning
-        score_lists(problem, mask[None], *layout, _ROUGHLY, work, log_ratio, pooled, ranks, thetas)
-        flip_gains(problem, mask, *layout[:2], thetas[0], self.beginning.shape[1] - self.n_always, work, gains)
+        layout = self.n_always + self.features.starts, np.arange(self.n_always)
+        score_lists(problem, mask[None], *layout, self.beginning, _ROUGHLY, work, log_ratio, pooled, ranks, thetas)
+        flip_gains(problem, mask, *layout, thetas[0], extra, work, gains)
         own, change = Figures.of(log_ratio, pooled, ranks, self.profiled), np.where(mask, -widths, widths)
         log_ratios = np.minimum(log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
         # NaN: the fit of the subset itself comes to no end.
@@ -443,7 +420,7 @@ class RegressionModel(LikelihoodRatioModel):
 
     # ---------------------------------------------------------------- one subset
 
-    def fit(self, subset: Subset, local: bool = True) -> RegressionFit:
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
         self.require(self.supported(mask[None])[0], mask)
         chosen = self.features.expand(mask)
@@ -454,10 +431,9 @@ class RegressionModel(LikelihoodRatioModel):
         slopes = theta[:, first : first + k] / self._scale[:, chosen]
         intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (theta[:, 0] if first else 0.0)
         slopes[:-1][np.isnan(self._errors(chosen, theta)[:-1])] = np.nan
-        columns, n_local = chosen_names(self.features.columns, chosen), len(slopes) - 1 if local else 0
-        pooled, own = (slopes[-1], float(intercepts[-1])), (slopes[:n_local], intercepts[:n_local])
-        fit = RegressionFit(columns, *pooled, *own, self.specification, theta[:, first + k :])
-        return self.specification.complete(fit, self.problem)
+        columns, n_local = self.features.chosen(mask).columns, len(slopes) - 1 if local else 0
+        own = slopes[:n_local], intercepts[:n_local]
+        return Fit(columns, slopes[-1], float(intercepts[-1]), *own, self.specification)
 
     def _errors(self, chosen: Mask, thetas: Floats) -> Floats:
         """(E + 1, k) standard errors of the slopes of chosen columns (q,) at thetas (E + 1, K), from the second
@@ -486,16 +462,10 @@ class RegressionModel(LikelihoodRatioModel):
     # ---------------------------------------------------------------- all subsets
 
     def subset_walk(self, free: Integers, forced: Integers) -> RegressionWalk:
-        walk = self._walk
-        if walk is None or not np.array_equal(walk.free, free) or not np.array_equal(walk.forced, forced):
-            walk = self._walk = RegressionWalk(self, free, forced)
-        return walk
+        return RegressionWalk(self, free, forced)
 
     def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionWalk:
-        walk = self.subset_walk(free, forced)
-        screen = copy(walk)
-        screen.value, screen.remembered = partial(self._weights, tolerance, weigh), walk.remembered
-        return screen
+        return RegressionWalk(self, free, forced, partial(self._weights, tolerance, weigh))
 
     def _weights(self, tolerance: Tolerance, weigh: Weigh, figures: Figures, columns: Integers) -> Floats:
         """(S,) of subsets with so many columns (S,), NaN where the deviance is too large for compatible ones"""

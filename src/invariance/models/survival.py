@@ -14,8 +14,8 @@ from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, DataWarning, use
 from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, evaluate, work_for
-from .base import BASELINE, Predicts, check_whole_number
-from .regression import READ, Regression, RegressionFit, RegressionModel, environment_starts
+from .base import BASELINE, Fit, Predicts, check_whole_number
+from .regression import READ, Regression, RegressionModel, environment_starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,21 +205,16 @@ class PiecewiseExponential(Regression):
 
 
 @dataclass(frozen=True, eq=False)
-class PiecewiseExponentialFit(RegressionFit):
-    """intercept: minus the coefficients at the mean of the columns, so that baselines are those of rows in the middle;
-    baseline: of the pooled fit; local_baselines: of each environment's own."""
+class PiecewiseExponentialFit(Fit):
+    """intercept: minus the coefficients at the mean of the columns, so that the baseline, of the pooled fit, is that of
+    rows in the middle"""
 
-    baseline: PiecewiseHazard
-    local_baselines: tuple[PiecewiseHazard, ...]
+    baseline: PiecewiseHazard = field(kw_only=True)
 
     def risk(self, X: Floats) -> Floats:
         """(n,) how many times the baseline the hazard of rows X (n, k) is"""
         with np.errstate(over="ignore"):
             return np.exp(X @ self.coefficients + self.intercept)
-
-    def survival(self, X: Floats, times: Floats) -> Floats:
-        """(n, len(times)) the probability that nothing has happened by each time to rows X (n, k)"""
-        return self.baseline.survival(self.risk(X)[:, None], times)
 
     def mean(self, predictor: Floats) -> Floats:
         """(n,) expected time to the event"""
@@ -231,28 +226,13 @@ class PiecewiseExponentialModel(RegressionModel):
     specification: PiecewiseExponential
 
     def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
-        plain = super().fit(subset, local)
-        mask = as_mask(subset, self.feature_names)
-        members = np.flatnonzero(self.features.expand(mask))
-        problem, rates, k = self.problem, self.specification.rates(self.data), len(members)
-        work, thetas = work_for(problem, k), self.scores(mask[None], READ).thetas[0]
-
-        def hazards(first: int, stop: int, theta: Floats) -> Floats:
-            evaluate(problem, first, stop, members, k, theta, k, False, work)
-            return np.asarray(np.exp(work.baseline.log_hazard))
-
-        pooled = rates.hazards * hazards(0, len(thetas) - 1, thetas[-1])
-        shape, interval = work.baseline.hazard * rates.hazards, np.diff(problem.spans.firsts)
-
-        def own(e: int) -> Floats:
-            # Hazards of one environment among several are factors of the pooled shape; those of the only one are all.
-            if self.data.n_environments == 1:
-                return pooled
-            return shape * np.repeat(hazards(e, e + 1, thetas[e])[: len(interval)], interval)
-
-        n_local, baseline = self.data.n_environments if local else 0, PiecewiseHazard(rates.cuts, pooled)
-        each = tuple(PiecewiseHazard(rates.cuts, own(e)) for e in range(n_local))
-        return PiecewiseExponentialFit(**vars(plain), baseline=baseline, local_baselines=each)
+        mask, rates = as_mask(subset, self.feature_names), self.specification.rates(self.data)
+        plain, members = super().fit(mask, local), np.flatnonzero(self.features.expand(mask))
+        k, theta = len(members), self.scores(mask[None], READ).thetas[0, -1]
+        work = work_for(self.problem, k)
+        evaluate(self.problem, 0, self.data.n_environments, members, k, theta, k, False, work)
+        baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard))
+        return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
 
 
 def events_by_environment(data: MultiEnvironmentData) -> Integers:
