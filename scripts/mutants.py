@@ -133,7 +133,7 @@ MUTANTS = (
         file="models/counts.py",
         find="if ratio > LARGEST_HARMLESS:",
         replace="if not ratio > LARGEST_HARMLESS:",
-        tests=("tests/models/test_regression_remarks.py::test_it_is_about_one_for_poisson_counts_only",),
+        tests=("tests/models/test_regression.py::test_it_is_about_one_for_poisson_counts_only",),
     ),
     Mutant(
         "forced-features",

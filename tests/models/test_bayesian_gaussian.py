@@ -80,9 +80,6 @@ def test_any_data(data: MultiEnvironmentData, rows: float) -> None:
     assert (values <= model.null_many(masks).ceiling + 1e-9).all()
 
 
-# -------------------------------------------------------------------- what must not matter
-
-
 # -------------------------------------------------------------------- kernel
 
 
@@ -188,6 +185,3 @@ def test_the_law_of_invariant_subsets(counts: tuple[int, ...], k: int, rows: flo
     assert values.std() == pytest.approx(np.sqrt(null.variance[0]), rel=0.15)
     tails = models[0].invariance_tails(everything, values)
     assert kstest(tails, "uniform").pvalue > 1e-3
-
-
-# -------------------------------------------------------------------- in use

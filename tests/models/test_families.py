@@ -22,8 +22,10 @@ from invariance import (
     Tolerance,
 )
 from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.inference.enumeration import all_log_ratios
 from invariance.models.base import SubsetWalk
 from invariance.models.registry import MODELS, as_family
+from invariance.models.regression import READ
 from twins import all_masks
 
 P = 4
@@ -163,6 +165,44 @@ def test_fits_of_all_rows_alone_are_those_beside_local_ones(name: str) -> None:
     assert alone.intercept == pytest.approx(both.intercept, rel=1e-9)
     assert both.local_coefficients.shape == (3, len(both.columns))
     assert alone.local_coefficients.shape == (0, len(both.columns))
+
+
+# ---------------------------------------------------------------- regressions
+
+
+@pytest.mark.parametrize("name", ["survival", "plain logistic", "poisson"])
+def test_newton_does_not_stop_too_early(name: str) -> None:
+    """Of many small tables, walks are near what is reported, and that is near what coefficients are read from."""
+    for seed in range(15):
+        model = bound(name, table(FAMILIES[name][1], seed, (12, 12, 14)))
+        reported = model.scores(MASKS).log_ratio
+        np.testing.assert_allclose(all_log_ratios(model, P), reported, atol=1e-3)
+        np.testing.assert_allclose(reported, model.scores(MASKS, READ).log_ratio, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", ["logistic", "poisson", "negative binomial"])
+@pytest.mark.parametrize(("factor", "offset"), [(1e5, 0.0), (1e-5, 0.0), (1.0, 1e6)])
+def test_own_fits_do_not_depend_on_units_of_an_environment(name: str, factor: float, offset: float) -> None:
+    data = table(FAMILIES[name][1], counts=(120, 120, 120))
+    moved, own = data.X.copy(), data.rows(1)
+    moved[own, 0] = factor * moved[own, 0] + offset
+    before, after = bound(name, data), bound(name, replace(data, X=moved))
+    plain, other = before.figures(MASKS[-1]), after.figures(MASKS[-1])
+    assert other.degrees[0] == plain.degrees[0]
+    assert (other.pooled - other.log_ratio)[0] == pytest.approx((plain.pooled - plain.log_ratio)[0], abs=1e-7)
+    expected = before.fit(MASKS[-1]).local_coefficients
+    expected[1, 0] /= factor
+    np.testing.assert_allclose(after.fit(MASKS[-1]).local_coefficients, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("apart", [1e-3, 1e-5])
+@pytest.mark.parametrize("name", ["logistic", "poisson", "negative binomial", "survival"])
+def test_columns_that_are_nearly_combinations(name: str, apart: float) -> None:
+    data = table(FAMILIES[name][1], counts=(120, 120, 120))
+    near = data.X.copy()
+    near[:, 1] = near[:, 0] + apart * near[:, 1]
+    far, close = (bound(name, given).figures(MASKS[3]) for given in (data, replace(data, X=near)))
+    np.testing.assert_allclose(close, far, rtol=1e-6)
 
 
 # ---------------------------------------------------------------- refusals

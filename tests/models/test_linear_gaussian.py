@@ -1,18 +1,23 @@
+"""The linear Gaussian model against least squares: rows, moments, collinear columns, units, rewards for prediction."""
+
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from invariance.data import MultiEnvironmentData
+from conformance_cases import table
+from invariance import Enumeration, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, UniformPrior
 from invariance.exceptions import DataError
+from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import all_log_ratios
-from invariance.models.gaussian import LinearGaussian
-from invariance.moments import Moments
 from invariance.moments.least_squares import least_squares
+from invariance.posterior.posterior import Judge
 from reference_data import load_reference, reference_files
 from twins import all_log_ratios as brute_force
-from twins import all_masks, datasets, simulated
+from twins import all_masks, datasets, half_n_log_variance, log_ratio, simulated
 
 
 def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
@@ -125,3 +130,85 @@ def test_longley_certified_coefficients() -> None:
 def test_bad_masks(masks: list, phrase: str) -> None:
     with pytest.raises(DataError, match=phrase):
         LinearGaussian().bind(simulated(4)).log_ratio_many(masks)
+
+
+# ---------------------------------------------------------------- evidence where columns hardly differ
+
+
+def sites() -> MultiEnvironmentData:
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(4), 60)
+    X = rng.normal(size=(240, 3)) + rng.normal(size=(4, 3))[site]
+    y = X[:, 0] - X[:, 1] + rng.normal(size=240) * np.array([0.5, 1.0, 1.0, 2.0])[site]
+    return MultiEnvironmentData.from_arrays(X, y, site)
+
+
+@pytest.mark.parametrize("apart", [1e-5, 1e-8])
+def test_columns_that_nearly_coincide_are_judged_by_what_they_span(apart: float) -> None:
+    data = sites()
+    near = data.X.copy()
+    near[:, 1] = near[:, 0] + apart * data.X[:, 1]
+    mask = np.array([[True, True, False]])
+    plain, hard = (Judge(LinearGaussian().bind(given)).evidence(mask) for given in (data, replace(data, X=near)))
+    for name, values in plain.columns().items():
+        np.testing.assert_allclose(hard.columns()[name], values, rtol=1e-4, err_msg=name)
+
+
+def test_without_rows_what_second_moments_cannot_tell_is_not_told() -> None:
+    model = LinearGaussian().bind(Moments.from_data(with_copy(1e-7)))
+    mask = np.array([[True, False, False, True]])
+    assert np.isnan(model.left_out_r2_many(mask)).all()
+    assert np.isinf(model.random_effects_risk_many(mask)).all()
+    assert np.isfinite(model.left_out_r2_many(~mask)).all()
+
+
+def test_a_p_value_that_is_not_known_does_not_count_as_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
+    judge, masks = Judge(LinearGaussian().bind(sites())), all_masks(3)
+    unknown = judge.model.invariance_test(masks, Tolerance())._replace(joint=np.full(8, np.nan))
+    monkeypatch.setattr(type(judge.model), "invariance_test", lambda *_: unknown)
+    assert judge.rejected(masks).all()
+    assert not judge.compatible(masks).any()
+
+
+# ---------------------------------------------------------------- the reward: p(z)·Λ(z)·(σ̂²(∅)/σ̂²(z))^(λN/2)
+
+
+@pytest.mark.parametrize("second_moments", ["all", "on demand", "alone"])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_a_pooled_fit_is_rewarded(second_moments: str, grouped: bool) -> None:
+    data = table(grouped, binary=False)
+    alone = second_moments == "alone"
+    family = LinearGaussian(second_moments="auto" if alone else second_moments, prediction=0.3)
+    model, masks = family.bind(Moments.from_data(data) if alone else data), all_masks(data.n_features)
+    chosen = data.features.expand(masks)
+    plain = np.array([log_ratio(data, columns) for columns in chosen])
+    left = np.array([half_n_log_variance(data.X[:, columns], data.y) for columns in chosen])
+    expected = plain + 0.3 * (left[0] - left)
+    assert expected.max() > 0.0
+    np.testing.assert_allclose(model.log_ratio_many(masks), expected, atol=1e-8)
+    np.testing.assert_allclose(model.untilted.log_ratio_many(masks), plain, atol=1e-8)
+    if not alone:
+        np.testing.assert_allclose(model.rescore(masks), expected, atol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_the_verdict_is_about_invariance() -> None:
+    """A reward that makes every value positive does not make a subset look invariant."""
+    rng = np.random.default_rng(1)
+    environment = np.repeat(range(3), 60)
+    X = rng.normal(size=(180, 4))
+    y = np.array([3.0, -3.0, 0.5])[environment] * X[:, 0] + 5.0 * X[:, 1] + 4.0 * environment + rng.normal(size=180)
+    data = MultiEnvironmentData.from_arrays(X, y, environment)
+    model = LinearGaussian(prediction=3.0).bind(data)
+    posterior = Enumeration().run(Target(model, UniformPrior().bind(4)), RunOptions(progress=False))
+    assert model.log_ratio_many(posterior.masks[:1])[0] > 0.0
+    assert posterior.verdict.log_ratio == pytest.approx(log_ratio(data, posterior.masks[0]))
+
+
+def test_in_a_search_a_collinear_column_costs_also_where_values_are_positive() -> None:
+    model = LinearGaussian(prediction=5.0).bind(Moments.from_data(with_copy()))
+    within, beyond = np.array([True, True, True, False]), np.ones(4, dtype=bool)
+    (value,) = model.log_ratio_many(within[None])
+    assert value > 0.0
+    assert model.log_ratio_many(beyond[None])[0] == -np.inf
+    assert model.search_ratio_many(beyond[None])[0] == pytest.approx(value / 1.05)

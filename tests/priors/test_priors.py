@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +15,9 @@ from scipy.special import betaln
 from scipy.stats import chisquare
 
 from invariance.priors import PRIORS, BetaBinomialPrior, InclusionPrior, Prior, UniformPrior, parse_prior
+from twins import all_masks
 
 NAMES = ["age", "dose", "site"]
-
-
-def all_masks(p: int) -> np.ndarray:
-    """Every subset of p features, (2^p, p)."""
-    return np.array(list(itertools.product([False, True], repeat=p)), dtype=bool).reshape(2**p, p)
 
 
 def plain_weights(prior: Prior, masks: np.ndarray) -> np.ndarray:
@@ -115,7 +110,7 @@ def test_sample_frequencies_match_log_prob(prior: Prior, p: int) -> None:
     drawn = bound.sample(n, np.random.default_rng(7))
     np.testing.assert_array_equal(drawn, bound.sample(n, np.random.default_rng(7)))
     assert (drawn.shape, drawn.dtype) == ((n, p), np.bool_)
-    observed = np.bincount(drawn @ (1 << np.arange(p)[::-1]), minlength=2**p)
+    observed = np.bincount(drawn @ (1 << np.arange(p)), minlength=2**p)
     assert observed[expected == 0].sum() == 0
     # Subsets expected fewer than five times share one cell, as the chi-square approximation needs.
     common = n * expected >= 5
