@@ -1,6 +1,6 @@
 """Priors over subsets of features: stated without data; `bind` ties one to the features at hand.
 
-To add one: copy `BetaBinomialPrior`, say what is `stated`, add a line to PRIORS.
+To add one: copy `BetaBinomialPrior`, add a line to PRIORS.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,6 +22,7 @@ from ._tools.registry import Member, Registry
 from .data.checks import nearest, quoted, warn
 from .data.features import as_masks
 from .exceptions import SettingError
+from .kernels.subset_sums import draw_from, fill_remaining, inclusion_from, size_distribution, sizes
 from .models.base import check_number, check_whole_number
 
 
@@ -70,16 +72,10 @@ class BoundPrior:
 
     def over(self, free: Integers) -> BoundPrior:
         """The same over draws of the free features alone, in this order."""
-        n_forced, f = len(self.forced), len(free)
-        return BoundPrior(
-            feature_names=tuple(self.feature_names[j] for j in free),
-            max_size=min(self.max_size - n_forced, f),
-            log_odds=self.log_odds[free],
-            log_size_weight=self.log_size_weight[n_forced : n_forced + f + 1].copy(),
-            forced_in=np.zeros(f, dtype=bool),
-            forced_out=np.zeros(f, dtype=bool),
-            name=self.name,
-        )
+        n_forced, f, none = len(self.forced), len(free), np.zeros(len(free), dtype=bool)
+        names, by_size = tuple(self.feature_names[j] for j in free), self.log_size_weight[n_forced : n_forced + f + 1]
+        most = min(self.max_size - n_forced, f)
+        return BoundPrior(names, most, self.log_odds[free], by_size.copy(), none, none, self.name)
 
     @cached_property
     def kept(self) -> NDArray[np.intp]:
@@ -95,7 +91,7 @@ class BoundPrior:
 
     @cached_property
     def _log_chances(self) -> tuple[Floats, Floats]:
-        """Log probabilities of in and of out before any size weight, one per free feature."""
+        """(f,) each: log probabilities of in and of out, before any size weight"""
         odds = self.log_odds[self.free]
         return -np.logaddexp(0.0, -odds), -np.logaddexp(0.0, odds)
 
@@ -117,16 +113,12 @@ class BoundPrior:
             # Exact integers: the logarithm of each binomial coefficient is right to the last digit.
             logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
             return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
-        from .kernels.subset_sums import size_distribution
-
         log_in, log_out = self._log_chances
         return size_distribution(log_in, log_out, counts[-1]) - np.sum(log_out) + self._weights
 
     def _remaining_mass(self) -> Floats:
         """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first j free features are
         in and the others are drawn independently by their odds; the last column (too many) is -inf."""
-        from .kernels.subset_sums import fill_remaining
-
         table = np.full((self.free.size + 1, self._weights.size + 1), -np.inf)
         table[-1, :-1] = self._weights
         fill_remaining(table, *self._log_chances)
@@ -134,8 +126,6 @@ class BoundPrior:
 
     def log_prob(self, masks: ArrayLike) -> Floats:
         """(S,) normalised log prior of subsets (S, p), or of one (p,); -inf outside the support."""
-        from .kernels.subset_sums import sizes
-
         rows = np.ascontiguousarray(as_masks(masks, len(self.feature_names)))
         size = sizes(rows)
         result = self.log_size_weight[size] - self.log_normalizer
@@ -154,27 +144,19 @@ class BoundPrior:
         log_in, _ = self._log_chances
         if self._exchangeable:
             chances = np.exp(self._log_size_mass - self.log_normalizer)
-            sizes = rng.choice(chances.size, size=n, p=chances / chances.sum())
-            drawn = np.arange(self.free.size) < sizes[:, np.newaxis]
+            held = rng.choice(chances.size, size=n, p=chances / chances.sum())
+            drawn = np.arange(self.free.size) < held[:, np.newaxis]
             result[:, self.free] = rng.permuted(drawn, axis=1, out=drawn)
         elif self._independent:
             for j, feature in enumerate(self.free):
                 result[:, feature] = rng.random(n) < np.exp(log_in[j])
         else:
-            from .kernels.subset_sums import draw_from
-
             result[:, self.free] = draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)))
         return result
 
     def support_size(self) -> int:
         """The exact number of subsets with positive probability."""
         return sum(_binomials(self.free.size, self._weights.size - 1))
-
-    def size_distribution(self) -> Floats:
-        """(p + 1,) prior probability of each size |z|"""
-        result, first = np.zeros(len(self.feature_names) + 1), len(self.forced)
-        result[first : first + self._weights.size] = np.exp(self._log_size_mass - self.log_normalizer)
-        return result
 
     def inclusion_probabilities(self) -> Floats:
         """(p,) prior probability that each feature is in the subset, after truncation"""
@@ -186,8 +168,6 @@ class BoundPrior:
             chances = np.exp(self._log_size_mass - self.log_normalizer)
             result[self.free] = chances @ np.arange(chances.size) / self.free.size
         else:
-            from .kernels.subset_sums import inclusion_from
-
             result[self.free] = inclusion_from(self._remaining_mass(), log_in, log_out)
         return np.minimum(result, 1.0)
 
@@ -200,16 +180,11 @@ def _binomials(n: int, most: int) -> Iterator[int]:
         value = value * (n - k) // (k + 1)
 
 
-class Stated(NamedTuple):
-    """p(z) ∝ exp(log_size_weight[|z|]) · Π_j odds of inclusion_j, before truncation: (p + 1,) and (p,)."""
-
-    name: str
-    log_size_weight: Floats
-    inclusion: Floats
-
-
 class Prior(ABC):
-    """What is believed about the subset before seeing data, for features not yet known. max_size : largest |z|"""
+    """What is believed about the subset before seeing data, for features not yet known. max_size : largest |z|
+
+    p(z) ∝ exp(log_size_weight[|z|]) · Π_j odds of inclusion_j, truncated at max_size
+    """
 
     max_size: int | None
 
@@ -218,8 +193,20 @@ class Prior(ABC):
             check_whole_number(self, "max_size", 0, 10)
 
     @abstractmethod
-    def stated(self, names: tuple[str, ...]) -> Stated:
-        """The prior over subsets of these features, of any size."""
+    def describe(self, inclusion: Floats) -> str:
+        """The prior in words, with probabilities (p,) as `inclusion` has them."""
+
+    def inclusion(self, features: Sequence[str]) -> Floats:
+        """(p,) probability of each of the features, before truncation"""
+        return np.full(len(features), 0.5)
+
+    def log_size_weight(self, p: int) -> Floats:
+        """(p + 1,) by |z|"""
+        return np.zeros(p + 1)
+
+    def forced(self, features: Sequence[str]) -> tuple[str, ...]:
+        """Those of the features that every subset holds."""
+        return tuple(name for name, value in zip(features, self.inclusion(features), strict=True) if value == 1.0)
 
     def bind(
         self,
@@ -235,33 +222,26 @@ class Prior(ABC):
         """
         if isinstance(feature_names, int | np.integer):
             feature_names = [f"x{j}" for j in range(feature_names)]
-        names = tuple(str(name) for name in feature_names)
-        original = names if original_features is None else tuple(str(name) for name in original_features)
-        prior = self
-        if original != names:
-            lost = set(self.forced(original)) - set(names)
-            if lost:
-                warn(f"the prior includes {quoted(sorted(lost))} for certain, but the data dropped it: it is left out")
-            prior = self._restricted(original, names)
-        name, weights, q = prior.stated(names)
+        names = tuple(map(str, feature_names))
+        original = names if original_features is None else tuple(map(str, original_features))
+        always = self.forced(original)
+        lost = set(always) - set(names)
+        if lost:
+            warn(f"the prior includes {quoted(sorted(lost))} for certain, but the data dropped it: it is left out")
         limit = largest_size if self.max_size is None else self.max_size
         max_size = len(names) if limit is None else min(int(limit), len(names))
-        if (q == 1.0).sum() > max_size:
-            always = [feature for feature, value in zip(names, q, strict=True) if value == 1.0]
+        if len(always) - len(lost) > max_size:
             raise SettingError(
                 f"{len(always)} features have inclusion probability 1, and subsets hold at most {max_size}: raise the "
                 f"limit, or lower probabilities of {quoted(always)}."
             )
-        soft = (q > 0.0) & (q < 1.0)
-        log_odds = np.zeros(q.size)
+        stated = dict(zip(original, self.inclusion(original).tolist(), strict=True))
+        q = np.array([stated[name] for name in names])
+        soft, log_odds, weights = (q > 0.0) & (q < 1.0), np.zeros(q.size), self.log_size_weight(q.size)
         log_odds[soft] = np.log(q[soft]) - np.log1p(-q[soft])
         weights[max_size + 1 :] = -np.inf
-        name = f"{name} of {'' if max_size == q.size else f'at most {max_size} of '}{q.size} features"
+        name = f"{self.describe(q)} of {'' if max_size == q.size else f'at most {max_size} of '}{q.size} features"
         return BoundPrior(names, max_size, log_odds, weights, q == 1.0, q == 0.0, name, original)
-
-    def forced(self, features: Sequence[str]) -> tuple[str, ...]:
-        """Those of the features it was stated about that every subset holds."""
-        return ()
 
     def limited_to(self, max_size: int) -> Prior:
         """The same prior over subsets of at most so many features."""
@@ -271,10 +251,6 @@ class Prior(ABC):
         """The same prior where one of the features it was stated about is the outcome."""
         return self
 
-    def _restricted(self, original: tuple[str, ...], names: tuple[str, ...]) -> Prior:
-        """The same prior about some of the features that it was stated about."""
-        return self
-
 
 @dataclass(frozen=True)
 class UniformPrior(Prior):
@@ -282,8 +258,8 @@ class UniformPrior(Prior):
 
     max_size: int | None = None
 
-    def stated(self, names: tuple[str, ...]) -> Stated:
-        return Stated("uniform over subsets", np.zeros(len(names) + 1), np.full(len(names), 0.5))
+    def describe(self, inclusion: Floats) -> str:
+        return "uniform over subsets"
 
 
 @dataclass(frozen=True)
@@ -304,15 +280,15 @@ class BetaBinomialPrior(Prior):
             check_number(self, name, "parameter of a beta distribution", positive=True)
             object.__setattr__(self, name, float(getattr(self, name)))
 
-    def stated(self, names: tuple[str, ...]) -> Stated:
+    def describe(self, inclusion: Floats) -> str:
+        return f"beta-binomial({self.a:g}, {self.b:g}) over subsets"
+
+    def log_size_weight(self, p: int) -> Floats:
         # Rising factorials over powers of a + b: differences of log-beta lose digits for large a and b.
-        steps = np.arange(len(names))
-        scale = np.logaddexp(np.log(self.a), np.log(self.b))
-        rising_a = np.concatenate([[0.0], np.cumsum(np.log(self.a + steps) - scale)])
-        rising_b = np.concatenate([[0.0], np.cumsum(np.log(self.b + steps) - scale)])
+        steps, scale = np.arange(p), np.logaddexp(np.log(self.a), np.log(self.b))
+        rising_a, rising_b = (np.append(0.0, np.cumsum(np.log(c + steps) - scale)) for c in (self.a, self.b))
         total = np.sum(np.logaddexp(np.log(self.a), np.log(self.b + steps)) - scale)
-        name = f"beta-binomial({self.a:g}, {self.b:g}) over subsets"
-        return Stated(name, rising_a + rising_b[::-1] - total, np.full(steps.size, 0.5))
+        return np.asarray(rising_a + rising_b[::-1] - total)
 
 
 @dataclass(frozen=True)
@@ -341,15 +317,19 @@ class InclusionPrior(Prior):
             given = _as_probability(given, "'all'")
         object.__setattr__(self, "probabilities", given)
 
-    def stated(self, names: tuple[str, ...]) -> Stated:
-        values = self._values(names)
-        distinct = [f"{value:g}" for value in np.unique(values)]
-        name = f"independent inclusion (probability {' to '.join(distinct[:1] + distinct[1:][-1:])})"
-        return Stated(name, np.zeros(len(names) + 1), values)
+    def describe(self, inclusion: Floats) -> str:
+        distinct = [f"{value:g}" for value in np.unique(inclusion)]
+        return f"independent inclusion (probability {' to '.join(distinct[:1] + distinct[1:][-1:])})"
 
-    def forced(self, features: Sequence[str]) -> tuple[str, ...]:
-        values = self._values(tuple(features))
-        return tuple(name for name, value in zip(features, values, strict=True) if value == 1.0)
+    def inclusion(self, features: Sequence[str]) -> Floats:
+        given: Any = self.probabilities
+        if isinstance(given, Mapping):
+            for name in sorted(given.keys() - set(features)):
+                raise SettingError(f"inclusion probability for unknown feature {name!r}; {nearest(name, features)}")
+            return np.array([given.get(name, 0.5) for name in features], dtype=np.float64)
+        if isinstance(given, tuple) and len(given) != len(features):
+            raise SettingError(f"{len(given)} inclusion probabilities for {len(features)} features: {quoted(features)}")
+        return np.full(len(features), given, dtype=np.float64)
 
     @property
     def by_position(self) -> bool:
@@ -361,21 +341,6 @@ class InclusionPrior(Prior):
             return self
         others = {feature: value for feature, value in self.probabilities.items() if feature != name}
         return InclusionPrior(others, self.max_size)
-
-    def _restricted(self, original: tuple[str, ...], names: tuple[str, ...]) -> InclusionPrior:
-        values = dict(zip(original, self._values(original).tolist(), strict=True))
-        return InclusionPrior([values[name] for name in names], self.max_size)
-
-    def _values(self, names: tuple[str, ...]) -> Floats:
-        """(p,) the probability of each feature"""
-        given: Any = self.probabilities
-        if isinstance(given, Mapping):
-            for name in sorted(given.keys() - set(names)):
-                raise SettingError(f"inclusion probability for unknown feature {name!r}; {nearest(name, names)}")
-            return np.array([given.get(name, 0.5) for name in names], dtype=np.float64)
-        if isinstance(given, tuple) and len(given) != len(names):
-            raise SettingError(f"{len(given)} inclusion probabilities for {len(names)} features: {quoted(names)}")
-        return np.full(len(names), given, dtype=np.float64)
 
 
 def _as_probability(value: Any, feature: object) -> float:
@@ -390,23 +355,23 @@ def _as_probability(value: Any, feature: object) -> float:
 
 PRIORS = Registry(
     {
-        "uniform": Member("priors:UniformPrior", "over all subsets"),
-        "beta-binomial": Member("priors:BetaBinomialPrior", "over sizes", ("beta-binomial", "beta-binomial(A,B)")),
-        "inclusion": Member("priors:InclusionPrior", "of each feature alone", ("inclusion(Q)",)),
+        "uniform": Member("priors:UniformPrior"),
+        "beta-binomial": Member("priors:BetaBinomialPrior", forms=("beta-binomial", "beta-binomial(A,B)")),
+        "inclusion": Member("priors:InclusionPrior", forms=("inclusion(Q)",)),
     }
 )
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 
 
 def parse_prior(text: str, max_size: int | None) -> Prior:
     """The prior that a text names: one of `PRIORS.forms`, with a number for each capital letter."""
-    found = re.fullmatch(rf"([a-z-]+)\s*(?:\(\s*({_NUMBER}(?:\s*,\s*{_NUMBER})*)\s*\))?", text.strip().lower())
-    if found is not None:
-        values = [float(number) for number in (found[2] or "").split(",") if number]
-        shapes = [(form.partition("(")[0], len(re.findall("[A-Z]", form))) for form in PRIORS.forms]
-        if (found[1], len(values)) in shapes:
-            prior: Prior = PRIORS[found[1]](*values, max_size=max_size)
-            return prior
+    name, _, numbers = text.strip().lower().removesuffix(")").partition("(")
+    values: list[float] | None = None
+    with suppress(ValueError):
+        values = [float(number) for number in numbers.split(",")] if numbers else []
+    shapes = [(form.partition("(")[0], len(re.findall("[A-Z]", form))) for form in PRIORS.forms]
+    if values is not None and (name.strip(), len(values)) in shapes:
+        prior: Prior = PRIORS[name.strip()](*values, max_size=max_size)
+        return prior
     raise SettingError(f"cannot read the prior {text!r}: use {', '.join(PRIORS.forms)}, with numbers for letters.")
 
 

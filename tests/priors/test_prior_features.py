@@ -89,7 +89,7 @@ def test_a_screen_may_drop_features(stated: Any) -> None:
     model = Screened(BIP(prior=InclusionPrior(stated)), LassoScreen(k=4)).fit(data)
     kept = np.flatnonzero(model.screened_)
     assert 2 <= len(kept) <= 4
-    values = InclusionPrior(stated)._values(data.feature_names)[kept]
+    values = InclusionPrior(stated).inclusion(data.feature_names)[kept]
     alone = BIP(prior=InclusionPrior(values)).fit(data.X[:, kept], data.y, data.environment_index)
     np.testing.assert_allclose(model.inclusion_probabilities_[kept], alone.inclusion_probabilities_, rtol=1e-12)
 

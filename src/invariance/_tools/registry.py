@@ -17,7 +17,7 @@ class Member(NamedTuple):
     """home: "room.module:Class"; help: what it does, to follow its name; forms: how it is typed, if not by name."""
 
     home: str
-    help: str
+    help: str = ""
     forms: tuple[str, ...] = ()
 
 

@@ -338,7 +338,7 @@ class Compared:
 
     @property
     def n_environments(self) -> int:
-        return self.model.observed.n_environments
+        return self.model.n_environments
 
     def tests(self, mask: Mask) -> Tests:
         """Of a subset (p,), in what the model compares environments."""

@@ -317,7 +317,7 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
 def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited) -> Evidence:
     """By revisits or, where these are too few, by stepping stones."""
     model = sampler.target.model
-    if model.observed.n_environments == 1 and model.untilted is model:
+    if model.n_environments == 1 and model.untilted is model:
         return Evidence(0.0, 0.0, "one environment")
     traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
     return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(sampler, proposals, traces)

@@ -63,12 +63,6 @@ class EnvironmentData(Protocol):
     @property
     def outcome_name(self) -> str: ...
 
-    @property
-    def n_rows(self) -> int: ...
-
-    @property
-    def n_environments(self) -> int: ...
-
 
 def rows_of(data: EnvironmentData) -> MultiEnvironmentData | None:
     return data if isinstance(data, MultiEnvironmentData) else None
@@ -298,7 +292,11 @@ class BoundModel(ABC):
 
     @property
     def n_rows(self) -> int:
-        return self.observed.n_rows
+        return int(self.observed.counts.sum())
+
+    @property
+    def n_environments(self) -> int:
+        return len(self.observed.environments)
 
     @property
     def untilted(self) -> BoundModel:
@@ -311,10 +309,9 @@ class BoundModel(ABC):
 
     # ---------------------------------------------------------------- tests of invariance
 
-    @property
-    def compares(self) -> tuple[str, ...]:
-        """What must be the same in all environments."""
-        return *IN_MEAN, VARIANCE
+    compares: tuple[str, ...] = (*IN_MEAN, VARIANCE)  # what must be the same in all environments
+    # What is tested, and which parts of the tolerance count.
+    judged: tuple[str, ...] = ("invariance", "delta", "tau")
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
         """(S,) probability of a log Λ as low as log_ratios (S,) or lower under invariance, 1 where unknown, by a gamma
@@ -343,7 +340,7 @@ class BoundModel(ABC):
 
     def judged_by(self, tolerance: Tolerance) -> str:
         """The tolerance in words."""
-        return str(tolerance)
+        return tolerance.in_words(*self.judged)
 
     @property
     def by_least_squares(self) -> GaussianModel | None:

@@ -79,8 +79,8 @@ class BayesianLinearGaussian:
 
 
 class _Reduced(NamedTuple):
-    """Of subsets, n_columns (S,) and, in each environment and last over all rows, the log determinants of their
-    matrices (S, E + 1) and what their columns leave of the outcome (S, E + 1); NaN outside the support."""
+    """Of subsets, n_columns (S,), log determinants of their matrices (S, E + 1), last over all rows, and what their
+    columns leave of the outcome (S, E + 1); NaN outside the support"""
 
     n_columns: Integers
     volumes: Floats

@@ -1,8 +1,5 @@
-"""Least squares fits behind the Gaussian models: coefficients, standard errors, residuals' kurtosis, errors in new
-environments.
-
-Each has three sources: the rows, factors of them (`roots`, from a second pass over the rows), or second moments alone.
-"""
+"""Least squares fits behind the Gaussian models, from the rows, factors of them (`roots`, from a second pass over the
+rows) or second moments alone: coefficients, standard errors, residuals' kurtosis, errors in new environments."""
 
 from __future__ import annotations
 

@@ -70,16 +70,11 @@ class MeanGaussian(GaussianModel):
     """
 
     kind = "linear Gaussian, same mean"
+    compares = IN_MEAN
+    judged = ("invariance of the mean", "delta")
 
     def of(self, data: EnvironmentData) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
-
-    @property
-    def compares(self) -> tuple[str, ...]:
-        return IN_MEAN
-
-    def judged_by(self, tolerance: Tolerance) -> str:
-        return tolerance.in_words("invariance of the mean", "delta")
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._values(self._scored(as_masks(masks, self.n_features)))

@@ -55,9 +55,6 @@ class Tolerance:
         """With the level that counts where no subset reaches the usual one."""
         return replace(self, level=self.lowest_level)
 
-    def __str__(self) -> str:
-        return self.in_words("invariance", "delta", "tau")
-
     def in_words(self, what: str, *allowed: str) -> str:
         """allowed : which of delta and tau the model tolerates"""
         if not any(getattr(self, name) for name in allowed):

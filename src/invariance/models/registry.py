@@ -19,24 +19,17 @@ from .regression import Regression
 AUTO, GAUSSIAN = "auto", "linear_gaussian"
 MODELS = Registry(
     {
-        AUTO: Member("models.registry:ByOutcome", "chooses by the outcome"),
-        GAUSSIAN: Member("models.gaussian:LinearGaussian", "for outcomes that are numbers"),
-        "linear_gaussian_mean": Member(
-            "models.gaussian:linear_gaussian_mean",
-            "for outcomes that are numbers, whose noise may differ between environments",
-        ),
-        "bayesian_linear_gaussian": Member(
-            "models.bayesian:BayesianLinearGaussian", "for outcomes that are numbers, by Bayes factors"
-        ),
-        "logistic": Member("models.logistic:Logistic", "for two classes"),
-        "poisson": Member("models.counts:Poisson", "for counts that scatter no more than by chance"),
-        "negative_binomial": Member("models.counts:NegativeBinomial", "for counts"),
-        "piecewise_exponential": Member("models.survival:PiecewiseExponential", "for times to an event"),
-        "additive": Member("models.additive:Additive", "for outcomes that are numbers, by smooth curves"),
+        AUTO: Member("models.registry:ByOutcome"),
+        GAUSSIAN: Member("models.gaussian:LinearGaussian"),
+        "linear_gaussian_mean": Member("models.gaussian:linear_gaussian_mean"),
+        "bayesian_linear_gaussian": Member("models.bayesian:BayesianLinearGaussian"),
+        "logistic": Member("models.logistic:Logistic"),
+        "poisson": Member("models.counts:Poisson"),
+        "negative_binomial": Member("models.counts:NegativeBinomial"),
+        "piecewise_exponential": Member("models.survival:PiecewiseExponential"),
+        "additive": Member("models.additive:Additive"),
     }
 )
-
-
 # {short name: what it is short for}
 SHORT = {"gaussian": GAUSSIAN, "mean": "linear_gaussian_mean"}
 FAMILIES = tuple(dict.fromkeys((AUTO, *SHORT, *MODELS)))
@@ -127,20 +120,17 @@ class Chosen:
 def family_of(data: EnvironmentData) -> Chosen:
     """What is fitted to these data unless somebody asks for something else."""
     rows = rows_of(data)
-    if rows is None:
-        return Chosen(GAUSSIAN, _why_gaussian(moments_of(data)))
-    name = FAMILY_OF_KIND[rows.outcome_kind.kind]
-    return Chosen(name, rows.outcome_kind.reason, name != GAUSSIAN and not rows.outcome_columns)
-
-
-def _why_gaussian(moments: Moments) -> str:
+    if rows is not None:
+        name = FAMILY_OF_KIND[rows.outcome_kind.kind]
+        return Chosen(name, rows.outcome_kind.reason, name != GAUSSIAN and not rows.outcome_columns)
+    moments = moments_of(data)
     two, kind = two_valued(moments, moments.outcome), moments.kind
-    if two is None and kind is None:
-        return f"{moments.outcome_name} is known by second moments alone"
     if kind is not None and FAMILY_OF_KIND[kind.kind] == GAUSSIAN:
-        return kind.reason
+        return Chosen(GAUSSIAN, kind.reason)
+    if two is None and kind is None:
+        return Chosen(GAUSSIAN, f"{moments.outcome_name} is known by second moments alone")
     what = f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}" if two else kind and kind.reason
-    return f"{what}, but only its moments are known, which fit this model only"
+    return Chosen(GAUSSIAN, f"{what}, but only its moments are known, which fit this model only")
 
 
 def resolve_family(family: Family, data: EnvironmentData) -> Family:

@@ -92,7 +92,8 @@ def separates(model: RegressionModel, mask: Mask) -> bool:
 
 @dataclass(frozen=True)
 class Regression(ABC):
-    """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood.
+    """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood;
+    `mean` gives the expected outcome (n,) there, unless a fit of its own does.
 
     pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none
     """
@@ -120,10 +121,6 @@ class Regression(ABC):
     def beginning(self, rows: Rows) -> Floats:
         """(E + 1, r) parameters of the empty subset, roughly: the intercept, if any, then those without a column."""
 
-    @abstractmethod
-    def mean(self, predictor: Floats) -> Floats:
-        """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
-
     def events(self, data: MultiEnvironmentData) -> Floats:
         """(N,) how many events each row is: what there must be some of in every environment."""
         return data.y
@@ -135,10 +132,6 @@ class Regression(ABC):
     def order(self, data: MultiEnvironmentData) -> Integers:
         """(N,) rows by environment, and within each as the kernel wants them."""
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
-
-    def profiled(self, rows: Rows) -> Integers:
-        """(E + 1,) parameters of the fits in each environment and the pool that are maximised out."""
-        return np.zeros(len(rows.starts), np.int64)
 
     def shares(self, data: MultiEnvironmentData) -> Floats:
         """(E,) λ_e: by how much more than once each row of an environment counts."""
@@ -154,6 +147,8 @@ class Regression(ABC):
         return RegressionModel(self, data, n_jobs)
 
 
+# Figures of subsets and their numbers of columns (S,) → values (S,).
+Valued = Callable[[Figures, Integers], Floats]
 # Promised gains below which fits that guesses start from count as done.
 _ROUGHLY = 1e-2
 _MOST_FLIPS_REMEMBERED = 2000
@@ -161,20 +156,12 @@ _MOST_SUBSETS_REMEMBERED = 1 << 21
 
 
 class RegressionWalk(SubsetWalk):
-    """All subsets of a regression, by fits with the walk's lower precision.
-
-    value : figures of subsets and their numbers of columns (S,) → what the walk yields (S,); None: log Λ
+    """All subsets of a regression, by fits with the walk's lower precision; value: of a subset, its log Λ if None.
 
     The model remembers what was walked, while it is not too much: who decides after an enumeration need not walk again.
     """
 
-    def __init__(
-        self,
-        model: RegressionModel,
-        free: Integers,
-        forced: Integers,
-        value: Callable[[Figures, Integers], Floats] | None = None,
-    ) -> None:
+    def __init__(self, model: RegressionModel, free: Integers, forced: Integers, value: Valued | None = None) -> None:
         super().__init__(model.log_ratio_many, model.n_features, free, forced)
         self.model, self.value = model, value
         first, own, widths = model.n_always, model.beginning, model.features.widths
@@ -192,9 +179,8 @@ class RegressionWalk(SubsetWalk):
         return self._valued((high.tobytes(),), draws, lambda masks: self._walked(high, masks))
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        draws = list_subsets(prefix, max_size, self.n_features, members)
-        wanted, key = sizes[draws.sum(axis=1)], (prefix.tobytes(), max_size, sizes.tobytes())
-        return self._valued(key, draws, lambda masks: self._one_by_one(masks, wanted))
+        draws, key = list_subsets(prefix, max_size, self.n_features, members), (prefix.tobytes(), max_size)
+        return self._valued((*key, sizes.tobytes()), draws, lambda masks: self._one_by_one(masks, sizes))
 
     def _valued(self, block: tuple[Hashable, ...], draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:
         masks, walked = self.of_all_features(draws), self.model.walked
@@ -214,8 +200,8 @@ class RegressionWalk(SubsetWalk):
         log_ratio[~self.model.supported(masks)] = np.nan
         return Figures.of(log_ratio, pooled, ranks, self.model.profiled)
 
-    def _one_by_one(self, masks: Mask, wanted: Mask) -> Figures:
-        wanted = wanted & self.model.supported(masks)
+    def _one_by_one(self, masks: Mask, sizes: Mask) -> Figures:
+        wanted = sizes[masks[:, self.free].sum(axis=1)] & self.model.supported(masks)
         every = np.full((len(Figures._fields), len(masks)), np.nan)
         every[:, wanted] = self.model.computed(masks[wanted], self._tolerance)
         return Figures(*every)
@@ -253,9 +239,11 @@ class RegressionModel(LikelihoodRatioModel):
     specification: Regression
     walk_error = _WALK_ERROR
     dense_advantage = 3
+    judged = ("invariance", "delta")
 
     def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(specification, data, n_jobs)
+        self.compares = *IN_MEAN, *specification.about_mean
         self._order = specification.order(data)
         groups = [*(data.X[data.rows(e)] for e in range(data.n_environments)), data.X]
         # (E + 1, q) of each environment and of all rows
@@ -292,17 +280,10 @@ class RegressionModel(LikelihoodRatioModel):
         """Columns that are in every fit."""
         return int(self.specification.intercept)
 
-    @property
-    def compares(self) -> tuple[str, ...]:
-        return *IN_MEAN, *self.specification.about_mean
-
     def tolerated(self, tolerance: Tolerance) -> float:
         """Half of that of a linear Gaussian model: a row says about as much as half a row does there (with log odds,
         curvature of at most ¼ for noise of variance π²/3)."""
         return 0.5 * self.n_rows * tolerance.delta
-
-    def judged_by(self, tolerance: Tolerance) -> str:
-        return tolerance.in_words("invariance", "delta")
 
     def remarks(self, masks: ArrayLike) -> Remarks:
         return remarks_of(self, as_masks(masks, self.n_features))
@@ -318,8 +299,7 @@ class RegressionModel(LikelihoodRatioModel):
     def scores(self, masks: Mask, tolerance: float = REPORTED) -> Scores:
         """Of the subsets in masks (S, p), whatever their size."""
         problem, beginning = self.problem, self.beginning
-        starts = self.n_always + self.features.starts
-        always = np.arange(self.n_always)
+        layout = self.n_always + self.features.starts, np.arange(self.n_always), beginning, tolerance
         most = beginning.shape[1] + (int(self.features.expand(masks).sum(axis=1).max()) if len(masks) else 0)
         n, n_groups = len(masks), len(problem.starts)
         at_once = min(max(-(-n // _PARTS), 1), _MOST_AT_ONCE)
@@ -329,7 +309,7 @@ class RegressionModel(LikelihoodRatioModel):
         def one(first: int) -> None:
             part, work = slice(first, first + at_once), work_for(problem, most)
             chosen, found = np.ascontiguousarray(masks[part]), (values[part] for values in scores)
-            score_lists(problem, chosen, starts, always, beginning, tolerance, work, *found)
+            score_lists(problem, chosen, *layout, work, *found)
 
         for _ in ordered_map(one, range(0, n, at_once), self.n_jobs):
             pass
@@ -342,8 +322,8 @@ class RegressionModel(LikelihoodRatioModel):
 
     @cached_property
     def profiled(self) -> Integers:
-        """(E + 1,) parameters of the fits in each environment and in the pool that stand in no array"""
-        return self.specification.profiled(self.problem)
+        """(E + 1,) parameters of the fits in each environment and in the pool that are maximised out"""
+        return np.zeros(len(self.problem.starts), np.int64)
 
     def supported(self, masks: Mask) -> Mask:
         """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
@@ -399,14 +379,10 @@ class RegressionModel(LikelihoodRatioModel):
         log_ratios = np.minimum(log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
         # NaN: the fit of the subset itself comes to no end.
         known = self.supported(mask ^ np.eye(n_features, dtype=bool)) & ~np.isnan(log_ratios)
-        figures = Figures(
-            np.where(known, log_ratios, -np.inf),
-            pooled + gains[-1],
-            own.degrees + (groups - 2.0) * change,
-            own.parameters + change,
-        )
-        null = self.null_of(figures)
-        return FlipGuess(figures.log_ratio, figures.pooled - self.empty, null.expected, null.variance)
+        log_ratios = np.where(known, log_ratios, -np.inf)
+        degrees, pooled = own.degrees + (groups - 2.0) * change, pooled + gains[-1]
+        null = self.null_of(Figures(log_ratios, pooled, degrees, own.parameters + change))
+        return FlipGuess(log_ratios, pooled - self.empty, null.expected, null.variance)
 
     def flip_neighbours(self, mask: Mask) -> Floats:
         """As they are guessed: no judgement rests on them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -192,14 +193,6 @@ class PiecewiseExponential(Regression):
     def beginning(self, rows: Rows) -> Floats:
         return np.zeros((len(rows.starts), 0))
 
-    def profiled(self, rows: Rows) -> Integers:
-        """A factor for each interval in which an environment is watched; the pooled fit has all of them."""
-        events = rows.spans.intervals.events
-        return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
-
-    def mean(self, predictor: Floats) -> Floats:
-        raise NotImplementedError("expected times need a baseline, which fits have")
-
     def bind_checked(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> PiecewiseExponentialModel:
         return PiecewiseExponentialModel(self, data, n_jobs)
 
@@ -224,6 +217,12 @@ class PiecewiseExponentialFit(Fit):
 
 class PiecewiseExponentialModel(RegressionModel):
     specification: PiecewiseExponential
+
+    @cached_property
+    def profiled(self) -> Integers:
+        """A factor for each interval in which an environment is watched; the pooled fit has all of them."""
+        events = self.problem.spans.intervals.events
+        return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
 
     def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
         mask, rates = as_mask(subset, self.feature_names), self.specification.rates(self.data)
