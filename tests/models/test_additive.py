@@ -33,29 +33,6 @@ def curved(X: NDArray, rng: np.random.Generator) -> NDArray:
     return np.tanh(X[:, 0]) + 0.5 * X[:, 1] ** 2 + rng.normal(scale=0.3, size=len(X))
 
 
-# ---------------------------------------------------------------- what it computes
-
-
-def test_local_fits_are_slopes_on_the_pooled_curves() -> None:
-    rng = np.random.default_rng(3)
-    X, environment = rows(rng)
-    model = bound(X, curved(X, rng), environment, knots=4)
-    fit = model.fit(["x0", "x1"])
-    ratio = fit.local_coefficients / fit.coefficients
-    np.testing.assert_allclose(ratio[:, :3], np.repeat(ratio[:, :1], 3, axis=1))
-    np.testing.assert_allclose(ratio[:, 3:], np.repeat(ratio[:, 3:4], 3, axis=1))
-    columns = model.data.X[:, :6]
-    left = [
-        np.sum((model.data.y - columns @ fit.local_coefficients[e] - fit.local_intercepts[e])[environment == e] ** 2)
-        for e in range(3)
-    ]
-    np.testing.assert_allclose(model.residuals(np.array([[True, True, False]])).rss[0, :-1], left)
-    assert model.fit(["x0"], local=False).local_coefficients.shape[0] == 0
-
-
-# ---------------------------------------------------------------- corners
-
-
 def test_features_that_are_constant_or_dependent_somewhere() -> None:
     rng = np.random.default_rng(4)
     X, environment = rows(rng, n=40, p=5, n_environments=4)
@@ -167,9 +144,6 @@ def test_columns_are_made_once() -> None:
     assert with_family_columns(LinearGaussian(), data) == (LinearGaussian(), data)
 
 
-# ---------------------------------------------------------------- calibration
-
-
 def test_p_values_of_the_truth_are_uniform() -> None:
     tails = []
     for seed in range(60):
@@ -181,8 +155,6 @@ def test_p_values_of_the_truth_are_uniform() -> None:
     assert 0.4 < np.mean(tails) < 0.6
     assert 0.2 < np.std(tails) < 0.35
 
-
-# ---------------------------------------------------------------- standard errors
 
 EXAMPLE = make_example()
 

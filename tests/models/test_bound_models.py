@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 from conformance_cases import StatsmodelsLogistic, UnitNoise, table
 from invariance import LinearGaussian, MultiEnvironmentData
 from invariance.models.gaussian import GaussianOnDemand
+from invariance.models.gaussian_fits import row_groups
 from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.moments import Moments
 from twins import all_masks, half_n_log_variance, simulated
 
 SITES = np.repeat([0, 1, 2], 60)
-
-
-def data_of(X: np.ndarray, y: np.ndarray, groups: dict[str, list[str]], environment: np.ndarray = SITES):
-    return MultiEnvironmentData.from_arrays(X, y, environment, groups=groups)
 
 
 def category(seed: int = 0) -> MultiEnvironmentData:
@@ -29,7 +26,7 @@ def category(seed: int = 0) -> MultiEnvironmentData:
     X = np.column_stack([codes[:, None] == np.arange(1, 4), rng.normal(size=(180, 2))]).astype(float)
     X[SITES == 2, 4] = 0.5
     y = codes + X[:, 3] + rng.normal(size=180)
-    return data_of(X, y, {"g": ["x0", "x1", "x2"]})
+    return MultiEnvironmentData.from_arrays(X, y, SITES, groups={"g": ["x0", "x1", "x2"]})
 
 
 def sums() -> MultiEnvironmentData:
@@ -44,21 +41,18 @@ def settings() -> MultiEnvironmentData:
     rng = np.random.default_rng(4)
     dose = np.array([1.0, 2.0, 4.0])[SITES]
     X = np.column_stack([dose, dose**2, dose**3, rng.normal(size=180)])
-    return data_of(X, X[:, 3] + dose + rng.normal(size=180), {"g": ["x0", "x1", "x2"]})
+    y = X[:, 3] + dose + rng.normal(size=180)
+    return MultiEnvironmentData.from_arrays(X, y, SITES, groups={"g": ["x0", "x1", "x2"]})
 
 
 DATA = {"category": category, "sums": sums, "settings": settings, "grouped": lambda: table(True, False)}
 on_data = pytest.mark.parametrize("make", DATA.values(), ids=DATA)
 
 
-def groups_of(data: MultiEnvironmentData) -> list[np.ndarray]:
-    return [*map(data.rows, range(data.n_environments)), np.arange(data.n_rows)]
-
-
 def ranks_of(data: MultiEnvironmentData) -> np.ndarray:
     """(2**p, E + 1) of all subsets, by singular values of the centred columns."""
     scaled = data.X / np.abs(data.X).max(axis=0)
-    centred = [scaled[rows] - scaled[rows].mean(axis=0) for rows in groups_of(data)]
+    centred = [scaled[rows] - scaled[rows].mean(axis=0) for rows in row_groups(data)]
     chosen = data.features.expand(all_masks(data.n_features))
     return np.array([[np.linalg.matrix_rank(part[:, columns], tol=1e-9) for part in centred] for columns in chosen])
 
@@ -109,7 +103,8 @@ def test_a_feature_is_alike_to_those_that_share_most_with_one_of_its_columns() -
     X = rng.normal(size=(180, 6))
     X[:, 5] = X[:, 1] + 0.1 * X[:, 5]
     X[:, 2] = X[:, 1] + 2.0 * X[:, 2]
-    model = LinearGaussian().bind(data_of(X, rng.normal(size=180), {"g": ["x0", "x1"], "h": ["x4", "x5"]}))
+    groups = {"g": ["x0", "x1"], "h": ["x4", "x5"]}
+    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, rng.normal(size=180), SITES, groups=groups))
     correlation = np.abs(np.corrcoef(X.T))
     owner = np.array([0, 0, 1, 2, 3, 3])
     shared = [correlation[np.ix_(owner == 0, owner == j)].max() for j in (1, 2, 3)]

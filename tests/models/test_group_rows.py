@@ -77,7 +77,7 @@ def run(model, prior=None, engine=EXACT, seed: int = 0, n_jobs: int | None = 1):
     return engine.run(Target(model, prior), RunOptions(n_jobs, np.random.default_rng(seed), progress=False))
 
 
-KINDS = [("one", 1e5), ("one", 1e6), ("one", 1e8), ("two", 1e6), ("two", 1e7), ("sum", 1e5), ("sum", 1e6)]
+KINDS = [("one", 1e5), ("one", 1e8), ("two", 1e7), ("sum", 1e5), ("sum", 1e6)]
 
 
 @pytest.mark.parametrize(("kind", "factor"), KINDS)
@@ -121,20 +121,14 @@ def test_blocks_and_flips_agree_with_single_subsets(seed: int, kind: tuple[str, 
         assert change[j] + now == pytest.approx(subset_log_ratio(scoring, np.flatnonzero(flipped)), rel=1e-5, abs=1e-5)
 
 
-@pytest.mark.parametrize(("kind", "factor"), [("one", 1e8), ("sum", 1e5)])
-def test_engines_agree_on_a_strong_intervention(kind: str, factor: float) -> None:
+@pytest.mark.parametrize(("kind", "factor", "truth"), [("one", 1e8, [0]), ("sum", 1e5, [0, 1, 2])])
+def test_engines_agree_on_a_strong_intervention(kind: str, factor: float, truth: list[int]) -> None:
     model = LinearGaussian().bind(intervened(factor, 8, kind))
-    truth = {"one": [0], "two": [0, 1], "sum": [0, 1, 2]}[kind]
-    exact = run(model)
+    exact, sampled, varied = (run(model, engine=engine) for engine in (EXACT, Tempering(), Variational()))
     assert (exact.inclusion[truth] > 0.99).all()
     assert exact.notes == ()
-    if kind != "sum":
-        ordinary = run(LinearGaussian().bind(intervened(3e3, 8, kind)))
-        np.testing.assert_allclose(exact.inclusion, ordinary.inclusion, atol=0.02)
-    sampled = run(model, engine=Tempering())
     np.testing.assert_allclose(sampled.inclusion, exact.inclusion, atol=0.03)
     assert sampled.log_evidence == pytest.approx(exact.log_evidence, abs=0.1)
-    varied = run(model, engine=Variational())
     np.testing.assert_allclose(varied.reweighted.inclusion, exact.inclusion, atol=0.05)
 
 
@@ -142,13 +136,10 @@ def labelled(X: np.ndarray, y: np.ndarray) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, y, np.repeat(list("abcd"), len(y) // 4))
 
 
-def copied() -> MultiEnvironmentData:
-    data = intervened(1.0)
-    return labelled(np.column_stack([data.X, 3.0 * data.y - 2.0]), data.y)
-
-
 def test_a_copy_of_the_outcome_is_named() -> None:
-    model = LinearGaussian().bind(copied())
+    data = intervened(1.0)
+    copied = labelled(np.column_stack([data.X, 3.0 * data.y - 2.0]), data.y)
+    model = LinearGaussian().bind(copied)
     (copy,) = model.outside_support(all_masks(6))
     assert copy.startswith("'x5' determines the outcome")
     assert run(model).notes == (f"32 of 64 subsets are outside the support: {copy}.",)
@@ -161,7 +152,7 @@ def test_a_copy_of_the_outcome_is_named() -> None:
             run(model, InclusionPrior({"x5": 1.0, "x0": 1.0}), engine)
     bound = UniformPrior().bind(model.feature_names, model.largest_size)
     (note,) = support_notes(Target(model, bound), np.zeros((0, 6), bool))
-    assert [note] == support_notes(Target(GaussianOnDemand(copied()), bound), np.zeros((0, 6), bool))
+    assert [note] == support_notes(Target(GaussianOnDemand(copied), bound), np.zeros((0, 6), bool))
     assert copy in note
     for engine in (Tempering(), Variational()):
         assert note in run(model, None, engine).notes
@@ -189,9 +180,5 @@ def test_the_count_is_of_subsets_that_the_prior_allows(monkeypatch: pytest.Monke
         outside = int((masks[:, [2, 5, 6]].all(axis=1) & allowed).sum())
         posterior = run(model, prior, Enumeration(in_memory=0))
         assert posterior.diagnostics["subsets_undecidable"] == outside
-        if outside:
-            assert posterior.notes[0].startswith(
-                f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6' "
-            )
-        else:
-            assert posterior.notes == ()
+        told = [f"{outside} of {allowed.sum()} subsets are outside the support: 'x2', 'x5', 'x6' "] if outside else []
+        assert [note[: len(start)] for note, start in zip(posterior.notes, told, strict=True)] == told

@@ -165,12 +165,9 @@ LARGE_P = 10_000
     "prior",
     [
         UniformPrior(),
-        UniformPrior(200),
-        BetaBinomialPrior(1.0, 3.0),
         BetaBinomialPrior(1.0, 1.0, 200),
-        InclusionPrior(0.3, 200),
         InclusionPrior(np.linspace(0.01, 0.6, LARGE_P), 200),
-        InclusionPrior(np.linspace(0.0, 1e-3, LARGE_P), 200),
+        InclusionPrior(np.linspace(0.0, 1e-3, LARGE_P)),
     ],
     ids=lambda prior: prior.bind(LARGE_P).name,
 )
