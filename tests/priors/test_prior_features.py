@@ -38,29 +38,19 @@ def test_fit_with_a_constant_feature(stated: Any, expected: np.ndarray) -> None:
     data = MultiEnvironmentData.from_table(TABLE.assign(y=DATA.y, site=DATA.environment_index), "y", "site")
     found = BIP(prior=InclusionPrior(stated)).fit(data).posterior_.inclusion
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    for wrong, named in (
-        ({"flatt": 0.2}, "did you mean 'flat'"),
-        ([0.5] * 3, "3 .* for 4 features"),
-    ):
+    for wrong, named in (({"flatt": 0.2}, "did you mean 'flat'"), ([0.5] * 3, "3 .* for 4 features")):
         with pytest.raises(ValueError, match=named):
             BIP(prior=InclusionPrior(wrong)).fit(data)
-
-
-def folds_with_a_constant() -> tuple[np.ndarray, KFold]:
-    """Feature 1 differs from 0 in the last rows only, so that it is constant without the last fold."""
-    X = TABLE.to_numpy().copy()
-    X[:, 1] = 0.0
-    X[-20:, 1] = np.arange(20.0)
-    return X, KFold(5)
 
 
 @constant
 @pytest.mark.filterwarnings("error::sklearn.exceptions.FitFailedWarning")
 @pytest.mark.parametrize("stated", [{"x0": 0.9, "x1": 0.2}, [0.9, 0.2, 0.5, 0.1]])
 def test_folds_may_drop_features(stated: Any) -> None:
-    X, folds = folds_with_a_constant()
+    """Feature 1 differs from 0 in the last rows only, so that it is constant without the last fold."""
+    X, folds, prior = TABLE.to_numpy().copy(), KFold(5), InclusionPrior(stated)
+    X[:, 1] = np.append(np.zeros(len(X) - 20), np.arange(20.0))
     given = {"environments": DATA.environment_index}
-    prior = InclusionPrior(stated)
     scores = cross_validate(BIP(prior=prior), X, DATA.y, cv=folds, params=given, error_score="raise")
     assert np.isfinite(scores["test_score"]).all()
     search = GridSearchCV(BIP(), {"prior": [UniformPrior(), prior]}, cv=folds, error_score="raise")

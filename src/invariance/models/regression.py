@@ -43,33 +43,6 @@ _NEARLY_ALL = 0.5
 _R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the fit without features (Cox and Snell)."
 
 
-def remarks_of(model: RegressionModel, masks: Mask) -> Remarks:
-    """On the rows, and on the subsets in masks (S, p), those first that matter most."""
-    data, specification, alarms = model.data, model.specification, []
-    events = np.bincount(data.environment_index, specification.events(data), data.n_environments).astype(float)
-    each = listing(
-        f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}" for e in np.argsort(events, kind="stable")
-    )
-    counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
-    alike = (events == 0.0) | (specification.two_values & (events == data.counts))
-    if alike.any():
-        labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(alike))
-        rest = "rest on the pseudo-data there" if specification.pseudo_rows else "have no finite maximum there"
-        alarms.append(
-            f"no row, or every row, is an event in environment {labels}: its own fits {rest}. Merge it with a similar "
-            "one, or leave it out."
-        )
-    found = [mask for mask in masks if specification.two_values and separates(model, mask)]
-    if found:
-        more = f" (and {len(found) - 1} more of the {len(masks)} leading subsets)" if len(found) > 1 else ""
-        alarms.append(
-            f"{format_subset(model.features.chosen(found[0]).names)}{more} separates the two values of "
-            f"{data.outcome_name!r} in all rows: its log ratio says nothing about invariance. Remove copies or "
-            "consequences of the outcome, or add rows."
-        )
-    return Remarks((counted, _R2, *specification.remarks(model, masks)), tuple(alarms))
-
-
 def separates(model: RegressionModel, mask: Mask) -> bool:
     """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the outcome and all with
     the other, so that the subset looks invariant whatever the environments do."""
@@ -244,6 +217,7 @@ class RegressionModel(LikelihoodRatioModel):
     def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(specification, data, n_jobs)
         self.compares = *IN_MEAN, *specification.about_mean
+        self.n_always = int(specification.intercept)  # columns that are in every fit
         self._order = specification.order(data)
         groups = [*(data.X[data.rows(e)] for e in range(data.n_environments)), data.X]
         # (E + 1, q) of each environment and of all rows
@@ -275,18 +249,33 @@ class RegressionModel(LikelihoodRatioModel):
     def beginning(self) -> Floats:
         return self.specification.beginning(self.problem)
 
-    @property
-    def n_always(self) -> int:
-        """Columns that are in every fit."""
-        return int(self.specification.intercept)
-
     def tolerated(self, tolerance: Tolerance) -> float:
         """Half of that of a linear Gaussian model: a row says about as much as half a row does there (with log odds,
         curvature of at most ¼ for noise of variance π²/3)."""
         return 0.5 * self.n_rows * tolerance.delta
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        return remarks_of(self, as_masks(masks, self.n_features))
+        data, specification, alarms = self.data, self.specification, []
+        leading = as_masks(masks, self.n_features)
+        events = np.bincount(data.environment_index, specification.events(data), data.n_environments).astype(float)
+        each = listing(
+            f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}"
+            for e in np.argsort(events, kind="stable")
+        )
+        counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
+        alike = (events == 0.0) | (specification.two_values & (events == data.counts))
+        if alike.any():
+            labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(alike))
+            what = f"in environment {labels} no row, or every one, is an event"
+            alarms.append(f"{what}: merge it with a similar one, or leave it out.")
+        separating = next((mask for mask in leading if specification.two_values and separates(self, mask)), None)
+        if separating is not None:
+            alarms.append(
+                f"{format_subset(self.features.chosen(separating).names)} separates the two values of "
+                f"{data.outcome_name!r} in all rows, and its log ratio says nothing about invariance: leave out copies "
+                "or consequences of the outcome, or add rows."
+            )
+        return Remarks((counted, _R2, *specification.remarks(self, leading)), tuple(alarms))
 
     @cached_property
     def largest_size(self) -> int:
