@@ -19,7 +19,6 @@ from invariance import BIP, Enumeration, LinearGaussian, MultiEnvironmentData, U
 from invariance.decisions.predictive import predictive_posterior
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.enumeration import all_log_ratios
-from invariance.models.invariance_test import Tolerance
 
 
 def simulated(p: int, n: int = 200, n_environments: int = 5, seed: int = 0) -> MultiEnvironmentData:
@@ -134,7 +133,7 @@ def predictive() -> None:
         posteriors = []
 
         def run(target=target, options=options, posteriors=posteriors):
-            posteriors.append(predictive_posterior(target, Tolerance(), Enumeration(), options))
+            posteriors.append(predictive_posterior(target, Enumeration(), options))
 
         ours, found = median_seconds(run, 3), posteriors[-1].diagnostics
         number = f"{'' if found['compatible_counted'] else '≥ '}{found['subsets_compatible']:,}"

@@ -33,7 +33,6 @@ from invariance.inference.ascent import FreeSpace
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.enumeration import Enumeration
 from invariance.kernels.mean_field import Trace, ascend
-from invariance.models.invariance_test import Tolerance
 from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
@@ -229,7 +228,7 @@ def over_all(case: Case, seed: int) -> list[Callable[[], Found]]:
 
     def predictive() -> Found:
         engine, goal = case.engine_and_goal(0.0)
-        posterior = predictive_posterior(goal, Tolerance(), engine, options)
+        posterior = predictive_posterior(goal, engine, options)
         if posterior is None:
             return {"predictive": (), "median": ()}
         return {"predictive": case.names(posterior.mode_mask), "median": case.names(posterior.inclusion >= 0.5)}
@@ -261,7 +260,7 @@ def screened(case: Case) -> list[Callable[[], Found]]:
         target = Target(model, UniformPrior().bind(model.feature_names))
         options = RunOptions(1, np.random.default_rng(0), progress=False)
         posterior = Enumeration().run(target, options)
-        best = predictive_posterior(target, Tolerance(), Enumeration(), options)
+        best = predictive_posterior(target, Enumeration(), options)
         chosen = {
             "BIP-screen: mode": posterior.mode_mask,
             "BIP-screen: inclusion > 1/2": posterior.inclusion > 0.5,

@@ -215,7 +215,7 @@ MUTANTS = (
         file="estimators/saved.py",
         find="    if not model.invariant_:\n",
         replace="    if False:\n",
-        tests=("tests/prediction/test_prediction_corners.py::test_a_saved_model_says_that_it_is_not_invariant",),
+        tests=("tests/estimators/test_saved.py::test_a_saved_model_says_that_it_is_not_invariant",),
     ),
     Mutant(
         "class-order",

@@ -10,7 +10,7 @@ import numpy as np
 
 from invariance import BIP, Moments, MultiEnvironmentData
 from invariance.decisions.decision import Decision
-from invariance.decisions.rules import Findings
+from invariance.decisions.pipeline import Findings
 
 
 def made(

@@ -20,13 +20,12 @@ from matplotlib.text import Text
 from decision_cases import broken, decided, made
 from invariance import BIP, Posterior, UniformPrior
 from invariance._tools.plotting import CHOSEN, EMPTY, INK, WARN
-from invariance.data import Columns
 from invariance.decisions.decision import Decision
 from invariance.decisions.environments import (
     ComparedEnvironments,
+    DeviancePart,
     Deviation,
     EnvironmentTest,
-    Part,
     compared_environments,
 )
 from invariance.decisions.plots import picture_size, plot_environments, save_picture
@@ -151,7 +150,7 @@ def test_frontier_is_the_best_r2_at_each_p_value(plain: Decision) -> None:
 def environment(label: str, p_value: float | None, *parts: float) -> EnvironmentTest:
     if p_value is None:
         return EnvironmentTest(label, 9, None)
-    found = {name: Part(1.0, p) for name, p in zip(("intercept", "slopes"), parts, strict=True)}
+    found = {name: DeviancePart(1.0, p) for name, p in zip(("intercept", "slopes"), parts, strict=True)}
     return EnvironmentTest(label, 9, Deviation(1.0, 1.0, 1.0, p_value, p_value, found))
 
 
@@ -222,30 +221,19 @@ def test_what_cannot_be_drawn(model: BIP, tmp_path: Path) -> None:
     assert not plt.get_fignums()
 
 
-def test_a_dark_style_stays_dark(model: BIP) -> None:
-    with plt.style.context("dark_background"):
-        dots = model.plot("subsets")[0]
-    assert INK in [to_hex(colour) for colour in dots.collections[0].get_facecolors()]
-    assert dots.lines[-1].get_color() == EMPTY
-
-
 # ---------------------------------------------------------------- every kind of fit
 
 
 @pytest.fixture(scope="module")
 def odd() -> dict[str, Decision]:
     data = made(n=60, feature_names=NAMES, outcome_name="$y_1$", environments=("$a$", "b_$", "ü", "c" * 90))
-    where = {"environments": data.environment_index}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        grouped = BIP(columns=Columns(groups={"pair": ["x0", "x3"]})).fit(data.X, data.y, **where)
         return {
             "odd names": decided(data),
             "nothing compatible": decided(broken()),
             "nothing selected": replace(decided(made()), mask=np.zeros(4, dtype=bool)),
             "one environment": decided(made(n_environments=1)),
-            "groups": replace(grouped.decision_, mask=np.ones(3, dtype=bool)),
-            "many environments": decided(made(n_environments=41, n=12)),
         }
 
 

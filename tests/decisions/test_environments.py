@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.special import gammaincc, gammaln, polygamma, psi
@@ -20,21 +19,25 @@ from invariance import (
     Poisson,
 )
 from invariance.decisions.environments import (
-    Compared,
+    DeviancePart,
     Deviation,
     EnvironmentTest,
+    GaussianTests,
     MeanTests,
-    Part,
     RegressionTests,
-    SubsetTests,
-    most_deviating,
-    where_it_breaks,
+    WorstEnvironment,
+    environment_tests,
+    worst_environment,
 )
-from invariance.models.base import IN_MEAN, VARIANCE
+from invariance.models.base import IN_MEAN, VARIANCE, BoundModel
 from invariance.posterior.posterior import Judge
 from regression_cases import grouped_log_likelihood, regression_data
 
 PARTS = (*IN_MEAN, VARIANCE)
+
+
+def where_it_breaks(model: BoundModel, mask: np.ndarray) -> WorstEnvironment | None:
+    return worst_environment(environment_tests(model, mask).each())
 
 
 def several_sites(fault: str | None = None, seed: int = 0, sizes: tuple[int, ...] = (80, 60, 70, 90)) -> tuple:
@@ -117,7 +120,7 @@ def test_parts_are_those_of_least_squares_on_rows(members: list[int], with_rows:
     data = data_of("slopes")
     model = LinearGaussian().bind(data if with_rows else Moments.from_data(data))
     mask = np.isin(np.arange(3), members)
-    tests = SubsetTests(model, mask)
+    tests = GaussianTests(model, mask)
     excess = float(model.excess_kurtosis(mask[None])[0])
     assert (excess != 0.0) == with_rows
     codes = data.environment_index
@@ -152,57 +155,27 @@ def test_settings_and_columns_that_are_constant_in_an_environment() -> None:
     setting = np.array([{"north": 0.0, "south": 1.0, "east": 5.0, "west": 2.0}[label] for label in labels])
     partly = np.where(labels == "west", 7.0, X[:, 1])
     data = MultiEnvironmentData.from_arrays(np.column_stack([X[:, 0], setting, partly]), y, labels.tolist())
-    model, mask = LinearGaussian().bind(data), np.array([True, True, True])
-    found = SubsetTests(model, mask).deviation(None)
-    assert found is not None
     # Own slopes of two columns in three environments, of one in the last: 7 for 2. The setting is one of 3 intercepts.
     own = [rss(data.X[labels == e][:, [0, 2] if e != "west" else [0]], y[labels == e]) for e in data.environments]
     dummies = np.column_stack([labels == e for e in data.environments[1:]]).astype(float)
     within = rss(np.column_stack([data.X[:, [0, 2]], dummies]), y)
     pooled = rss(data.X, y)
     n = len(y)
-    expected = f.sf((within - sum(own)) / 5 / (sum(own) / (n - 11)), 5, n - 11)
-    assert found.parts["slopes"].p_value == pytest.approx(expected, rel=1e-7)
-    expected = f.sf((pooled - within) / 2 / (within / (n - 6)), 2, n - 6)
-    assert found.parts["intercept"].p_value == pytest.approx(expected, rel=1e-7)
-
-
-def test_the_environment_that_breaks_a_subset_is_the_one_that_deviates_most() -> None:
-    model, mask = LinearGaussian().bind(data_of("slopes")), np.array([True, True, False])
-    found = where_it_breaks(model, mask)
-    assert found is not None
-    assert (found.environment, found.part) == ("east", "slopes")
-    sound = where_it_breaks(LinearGaussian().bind(data_of()), mask)
-    assert sound is not None
-    assert sound.p_value > 0.05 / 4
-
-
-def test_levels_that_an_environment_lacks() -> None:
-    rng = np.random.default_rng(7)
-    site = np.repeat(["north", "south", "east"], 60)
-    level = rng.choice(["p", "q", "r"], 180)
-    level[site == "south"] = np.where(level[site == "south"] == "p", "q", level[site == "south"])
-    table = pd.DataFrame({"a": rng.normal(size=180), "level": level, "site": site})
-    table["y"] = table["a"] + (table["level"] == "q") + rng.normal(size=180)
-    data = MultiEnvironmentData.from_table(table, "y", "site")
-    own = [rss(data.X[np.ix_(site == e, data.X[site == e].std(axis=0) > 0)], data.y[site == e]) for e in set(site)]
-    dummies = np.column_stack([site == e for e in ("north", "south")])
-    within = rss(np.column_stack([data.X, dummies]), data.y)
     for source in (data, Moments.from_data(data)):
-        found = SubsetTests(LinearGaussian().bind(source), np.array([True, True])).deviation(None)
+        found = GaussianTests(LinearGaussian().bind(source), np.ones(3, dtype=bool)).deviation(None)
         assert found is not None
-        assert found.parts["slopes"].deviance == pytest.approx(180 * np.log(within / sum(own)))
-        chance = f.sf((within - sum(own)) / 5 / (sum(own) / (180 - 11)), 5, 180 - 11)
-        assert found.parts["slopes"].p_value == pytest.approx(chance)
-    assert where_it_breaks(LinearGaussian().bind(data), np.array([True, True])) is not None
+        expected = f.sf((within - sum(own)) / 5 / (sum(own) / (n - 11)), 5, n - 11)
+        assert found.parts["slopes"].p_value == pytest.approx(expected, rel=1e-7)
+        expected = f.sf((pooled - within) / 2 / (within / (n - 6)), 2, n - 6)
+        assert found.parts["intercept"].p_value == pytest.approx(expected, rel=1e-7)
 
 
 def test_ties_of_p_values_that_vanish_are_broken_by_the_deviance() -> None:
     def tested(label: str, deviance: float) -> EnvironmentTest:
-        parts = {name: Part(deviance / 3.0, 0.0) for name in PARTS}
+        parts = {name: DeviancePart(deviance / 3.0, 0.0) for name in PARTS}
         return EnvironmentTest(label, 50, Deviation(deviance, 3.0, 2.0, 0.0, 0.0, parts))
 
-    worst = most_deviating((tested("a", 3000.0), tested("b", 9000.0), tested("c", 5000.0)))
+    worst = worst_environment((tested("a", 3000.0), tested("b", 9000.0), tested("c", 5000.0)))
     assert worst is not None
     assert worst.environment == "b"
 
@@ -228,7 +201,7 @@ def unequal_noise(shifted: float = 0.0, n: int = 150) -> MultiEnvironmentData:
 def test_parts_of_the_mean_add_up_and_follow_their_law() -> None:
     data = unequal_noise()
     model = LinearGaussian(invariance="mean").bind(data)
-    tests = Compared.of(model).tests(TRUTH)
+    tests = environment_tests(model, TRUTH)
     assert isinstance(tests, MeanTests)
     whole = tests.deviation(None)
     assert whole is not None
@@ -252,7 +225,7 @@ def test_own_intercepts_from_the_rows() -> None:
     places = np.array([data.X[data.rows(e)].mean(axis=0) for e in range(4)])
     index = data.environment_index
     centred = replace(data, X=data.X - places[index], y=data.y - means[index])
-    whole = Compared.of(LinearGaussian(invariance="mean").bind(data)).tests(TRUTH).deviation(None)
+    whole = environment_tests(LinearGaussian(invariance="mean").bind(data), TRUTH).deviation(None)
     alone = -2.0 * LinearGaussian(invariance="mean").bind(centred).log_ratio(TRUTH)
     assert whole is not None
     assert whole.parts["slopes"].deviance == pytest.approx(alone, rel=1e-5)
@@ -264,9 +237,9 @@ def test_rows_and_moments_of_the_mean_agree_and_rows_decide() -> None:
     X = data.X.copy()
     X[:, 3] = X[:, 1] + 1e-7 * np.random.default_rng(1).normal(size=len(X))
     for changed, mask in ((data, TRUTH), (replace(data, X=X), np.array([True, True, False, True]))):
-        by_rows = Compared.of(LinearGaussian(invariance="mean").bind(changed)).tests(mask).deviation(2)
+        by_rows = environment_tests(LinearGaussian(invariance="mean").bind(changed), mask).deviation(2)
         of_moments = LinearGaussian(invariance="mean").bind(Moments.from_data(changed))
-        by_moments = Compared.of(of_moments).tests(mask).deviation(2)
+        by_moments = environment_tests(of_moments, mask).deviation(2)
         assert by_rows is not None
         if changed is data:
             assert by_moments == by_rows
@@ -308,7 +281,8 @@ def test_parts_of_the_deviance(counts: bool) -> None:
     assert whole.parts["slopes"].p_value == pytest.approx(chi2.sf(whole.parts["slopes"].deviance, 6))
     fisher = -2.0 * np.log([whole.parts["intercept"].p_value, whole.parts["slopes"].p_value]).sum()
     assert whole.p_value == pytest.approx(chi2.sf(fisher, 4))
-    assert where_it_breaks(model, mask)[::2] == (2, "intercept")
+    worst = where_it_breaks(model, mask)
+    assert (worst.environment, worst.part) == (2, "intercept")
     empty = RegressionTests(model, np.zeros(4, dtype=bool)).each()[2]
     assert (empty.environment, empty.rows, empty.deviation.parts["slopes"].p_value) == (2, 150, None)
 

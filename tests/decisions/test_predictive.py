@@ -29,7 +29,6 @@ from invariance.decisions.predictive import (
     CompiledNeighbours,
     PredictiveScore,
     SoftGate,
-    annealed,
     flipped_log_prior,
     neighbours_of,
     plain_neighbours,
@@ -58,7 +57,7 @@ def target_of(model: BoundModel, prior=UNIFORM) -> Target:
 
 def posterior_of(target: Target, engine=TEMPERING, tolerance=TOLERANT, seed=0, n_jobs=1, **known) -> Posterior | None:
     options = RunOptions(n_jobs, np.random.default_rng(seed), progress=False)
-    return predictive_posterior(target, tolerance, engine, options, **known)
+    return predictive_posterior(replace(target, tolerance=tolerance), engine, options, **known)
 
 
 def exact(data, prior=UNIFORM, tolerance: Tolerance = TOLERANT, n_jobs: int = 1) -> Posterior:
@@ -326,15 +325,20 @@ def test_the_prior_of_flips(prior, members: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prior", "engine"),
+    ("model", "prior", "engine"),
     [
-        (UNIFORM, TEMPERING),
-        (BetaBinomialPrior(max_size=4), Variational()),
-        (InclusionPrior({"x5": 1.0, "x3": 0.0, "x4": 0.9}), TEMPERING),
+        (None, UNIFORM, TEMPERING),
+        (None, BetaBinomialPrior(max_size=4), Variational()),
+        (None, InclusionPrior({"x5": 1.0, "x3": 0.0, "x4": 0.9}), TEMPERING),
+        (MODELS["without abilities"].bind(table(1, False)), UNIFORM, TEMPERING),
+        (MODELS["unit noise"].bind(table(0, False)), UNIFORM, TEMPERING),
+        (LinearGaussian().bind(table(True, binary=False)), UNIFORM, TEMPERING),
+        (LinearGaussian(second_moments="on demand").bind(many(4)), UNIFORM, TEMPERING),
     ],
 )
-def test_it_is_the_exact_one_where_that_can_be_had(prior, engine) -> None:
-    target = target_of(LinearGaussian().bind(many()), prior)
+def test_it_is_the_exact_one_where_that_can_be_had(model, prior, engine) -> None:
+    """Also of models without abilities and of features of several columns."""
+    target = target_of(LinearGaussian().bind(many()) if model is None else model, prior)
     every, found = posterior_of(target, EXACT), posterior_of(target, engine)
     np.testing.assert_allclose(found.inclusion, every.inclusion, atol=1e-6)
     np.testing.assert_allclose(found.pairwise, every.pairwise, atol=1e-6)
@@ -343,21 +347,6 @@ def test_it_is_the_exact_one_where_that_can_be_had(prior, engine) -> None:
     assert found.mode == every.mode
     np.testing.assert_allclose(found.log_ratios[:3], every.log_ratios[:3], atol=1e-7)
     assert asdict(found.evidence(found.mode)) == pytest.approx(asdict(every.evidence(every.mode)), nan_ok=True)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        MODELS["without abilities"].bind(table(1, False)),
-        MODELS["unit noise"].bind(table(0, False)),
-        LinearGaussian().bind(table(True, binary=False)),
-        LinearGaussian(second_moments="on demand").bind(many(4)),
-    ],
-)
-def test_models_without_abilities_and_features_of_several_columns(model: BoundModel) -> None:
-    every, found = posterior_of(target_of(model), EXACT), posterior_of(target_of(model))
-    np.testing.assert_allclose(found.inclusion, every.inclusion, atol=1e-6)
-    assert found.log_evidence == pytest.approx(every.log_evidence, abs=1e-6)
 
 
 def test_threads_and_seeds() -> None:
@@ -411,12 +400,3 @@ def test_known_subsets_are_tested_and_what_lies_around_up_to_a_number(monkeypatc
     some = posterior_of(target, known=known).diagnostics
     assert some["subsets_tested"] == some["subsets_visited"] + 5
     assert not some["complete"]
-
-
-def test_a_search_visits_only_what_is_open() -> None:
-    target = target_of(LinearGaussian().bind(many()), InclusionPrior({"x5": 1.0, "x3": 0.0}, max_size=4))
-    neighbours = neighbours_of(target, gate_of(9.0, 240, 1.0, 5.0))
-    visited = annealed(target, neighbours, np.random.default_rng(0), 100)
-    assert len(visited) > 10
-    assert len(np.unique(visited, axis=0)) == len(visited)
-    assert (target.prior.log_prob(visited) > -np.inf).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -80,25 +79,6 @@ def test_of_two_environments_each_is_the_others_rest() -> None:
     check = residual_check(simulated(2, 80, 2), ["x0"])
     np.testing.assert_allclose(check.mean[0], check.mean[1], rtol=0.05)
     assert check.p_value == pytest.approx(min(1.0, 2 * min(check.mean.min(), check.spread.min())))
-
-
-def test_environments_that_features_tell_leave_nothing_to_compare() -> None:
-    rng = np.random.default_rng(3)
-    environment = np.repeat(range(3), 60)
-    x = 100.0 * environment + rng.normal(size=180)
-    check = residual_check(MultiEnvironmentData.from_arrays(x[:, None], rng.normal(size=180), environment), ["x0"])
-    assert check.untold < 0.1
-
-
-def test_words() -> None:
-    check = residual_check(DATA, ["x1"])
-    text = str(check)
-    assert text.startswith("Residuals of y given {x1}, by random forests")
-    assert max(map(len, text.splitlines())) <= 80
-    assert "<table" in check._repr_html_()
-    content = json.loads(json.dumps(check.to_dict()))
-    assert content["subset"] == ["x1"]
-    assert [row["environment"] for row in content["environments"]] == ["0", "1", "2"]
 
 
 def refused(data: Any) -> Callable[[], Any]:

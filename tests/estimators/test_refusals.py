@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,6 @@ from invariance import (
     LinearGaussian,
     Moments,
     Poisson,
-    Posterior,
     UniformPrior,
     compare,
 )
@@ -48,10 +46,6 @@ TIMES = np.exp(-DATA.y / DATA.y.std())
 GAPS = np.where(np.isin(np.arange(600), [0, 1, 599]), np.nan, DATA.y)
 COUNTS = np.random.default_rng(0).poisson(2.0, 600)
 INFINITE = np.where(np.arange(600) == 4, np.inf, DATA.y)
-
-
-def fitted() -> Posterior:
-    return BIP().fit(DATA).posterior_
 
 
 def classified(y: Any, **settings: Any) -> BIPClassifier:
@@ -93,18 +87,6 @@ SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     ),
     (lambda: compare(TABLE), TypeError, "DataFrame"),
     (lambda: compare(DATA, [3]), TypeError, "int"),
-    (lambda: fitted().probability("age"), TypeError, "['age']"),
-    (lambda: fitted().probability(3), TypeError, "3"),
-    (lambda: fitted().probability([3]), TypeError, "3"),
-    (lambda: fitted().probability([True]), ValueError, "8 features"),
-    (lambda: fitted().subsets(0), ValueError, "top"),
-    (lambda: fitted().summary(0), ValueError, "top"),
-    (lambda: fitted().sample(0), ValueError, "n must"),
-    (lambda: fitted().credible_subsets(2), ValueError, "level"),
-    (lambda: Posterior.from_json("/nope"), OSError, "'/nope'"),
-    (lambda: Posterior.from_json(Path()), OSError, "cannot be read"),
-    (lambda: Posterior.from_json("{"), ValueError, "posterior"),
-    (lambda: Posterior.from_json("{}"), ValueError, "posterior"),
 ]
 TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP().fit(DATA, DATA.y), ValueError, "y="),

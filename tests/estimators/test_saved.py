@@ -21,7 +21,7 @@ import two_classes
 from invariance import BIP, BIPSurvival, Columns, Moments, MultiEnvironmentData, spline
 from invariance.decisions import Threshold
 from invariance.estimators.saved import fingerprint
-from invariance.exceptions import DataError, EngineError, FileError, SettingError
+from invariance.exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError
 from shifted_sites import DATA, NEW, as_table, fitted, several
 from survival_twins import survived
 from two_classes import LABELS, SITE, classifier
@@ -244,3 +244,18 @@ def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.Monk
     assert isinstance(back.regressor_, Ridge)
     with pytest.raises(SettingError, match="the saved model has a regressor, which predict_with='average' cannot"):
         back.set_params(predict_with="average").predict(NEW)
+
+
+def test_a_saved_model_says_that_it_is_not_invariant(tmp_path: Path) -> None:
+    data = several()
+    y = data.y + 5.0 * data.environment_index
+    with pytest.warns(NotInvariantWarning):
+        model = BIP(progress=False).fit(data.X, y, environments=data.environment_index)
+    assert not model.invariant_
+    model.save(tmp_path / "model.json")
+    with pytest.warns(NotInvariantWarning, match="saved model.* y .*p-value"):
+        invariance.load(tmp_path / "model.json")
+    fitted(DATA).save(tmp_path / "invariant.json")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        invariance.load(tmp_path / "invariant.json")

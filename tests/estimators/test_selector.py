@@ -1,22 +1,37 @@
-"""What a fitted selector accepts, and what it says of an empty selection."""
+"""What a selector reads, remembers and transforms: tables of any kind, settings, names, and empty selections."""
 
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior
-from invariance.baselines import ICP, Screened
+import invariance
+from invariance import (
+    BIP,
+    BIPClassifier,
+    BIPSurvival,
+    Columns,
+    InclusionPrior,
+    Moments,
+    MultiEnvironmentData,
+    UniformPrior,
+    compare,
+    spline,
+)
+from invariance.baselines import ICP, LassoSelection, PooledRegression, Screened
 from invariance.datasets import make_example
 from invariance.decisions import Threshold
-from invariance.exceptions import DataError, DataWarning, PredictionWarning
+from invariance.exceptions import DataError, DataWarning, PredictionWarning, SettingError
 
 EXAMPLE = make_example()
 
@@ -186,3 +201,81 @@ def test_transform_looks_at_values_as_predict_does() -> None:
         model.transform(table[["x", "region", "flag"]])
     with pytest.warns(PredictionWarning):
         assert BIP(prior=UniformPrior(max_size=0)).fit(table, y, environments=site).transform(table).shape == (180, 0)
+
+
+WHERE = EXAMPLE.environment_index
+HIGH = EXAMPLE.y > EXAMPLE.y.mean()
+TIMES = np.exp(-EXAMPLE.y / EXAMPLE.y.std())
+
+
+@pytest.mark.parametrize(
+    "made", [lambda values: pd.Series(values, name="days"), lambda values: pl.Series("days", values)]
+)
+def test_a_series_names_the_outcome(made: Any, tmp_path: Path) -> None:
+    model = BIP().fit(EXAMPLE.X, made(EXAMPLE.y), WHERE)
+    model.save(tmp_path / "model.json")
+    assert invariance.load(tmp_path / "model.json").outcome_name_ == "days"
+    np.testing.assert_array_equal(model.coef_, BIP().fit(EXAMPLE.X, EXAMPLE.y, WHERE).coef_)
+    assert BIPClassifier().fit(EXAMPLE.X, made(HIGH.tolist()), WHERE).posterior_.outcome_name == "days"
+    assert BIPSurvival().fit(EXAMPLE.X, made(TIMES), WHERE, event=TIMES < 2).posterior_.outcome_name == "days"
+
+
+def test_other_names() -> None:
+    names = {0: "0", None: "y", "age": "age_"}  # a feature of the same name keeps it
+    X = pd.DataFrame(EXAMPLE.X, columns=list(EXAMPLE.feature_names))
+    for given, kept in names.items():
+        assert BIP().fit(X, pd.Series(EXAMPLE.y, name=given), WHERE).posterior_.outcome_name == kept
+    for method in (ICP(), LassoSelection(), PooledRegression()):
+        assert method.fit(EXAMPLE.X, pd.Series(EXAMPLE.y, name="a"), WHERE)._outcome.name == "a"
+    given = MultiEnvironmentData.from_arrays(EXAMPLE.X, pd.Series(EXAMPLE.y, name="a"), WHERE, outcome_name="b")
+    assert BIP().fit(given).posterior_.outcome_name == "b"
+
+
+RNG = np.random.default_rng(0)
+SITE = np.repeat(["a", "b", "c"], 60)
+X = pd.DataFrame({"x": RNG.normal(size=180) + np.repeat([0.0, 1.0, 2.0], 60), "code": np.resize([0, 1, 2, 1], 180)})
+Y = (X["x"] + X["code"] + RNG.normal(size=180)).to_numpy()
+DATA = MultiEnvironmentData.from_arrays(X, Y, SITE)
+SETTINGS = [{"categorical": ["code"]}, {"numeric": ["code"]}, {"groups": [spline("x")]}, {"exclude": ["code"]}]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: next(iter(settings)))
+def test_data_that_are_read_already(settings: dict[str, Any]) -> None:
+    name, columns = next(iter(settings)), Columns(**settings)
+    for model in (BIP(columns=columns), Screened(ICP(), columns=columns), Screened(BIP(columns=columns))):
+        with pytest.raises(SettingError, match=rf"columns=Columns\({name}="):
+            model.fit(DATA)
+    with pytest.raises(SettingError, match=name):
+        BIP(columns=columns).fit(Moments.from_data(DATA))
+    failed = compare(DATA, "BIP", bip=BIP(columns=columns)).methods[0]
+    assert failed.outcome == "failed"
+    assert name in failed.notes[0]
+
+
+@pytest.mark.parametrize("settings", [*SETTINGS, {"environment": "site"}, {"handle_unknown": "ignore"}])
+def test_a_screen_reads_the_table_itself(settings: dict[str, Any]) -> None:
+    table = X.assign(site=SITE)
+    columns = Columns(**{"environment": "site"} | settings)
+    with pytest.raises(SettingError, match="inside Screened"):
+        Screened(BIP(columns=Columns(**settings))).fit(table, Y, "site")
+    found = clone(Screened(BIP(), columns=columns)).fit(table, Y)
+    wanted = BIP(columns=columns).fit(table, Y)
+    assert found.columns_ == wanted.columns_
+    assert found.environments_ == ("a", "b", "c")
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame])
+def test_three_ways_to_name_environments_and_features(made: Any) -> None:
+    table = made({"note": ["?"] * 180, **X.to_dict("list"), "site": SITE.tolist()})
+    wanted = BIP().fit(X, Y, SITE)
+    for columns, labels in (
+        (Columns(environment="site", exclude=["note"]), None),
+        (Columns(exclude=["note"]), "site"),
+        (Columns(features=["x", "code"]), SITE),
+    ):
+        model = BIP(columns=columns).fit(table, Y, environments=labels)
+        assert model.feature_names_in_.tolist() == ["x", "code"]
+        np.testing.assert_array_equal(model.coef_, wanted.coef_)
+        np.testing.assert_array_equal(model.predict(table), wanted.predict(X))
+        names = list(table.columns)
+        assert model.get_feature_names_out(names).tolist() == wanted.get_feature_names_out().tolist()

@@ -95,13 +95,6 @@ def test_columns_data_pickle_and_clone(model: BIPSurvival) -> None:
     assert clone(settings).get_params() == settings.get_params()
 
 
-def test_bip_chooses_it_and_predicts_expected_times() -> None:
-    chosen = BIP().fit(X, DATA.y, environments=SITE, event=DATA.event)
-    assert chosen.posterior_.model == "piecewise exponential"
-    fit = PiecewiseExponential().bind(DATA).fit(["x0", "x2"])
-    np.testing.assert_allclose(chosen.predict(X), fit.predict(DATA.X[:, [0, 2]]), rtol=1e-9)
-
-
 @pytest.mark.parametrize(("time", "event"), [(1.0, np.nan), (np.nan, 1.0), (np.inf, 1.0), (0.0, 1.0)])
 def test_score_is_of_times_and_events_that_are_known(model: BIPSurvival, time: float, event: float) -> None:
     times, events = DATA.y.copy(), DATA.event.astype(float)

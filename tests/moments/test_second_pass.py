@@ -17,7 +17,6 @@ pa = pytest.importorskip("pyarrow")
 from invariance import BIP, Columns, FileFormat, Moments, MultiEnvironmentData
 from invariance.data.sources import RowSource, RowTask
 from invariance.decisions.residual_check import residual_check
-from invariance.decisions.roles import Role
 from invariance.exceptions import DataError, SettingError
 from invariance.models.gaussian import GaussianFromMoments
 from invariance.models.gaussian_mean import MeanGaussian

@@ -4,39 +4,242 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.stats import t
 
-from .._tools.arrays import Mask
+from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_subset, printable
 from ..data.columns import free_name
-from ..exceptions import SettingError
-from ..models.invariance_test import Tolerance
+from ..data.features import distinct
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, SettingError
+from ..inference.enumeration import Enumeration
+from ..models.base import VARIANCE, BoundModel
+from ..models.gaussian import GaussianModel
+from ..models.invariance_test import Tolerance, joint_p_value
+from ..moments.moments import Moments
 from ..posterior.posterior import SubsetEvidence
 from ..posterior.summary import Summary, everywhere, format_count, format_p_value, format_probability, format_share
+from .environments import WorstEnvironment, compared_model, environment_tests, worst_environment
 from .noise import NoiseChecks, noise_checks
-from .roles import (
-    MOST_OTHERS,
-    CompatibleSubsets,
-    FeatureRole,
-    Role,
-    Survey,
-    compatible_subsets,
-    feature_roles,
-    survey,
-)
-from .rules import RULES, BestCompatible, Findings, Median, Rule
+from .pipeline import Findings
+from .predictive import PredictiveScore
+from .rules import RULES, BestCompatible, Median, Rule
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+
+# Residuals that a survey may compute, for the tails' weight.
+_MOST_RESIDUALS = 1_000_000_000
+_MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
+# Other features whose breaking environment is looked for, those that predict most first.
+MOST_OTHERS = 20
+_AT_ONCE = 256
+
+
+def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
+    """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
+    the outcome, those others are compatible with invariance. None where that cannot be tested."""
+    linear = model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2:
+        return None
+    others = mask.copy()
+    others[feature] = False
+    rest = linear.features.expand(others)
+    given_rest = np.append(np.ones(rest.sum(), dtype=bool), False)
+    for column in range(linear.features.starts[feature], linear.features.starts[feature + 1]):
+        try:
+            turned = linear.of(_turned(linear, rest, column))
+        except DataError:
+            # Constant in some environment, and not in all of them.
+            return False
+        if not turned.invariance_test(given_rest, tolerance).joint[0] >= tolerance.level:
+            return False
+    return True
+
+
+def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
+    """The column as the outcome of the columns `rest` and, last, of the old outcome."""
+    names, outcome, data = model.features.columns, model.moments.outcome_name, model.data
+    kept = tuple(name for name, flag in zip(names, rest, strict=True) if flag)
+    if data is None:
+        moments = model.moments.of_columns((*kept, names[column], outcome))
+        return replace(moments, groups={}, encoding=None).with_outcome(names[column])
+    X, labels = np.column_stack([data.X[:, rest], data.y]), data.environments
+    return MultiEnvironmentData(X, data.X[:, column], data.environment_index, (*kept, outcome), labels, names[column])
+
+
+@dataclass(frozen=True, eq=False)
+class CompatibleSubsets:
+    """masks (k, p) : those that are listed, the best predictor first; n : how many there are, at least
+    all_scored : whether every subset was tested, so that n is exact; accepted : the tolerance with the level that they
+    reach; in_all (p,) : features that every known one holds, none where no subset is listed
+    """
+
+    masks: Mask
+    n: int
+    all_scored: bool
+    accepted: Tolerance
+    in_all: Mask
+
+    def __str__(self) -> str:
+        return f"{'' if self.all_scored else 'at least '}{format_count(self.n)}"
+
+
+def compatible_subsets(findings: Findings) -> CompatibleSubsets:
+    """As the predictive posterior lists them; exact engines too may stop before the worst predictors are tested."""
+    posterior, predictive = findings.posterior, findings.predictive
+    if predictive is None:
+        none = np.zeros((0, findings.target.n_features), dtype=bool)
+        exhaustive = isinstance(findings.engine, Enumeration)
+        return CompatibleSubsets(none, 0, exhaustive, findings.tolerance.weak, np.zeros(none.shape[1], dtype=bool))
+    masks, judge, probable = predictive.masks, predictive.judge, posterior.masks[:_FEWEST_SURVEYED]
+    assert judge is not None
+    n = int(predictive.diagnostics.get("subsets_compatible", len(masks)))
+    all_scored = predictive.diagnostics.get("compatible_counted", False) or n == posterior.n_subsets
+    in_all = np.asarray(masks.all(axis=0) & probable[judge.compatible(probable)].all(axis=0))
+    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, in_all)
+
+
+class Survey(NamedTuple):
+    """masks (k, p); p_invariant, r2 (k,), NaN where not known; complete: whether these are all subsets"""
+
+    masks: Mask
+    p_invariant: Floats
+    r2: Floats
+    complete: bool
+
+
+def survey(findings: Findings, chosen: Mask) -> Survey:
+    """Of the chosen subset (p,) and those that the posteriors list: all subsets while these are few."""
+    model, posterior, predictive = findings.target.model, findings.posterior, findings.predictive
+    most = max(_FEWEST_SURVEYED, min(_MOST_SURVEYED, _MOST_RESIDUALS // model.n_rows)) // 2
+    listed = (posterior,) if predictive is None else (posterior, predictive)
+    masks = np.vstack([chosen[None], *(each.masks[:most] for each in listed)])
+    masks = masks[np.sort(distinct(masks)[0])]
+    p_values = model.invariance_test(masks, findings.tolerance).joint
+    return Survey(masks, p_values, model.r2_many(masks), len(masks) >= posterior.n_subsets)
+
+
+class Role(StrEnum):
+    """Of selected features: required, kept, chosen, forced; of others: the rest."""
+
+    required = "required"  # no compatible subset lacks it
+    kept = "kept for prediction"
+    chosen = "chosen"  # by the rule, into a subset that is not compatible
+    forced = "forced in"  # by the prior
+    breaks = "breaks invariance"  # together with the subset
+    may_break = "may break invariance"  # by unequal variances alone, which unknown tails could explain
+    adds_nothing = "adds nothing"  # worth its price
+    predicts_more = "would predict more"  # and stay compatible, but the rule left it out
+    left_out = "left out"  # of a subset that is not compatible itself
+    not_allowed = "not allowed"  # by the prior
+    not_judged = "not judged"  # the rows cannot decide
+
+
+@dataclass(frozen=True)
+class FeatureRole:
+    """r2_change : of R² when this feature alone is left out of the subset, or added to it; p_invariant : of the subset
+    then; never_challenged : whether no environment shifted it given the others, None outside the subset or where not
+    tested; broken : where it breaks invariance, if it does"""
+
+    name: str
+    selected: bool
+    role: Role
+    r2_change: float
+    p_invariant: float
+    never_challenged: bool | None = None
+    broken: WorstEnvironment | None = None
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As `to_json` takes it, labels as text."""
+        if self.broken is None or self.broken.environment is None:
+            return vars(self)
+        return vars(self) | {"broken": replace(self.broken, environment=str(self.broken.environment))}
+
+
+class _Figures(NamedTuple):
+    """Of S subsets, (S,) each. p_mean: without the test of variances; weight: log p(z) − cost(z)/2."""
+
+    p_invariant: Floats
+    p_mean: Floats
+    r2: Floats
+    weight: Floats
+    log_prior: Floats
+    log_ratio: Floats
+
+
+def _subset_figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Figures:
+    model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
+    test, weight = model.invariance_test(masks, accepted), PredictiveScore(model, accepted).log_weights(masks)
+    figures = model.r2_many(masks), weight + log_prior, log_prior, model.log_ratio_many(masks)
+    return _Figures(test.joint, test.mean, *figures)
+
+
+def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubsets) -> tuple[FeatureRole, ...]:
+    """Of all features: those of the chosen subset (p,) in their order, then the others, by how much they predict."""
+    model, prior, accepted, p = findings.target.model, findings.target.prior, compatible.accepted, len(chosen)
+    own = _subset_figures(findings, chosen[None], accepted)
+    # In parts, each of which concerns few features: models may compute what these need on demand.
+    flips = [chosen ^ np.eye(min(_AT_ONCE, p - k), p, k, dtype=bool) for k in range(0, p, _AT_ONCE)]
+    parts = [_subset_figures(findings, masks, accepted) for masks in flips]
+    flipped = _Figures(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    with np.errstate(invalid="ignore"):
+        r2_change = np.where(np.isfinite(flipped.r2), flipped.r2 - own.r2, np.nan)
+        gains = flipped.weight - own.weight > 0.0
+    holds, breaks = bool(own.p_invariant[0] >= accepted.level), flipped.p_invariant < accepted.level
+    scored, in_all = flipped.log_ratio > -np.inf, compatible.in_all
+    outside = np.flatnonzero(~chosen)
+    outside = outside[np.argsort(-np.nan_to_num(r2_change[outside], nan=-np.inf), kind="stable")]
+    roles = []
+    for rank, j in enumerate((*np.flatnonzero(chosen), *outside), -int(chosen.sum())):
+        challenged, broken = None, None
+        if chosen[j]:
+            role = Role.kept if holds else Role.chosen
+            if prior.forced_in[j]:
+                role = Role.forced
+            elif in_all[j] and breaks[j]:
+                role = Role.required
+            challenged = never_challenged(model, chosen, j, accepted)
+        elif not scored[j]:
+            role = Role.not_judged
+        elif not holds:
+            role = Role.left_out
+        elif breaks[j]:
+            role, enlarged = Role.breaks, chosen | (np.arange(p) == j)
+            unseen = _tails_unseen(model, enlarged)
+            # What would be left of the evidence if tails explained all of the variances' differences.
+            if unseen and joint_p_value(flipped.p_mean[j], np.ones(())) >= accepted.level:
+                role = Role.may_break
+            elif rank < MOST_OTHERS and compared_model(model) is not None:
+                broken = worst_environment(environment_tests(model, enlarged).each())
+                broken = None if unseen and broken is not None and broken.part == VARIANCE else broken
+        elif flipped.log_prior[j] == -np.inf:
+            role = Role.not_allowed
+        else:
+            role = Role.predicts_more if gains[j] else Role.adds_nothing
+        p_value = float(flipped.p_invariant[j]) if scored[j] else np.nan
+        name = findings.posterior.feature_names[j]
+        roles.append(FeatureRole(name, bool(chosen[j]), role, float(r2_change[j]), p_value, challenged, broken))
+    return tuple(roles)
+
+
+def _tails_unseen(model: BoundModel, mask: Mask) -> bool:
+    """Whether residuals of the subset (p,) count as normal because fourth moments were read of other columns only."""
+    if VARIANCE not in model.compares or not isinstance(model, GaussianModel) or model.fourths is None:
+        return False
+    return model.fourths.places(model.features.chosen(mask).columns) is None
+
 
 _MOST_SELECTED = 100
 UNCHALLENGED = (
@@ -184,29 +387,24 @@ class Decision(Rendered):
     def to_plain(self) -> dict[str, Any]:
         """As values that JSON can hold; numbers that are not known are None."""
         posterior, compatible = self.findings.posterior, self.compatible
-        coefficients = self.coefficients().replace({np.nan: None})
+        coefficients, probability = self.coefficients(), posterior.mode_probability
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
-        return {
+        level = compatible.accepted.level
+        content = {
             "verdict": self.verdict,
             "invariant": self.invariant if posterior.n_environments > 1 else None,
-            "selected": list(self.selected),
+            "selected": self.selected,
             "rule": self.rule_says,
-            "tolerance": to_json(self.findings.tolerance),
-            "evidence": to_json(self.evidence, null),
-            "compatible": {
-                "subsets": compatible.n,
-                "all_scored": compatible.all_scored,
-                "level": compatible.accepted.level,
-            },
-            "most_probable": {
-                "subset": list(posterior.mode),
-                "probability": posterior.mode_probability,
-                "evidence": to_json(self.mode_evidence, null),
-            },
+            "tolerance": self.findings.tolerance,
+            "evidence": self.evidence,
+            "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
+            "most_probable": {"subset": posterior.mode, "probability": probability, "evidence": self.mode_evidence},
             "noise": None if self.noise is None else self.noise.to_plain(),
-            "features": [feature.to_plain() for feature in self.features],
+            "features": [feature.content for feature in self.features],
             "coefficients": coefficients.to_dict("records"),
         }
+        plain: dict[str, Any] = to_json(content, null)
+        return plain
 
 
 @dataclass(frozen=True, repr=False)
@@ -287,7 +485,7 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     """With one environment no subset is compatible with anything, nor more probable than the prior says."""
     posterior, target = decision.findings.posterior, decision.findings.target
     yield "verdict", decision.verdict
-    yield "selected", f"{format_subset(decision.selected)}: {_figures(decision, decision.evidence)}"
+    yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         yield "compatible", f"{decision.compatible} of {format_count(posterior.n_subsets)} subsets, by {judged_by}"
@@ -295,7 +493,7 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         if (posterior.mode_mask == decision.mask).all():
             yield "mode", f"the same subset is the most probable one, {probability}"
         else:
-            figures = _figures(decision, decision.mode_evidence)
+            figures = _figures_in_words(decision, decision.mode_evidence)
             yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
     yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
     yield "rule", decision.rule_says
@@ -308,7 +506,7 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         yield "limit", f"the rows are too few to judge subsets of more than {largest:,} features: {few}."
 
 
-def _figures(decision: Decision, evidence: SubsetEvidence) -> str:
+def _figures_in_words(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
     if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
         figures.insert(0, f"p-value {format_p_value(evidence.p_invariant)}")
@@ -338,7 +536,7 @@ def role_in_words(feature: FeatureRole) -> str:
     if feature.role in (Role.breaks, Role.may_break, Role.predicts_more):
         words += f" (p-value {format_p_value(feature.p_invariant)})"
     if feature.broken is not None:
-        label, _, part = feature.broken
+        label, part = feature.broken.environment, feature.broken.part
         words += f", in its {part}" if label is None else f", most in {printable(str(label))} ({part})"
     if not np.isnan(feature.r2_change):
         words += f"; R² {feature.r2_change:+z.3f}{' without it' if feature.selected else ''}"

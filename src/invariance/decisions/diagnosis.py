@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
@@ -30,18 +29,18 @@ from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
 from ..posterior.summary import format_share
 from ..posterior.summary import format_small_p_value as format_p
+from .decision import compatible_subsets
 from .environments import (
-    Broken,
-    Compared,
     ComparedEnvironments,
     Deviation,
     EnvironmentTest,
-    comparable,
-    moments_of,
-    most_deviating,
+    WorstEnvironment,
+    compared_model,
+    environment_tests,
+    subset_moments,
+    worst_environment,
 )
-from .roles import compatible_subsets
-from .rules import Findings, FitSettings
+from .pipeline import Data, Findings, FitSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,10 +55,9 @@ SURE, GAIN = 0.01, 0.02
 class Refit:
     """The fit without one environment.
 
-    inclusion, predictive_inclusion : (p,) NaN for features that are constant then, the latter where no subset is
-        compatible
-    selected : by the rule of the fit; None where no subset is compatible
-    best : the best compatible subset, with its R² and p-value then, and p_against_best, that of the environment
+    inclusion, predictive_inclusion : (p,) NaN for features that are constant then
+    selected : by the rule of the fit; best : the best compatible subset, with its R² and p-value then, and
+        p_against_best, that of the environment; None and NaN where no subset is compatible
     """
 
     inclusion: Floats
@@ -87,23 +85,24 @@ class WithoutEnvironment:
 
 
 def without_each(
-    settings: FitSettings, compared: Compared, mask: Mask, refit: bool, progress: ProgressMode
+    settings: FitSettings, findings: Findings, source: Data, mask: Mask, refit: bool, progress: ProgressMode
 ) -> tuple[WithoutEnvironment, ...]:
-    """The evidence of a subset (p,) without each environment and, if `refit`, the whole fit."""
-    labels, names = compared.moments.environments, np.array(compared.model.feature_names, dtype=object)
-    source = _source(compared, mask, refit)
+    """The evidence of a subset (p,) without each environment of the source and, if `refit`, the whole fit."""
+    labels, names = findings.posterior.environments, np.array(findings.posterior.feature_names, dtype=object)
     found = []
     with ProgressBar("without each environment", len(labels), progress) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for e, label in enumerate(labels):
             bar.advance(0, str(label))
             try:
-                data = source.choosing([other for other in labels if other != label])
-                findings = settings.findings(data, False) if refit else None
-                model = settings.family.bind(data) if findings is None else findings.target.model
+                data, again = source.choosing([other for other in labels if other != label]), None
+                if refit:
+                    others = settings.findings(settings.target(data), False)
+                    model, again = others.target.model, _refit(settings, findings, others, e)
+                else:
+                    model = settings.family.bind(data)
                 left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
                 evidence = Judge(model, settings.tolerance).evidence(left[None], elsewhere=False).one()
-                again = None if findings is None else _refit(settings, compared, findings, e, names)
                 found.append(WithoutEnvironment(label, evidence.p_invariant, evidence.r2, again))
             except (DataError, EngineError):
                 found.append(WithoutEnvironment(label, np.nan, np.nan, None))
@@ -111,10 +110,8 @@ def without_each(
     return tuple(found)
 
 
-def _source(compared: Compared, mask: Mask, refit: bool) -> MultiEnvironmentData | Moments:
-    """Without refits: the features of the subset alone, and one that varies in most environments, so that one is
-    left."""
-    moments, rows = compared.moments, compared.rows
+def _source(rows: MultiEnvironmentData | None, moments: Moments, mask: Mask, refit: bool) -> Data:
+    """Without refits the features of the subset alone, and one that varies in most environments: one must be left."""
     if refit:
         return moments if rows is None else rows
     kept = mask.copy()
@@ -124,8 +121,9 @@ def _source(compared: Compared, mask: Mask, refit: bool) -> MultiEnvironmentData
     return moments.of_columns((*moments.features.chosen(kept).columns, moments.outcome_name))
 
 
-def _refit(settings: FitSettings, compared: Compared, findings: Findings, e: int, names: NDArray) -> Refit:
-    """names (p,) : of all features"""
+def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) -> Refit:
+    """others : without the environment at place e"""
+    names = np.array(findings.posterior.feature_names, dtype=object)
 
     def inclusion(posterior: Posterior | None) -> Floats:
         values = np.full(len(names), np.nan)
@@ -133,15 +131,15 @@ def _refit(settings: FitSettings, compared: Compared, findings: Findings, e: int
             values[np.isin(names, posterior.feature_names)] = posterior.inclusion
         return values
 
-    predictive = findings.predictive
-    both = inclusion(findings.posterior), inclusion(predictive)
+    predictive = others.predictive
+    both = inclusion(others.posterior), inclusion(predictive)
     if predictive is None:
         return Refit(*both)
-    evidence = findings.judge.evidence(predictive.mode_mask[None], elsewhere=False).one()
-    selected = np.array(predictive.feature_names, dtype=object)[settings.rule.select(findings)]
-    tested = compared.tests(np.isin(names, predictive.mode)).deviation(e)
+    evidence = others.judge.evidence(predictive.mode_mask[None], elsewhere=False).one()
+    selected = others.posterior.names_of(settings.rule.select(others))
+    tested = environment_tests(findings.target.model, np.isin(names, predictive.mode)).deviation(e)
     p_against = np.nan if tested is None else tested.p_value
-    return Refit(*both, tuple(selected), predictive.mode, evidence.r2, evidence.p_invariant, p_against)
+    return Refit(*both, selected, predictive.mode, evidence.r2, evidence.p_invariant, p_against)
 
 
 # Standard deviations by which an experiment moves a feature.
@@ -192,7 +190,7 @@ def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior
 def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floats:
     """(p,) expected change of the outcome per shift, from a row in the middle of all; of a feature of several columns,
     its size when these move together as they vary."""
-    fit, chosen, moments = model.fit(mask, local=False), model.features.chosen(mask), moments_of(model, mask)
+    fit, chosen, moments = model.fit(mask, local=False), model.features.chosen(mask), subset_moments(model, mask)
     products, middle = moments.scatter[-1] / moments.n_rows, 0.0
     if isinstance(model, RegressionModel):
         means = model.data.X.mean(axis=0)[model.features.expand(mask)]
@@ -235,14 +233,14 @@ class Sites:
 
 
 def sites_of(moments: Moments) -> Sites:
-    counts, widths, places = moments.counts, moments.varying_widths[:-1], np.arange(moments.n_environments)
+    counts, widths = moments.counts, moments.varying_widths[:-1]
 
     def largest(kept: Mask) -> int:
         return largest_size(counts[kept], widths[kept])
 
-    without = {label: largest(places != e) for e, label in enumerate(moments.environments)}
-    every = moments.n_features
-    enough = (int(n) for n in np.unique(counts) if (counts >= n).sum() > 1 and largest(counts >= n) == every)
+    without = {label: largest(np.arange(len(counts)) != e) for e, label in enumerate(moments.environments)}
+    possible = (int(n) for n in np.unique(counts) if (counts >= n).sum() > 1)
+    enough = (n for n in possible if largest(counts >= n) == moments.n_features)
     return Sites(moments.largest_size, without, next(enough, None))
 
 
@@ -280,9 +278,9 @@ class Diagnosis(Rendered, ComparedEnvironments):
     allowed: str
 
     @property
-    def worst(self) -> Broken | None:
+    def worst(self) -> WorstEnvironment | None:
         """The environment with the smallest p-value."""
-        return most_deviating(self.tests)
+        return worst_environment(self.tests)
 
     @property
     def stands_out(self) -> bool:
@@ -358,37 +356,26 @@ class Diagnosis(Rendered, ComparedEnvironments):
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
 
-        def plain(value: Any) -> Any:
-            return to_json(value, null)
-
-        return {
+        same = "alarm", "threshold", "nothing_compatible", "p_invariant", "r2", "tolerance", "inclusion"
+        content: dict[str, Any] = {name: getattr(self, name) for name in (*same, "predictive_inclusion", "experiments")}
+        content |= {
             "outcome": self.outcome_name,
-            "subset": list(self.subset),
-            "alarm": self.alarm,
+            "subset": self.subset,
             "named": None if self.named is None else str(self.named),
             "decisive": [str(left.environment) for left in self.decisive],
-            "threshold": self.threshold,
-            "nothing_compatible": self.nothing_compatible,
-            "p_invariant": plain(self.p_invariant),
-            "r2": plain(self.r2),
             "unjudged": self.unjudged or None,
-            "tolerance": plain(self.tolerance),
-            "all_environments": plain(self.whole),
+            "all_environments": self.whole,
             "environments": [
-                {"environment": str(test.environment), "rows": test.rows, "against_the_rest": plain(test.deviation)}
+                {"environment": str(test.environment), "rows": test.rows, "against_the_rest": test.deviation}
                 for test in self.tests
             ],
-            "features": list(self.feature_names),
-            "inclusion": plain(self.inclusion),
-            "predictive_inclusion": plain(self.predictive_inclusion),
-            "left_out": [plain(vars(left) | {"environment": str(left.environment)}) for left in self.left_out],
-            "leading_subsets": plain(self.leading),
-            "experiments": plain(self.experiments),
-            "sites": {
-                "largest_subset": self.sites.largest,
-                "largest_without": plain(self.sites.without),
-            },
+            "features": self.feature_names,
+            "left_out": [vars(left) | {"environment": str(left.environment)} for left in self.left_out],
+            "leading_subsets": self.leading,
+            "sites": {"largest_subset": self.sites.largest, "largest_without": self.sites.without},
         }
+        plain: dict[str, Any] = to_json(content, null)
+        return plain
 
     def to_json(self, path: str | Path) -> None:
         try:
@@ -404,34 +391,36 @@ def diagnose(
     scored, and otherwise judges the subset alone."""
     if leave_out not in (True, False, "auto"):
         raise SettingError(f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto"))
-    compared, posterior = comparable(findings.target.model), findings.posterior
-    model = compared.model
-    tests, predictive = compared.tests(mask), findings.predictive
-    evidence = findings.judge.evidence(mask[None], elsewhere=False).one()
+    posterior, predictive, judge = findings.posterior, findings.predictive, findings.judge
+    tests, evidence = environment_tests(findings.target.model, mask), judge.evidence(mask[None], elsewhere=False).one()
+    model = compared_model(findings.target.model)
+    assert model is not None
+    moments = Moments.from_data(model.data) if isinstance(model, RegressionModel) else model.moments
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
-    enough, accepted = compared.n_environments > 2, compatible_subsets(findings).accepted
+    enough, accepted = posterior.n_environments > 2, compatible_subsets(findings).accepted
+    source = _source(model.data, moments, mask, refit)
     leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
-        subset=model.features.chosen(mask).names,
+        subset=posterior.names_of(mask),
         outcome_name=posterior.outcome_name,
-        feature_names=model.feature_names,
+        feature_names=posterior.feature_names,
         p_invariant=evidence.p_invariant,
         r2=evidence.r2,
-        unjudged="; ".join(findings.judge.model.outside_support(mask[None])),
+        unjudged="; ".join(judge.model.outside_support(mask[None])),
         tolerance=accepted,
         whole=tests.deviation(None),
         tests=tests.each(),
         nothing_compatible=predictive is None,
-        left_out=without_each(settings, compared, mask, refit, progress) if enough else (),
+        left_out=without_each(settings, findings, source, mask, refit, progress) if enough else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
         predictive_inclusion=np.full(len(mask), np.nan) if predictive is None else predictive.inclusion,
         leading=leading,
-        experiments=experiments(leading, model.feature_names),
-        sites=sites_of(compared.moments),
-        judged_by=compared.asked.judged_by(accepted),
+        experiments=experiments(leading, posterior.feature_names),
+        sites=sites_of(moments),
+        judged_by=findings.target.model.judged_by(accepted),
         allowed=findings.allowed,
-        parts=compared.asked.compares,
+        parts=findings.target.model.compares,
     )
 
 
@@ -459,18 +448,17 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."
         return
-    if freed is not None and freed.refit is not None and freed.refit.best is not None:
-        refit, best, outcome = freed.refit, format_subset(freed.refit.best), printable(diagnosis.outcome_name)
+    if freed is not None and freed.refit is not None:
+        refit, best, outcome = freed.refit, format_subset(freed.refit.best or ()), printable(diagnosis.outcome_name)
         figures = f"p-value of invariance {format_p(refit.best_p_invariant)}, R² {format_share(refit.best_r2, 2)}"
         yield (
-            f"Environment {diagnosis.named!r} breaks it: without it {best} predicts {outcome} alike in the other "
-            f"{diagnosis.n_environments - 1} ({figures}), and it is at odds with them (p-value "
+            f"Environment {diagnosis.named!r} breaks it: without it {best} predicts {outcome} alike in the "
+            f"other {diagnosis.n_environments - 1} ({figures}), and it is at odds with them (p-value "
             f"{format_p(refit.p_against_best)})."
         )
     elif diagnosis.stands_out:
-        which = f"environment {worst.environment!r} is unlike the others"
-        if worst.environment is None:
-            which = "the two environments differ"
+        label = worst.environment
+        which = "the two environments differ" if label is None else f"environment {label!r} is unlike the others"
         p_value = f"p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g}"
         yield f"Given {subset}, {which}: {_DIFFER[worst.part]} most ({p_value})."
     else:
@@ -483,12 +471,12 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         judged = f"p-value {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
         yield f"The subset is {compatible} with invariance ({judged})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
-        if left.refit is not None and left.refit.best is not None:
-            r2 = f"R² {format_share(left.refit.best_r2, 2)} instead of {format_share(left.r2, 2)}"
-            yield (
-                f"Without {left.environment!r} {format_subset(left.refit.best)} is compatible and predicts better "
-                f"({r2}); this environment alone speaks against it."
-            )
+        best = () if left.refit is None else left.refit.best or ()
+        r2 = f"R² {format_share(left.best_r2, 2)} instead of {format_share(left.r2, 2)}"
+        yield (
+            f"Without {left.environment!r} {format_subset(best)} is compatible and predicts better ({r2}); this "
+            "environment alone speaks against it."
+        )
     if diagnosis.named is not None or diagnosis.decisive:
         yield (
             "Nothing was left out: an environment may be unlike the others because it acts on the outcome itself, or "
@@ -498,18 +486,21 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _tests(diagnosis: Diagnosis) -> Section:
     together = EnvironmentTest("all together", sum(test.rows for test in diagnosis.tests), diagnosis.whole)
-    labels, rows = [], []
-    for test in (*diagnosis.tests, together):
+    tests, rows = (*diagnosis.tests, together), []
+    for test in tests:
         found, figures = test.deviation, ["–"] * (3 + len(diagnosis.parts))
         if found is not None:
             parts = (format_p(found.parts[name].p_value) for name in diagnosis.parts)
             figures = [f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value), *parts]
-        labels.append(test.environment)
         rows.append((f"{test.rows:,}", *figures))
-    compared = "Each against the rows of all others together, by all parts and, in the last columns, by each."
-    sentence = f"{compared} P-values are of exact invariance."
-    table = by_environment(("rows", "T", "expected", "p-value", *diagnosis.parts), labels, rows)
-    return Section(T_BY_ENVIRONMENT, (sentence,), table=table)
+    sentence = (
+        "Each against the rows of all others together, by all parts and, in the last columns, by each. P-values are of "
+        "exact invariance."
+    )
+    head = "rows", "T", "expected", "p-value", *diagnosis.parts
+    return Section(
+        T_BY_ENVIRONMENT, (sentence,), table=by_environment(head, [test.environment for test in tests], rows)
+    )
 
 
 def _without_each(diagnosis: Diagnosis) -> Section:
@@ -571,8 +562,5 @@ def _small_environments(diagnosis: Diagnosis) -> Iterator[str]:
             yield f"Without {label!r} they may hold {largest}."
     if sites.enough_rows is not None:
         small = [test.rows for test in diagnosis.tests if test.rows < sites.enough_rows]
-        yield Message(
-            f"Without {len(small)} of {diagnosis.n_environments} environments ({sum(small):,} rows) they may hold all "
-            f"{p}",
-            use(min_rows=sites.enough_rows),
-        )
+        left_out = f"{len(small)} of {diagnosis.n_environments} environments ({sum(small):,} rows)"
+        yield Message(f"Without {left_out} they may hold all {p}", use(min_rows=sites.enough_rows))

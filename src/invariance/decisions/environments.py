@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, gammaincc
@@ -23,9 +23,11 @@ from ..models.regression import RegressionModel
 from ..moments.least_squares import root_of
 from ..moments.moments import Moments, against_the_rest, with_own_means
 
+ALARM = 0.05
+
 
 @dataclass(frozen=True)
-class Part:
+class DeviancePart:
     """A share of T, and the p-value that it is so large under invariance; None where nothing there can differ."""
 
     deviance: float
@@ -46,28 +48,13 @@ class Deviation:
     deviance_sd: float
     p_gaussian: float
     p_value: float
-    parts: Mapping[str, Part]
+    parts: Mapping[str, DeviancePart]
 
     @property
     def worst_part(self) -> str:
         """The part with the smallest p-value."""
         tested = {name: part.p_value for name, part in self.parts.items() if part.p_value is not None}
         return min(tested, key=lambda name: tested[name], default=INTERCEPT)
-
-
-def joint_of_parts(parts: Mapping[str, Part]) -> float:
-    """The p-value of all parts that were tested, by Fisher's rule."""
-    known = [part.p_value for part in parts.values() if part.p_value is not None]
-    with np.errstate(divide="ignore"):
-        return float(chi2.sf(-2.0 * np.log(known).sum(), 2 * len(known)))
-
-
-def _common(n: int, joint: float, separate: float, degrees: float, left: float) -> Part:
-    """What own parameters save, by the F test of so many of them."""
-    if degrees <= 0.0:
-        return Part(0.0, None)
-    saved = max(joint - separate, 0.0)
-    return Part(float(n * np.log1p(saved / separate)), float(f.sf(saved / degrees / (separate / left), degrees, left)))
 
 
 @dataclass(frozen=True)
@@ -79,29 +66,7 @@ class EnvironmentTest:
     deviation: Deviation | None
 
 
-def _with_levels(
-    data: MultiEnvironmentData,
-    X: Floats,
-    kept: Mask,
-    groups: Integers,
-    labels: tuple[Hashable, ...],
-    own: Mask,
-    slopes: bool = False,
-) -> MultiEnvironmentData:
-    """The rows `kept` (N,) in G groups (N,), with the columns X (N, k), one for each of the groups `own` (G,) that is 1
-    there and, with `slopes`, the columns within each of them."""
-    X, groups = X[kept], groups[kept]
-    level: Floats = (groups[:, None] == np.flatnonzero(own)).astype(float)
-    within = [X * one[:, None] for one in level.T] if slopes else []
-    columns = np.column_stack([X, level, *within])
-    names = tuple(free_name(f"column {j}", (data.outcome_name,)) for j in range(columns.shape[1]))
-    event, exposure = (None if values is None else values[kept] for values in (data.event, data.exposure))
-    return MultiEnvironmentData(
-        columns, data.y[kept], groups, names, labels, data.outcome_name, event=event, exposure=exposure
-    )
-
-
-class Tests(ABC):
+class EnvironmentTests(ABC):
     """The tests of one subset: of one environment against all others, or of all against one common fit."""
 
     environments: tuple[Hashable, ...]
@@ -116,17 +81,14 @@ class Tests(ABC):
         return tuple(EnvironmentTest(label, n, self.deviation(e)) for e, (label, n) in enumerate(labelled))
 
 
-class GaussianTests(Tests):
-    """By linear Gaussian fits: from second moments or, where these cannot decide, from the rows."""
+class GaussianTests(EnvironmentTests):
+    """Of intercepts and slopes, by F tests, and of variances, by Bartlett's test corrected for tails; from second
+    moments or, where these cannot decide, from the rows."""
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
         self._model, self._mask = model, mask
-        self._moments = moments_of(model, mask)
+        self._moments = subset_moments(model, mask)
         self.environments, self.counts = self._moments.environments, self._moments.counts
-
-
-class SubsetTests(GaussianTests):
-    """Of intercepts and slopes, by F tests, and of variances, by Bartlett's test corrected for tails."""
 
     @cached_property
     def _excess_kurtosis(self) -> float:
@@ -137,11 +99,15 @@ class SubsetTests(GaussianTests):
         found, data = self._compared(moments, _centred(moments)), self._model.data
         if found is None and data is not None:
             groups = data.environment_index if e is None else (data.environment_index != e).astype(np.intp)
-            rows, labels = np.column_stack([data.X[:, data.features.expand(self._mask)], data.y]), moments.environments
-            centred = rows - np.array([rows[groups == g].mean(axis=0) for g in range(len(labels))])[groups]
-            constant = [np.ptp(rows[groups == g], axis=0) == 0.0 for g in range(len(labels))]
-            centred[np.array(constant)[groups]] = 0.0
-            found = self._compared(*(_grouped(data, each, groups, labels) for each in (rows, centred)))
+            labels, X = moments.environments, data.X[:, data.features.expand(self._mask)]
+            rows = np.column_stack([X[:, np.ptp(X, axis=0) > 0.0], data.y])
+            centred = np.empty_like(rows)
+            for own in (groups == g for g in range(len(labels))):
+                varies = np.ptp(rows[own], axis=0) > 0.0
+                centred[own] = np.where(varies, rows[own] - rows[own].mean(axis=0), 0.0)
+            within = centred[:, np.append(np.ptp(centred[:, :-1], axis=0) > 0.0, True)]
+            both = (_grouped(data, each[:, :-1], each[:, -1], groups, labels) for each in (rows, within))
+            found = self._compared(*both)
         return found
 
     def _compared(
@@ -158,104 +124,14 @@ class SubsetTests(GaussianTests):
         left = n - groups - fits.ranks[0, :-1].sum(), n - groups - about.ranks[0, -1], n - 1 - fits.ranks[0, -1]
         variance = float(n * np.log(together / n) - counts @ np.log(own / counts))
         parts = {
-            INTERCEPT: _common(n, pooled, common, float(left[2] - left[1]), float(left[1])),
-            SLOPES: _common(n, common, together, float(left[1] - left[0]), float(left[0])),
-            VARIANCE: Part(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
+            INTERCEPT: _f_test(n, pooled, common, float(left[2] - left[1]), float(left[1])),
+            SLOPES: _f_test(n, common, together, float(left[1] - left[0]), float(left[0])),
+            VARIANCE: DeviancePart(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
         }
         total = float(sum(part.deviance for part in parts.values()))
         mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
         exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
-        return Deviation(total, mean, float(np.sqrt(square)), exact, joint_of_parts(parts), parts)
-
-
-def _centred(moments: Moments) -> Moments:
-    """As if all environments had the same means."""
-    varies, zero = moments.maximum > moments.minimum, np.zeros_like(moments.centre)
-    return replace(
-        moments,
-        centre=zero,
-        rest=zero,
-        minimum=np.where(varies, moments.minimum, 0.0),
-        maximum=np.where(varies, moments.maximum, 0.0),
-        scatter=np.concatenate([moments.scatter[:-1], moments.scatter[:-1].sum(axis=0)[None]]),
-    )
-
-
-def _grouped(
-    data: MultiEnvironmentData, rows: Floats, groups: Integers, labels: tuple[Hashable, ...]
-) -> MultiEnvironmentData:
-    """Columns (N, k + 1), the outcome last, that vary."""
-    varying = np.ptp(rows[:, :-1], axis=0) > 0.0
-    names = tuple(free_name(f"column {j}", (data.outcome_name,)) for j in np.flatnonzero(varying))
-    X = np.ascontiguousarray(rows[:, :-1][:, varying])
-    return MultiEnvironmentData(X, rows[:, -1].copy(), groups, names, labels, data.outcome_name)
-
-
-def _against_the_rest(moments: Moments, e: int) -> Moments:
-    """With factors of the rows, where these are at hand."""
-    two, second = against_the_rest(moments, e), moments.second
-    if second is None or second.roots is None:
-        return two
-    groups, columns = np.arange(moments.n_environments) == e, np.arange(len(moments.columns))
-    roots = [root_of(moments, second.roots, np.flatnonzero(group), columns) for group in (groups, ~groups)]
-    longest = max(map(len, roots))
-    padded = np.array([np.pad(root, ((0, longest - len(root)), (0, 0))) for root in roots])
-    return replace(two, second=replace(second, roots=padded, fourths=None, sample=None))
-
-
-def moments_of(model: GaussianModel | RegressionModel, mask: Mask) -> Moments:
-    """Of the columns of one subset (p,)."""
-    rows = model.data
-    if rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
-        return Moments.from_data(rows.narrowed(mask))
-    assert not isinstance(model, RegressionModel)
-    return model.moments.of_columns((*model.features.chosen(mask).columns, model.moments.outcome_name))
-
-
-class RegressionTests(Tests):
-    """By the regression itself, fitted to the groups that are compared. Parts are what the groups' own intercepts gain,
-    what their own slopes gain beyond, and what is left: where that is nothing, there is no third."""
-
-    def __init__(self, model: RegressionModel, mask: Mask) -> None:
-        self._specification, self._data = model.specification, model.data
-        self._columns = model.data.X[:, model.features.expand(mask)]
-        self.environments, self.counts = model.data.environments, model.data.counts
-
-    def deviation(self, e: int | None) -> Deviation | None:
-        data, groups, labels = self._data, self._data.environment_index, self.environments
-        if e is not None:
-            groups, labels = (groups == e).astype(np.intp), (False, True)
-        every, later = np.ones(data.n_rows, dtype=bool), np.arange(len(labels)) > 0
-        # Where own slopes are not all that is left, they are columns, too.
-        slopes = bool(self._specification.about_mean)
-        model = self._specification.bind_checked(
-            _with_levels(data, self._columns, every, groups, labels, later, slopes), None
-        )
-        k, place = self._columns.shape[1], np.arange(model.n_features)
-        common, own_level = place < k, place < k + len(labels) - 1
-        figures = model.figures(common)
-        if not figures.log_ratio[0] > -np.inf:
-            return None
-        deviance, degrees = -2.0 * float(figures.log_ratio[0]), float(figures.degrees[0])
-        fits = model.figures(np.array([own_level, place >= 0])[: len(model.compares) - 1])
-        gained = [*np.clip(2.0 * (fits.pooled - figures.pooled), 0.0, deviance), deviance]
-        freed = [*(fits.parameters - figures.parameters), degrees]
-        shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
-        parts = {name: _chi_square(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)}
-        null = model.null_many(common)
-        tail = float(model.invariance_tails(common, figures.log_ratio)[0])
-        spread = 2.0 * float(np.sqrt(null.variance[0]))
-        return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, joint_of_parts(parts), parts)
-
-
-def _chi_square(deviance: float, degrees: float, unit: float = 1.0) -> Part:
-    return Part(0.0, None) if degrees <= 0.0 else Part(deviance, float(chdtrc(degrees, deviance / unit)))
-
-
-def _less(whole: Floats, part: Floats) -> Floats:
-    """(3,) T, its mean and its degrees of freedom, without those of a part"""
-    left = whole - part
-    return np.append(max(left[0], 0.0), left[1:])
+        return Deviation(total, mean, float(np.sqrt(square)), exact, _joint_p_value(parts), parts)
 
 
 class MeanTests(GaussianTests):
@@ -275,7 +151,7 @@ class MeanTests(GaussianTests):
             return None
         unit = mean / degrees
         shares = {INTERCEPT: intercept.tolist(), SLOPES: _less(added, intercept).tolist()}
-        parts = {name: _chi_square(part, freedom, unit) for name, (part, _, freedom) in shares.items()}
+        parts = {name: _chi_square_test(part, freedom, unit) for name, (part, _, freedom) in shares.items()}
         p_value = float(chdtrc(degrees, deviance / unit))
         return Deviation(deviance, mean, unit * float(np.sqrt(2.0 * degrees)), p_value, p_value, parts)
 
@@ -284,10 +160,11 @@ class MeanTests(GaussianTests):
         cannot be decided."""
         found, data = self._of_model(self._model.of(with_own_means(self._moments, kept, apart))), self._model.data
         if found is None and data is not None:
-            X, index = data.X[:, data.features.expand(self._mask)], data.environment_index
-            labels = tuple(np.flatnonzero(kept).tolist())
-            some = _with_levels(data, X, kept[index], (np.cumsum(kept) - 1)[index], labels, apart[kept])
-            found = self._of_model(self._model.of(some))
+            rows = kept[data.environment_index]
+            X = data.X[rows][:, data.features.expand(self._mask)]
+            groups, labels = (np.cumsum(kept) - 1)[data.environment_index[rows]], tuple(np.flatnonzero(kept).tolist())
+            columns = np.column_stack([X, groups[:, None] == np.flatnonzero(apart[kept])])
+            found = self._of_model(self._model.of(_grouped(data, columns, data.y[rows], groups, labels)))
         return found
 
     @staticmethod
@@ -300,55 +177,129 @@ class MeanTests(GaussianTests):
         return np.array([-2.0 * log_ratio, mean, float(null.degrees[0])])
 
 
-ALARM = 0.05
+class RegressionTests(EnvironmentTests):
+    """By the regression itself, fitted to the groups that are compared. Parts are what the groups' own intercepts gain,
+    what their own slopes gain beyond, and what is left: where that is nothing, there is no third."""
+
+    def __init__(self, model: RegressionModel, mask: Mask) -> None:
+        self._specification, self._data = model.specification, model.data
+        self._columns = model.data.X[:, model.features.expand(mask)]
+        self.environments, self.counts = model.data.environments, model.data.counts
+
+    def deviation(self, e: int | None) -> Deviation | None:
+        data, X, groups, labels = self._data, self._columns, self._data.environment_index, self.environments
+        if e is not None:
+            groups, labels = (groups == e).astype(np.intp), (False, True)
+        own = (groups[:, None] == np.arange(1, len(labels))).astype(float)
+        # Where own slopes are not all that is left, they are columns, too.
+        slopes = [X * level[:, None] for level in own.T] if self._specification.about_mean else []
+        columns, besides = np.column_stack([X, own, *slopes]), {"event": data.event, "exposure": data.exposure}
+        model = self._specification.bind_checked(_grouped(data, columns, data.y, groups, labels, **besides), None)
+        place = np.arange(model.n_features)
+        common, own_level = place < X.shape[1], place < X.shape[1] + len(labels) - 1
+        figures = model.figures(common)
+        if not figures.log_ratio[0] > -np.inf:
+            return None
+        deviance, degrees = -2.0 * float(figures.log_ratio[0]), float(figures.degrees[0])
+        fits = model.figures(np.array([own_level, place >= 0])[: len(model.compares) - 1])
+        gained = [*np.clip(2.0 * (fits.pooled - figures.pooled), 0.0, deviance), deviance]
+        freed = [*(fits.parameters - figures.parameters), degrees]
+        shares = np.diff(np.maximum.accumulate(gained), prepend=0.0), np.diff(freed, prepend=0.0)
+        parts = {
+            name: _chi_square_test(*map(float, share)) for name, *share in zip(model.compares, *shares, strict=True)
+        }
+        null = model.null_many(common)
+        tail = float(model.invariance_tails(common, figures.log_ratio)[0])
+        spread = 2.0 * float(np.sqrt(null.variance[0]))
+        return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, _joint_p_value(parts), parts)
 
 
-class Broken(NamedTuple):
-    """The environment that deviates most from all others, with the p-value and the part ("intercept", "slopes", …)
-    that does. Of two environments neither is the one that deviates: environment is None."""
-
-    environment: Hashable | None
-    p_value: float
-    part: str
+def _joint_p_value(parts: Mapping[str, DeviancePart]) -> float:
+    """Of all parts that were tested, by Fisher's rule."""
+    known = [part.p_value for part in parts.values() if part.p_value is not None]
+    with np.errstate(divide="ignore"):
+        return float(chi2.sf(-2.0 * np.log(known).sum(), 2 * len(known)))
 
 
-@dataclass(frozen=True, eq=False)
-class Compared:
-    """asked : the model of the fit; model : the one whose fits are compared, linear Gaussian where `asked` is linear"""
+def _f_test(n: int, joint: float, separate: float, degrees: float, left: float) -> DeviancePart:
+    """What own parameters save, so many of them."""
+    if degrees <= 0.0:
+        return DeviancePart(0.0, None)
+    saved = max(joint - separate, 0.0)
+    p_value = float(f.sf(saved / degrees / (separate / left), degrees, left))
+    return DeviancePart(float(n * np.log1p(saved / separate)), p_value)
 
-    model: GaussianModel | RegressionModel
-    asked: BoundModel
 
-    @classmethod
-    def of(cls, model: BoundModel) -> Compared | None:
-        """None where the model is none of these."""
-        linear = model.by_least_squares
-        if linear is not None:
-            return cls(linear, model)
-        return cls(model, model) if isinstance(model, RegressionModel) else None
+def _chi_square_test(deviance: float, degrees: float, unit: float = 1.0) -> DeviancePart:
+    if degrees <= 0.0:
+        return DeviancePart(0.0, None)
+    return DeviancePart(deviance, float(chdtrc(degrees, deviance / unit)))
 
-    @cached_property
-    def moments(self) -> Moments:
-        """Second moments of the features and the outcome."""
-        return Moments.from_data(self.model.data) if isinstance(self.model, RegressionModel) else self.model.moments
 
-    @property
-    def rows(self) -> MultiEnvironmentData | None:
-        return self.model.data
+def _less(whole: Floats, part: Floats) -> Floats:
+    """(3,) T, its mean and its degrees of freedom, without those of a part"""
+    left = whole - part
+    return np.append(max(left[0], 0.0), left[1:])
 
-    @property
-    def n_environments(self) -> int:
-        return self.model.n_environments
 
-    def tests(self, mask: Mask) -> Tests:
-        """Of a subset (p,), in what the model compares environments."""
-        if isinstance(self.model, RegressionModel):
-            return RegressionTests(self.model, mask)
-        compared = self.asked.compared_by(mask)
-        assert compared is not None
-        if VARIANCE not in self.asked.compares:
-            return MeanTests(*compared)
-        return SubsetTests(*compared)
+def _grouped(
+    data: MultiEnvironmentData, X: Floats, y: Floats, groups: Integers, labels: tuple[Hashable, ...], **besides: Any
+) -> MultiEnvironmentData:
+    """Columns X (n, k) and the outcome (n,) in groups (n,)."""
+    names = tuple(free_name(f"column {j}", (data.outcome_name,)) for j in range(X.shape[1]))
+    X, y = np.ascontiguousarray(X, dtype=float), np.ascontiguousarray(y)
+    return MultiEnvironmentData(X, y, groups, names, labels, data.outcome_name, **besides)
+
+
+def _centred(moments: Moments) -> Moments:
+    """As if all environments had the same means."""
+    varies, zero = moments.maximum > moments.minimum, np.zeros_like(moments.centre)
+    return replace(
+        moments,
+        centre=zero,
+        rest=zero,
+        minimum=np.where(varies, moments.minimum, 0.0),
+        maximum=np.where(varies, moments.maximum, 0.0),
+        scatter=np.concatenate([moments.scatter[:-1], moments.scatter[:-1].sum(axis=0)[None]]),
+    )
+
+
+def _against_the_rest(moments: Moments, e: int) -> Moments:
+    """With factors of the rows, where these are at hand."""
+    two, second = against_the_rest(moments, e), moments.second
+    if second is None or second.roots is None:
+        return two
+    groups, columns = np.arange(moments.n_environments) == e, np.arange(len(moments.columns))
+    roots = [root_of(moments, second.roots, np.flatnonzero(group), columns) for group in (groups, ~groups)]
+    longest = max(map(len, roots))
+    padded = np.array([np.pad(root, ((0, longest - len(root)), (0, 0))) for root in roots])
+    return replace(two, second=replace(second, roots=padded, fourths=None, sample=None))
+
+
+def subset_moments(model: GaussianModel | RegressionModel, mask: Mask) -> Moments:
+    """Second moments of the columns of one subset (p,) and the outcome."""
+    rows = model.data
+    if rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
+        return Moments.from_data(rows.narrowed(mask))
+    assert not isinstance(model, RegressionModel)
+    return model.moments.of_columns((*model.features.chosen(mask).columns, model.moments.outcome_name))
+
+
+def compared_model(model: BoundModel) -> GaussianModel | RegressionModel | None:
+    """The model whose fits compare environments, linear Gaussian where `model` is linear; None where none does."""
+    return model if isinstance(model, RegressionModel) else model.by_least_squares
+
+
+def environment_tests(model: BoundModel, mask: Mask) -> EnvironmentTests:
+    """Of a subset (p,), in what the model compares environments; raises where there is nothing to compare."""
+    if model.n_environments < 2:
+        raise SettingError("there is one environment: add rows of another one to compare it with.")
+    if isinstance(model, RegressionModel):
+        return RegressionTests(model, mask)
+    compared = model.compared_by(mask)
+    if compared is None:
+        raise SettingError(f"a {type(model).__name__} has no tests of environments", use(family="linear_gaussian"))
+    return (GaussianTests if VARIANCE in model.compares else MeanTests)(*compared)
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,36 +326,24 @@ class ComparedEnvironments:
 
 def compared_environments(model: BoundModel, mask: Mask) -> ComparedEnvironments:
     """Of a subset (p,)."""
-    compared = comparable(model)
-    subset = tuple(name for name, flag in zip(model.feature_names, mask, strict=True) if flag)
-    return ComparedEnvironments(
-        subset, model.observed.outcome_name, compared.tests(mask).each(), compared.asked.compares
-    )
+    names, tests = model.features.chosen(mask).names, environment_tests(model, mask).each()
+    return ComparedEnvironments(names, model.observed.outcome_name, tests, model.compares)
 
 
-def comparable(model: BoundModel) -> Compared:
-    """Raise where there is nothing to compare."""
-    compared = Compared.of(model)
-    if compared is None:
-        raise SettingError(f"a {type(model).__name__} has no tests of environments", use(family="linear_gaussian"))
-    if compared.n_environments < 2:
-        raise SettingError("there is one environment: add rows of another one to compare it with.")
-    return compared
+@dataclass(frozen=True)
+class WorstEnvironment:
+    """The environment that deviates most from all others, with the p-value and the part ("intercept", "slopes", …)
+    that does. Of two environments neither is the one that deviates: environment is None."""
+
+    environment: Hashable | None
+    p_value: float
+    part: str
 
 
-def where_it_breaks(model: BoundModel, mask: Mask) -> Broken | None:
-    """The environment that deviates most given the subset (p,); None with one environment, fits that cannot be decided,
-    or a model without tests of environments."""
-    compared = Compared.of(model)
-    if compared is None or compared.n_environments < 2:
-        return None
-    return most_deviating(compared.tests(mask).each())
-
-
-def most_deviating(tests: tuple[EnvironmentTest, ...]) -> Broken | None:
-    """By the smallest p-value and, where several are 0 in float64, by the largest T."""
+def worst_environment(tests: tuple[EnvironmentTest, ...]) -> WorstEnvironment | None:
+    """By the smallest p-value and, where several are 0 in float64, by the largest T; None where no test is decided."""
     decided = [(test.environment, test.deviation) for test in tests if test.deviation is not None]
     if not decided:
         return None
     label, worst = min(decided, key=lambda pair: (pair[1].p_value, -pair[1].deviance))
-    return Broken(label if len(tests) > 2 else None, worst.p_value, worst.worst_part)
+    return WorstEnvironment(label if len(tests) > 2 else None, worst.p_value, worst.worst_part)

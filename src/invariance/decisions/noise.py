@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -53,24 +53,23 @@ class NoiseChecks:
         return self.shape is not None and self.shape.excess_kurtosis > max(_HEAVY, _ERRORS * (24 / self.n_rows) ** 0.5)
 
     @property
-    def depends_on_features(self) -> bool:
-        return self.shape is not None and self.shape.p_even < _SURE and self.shape.share_explained > _SHARE
-
-    @property
-    def differs_alone(self) -> bool:
-        """Whether it is the noise's scale that speaks against the subset, and not its coefficients."""
-        return self.p_spread < self.level <= self.p_mean
-
-    @property
     def sentence(self) -> str | None:
         """What was found, and what to choose; None where it does not matter."""
-        found = list(self._found())
+        found, spread_compared = [], not np.isnan(self.p_spread)
+        if self.shape is not None and self.heavy_tails and spread_compared:
+            found.append(f"have heavy tails (excess kurtosis {self.shape.excess_kurtosis:.1f})")
+        if self.shape is not None and self.shape.p_even < _SURE and self.shape.share_explained > _SHARE:
+            found.append(f"spread unequally over the values of {format_subset(self.selected, 60)}")
+        # It is the noise's scale that speaks against the subset, and not its coefficients.
+        if self.p_spread < self.level <= self.p_mean:
+            ordered = sorted(self.deviations.items(), key=lambda item: item[1])
+            ends = (f"{value:.3g} in {printable(str(label))}" for label, value in (ordered[0], ordered[-1]))
+            found.append(f"spread unequally between environments (standard deviation {', '.join(ends)})")
         if not found:
             return None
         told = f"the residuals {' and '.join(found)}"
-        if np.isnan(self.p_spread):
-            return f"{told}: p-values may be too small."
-        return Message(told, use(family="linear_gaussian_mean"))
+        remedy = use(family="linear_gaussian_mean")
+        return Message(told, remedy) if spread_compared else f"{told}: p-values may be too small."
 
     def to_plain(self) -> dict[str, Any]:
         return {
@@ -79,18 +78,6 @@ class NoiseChecks:
             "standard_deviations": {str(label): value for label, value in self.deviations.items()},
             "sentence": self.sentence,
         }
-
-    def _found(self) -> Iterator[str]:
-        if self.shape is not None and self.heavy_tails and not np.isnan(self.p_spread):
-            yield f"have heavy tails (excess kurtosis {self.shape.excess_kurtosis:.1f})"
-        if self.depends_on_features:
-            yield f"spread unequally over the values of {format_subset(self.selected, 60)}"
-        if self.differs_alone:
-            quiet, loud = (pick(self.deviations, key=lambda e: self.deviations[e]) for pick in (min, max))
-            yield (
-                f"spread unequally between environments (standard deviation {self.deviations[quiet]:.3g} in "
-                f"{printable(str(quiet))}, {self.deviations[loud]:.3g} in {printable(str(loud))})"
-            )
 
 
 def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:

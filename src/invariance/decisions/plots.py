@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Mask
 from .._tools.plotting import (
@@ -68,8 +68,7 @@ class Picture(NamedTuple):
 
 
 def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
-    """Draw one of PICTURES on axes or a new figure of pyplot; returns the axes, an array of them where the place is
-    divided into panels."""
+    """Draw one of PICTURES on axes or a new figure of pyplot; returns the axes, an array of them if `panels`."""
     picture, nothing = PICTURES[check_kind(kind)], _nothing(decision, kind)
     size, top = picture_size(decision, kind, top), picture.top if top is None else top
     if nothing:
@@ -111,7 +110,7 @@ def _nothing(decision: Decision, kind: str) -> str:
 def _headline_text(decision: Decision, *cuts: str) -> str:
     posterior, n = decision.findings.posterior, len(decision.selected)
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
-    state = "compatible with invariance" if decision.is_compatible else "NOT compatible with invariance"
+    state = f"{'' if decision.is_compatible else 'NOT '}compatible with invariance"
     if not decision.judged:
         state = "which the rows cannot judge"
     if posterior.n_environments == 1:
@@ -149,23 +148,23 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
     Diamonds beyond the dashed line raise an alarm. Of more than forty environments those that deviate most are shown.
     """
     ax = axes_for(ax, environments_size(compared.n_environments))
-    p_values = [np.inf if test.deviation is None else test.deviation.p_value for test in compared.tests]
+    p_values = np.array([np.nan if test.deviation is None else test.deviation.p_value for test in compared.tests])
     shown = np.sort(np.argsort(p_values, kind="stable")[:_MOST_ENVIRONMENTS])
     tests, parts, n = [compared.tests[e] for e in shown], compared.parts, len(shown)
     height = 0.8 / len(parts)
     for k, part in enumerate(parts):
-        values = [_length(None if test.deviation is None else test.deviation.parts[part].p_value) for test in tests]
+        tested = (None if test.deviation is None else test.deviation.parts[part].p_value for test in tests)
+        values = [1.0 if p_value is None else p_value for p_value in tested]
         places = np.arange(n) + (k - (len(parts) - 1) / 2.0) * height
-        ax.barh(places, values, height=height * 0.9, color=PARTS[k], label=part, zorder=2)
-    alarms = np.array([p_values[e] < compared.threshold for e in shown])
-    wholes = np.array([np.nan if test.deviation is None else _length(test.deviation.p_value) for test in tests])
+        ax.barh(places, _minus_log10(values), height=height * 0.9, color=PARTS[k], label=part, zorder=2)
+    alarms, wholes = p_values[shown] < compared.threshold, _minus_log10(p_values[shown])
     for which, colour, label in ((~alarms, ink(ax), "all parts together"), (alarms, WARN, "all together: alarm")):
         if which.any():
             ax.plot(wholes[which], np.flatnonzero(which), "D", ms=6, color=colour, mec="white", label=label, zorder=4)
     for row in np.flatnonzero(np.isnan(wholes)).tolist():
         ax.text(0.02, row, "cannot be judged", transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
     beyond = f"diamonds beyond: alarm (p below {ALARM:g}/{compared.n_environments})"
-    ax.axvline(_length(compared.threshold), color=GUIDE, linewidth=1.0, linestyle="--", label=beyond, zorder=3)
+    ax.axvline(-np.log10(compared.threshold), color=GUIDE, linewidth=1.0, linestyle="--", label=beyond, zorder=3)
     _environment_axis(ax, [test.environment for test in tests], _LONGEST_LABEL)
     for name, alarm in zip(ax.get_yticklabels(), alarms, strict=True):
         if alarm:
@@ -183,8 +182,8 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
     return ax
 
 
-def _length(p_value: float | None) -> float:
-    return 0.0 if p_value is None else float(-np.log10(max(p_value, _SMALLEST)))
+def _minus_log10(p_values: ArrayLike) -> Floats:
+    return -np.log10(np.maximum(p_values, _SMALLEST))
 
 
 def _grid(n_panels: int) -> tuple[int, int]:

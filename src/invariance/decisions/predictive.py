@@ -93,14 +93,14 @@ class FoundSource:
 
 
 def predictive_posterior(
-    target: Target, tolerance: Tolerance, engine: Engine, options: RunOptions, known: Mask | None = None
+    target: Target, engine: Engine, options: RunOptions, known: Mask | None = None
 ) -> Posterior | None:
-    """Over the subsets that reach the tolerance's level or, where none does, its weak level; None where none does.
+    """Over the subsets that reach the target's level or, where none does, its weak level; None where none does.
 
     Exact where the engine is. Other engines estimate how often a chain is where, which the gate would stop at once:
     there a search takes their place. known (k, p): subsets that are worth a look.
     """
-    for accepted in dict.fromkeys((tolerance, tolerance.weak)):
+    for accepted in dict.fromkeys((target.tolerance, target.tolerance.weak)):
         score = PredictiveScore(target.model.untilted, accepted)
         if isinstance(engine, Enumeration):
             found = _enumerated(target, score, options, engine.keep)
@@ -240,24 +240,22 @@ def _collected(
 
 @dataclass(frozen=True)
 class SoftGate:
-    """price: of a column, as in the predictive posterior; excess: of the deviance where environments differ by as much
-    as is tolerated; width: how many standard deviations are allowed above the mean; kappa: what a unit of deviance
-    beyond costs, nothing at an open gate."""
+    """price: of a column; excess: of the deviance where environments differ by as much as is tolerated; width: standard
+    deviations allowed above the mean; kappa: what a unit of deviance beyond costs, nothing at an open gate."""
 
     price: float
     excess: float
     width: float
     kappa: float
 
-    def values(
-        self, gain: Floats, columns: Floats | Integers, deviance: Floats, mean: Floats, variance: Floats
-    ) -> Floats:
-        """(S,) −½ cost and what is to be paid at the gate, from the pooled fits' gain in log likelihood, their columns,
-        and the deviance with its mean and variance under invariance; -inf where one of them is not known"""
+    def values(self, flips: FlipGuess, columns: Floats | Integers) -> Floats:
+        """(S,) −½ cost and what is to be paid at the gate, of subsets of so many columns; -inf where not known"""
+        known = flips.variance > 0.0
+        mean, variance = np.where(known, -2.0 * np.where(known, flips.expected, 0.0), 0.0), 4.0 * flips.variance
         allowed = mean + self.excess + self.width * np.sqrt(variance + 4.0 * self.excess)
         with np.errstate(invalid="ignore"):
-            paid = 0.5 * self.kappa * np.maximum(deviance - allowed, 0.0)
-            values = gain - 0.5 * self.price * columns - paid
+            paid = 0.5 * self.kappa * np.maximum(-2.0 * flips.log_ratio - allowed, 0.0)
+            values = flips.gain - 0.5 * self.price * columns - paid
         return np.where(np.isnan(values), -np.inf, values)
 
 
@@ -288,22 +286,20 @@ class CompiledNeighbours:
         if not flip_log_shares(self._scoring, self._state, included, self._logs):
             return np.full(len(mask), -np.inf)
         logs = self._logs[:, self._features]
-        deviance = -2.0 * (self._offset + self._weights @ logs)
         size = self._state.size
-        mean, variance = self._law(size)
         kind = np.where(mask, self._pattern + len(self._patterns), self._pattern)
-        columns = size[-1] + np.where(mask, -1.0, 1.0)
-        gain = -0.5 * self._counts[-1] * logs[-1]
-        return self._gate.values(gain, columns, deviance, mean[kind], variance[kind])
+        law = (values[kind] for values in self._law(size))
+        flips = FlipGuess(self._offset + self._weights @ logs, -0.5 * self._counts[-1] * logs[-1], *law)
+        return self._gate.values(flips, size[-1] + np.where(mask, -1.0, 1.0))
 
     def _law(self, size: Integers) -> tuple[Floats, Floats]:
-        """Mean and variance of the deviance after a feature of each pattern was added, and after it was removed."""
+        """Mean and variance of log Λ after a feature of each pattern was added, and after it was removed."""
         key = size.tobytes()
         if key not in self._laws:
             ranks = np.vstack([size + self._patterns, size - self._patterns])
             mean, variance = deviance_moments(self._counts, ranks)
             unknown = (self._counts - 1.0 - ranks <= 0.0).any(axis=1)
-            self._laws[key] = np.where(unknown, np.nan, mean), np.where(unknown, np.nan, variance)
+            self._laws[key] = -0.5 * mean, np.where(unknown, np.nan, 0.25 * variance)
         return self._laws[key]
 
 
@@ -313,34 +309,26 @@ def plain_neighbours(model: BoundModel, gate: SoftGate) -> Neighbours:
     def values(masks: Mask) -> Floats:
         gain, null = model.gain_many(masks), model.null_many(masks)
         flips = FlipGuess(model.log_ratio_many(masks), gain, null.expected, null.variance)
-        return _gated(gate, flips, masks @ model.free_columns)
+        return gate.values(flips, masks @ model.free_columns)
 
     memory, flips = ScoredSubsets(values, model.n_features), np.eye(model.n_features, dtype=bool)
     return lambda mask: memory.values(mask ^ flips)
 
 
-def guessed_neighbours(model: Any, gate: SoftGate) -> Neighbours:
-    """As the model guesses them from a fit of the subset itself."""
-    widths = model.free_columns
+def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
+    """Compiled, or as the model guesses them from a fit of the subset itself, or by asking about each."""
+    model, scoring = target.model, target.model.scoring()
+    if scoring is not None:
+        return CompiledNeighbours(CompiledSampler(target, scoring, 0, RunOptions()), model, gate)
+    if not isinstance(model, GuessesFlips):
+        return plain_neighbours(model, gate)
+    guessed, widths = model.guessed_flips, model.free_columns
 
     def values(mask: Mask) -> Floats:
-        flips = FlipGuess(*(values[0] for values in model.guessed_flips(mask)))
-        return _gated(gate, flips, int(mask @ widths) + np.where(mask, -widths, widths))
+        flips = FlipGuess(*(values[0] for values in guessed(mask)))
+        return gate.values(flips, int(mask @ widths) + np.where(mask, -widths, widths))
 
     return values
-
-
-def _gated(gate: SoftGate, flips: FlipGuess, columns: Integers) -> Floats:
-    known = flips.variance > 0.0
-    mean = np.where(known, -2.0 * np.where(known, flips.expected, 0.0), 0.0)
-    return gate.values(flips.gain, columns, -2.0 * flips.log_ratio, mean, 4.0 * flips.variance)
-
-
-def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
-    scoring = target.model.scoring()
-    if scoring is not None:
-        return CompiledNeighbours(CompiledSampler(target, scoring, 0, RunOptions()), target.model, gate)
-    return (guessed_neighbours if isinstance(target.model, GuessesFlips) else plain_neighbours)(target.model, gate)
 
 
 # A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.

@@ -20,7 +20,7 @@ from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from ..posterior.summary import format_small_p_value as format_p
 from .environments import ALARM
-from .rules import generator
+from .pipeline import generator
 
 # Share of the environments' scatter that the features may leave before the check is said to have seen little.
 _LITTLE_LEFT = 0.1

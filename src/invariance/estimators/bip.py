@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -25,8 +25,9 @@ from ..data.outcomes import two_values
 from ..data.settings import Columns, FileFormat
 from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
+from ..decisions.pipeline import Data, FitSettings, generator
 from ..decisions.residual_check import ResidualCheck, residual_check
-from ..decisions.rules import Findings, FitSettings, Rule, Threshold, as_rule, generator
+from ..decisions.rules import Rule, Threshold
 from ..exceptions import DataError, NotInvariantWarning, Remedy, SettingError, use
 from ..inference.base import Engine
 from ..models.base import Family, Predicts, predicts_of
@@ -37,7 +38,7 @@ from ..moments.moments import Moments
 from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
-from ..prediction.new_environments import Data, NewEnvironments, cross_validate
+from ..prediction.new_environments import NewEnvironments, cross_validate
 from ..prediction.predictor import (
     PredictedOutcome,
     Predictor,
@@ -46,7 +47,7 @@ from ..prediction.predictor import (
     check_predict_with,
     check_regressor,
 )
-from ..priors import Prior, as_prior
+from ..priors import Prior
 from ..report.methods import Source, Subject
 from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
@@ -167,13 +168,13 @@ class BIP(IntervalRegressor):
         if rows is not None or format is not None:
             X, environments = self._second_pass(X, rows, environments, format), None
         data = self._read(X, y, environments, {"event": event, "exposure": exposure})
-        family, data = self._prepared(data)
-        self._lay_out(data)
+        check_regressor(self.regressor, data)
+        family, data = with_family_columns(*self._family_for(data))
         rng = generator(self.random_state)
-        settings = replace(self.fit_settings(copy.deepcopy(rng)), family=family)
+        settings = FitSettings.of(self, copy.deepcopy(rng), family)
         with compilation_explained(self.progress):
-            # Sufficient statistics, the model bound to them, times the prior; one pass of the engine over that target.
-            findings = settings.findings(data, self.progress, rng)
+            target = settings.target(data)  # the model, bound to sufficient statistics, × the prior
+            findings = settings.findings(target, self.progress, rng)  # one pass of the engine
             decision = Decision(findings, settings.rule.select(findings), settings.rule)
             self._keep_fit(data, settings, decision)
         return self
@@ -185,8 +186,7 @@ class BIP(IntervalRegressor):
             raise SettingError("rows=, and format= of their files, are for a fit to Moments: leave both out.")
         if not isinstance(column, str):
             raise SettingError("rows= needs the name of the column of their labels", use(environments="site"))
-        options = {} if format is None else {field.name: getattr(format, field.name) for field in fields(format)}
-        again = SecondPass(moments, rows, column, self.n_jobs, options)
+        again = SecondPass(moments, rows, column, self.n_jobs, {} if format is None else vars(format))
         decided = moments if GaussianFromMoments(moments).decides_all else again.with_factors()
         if again.all_columns_fit:
             return again.with_fourth_moments(decided, moments.columns)
@@ -200,49 +200,36 @@ class BIP(IntervalRegressor):
     def _check_settings(self) -> None:
         check_predict_with(self.predict_with, self.regressor)
 
-    def _prepared(self, data: Data) -> tuple[Family, Data]:
-        """The outcome model that is fitted, and the data with the columns and classes that it predicts."""
-        check_regressor(self.regressor, data)
-        return with_family_columns(self._family_for(data), data)
-
-    def _family_for(self, data: Data) -> Family:
-        return resolve_family(as_family(self.family), data)
-
-    def fit_settings(self, rng: np.random.Generator) -> FitSettings:
-        """The members of the families that a fit combines."""
-        families = as_family(self.family), as_prior(self.prior), self.engine
-        tolerance = Tolerance() if self.tolerance is None else self.tolerance
-        if not isinstance(tolerance, Tolerance):
-            raise SettingError(
-                f"tolerance={tolerance!r} is not known: use a Tolerance(...), Tolerance.strict() or None."
-            )
-        return FitSettings(*families, as_rule(self.select), tolerance, self.n_jobs, rng)
+    def _family_for(self, data: Data) -> tuple[Family, Data]:
+        """The outcome model that is fitted, and the data with the classes that it predicts."""
+        return resolve_family(as_family(self.family), data), data
 
     def _keep_fit(self, data: Data, settings: FitSettings, decision: Decision) -> None:
-        findings, selected = decision.findings, decision.mask
+        """The findings, and what predicts by them."""
         self._data, self._fit_settings, self._decision = data, settings, decision
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
-        self.posterior_ = replace(findings.posterior, decision=decision)
-        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
-        self.invariant_ = not findings.judge.rejected(selected[None])[0]
-        if not self.invariant_:
-            warn(_not_invariant(findings, selected), NotInvariantWarning)
-        self._fit = findings.target.model.fit(selected, local=False)
         self._predictors: dict[str, Predictor] = {}
         self._elsewhere: dict[str, NewEnvironments] = {}
+        self._fit = decision.findings.target.model.fit(decision.mask, local=False)
+        coefficients = np.zeros(data.features.n_columns)
+        coefficients[data.features.expand(decision.mask)] = self._fit.coefficients
+        self._lay_out(data)
+        outcome = PredictedOutcome.of(data, settings.family)
+        self._keep(data, decision.mask, outcome, coefficients, self._fit.intercept)
+        self.posterior_ = replace(decision.findings.posterior, decision=decision)
+        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
+        self.invariant_ = not decision.findings.judge.rejected(decision.mask[None])[0]
+        if not self.invariant_:
+            warn(_not_invariant(decision), NotInvariantWarning)
         chosen = self._predictor("selected")
         self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
-        coefficients = np.zeros(data.features.n_columns)
-        coefficients[data.features.expand(selected)] = self._fit.coefficients
-        self._keep(data, selected, PredictedOutcome.of(data, settings.family), coefficients, self._fit.intercept)
 
     @property
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
-        check_is_fitted(self)
-        predictive = self._decision.findings.predictive
-        return None if predictive is None else replace(predictive, decision=self._decision)
+        predictive = self.decision_.findings.predictive
+        return None if predictive is None else replace(predictive, decision=self.decision_)
 
     @property
     def decision_(self) -> Decision:
@@ -260,18 +247,16 @@ class BIP(IntervalRegressor):
         subset : names of features, or a mask of those that vary; leave_out : whether to fit again without each
         environment. "auto" does so where all subsets are scored, and else judges the subset alone.
         """
-        check_is_fitted(self)
-        findings = self._decision.findings
-        chosen = self.selected_features_ if subset is None else subset
-        mask = as_mask(chosen, findings.target.model.feature_names)
+        findings, mask = self.decision_.findings, self.decision_.mask
+        if subset is not None:
+            mask = as_mask(subset, findings.posterior.feature_names)
         with compilation_explained(self.progress):
             return diagnose(self._fit_settings, findings, mask, leave_out, self.progress)
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model of how features act:
         `invariance.decisions.residual_check` of the fitted rows. A diagnosis; it changes nothing of the fit."""
-        check_is_fitted(self)
-        chosen = self.selected_features_ if subset is None else subset
+        chosen = self.decision_.selected if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
@@ -353,17 +338,17 @@ def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
     return chosen
 
 
-def _not_invariant(findings: Findings, selected: Mask) -> str:
-    """That the selected features (p,) are not invariant together, and why, where that is known."""
-    posterior, judge = findings.posterior, findings.judge
-    names, outcome = format_subset(posterior.names_of(selected)), posterior.outcome_name
-    p_value = judge.evidence(selected[None], elsewhere=False).p_invariant[0]
+def _not_invariant(decision: Decision) -> str:
+    """That the selected features are not invariant together, and why, where that is known."""
+    posterior, judge, mask = decision.findings.posterior, decision.findings.judge, decision.mask
+    names, outcome = format_subset(decision.selected), posterior.outcome_name
+    p_value = judge.evidence(mask[None], elsewhere=False).p_invariant[0]
     if np.isnan(p_value):
-        reasons = "; ".join(judge.model.outside_support(selected[None]))
+        reasons = "; ".join(judge.model.outside_support(mask[None]))
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
     found = f"{posterior.verdict.sentence} {CAUSES} " if posterior.verdict is not None else ""
     chance = f"p-value {p_value:.2g}: predictions may fail in a new one."
-    if not selected.any():
+    if not mask.any():
         return f"{found}No feature is selected, and {outcome} itself is not alike in all environments, {chance}"
     return f"{found}The selected features {names} do not predict {outcome} alike in all environments, {chance}"
 
@@ -391,13 +376,13 @@ class _OneKindOfOutcome(BIP):
             family, prior, engine, select, tolerance, columns, predict_with, None, n_jobs, random_state, progress
         )
 
-    def _family_for(self, data: Data) -> Family:
+    def _family_for(self, data: Data) -> tuple[Family, Data]:
         usual = as_family(self._usual_family)
         family = usual if isinstance(self.family, str) and self.family == "auto" else as_family(self.family)
         if predicts_of(family) is not self._must_predict:
             what = f"family={self.family!r} does not predict a {self._must_predict}, as {type(self).__name__} must"
             raise SettingError(what, use(family=self._usual_family))
-        return family
+        return family, data
 
 
 class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
@@ -436,14 +421,14 @@ class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
         self._labels, coded = two_classes(y)
         return super()._validated(X, coded)
 
-    def _prepared(self, data: Data) -> tuple[Family, Data]:
+    def _family_for(self, data: Data) -> tuple[Family, Data]:
         if isinstance(data, MultiEnvironmentData):
             if not self._by_name:
                 data = replace(data, classes=self._labels)
             elif two_values(data.y) is None:
                 what = f"outcome {data.outcome_name!r} has other than two values"
                 raise DataError(f"{what}: compare one class with the rest, or use BIP.")
-        return super()._prepared(data)
+        return super()._family_for(data)
 
 
 class BIPSurvival(TimesToEvent, _OneKindOfOutcome):

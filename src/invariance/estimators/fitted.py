@@ -49,7 +49,7 @@ class IntervalRegressor(EnvironmentSelector):
         `predict_interval(X, coverage=0.683)`, so that the two agree. Rows far outside those that were fitted are
         counted in a warning.
         """
-        predictor, columns = self._rows_to_predict(X)
+        predictor, columns = self._columns_to_predict(X)
         mean = predictor.mean(columns)
         return (mean, self._half_width(predictor, columns, _ONE_DEVIATION)) if return_std else mean
 
@@ -67,7 +67,7 @@ class IntervalRegressor(EnvironmentSelector):
         """
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")
-        predictor, columns = self._rows_to_predict(X)
+        predictor, columns = self._columns_to_predict(X)
         mean, half = predictor.mean(columns), self._half_width(predictor, columns, float(coverage))
         return np.column_stack([mean - half, mean + half])
 
@@ -89,38 +89,29 @@ class IntervalRegressor(EnvironmentSelector):
         return super().score(X, y, sample_weight)
 
     def new_environments(self) -> NewEnvironments:
-        """How predictions do in environments that are left out, each in turn, from the selection and from the fit.
-
-        Of probabilities and rates their calibration is told, too. The first call repeats the selection for each
-        environment, as `predict_interval` does; later ones do not.
-        """
+        """How predictions do, and are calibrated, in environments that are left out, each in turn, from the selection
+        and from the fit. The first call repeats the selection for each; later ones do not."""
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
         return self._new_environments(self.predict_with)
 
     def extrapolates(self, X: Any) -> Mask:
         """(n,) which rows lie far outside those that were fitted: with more than twice the largest leverage there."""
-        predictor, columns = self._columns_to_predict(X)
+        predictor, columns = self._columns_to_predict(X, warns=False)
         return predictor.design.far(columns) > 0.0
 
-    def _rows_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
-        """As `_columns_to_predict`, with a warning where rows are far from those that were fitted."""
-        predictor, columns = self._columns_to_predict(X)
+    def _columns_to_predict(self, X: Any, warns: bool = True) -> tuple[Predictor, Floats]:
+        """What predicts, and the columns (n, k) that it needs; warns of rows far from those that were fitted."""
+        check_is_fitted(self)
+        check_predict_with(self.predict_with, self._regressor)
+        predictor, encoded = self._predictor(self.predict_with), self._fitted_columns(X)
+        place = {name: j for j, name in enumerate(self.columns_)}
+        columns = np.take(encoded, np.array([place[name] for name in predictor.design.columns], dtype=np.intp), axis=1)
         derived = () if self._layout.encoding is None else self._layout.encoding.derived
-        outside = predictor.design.outside(columns, derived)
+        outside = predictor.design.outside(columns, derived) if warns else ""
         if outside:
             warn(f"{outside}. What is predicted there is extrapolated.", PredictionWarning)
         return predictor, columns
-
-    def _columns_to_predict(self, X: Any) -> tuple[Predictor, Floats]:
-        """What predicts, and the columns (n, k) that it needs."""
-        check_is_fitted(self)
-        check_predict_with(self.predict_with, self._regressor)
-        predictor = self._predictor(self.predict_with)
-        place = {name: j for j, name in enumerate(self.columns_)}
-        encoded = self._fitted_columns(X)
-        at = np.array([place[name] for name in predictor.design.columns], dtype=np.intp)
-        return predictor, np.take(encoded, at, axis=1)
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         self._outcome.check_intervals()
@@ -248,7 +239,7 @@ class TimesToEvent(IntervalRegressor):
         return concordance(seen, ended, predicted)
 
     def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
-        predictor, columns = self._rows_to_predict(X)
+        predictor, columns = self._columns_to_predict(X)
         assert isinstance(predictor, SurvivalPredictor)
         return predictor, columns
 

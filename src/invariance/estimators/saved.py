@@ -35,9 +35,9 @@ from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
 from ..prediction.predictor import (
     MEANS,
     PREDICT_WITH,
+    AveragedFit,
     Design,
     LinearPredictor,
-    Member,
     PredictedOutcome,
     Predictor,
     RefittedPredictor,
@@ -79,10 +79,9 @@ def save(model: BIP, path: str | Path) -> None:
     try:
         content = to_plain(model)
         text = json.dumps(content | {"checksum": _checksum(content)}, allow_nan=False)
+        write_text(Path(path).expanduser(), text + "\n")
     except TypeError as error:  # classes that are dates, for example
         raise SettingError(f"the model cannot be saved: {error}. Use pickle.") from error
-    try:
-        write_text(Path(path).expanduser(), text + "\n")
     except OSError as error:
         raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
 
@@ -142,7 +141,7 @@ def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: 
     design = from_json(Design, content["design"])
     if "regressor" in content:
         return RefittedPredictor(design, _loaded(content["regressor"], trusted), known_noise=float(content["noise"]))
-    average = design, tuple(from_json(Member, member) for member in content["members"]), MEANS[predicts]
+    average = design, tuple(from_json(AveragedFit, member) for member in content["members"]), MEANS[predicts]
     baselines = tuple(from_json(PiecewiseHazard, baseline) for baseline in content["baselines"])
     return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import narwhals as nw
@@ -34,6 +34,7 @@ from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
 from ..data.settings import Columns
+from ..decisions.pipeline import Data
 from ..exceptions import (
     DataError,
     InvarianceError,
@@ -66,7 +67,7 @@ class Layout:
     encoding: Encoding | None
 
     @classmethod
-    def of(cls, data: MultiEnvironmentData | Moments) -> Layout:
+    def of(cls, data: Data) -> Layout:
         features, encoding = data.features, data.encoding
         if encoding is not None:
             table, columns = encoding.columns, encoding.features.columns
@@ -164,20 +165,16 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self._by_name = False
         return data
 
-    def _read_already(self, data: MultiEnvironmentData | Moments, given: Mapping[str, Any]) -> Any:
+    def _read_already(self, data: Data, given: Mapping[str, Any]) -> Any:
         if isinstance(data, Moments) and not self._takes_moments:
             raise WrongTypeError(
                 f"{type(self).__name__} needs rows, and Moments hold none: fit a table or a MultiEnvironmentData."
             )
-        for name, value in given.items():
-            if value is not None:
-                raise SettingError(f"{name} is part of a {type(data).__name__} already: leave {name}= out.")
         reading = replace(self._columns, environment=None, handle_unknown="error")
-        if reading != Columns():
-            raise SettingError(
-                f"columns={typed(reading)} says how a table is read, and a {type(data).__name__} was read already: "
-                "state it where the table is read, and not here."
-            )
+        for name, value in {**given, "columns": None if reading == Columns() else typed(reading)}.items():
+            if value is not None:
+                what = f"columns={value}" if name == "columns" else f"{name}="
+                raise SettingError(f"{what} is part of a {type(data).__name__} already: leave it out.")
         names = Layout.of(data).table
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
@@ -221,38 +218,32 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         names = None
         if frame_names(X) is None or holds_numbers(as_frame(X, "X")):
             refuse_beyond_double(X, "X")
-            with _explained("X", lambda: array_values(X, "X")):
-                X = validate_data(self, X, ensure_min_samples=3, **_AS_NUMBERS)
+            checked = partial(validate_data, self, X, ensure_min_samples=3, **_AS_NUMBERS)
+            X = _as_numbers("X", checked, partial(array_values, X, "X"))
             names = list(getattr(self, "feature_names_in_", [])) or None
         else:
             validate_data(self, X, skip_check_array=True)
         if not has_classes(y):
             refuse_beyond_double(y, "y")
-            with _explained("y", lambda: outcome_of(y)):
-                y = column_or_1d(check_array(y, input_name="y", ensure_2d=False, **_AS_NUMBERS), warn=True)
+            checked = partial(check_array, y, input_name="y", ensure_2d=False, **_AS_NUMBERS)
+            y = _as_numbers("y", lambda: column_or_1d(checked(), warn=True), partial(outcome_of, y))
         return X, y, names
 
     def _check_settings(self) -> None:
         """Raise where a setting cannot be used, before data are read."""
 
-    def _lay_out(self, data: MultiEnvironmentData | Moments) -> None:
+    def _lay_out(self, data: Data) -> None:
         self._layout = Layout.of(data)
         self.columns_ = self._layout.columns
-        self.environments_ = data.environments
-        self.n_environments_ = data.n_environments
+        self.environments_, self.n_environments_ = data.environments, data.n_environments
 
     def _keep(
-        self,
-        data: MultiEnvironmentData | Moments,
-        selected: Mask,
-        outcome: PredictedOutcome,
-        coefficients: Floats,
-        intercept: float,
+        self, data: Data, selected: Mask, outcome: PredictedOutcome, coefficients: Floats, intercept: float
     ) -> None:
         """selected : (p,); coefficients : (q,) of the columns of the data"""
         self._outcome = outcome
         self.support_ = self._expand(selected, False)
-        self.selected_features_ = tuple(name for name, flag in zip(data.feature_names, selected, strict=True) if flag)
+        self.selected_features_ = data.features.chosen(selected).names
         self.coef_, self.intercept_ = self._expand_columns(coefficients, 0.0), intercept
 
     @property
@@ -273,10 +264,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     def _features_of(self, X: Any) -> Any:
-        """The features of a table, with zeros in constant ones where none is encoded.
-
-        After a fit to a data set they are found by name, and constant ones may be absent.
-        """
+        """The features of a table, with zeros in constant ones where none is encoded; after a fit to a data set by
+        name, where constant ones may be absent."""
         layout = self._layout
         if not self._by_name:
             X = _without_columns(X, self._set_aside)
@@ -380,11 +369,10 @@ def _worded_for_fit(error: DataError) -> str:
     return message.worded(setting) if isinstance(message, Message) else str(message)
 
 
-@contextmanager
-def _explained(what: str, explain: Callable[[], object]) -> Iterator[None]:
-    """Errors of scikit-learn's checks as this package's; `explain` raises a more specific one where it can."""
+def _as_numbers(what: str, check: Callable[[], Any], explain: Callable[[], object]) -> Any:
+    """What a check of scikit-learn returns, with its errors as this package's; `explain` may raise a better one."""
     try:
-        yield
+        return check()
     except InvarianceError:
         raise
     except TypeError as error:

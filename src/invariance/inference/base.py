@@ -14,6 +14,7 @@ from .._tools.registry import Member, Registry, check_settings, read_call
 from ..data.checks import quoted, warn
 from ..exceptions import ApproximationWarning, EngineError, SettingError
 from ..models.base import BoundModel, of_all_features
+from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior, verdict_of
 from ..priors import BoundPrior
 
@@ -30,10 +31,13 @@ class Target:
     """p(z | D) ∝ p(z)·Λ(z) over subsets of p features, of which the prior leaves f free.
 
     A mask is over all p features; a draw is over the f free ones, the forced ones being in and the others out.
+    tolerance : by which subsets are judged; notes : on the data, first among those of the posterior
     """
 
     model: BoundModel
     prior: BoundPrior
+    tolerance: Tolerance = field(default_factory=Tolerance)
+    notes: tuple[str, ...] = ()
 
     @property
     def n_features(self) -> int:
@@ -162,7 +166,7 @@ def common_fields(target: Target) -> dict[str, Any]:
         "outcome_name": about.outcome_name,
         "environments": about.environments,
         "counts": about.counts,
-        "judge": Judge(target.model),
+        "judge": Judge(target.model, target.tolerance),
     }
 
 
@@ -170,14 +174,14 @@ AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
 
 
 def with_verdict(target: Target, posterior: AnyPosterior) -> AnyPosterior:
-    """The posterior with log Λ in its table, and a verdict where its most probable subset is far from invariant."""
+    """The posterior with log Λ in its table, all notes, and a verdict where its mode is far from invariant."""
     model = target.model.untilted
     log_ratios = target.log_ratios(posterior.masks, posterior.log_ratios)
     remarks = model.remarks(posterior.masks[:_MOST_REMARKED])
     for alarm in remarks.alarms:
         warn(alarm, ApproximationWarning)
     verdict = verdict_of(model, posterior.masks, log_ratios, posterior.n_subsets)
-    notes = (*posterior.notes, *remarks.alarms, *remarks.notes)
+    notes = (*target.notes, *posterior.notes, *remarks.alarms, *remarks.notes)
     return replace(posterior, log_ratios=log_ratios, notes=notes, verdict=verdict)
 
 

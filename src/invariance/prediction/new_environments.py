@@ -19,7 +19,7 @@ from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.rules import Findings, FitSettings
+from ..decisions.pipeline import Data, Findings, FitSettings
 from ..exceptions import DataError, EngineError
 from ..models.base import Predicts
 from ..moments.moments import Moments
@@ -65,10 +65,10 @@ def figures_of(
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain
     NaN where something is not defined, as with one class only.
     """
-    values: tuple[Any, ...]
     if predicts is Predicts.number:
         missed = float(np.mean((observed - predicted) ** 2))
-        values = observed.mean(), predicted.mean(), np.sqrt(missed), share_explained(missed, float(observed.var()))
+        explained = share_explained(missed, float(observed.var()))
+        values: tuple[Any, ...] = observed.mean(), predicted.mean(), np.sqrt(missed), explained
     elif predicts is Predicts.probability:
         values = _of_probabilities(observed, predicted)
     elif predicts is Predicts.rate:
@@ -82,15 +82,20 @@ def figures_of(
 def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
     from sklearn.metrics import roc_auc_score
 
-    odds, both = log_odds(predicted), bool(0.0 < y.mean() < 1.0)
-    log_loss = np.mean(np.logaddexp(0.0, odds) - y * odds)
-    brier = np.mean((y - predicted) ** 2)
-    large = _shift(y, odds) if both else np.nan
-    slope = np.nan
-    if both and _overlap(y, odds):
-        slope = _slope(y, odds, _BERNOULLI, float(logit(y.mean())))
-    auc = roc_auc_score(y, predicted) if both else np.nan
-    return y.mean(), predicted.mean(), large, slope, brier, log_loss, auc
+    odds, share = log_odds(predicted), float(y.mean())
+    log_loss, brier = np.mean(np.logaddexp(0.0, odds) - y * odds), np.mean((y - predicted) ** 2)
+    intercept = slope = auc = np.nan
+    if 0.0 < share < 1.0:
+        events, others, auc = odds[y == 1.0], odds[y == 0.0], roc_auc_score(y, predicted)
+        # What makes the mean of the probabilities that of y.
+        intercept = float(logit(share)) - odds.max()
+        if odds.min() < odds.max():
+            ends = intercept, float(logit(share)) - odds.min()
+            intercept = brentq(lambda shift: np.mean(expit(odds + shift)) - share, *ends)
+        # Where log odds of the classes do not overlap, the best slope is infinite.
+        if events.min() < others.max() and others.min() < events.max():
+            slope = _slope(y, odds, _BERNOULLI, float(logit(share)))
+    return share, predicted.mean(), intercept, slope, brier, log_loss, auc
 
 
 def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
@@ -100,22 +105,14 @@ def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
     own = y.sum() / total
     if not y.any() or not (rate > 0.0).all():
         return own, expected.sum() / total, np.nan, np.nan, np.nan
-    logs = np.log(rate)
-    slope = np.nan
-    if _spread_events(y, logs):
+    logs, slope = np.log(rate), np.nan
+    events = logs[y > 0.0]
+    # Else a slope, however large, makes events certain where they are and impossible elsewhere.
+    if events.min() < events.max() or logs.min() < events[0] < logs.max():
         law: _Law = (lambda eta: exposure * np.exp(eta),) * 3
         slope = _slope(y, logs, law, float(np.log(own)))
     explained = share_explained(mean_poisson_deviance(y, expected), mean_poisson_deviance(y, exposure * own))
     return own, expected.sum() / total, np.log(y.sum() / expected.sum()), slope, explained
-
-
-def _shift(y: Floats, odds: Floats) -> float:
-    """What makes the mean of the probabilities that of y, in which both classes occur."""
-    own = float(logit(y.mean()))
-    lowest, highest = own - odds.max(), own - odds.min()
-    if lowest == highest:
-        return lowest
-    return float(brentq(lambda shift: np.mean(expit(odds + shift)) - y.mean(), lowest, highest))
 
 
 def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> float:
@@ -145,18 +142,6 @@ def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> float:
     return np.nan
 
 
-def _overlap(y: Floats, odds: Floats) -> bool:
-    """Whether log odds of both classes, which occur, overlap: else the best slope is infinite."""
-    events, others = odds[y == 1.0], odds[y == 0.0]
-    return bool(events.min() < others.max() and others.min() < events.max())
-
-
-def _spread_events(y: Floats, logs: Floats) -> bool:
-    """Whether no slope, however large, makes events certain where they are and impossible elsewhere."""
-    at = logs[y > 0.0]
-    return bool(at.min() < at.max() or logs.min() < at[0] < logs.max())
-
-
 def share_explained(missed: float, scatter: float) -> float:
     """NaN where nothing scatters"""
     return 1.0 - missed / scatter if scatter > 0.0 else np.nan
@@ -167,7 +152,6 @@ _MOST_KEPT = 1001
 # Rounding must not move a share of the environments that is a whole number to the next one.
 _ROUNDING = 1e-9
 
-Data = MultiEnvironmentData | Moments
 # What predicts by the findings, the selected features (p,) and the data
 Builder = Callable[[Findings, Mask, Data], Predictor]
 
@@ -324,7 +308,7 @@ def _without(
         # The fit to all environments has warned already.
         warnings.simplefilter("ignore")
         others = data.choosing([other for other in data.environments if other != label])
-        findings = settings.findings(others, False)
+        findings = settings.findings(settings.target(others), False)
         selected = settings.rule.select(findings)
         predictors = [build(findings, selected, others) for build in builders]
     features, left = others.features.chosen(selected).names, set(others.features.columns)

@@ -15,7 +15,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import Classes
 from ..data.outcomes import in_words as class_in_words
-from ..decisions.rules import Findings
+from ..decisions.pipeline import Findings
 from ..exceptions import DataError, SettingError, use
 from ..models.base import EnvironmentData, Family, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
 from ..models.survival import PiecewiseExponentialFit, PiecewiseHazard
@@ -185,7 +185,7 @@ _FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Member:
+class AveragedFit:
     """One linear fit. at : (m,) positions of its columns; weight : its share in an average; noise : residual variance;
     freedom : degrees of freedom it was estimated with; design : of its own columns"""
 
@@ -204,7 +204,7 @@ class LinearPredictor:
     columns; design: of the k columns that rows to predict must have, in its order."""
 
     design: Design
-    members: tuple[Member, ...]
+    members: tuple[AveragedFit, ...]
     inverse_link: Callable[[Floats], Floats]
 
     def mean(self, X: Floats) -> Floats:
@@ -384,7 +384,7 @@ def _leading(probabilities: Floats, masks: Mask) -> tuple[Mask, Floats]:
     return masks[:n], probabilities[:n] / probabilities[:n].sum()
 
 
-def _member(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> Member:
+def _member(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:
     design, rows = Design.of(data, fit.columns), rows_of(data)
     freedom = max(design.n_rows - 1.0 - design.rank, 1.0)
     at = np.array([used.index(name) for name in fit.columns], dtype=np.int64)
@@ -394,7 +394,7 @@ def _member(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...
     else:
         residuals = rows.y - as_observed(fit.predict(columns_of(rows, fit.columns)), rows)
         squares = float(residuals @ residuals)
-    return Member(at, coefficients, float(fit.intercept), float(weight), squares / freedom, freedom, design)
+    return AveragedFit(at, coefficients, float(fit.intercept), float(weight), squares / freedom, freedom, design)
 
 
 def squared_error(

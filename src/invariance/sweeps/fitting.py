@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from .._tools.arrays import Mask
 from .._tools.parallel import seed_number
-from ..decisions.rules import Findings, moments_notes
+from ..decisions.pipeline import Findings, moments_notes
 from ..estimators.bip import BIP
 from ..inference.base import Precomputed
 from ..inference.variational_device import Found

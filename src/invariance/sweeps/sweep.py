@@ -25,7 +25,8 @@ from ..data.checks import did_you_mean, nearest, quoted, warn
 from ..data.outcomes import ROLES
 from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.settings import Columns, Environments, listed_names
-from ..decisions.rules import as_rule, generator
+from ..decisions.pipeline import FitSettings, generator
+from ..decisions.rules import as_rule
 from ..estimators.bip import BIP
 from ..exceptions import DataError, Message, SettingError, WrongTypeError, use
 from ..inference.base import RunOptions, Target, as_engine
@@ -347,7 +348,7 @@ def on_device(sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | 
 def _job(sweep: Sweep, outcome: str) -> Job:
     model = model_for(sweep, outcome)
     rng = generator(model.random_state)
-    settings = model.fit_settings(rng)
+    settings = FitSettings.of(model, rng)
 
     def target() -> Target:
         moments = sweep.source.reduced(outcome)

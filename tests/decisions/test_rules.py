@@ -11,7 +11,8 @@ from sklearn.base import clone
 from invariance import BIP
 from invariance.datasets import make_example
 from invariance.decisions import BestCompatible, Median, Mode, Threshold
-from invariance.decisions.rules import RULES, as_rule, generator
+from invariance.decisions.pipeline import generator
+from invariance.decisions.rules import RULES, as_rule
 from invariance.exceptions import SettingError
 
 EXAMPLE = make_example()
@@ -64,9 +65,3 @@ def test_a_random_state_seeds_a_generator_that_spawns() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
     state = np.random.RandomState(3)
     assert generator(state).integers(1 << 40) != generator(state).integers(1 << 40)
-
-
-def test_stages_have_names_of_their_own() -> None:
-    heard: list[str] = []
-    BIP(progress=lambda done, what: heard.append(what)).fit(EXAMPLE)
-    assert list(dict.fromkeys(heard)) == ["scoring subsets", "scoring compatible subsets"]

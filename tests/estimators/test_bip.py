@@ -1,3 +1,5 @@
+"""BIP in scikit-learn: conventions, pipelines, progress; and with the additive model."""
+
 from __future__ import annotations
 
 import doctest
@@ -7,16 +9,25 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from decision_cases import made
-from invariance import BIP, BetaBinomialPrior, Columns, Enumeration, InclusionPrior, LinearGaussian, UniformPrior
-from invariance.baselines import ICP
+from invariance import (
+    BIP,
+    Additive,
+    BetaBinomialPrior,
+    Columns,
+    InclusionPrior,
+    LinearGaussian,
+    MultiEnvironmentData,
+    Tolerance,
+    UniformPrior,
+)
 from invariance.datasets import make_example
+from invariance.decisions.environments import environment_tests
 from invariance.estimators import bip
 from invariance.exceptions import DataWarning, NotInvariantWarning
 from invariance.models.gaussian import GaussianOnDemand
@@ -90,13 +101,6 @@ def test_pipeline_and_search_with_plain_arguments() -> None:
     assert scores["test_score"].min() > 0.3
 
 
-def test_clone_keeps_the_parameters() -> None:
-    model = BIP(prior=UniformPrior(max_size=3), engine=Enumeration(keep=5), columns=Columns(environment="hospital"))
-    copy = clone(model)
-    assert copy.get_params()["prior"] == UniformPrior(max_size=3)
-    assert copy.fit(*frame()).posterior_.masks.shape == (5, 8)
-
-
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every engine works with that model; sampling with it, whose kernels compile anew, is tested beside the engine."""
     monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: 1000)
@@ -135,13 +139,6 @@ def test_progress_as_a_function(engine: str) -> None:
         BIP(engine=engine, random_state=0, progress=refuse).fit(made())
 
 
-def test_other_methods_and_diagnoses_tell_their_progress_too() -> None:
-    heard: set[str] = set()
-    ICP(progress=lambda done, message: heard.add(message)).fit(made())
-    clone(BIP(progress=lambda done, message: heard.add(message))).fit(made()).diagnose()
-    assert heard >= {"testing subsets", "without each environment"}
-
-
 def test_columns_that_are_read_again() -> None:
     """Where there are too many: selected features first and then those that predict."""
     worth = np.array([0.1, 0.2, 0.9, 0.8, 0.3])
@@ -149,3 +146,59 @@ def test_columns_that_are_read_again() -> None:
     decision: Any = SimpleNamespace(mask=np.arange(5) == 1, findings=SimpleNamespace(target=target))
     assert np.flatnonzero(bip._leading(decision, np.ones(5, np.int64), 3)).tolist() == [1, 2, 3]
     assert np.flatnonzero(bip._leading(decision, np.array([1, 1, 3, 1, 1]), 3)).tolist() == [1, 3, 4]
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """y follows curves of a and b alike at all sites; d follows y, otherwise at each."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(range(4), 80)
+    X = rng.normal(size=(320, 3)) + rng.normal(size=(4, 3))[site]
+    y = 2.0 * np.tanh(X[:, 0]) + 0.5 * X[:, 1] ** 2 + rng.normal(scale=0.4, size=320)
+    d = y * np.array([1.0, -0.5, 2.0, 0.3])[site] + rng.normal(size=320)
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "d": d, "sex": rng.choice(["m", "f"], 320)}
+    return pd.DataFrame(columns | {"few": rng.integers(0, 4, 320), "flat": 1.0, "y": y, "site": site})
+
+
+FEATURES = ["a", "b", "c", "d", "sex", "few", "flat"]
+
+
+@pytest.fixture(scope="module")
+def model(table: pd.DataFrame) -> BIP:
+    with pytest.warns(UserWarning, match="constant"):
+        return BIP("additive", progress=False).fit(table[FEATURES], table["y"], environments=table["site"])
+
+
+def test_finds_what_straight_lines_miss(model: BIP, table: pd.DataFrame) -> None:
+    assert model.selected_features_ == ("a", "b")
+    assert model.support_.tolist() == [name in ("a", "b") for name in FEATURES]
+    assert model.columns_[:6] == ("a", "a~2", "a~3", "a~4", "a~5", "b")
+    data = MultiEnvironmentData.from_table(table[["a", "b", "y", "site"]], "y", "site")
+    straight, curves = LinearGaussian().bind(data), Additive().bind(data)
+    both = np.ones((1, 2), dtype=bool)
+    assert straight.invariance_test(both, Tolerance()).joint[0] < 1e-4
+    assert curves.invariance_test(both, Tolerance()).joint[0] > 0.1
+
+
+def test_predictions_are_curves(model: BIP, table: pd.DataFrame) -> None:
+    predicted = model.predict(table[FEATURES])
+    assert np.corrcoef(predicted, table["y"])[0, 1] > 0.93
+    pieces = [model.predict(table[FEATURES].iloc[rows]) for rows in (slice(0, 7), slice(7, None))]
+    np.testing.assert_allclose(np.concatenate(pieces), predicted)
+    far = table[FEATURES].iloc[:3].assign(a=[100.0, 200.0, 300.0])
+    with pytest.warns(UserWarning, match="far outside the rows that were fitted: the farthest has a = 300"):
+        line = model.predict(far.assign(b=0.0))
+    assert line[2] - line[1] == pytest.approx(line[1] - line[0])
+    low, high = model.predict_interval(table[FEATURES]).T
+    assert np.mean((low < table["y"]) & (table["y"] < high)) > 0.85
+
+
+def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
+    diagnosis = model.diagnose()
+    assert diagnosis.subset == ("a", "b")
+    assert diagnosis.whole is not None
+    bound = model.decision_.findings.target.model
+    assert diagnosis.whole.deviance == pytest.approx(-2.0 * bound.log_ratio(["a", "b"]), abs=1e-6)
+    assert not diagnosis.stands_out
+    assert model.diagnose(["d"]).stands_out
+    assert environment_tests(bound, np.zeros(bound.n_features, dtype=bool)).deviation(None) is not None

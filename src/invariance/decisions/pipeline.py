@@ -1,0 +1,135 @@
+"""The pipeline of a fit: data → bound model × prior → one pass of the engine → findings, from which a rule selects."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .._tools.progress import ProgressMode
+from ..data.checks import quoted
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import SettingError
+from ..inference.base import Engine, RunOptions, Target, choose_engine
+from ..models.base import VARIANCE, BoundModel, Family
+from ..models.invariance_test import Tolerance
+from ..models.registry import as_family, refuse_unused
+from ..moments.moments import Moments
+from ..posterior.posterior import Judge, Posterior
+from ..priors import Prior, as_prior
+from .predictive import predictive_posterior
+from .rules import Rule, as_rule
+
+Data = MultiEnvironmentData | Moments
+
+
+@dataclass(eq=False)
+class Findings:
+    """The paper's posterior over invariant subsets, and what it was computed from; options : for what comes later"""
+
+    target: Target
+    posterior: Posterior
+    engine: Engine
+    options: RunOptions
+
+    @property
+    def tolerance(self) -> Tolerance:
+        return self.target.tolerance
+
+    @property
+    def judge(self) -> Judge:
+        return Judge(self.target.model, self.tolerance)
+
+    @property
+    def allowed(self) -> str:
+        """Qualifies "no subset" where the prior rules subsets out."""
+        prior, n_features = self.target.prior, self.target.n_features
+        limited = len(prior.free) < n_features or prior.max_size < min(self.target.model.largest_size, n_features)
+        return " that the prior allows" if limited else ""
+
+    @cached_property
+    def predictive(self) -> Posterior | None:
+        """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
+        return predictive_posterior(self.target, self.engine, self.options, self.posterior.masks)
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """The members of the families that a fit combines, so that it can be repeated with other rows; rng : as before the
+    fit"""
+
+    family: Family
+    prior: Prior
+    engine: str | Engine
+    rule: Rule
+    tolerance: Tolerance
+    n_jobs: int | None
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, estimator: Any, rng: np.random.Generator, family: Family | None = None) -> FitSettings:
+        """What the parameters of a BIP name; family : in place of its own"""
+        tolerance = Tolerance() if estimator.tolerance is None else estimator.tolerance
+        if not isinstance(tolerance, Tolerance):
+            raise SettingError(
+                f"tolerance={tolerance!r} is not known: use a Tolerance(...), Tolerance.strict() or None."
+            )
+        prior, rule = as_prior(estimator.prior), as_rule(estimator.select)
+        family = as_family(estimator.family) if family is None else family
+        return cls(family, prior, estimator.engine, rule, tolerance, estimator.n_jobs, rng)
+
+    def target(self, data: Data) -> Target:
+        """The model, bound to sufficient statistics of the data, and the prior."""
+        refuse_unused(self.family, data)
+        model = self.family.bind(data, self.n_jobs)
+        original = None if isinstance(data, Moments) else data.original_features
+        prior = self.prior.bind(data.feature_names, model.largest_size, original)
+        model.check_max_size(prior.max_size)
+        notes = *data.losses, *data.notes, *moments_notes(data, model)
+        return Target(model, prior, self.tolerance, notes)
+
+    def findings(self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None) -> Findings:
+        """By one pass of the engine; rng : to draw from, by default the random numbers of the fit"""
+        options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
+        engine = choose_engine(self.engine, target)
+        posterior = engine.run(target, options)
+        return Findings(target, posterior, engine, replace(options, rng=options.rng.spawn(1)[0]))
+
+
+def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
+    """What a reader of a fit to moments should know."""
+    if not isinstance(data, Moments):
+        return
+    second, compares_variances = data.second, VARIANCE in model.compares
+    if second is None or second.fourths is None:
+        tails = "p-values of equal variances, which heavy tails make too small, and " if compares_variances else ""
+        yield (
+            f"second moments alone are known: {tails}intervals of predictions take errors for normally distributed. "
+            "Fit with the rows, too, to test that."
+        )
+        return
+    yield f"the rows were read again for what second moments do not tell ({second.n_readings}x)."
+    known = set(second.fourths.columns)
+    unseen = [name for name in data.feature_names if not known.issuperset(data.groups.get(name, (name,)))]
+    if unseen and compares_variances:
+        yield (
+            f"tails were looked at in subsets of {data.n_features - len(unseen):,} leading features; residuals of "
+            f"subsets with others ({quoted(unseen, 4)}) count as normal, so that p-values of equal variances may be "
+            "too small there."
+        )
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """A RandomState, which cannot spawn others, seeds one by its next draws."""
+    if isinstance(random_state, np.random.RandomState):
+        random_state = random_state.randint(1 << 32, size=4, dtype=np.uint32)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        raise SettingError(
+            f"random_state={random_state!r} is no seed: use a whole number from 0 on, a numpy Generator, or None."
+        ) from None

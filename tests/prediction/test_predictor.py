@@ -1,0 +1,197 @@
+"""Predictors: leverage, rows far from those that were fitted, averages, and regressors of the user's."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, load, spline
+from invariance.datasets import make_example
+from invariance.estimators import bip
+from invariance.estimators.saved import to_plain
+from invariance.exceptions import PredictionWarning, SettingError
+from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
+from invariance.prediction.predictor import Design, PredictedOutcome, RefittedPredictor
+from shifted_sites import DATA, NEW, fitted
+
+COLUMNS = ("x0", "x2")
+
+
+def hat_values(X: np.ndarray, new: np.ndarray) -> np.ndarray:
+    design, rows = (np.column_stack([np.ones(len(part)), part]) for part in (X, new))
+    return np.einsum("ni,ij,nj->n", rows, np.linalg.inv(design.T @ design), rows)
+
+
+@pytest.mark.parametrize("source", [DATA, Moments.from_data(DATA)])
+def test_leverages(source: MultiEnvironmentData | Moments) -> None:
+    design = Design.of(source, COLUMNS)
+    np.testing.assert_allclose(
+        design.leverage(NEW[:, [0, 2]]), hat_values(DATA.X[:, [0, 2]], NEW[:, [0, 2]]), rtol=1e-9
+    )
+    assert (design.n_rows, design.rank) == (240, 2)
+    np.testing.assert_array_equal(design.minimum, DATA.X[:, [0, 2]].min(axis=0))
+
+
+def test_the_farthest_row_that_was_fitted() -> None:
+    X = DATA.X[:, [0, 2]]
+    farthest = hat_values(X, X).max() - 1 / len(X)
+    assert Design.of(DATA, COLUMNS).farthest == pytest.approx(farthest, rel=1e-9)
+    bound = Design.of(Moments.from_data(DATA), COLUMNS).farthest
+    assert farthest * (1 - 1e-9) <= bound < 6 * farthest
+    exact = Design.of(DATA, ("x0",)).farthest
+    assert Design.of(Moments.from_data(DATA), ("x0",)).farthest == pytest.approx(exact, rel=1e-9)
+
+
+def test_no_fitted_row_is_far_by_moments() -> None:
+    """Columns that are nearly the same, with heavy tails: combinations are farther out than any single value."""
+    rng = np.random.default_rng(0)
+    common = rng.normal(size=1200)
+    X = np.column_stack([common + 0.1 * rng.standard_t(3, size=1200) for _ in range(3)])
+    data = MultiEnvironmentData.from_arrays(X, common, np.repeat(list("abcd"), 300).tolist())
+    design = Design.of(Moments.from_data(data), ("x0", "x1", "x2"))
+    assert design.farthest <= 1 - 1 / 1200
+    assert not design.far(X).any()
+    assert design.far(X[:1] + np.array([[60.0, -60.0, 0.0]])).all()
+
+
+def test_columns_that_depend_on_each_other() -> None:
+    X = np.column_stack([DATA.X[:, 0], 1e6 * DATA.X[:, 0] - 3, DATA.X[:, 1]])
+    data = MultiEnvironmentData.from_arrays(X, DATA.y, DATA.environment_index)
+    design = Design.of(data, ("x0", "x1", "x2"))
+    assert design.rank == 2
+    np.testing.assert_allclose(design.leverage(X), hat_values(X[:, ::2], X[:, ::2]), rtol=1e-6)
+
+
+def test_far_is_beyond_twice_the_largest_leverage() -> None:
+    design = Design.of(DATA, ("x0",))
+    edge = design.centre[0] + np.sqrt(2 * design.farthest) / abs(design.whitening[0, 0])
+    X = np.array([[edge * 1.001 - 0.001 * design.centre[0]], [edge * 0.999 + 0.001 * design.centre[0]]])
+    assert (design.far(X) > 0).tolist() == [True, False]
+    assert not Design.of(DATA, ()).far(np.empty((3, 0))).any()
+
+
+def test_a_warning_names_the_worst_feature_and_its_range() -> None:
+    model, X = fitted(), NEW.copy()
+    X[2, 0], X[4, 1] = 60.0, -300.0
+    low, high = DATA.X[:, 1].min(), DATA.X[:, 1].max()
+    with pytest.warns(PredictionWarning, match=rf"2 of 7 rows .*x1 = -300.* {low:.4g} to {high:.4g}"):
+        model.predict_interval(X)
+    assert model.extrapolates(X).tolist() == [False, False, True, False, True, False, False]
+    X[:, 3] = 1e6  # is not selected
+    assert model.extrapolates(X).sum() == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PredictionWarning)
+        model.predict(NEW)
+
+
+def test_a_combination_that_no_row_has() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=120)
+    X = np.column_stack([x, x + 0.01 * rng.normal(size=120)])
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=120), np.repeat([0, 1, 2], 40))
+    said = Design.of(data, ("x0", "x1")).outside(np.array([[1.0, -1.0], [1.0, 1.0]]))
+    assert said.startswith("1 of 2 rows")
+    assert "x0, x1" in said
+
+
+def test_curves_are_not_named() -> None:
+    data = make_example()
+    table = pd.DataFrame(data.X, columns=list(data.feature_names))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BIP(columns=Columns(groups=[spline("age", knots=4)])).fit(
+            table, data.y, environments=data.environment_index
+        )
+    with pytest.warns(PredictionWarning, match="age = 900,"):
+        model.predict(table[:3].assign(age=[900.0, 50.0, 50.0]))
+
+
+OUTCOME = PredictedOutcome("y")
+
+
+class InAColumn(LinearRegression):
+    """Predicts (n, 1)."""
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        return super().predict(X)[:, None]
+
+
+def test_a_regressor_that_predicts_a_column_has_the_same_noise() -> None:
+    one, other = fitted(regressor=LinearRegression()), fitted(regressor=InAColumn())
+    assert isinstance(other._predictor("selected"), RefittedPredictor)
+    assert other._predictor("selected").noise == one._predictor("selected").noise
+    np.testing.assert_array_equal(other.predict_interval(NEW), one.predict_interval(NEW))
+
+
+def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> None:
+    untouched, changed = fitted(regressor=Ridge(1.0)), fitted(regressor=Ridge(1.0)).set_params(regressor__alpha=1e9)
+    np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
+    with pytest.raises(SettingError, match="average"):
+        changed.set_params(regressor=None, predict_with="average").predict(NEW)
+    untouched, changed = fitted(), fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1))
+    np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
+    plain = to_plain(changed)
+    assert plain["settings"]["regressor"] == "None"
+    assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "average"}
+
+
+def test_saving_selects_once_without_each_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    calls: list[int] = []
+
+    def counted(search, data, outcome, builders, progress):
+        calls.append(len(builders))
+        return original(search, data, outcome, builders, progress)
+
+    original = bip.cross_validate
+    monkeypatch.setattr(bip, "cross_validate", counted)
+    model, alone = fitted(), fitted()
+    model.save(tmp_path / "model.json")
+    assert calls == [2]
+    for kind in ("selected", "average"):
+        alone.set_params(predict_with=kind).predict_interval(NEW)
+        pairs = zip(alone._elsewhere[kind].left_out, model._elsewhere[kind].left_out, strict=True)
+        assert all(np.array_equal(a.absolute_errors, b.absolute_errors) and a.features == b.features for a, b in pairs)
+    assert calls == [2, 1, 1]
+
+
+def with_a_rare_level() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """The level 'w' raises the outcome by 5, and environment 'd' alone has it."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat(list("abcd"), 80)
+    X = rng.normal(size=(320, 2))
+    colour = rng.choice(["u", "v"], 320)
+    colour[(labels == "d") & (rng.random(320) < 0.3)] = "w"
+    y = X.sum(axis=1) + 2.0 * (colour == "v") + 5.0 * (colour == "w") + 0.5 * rng.normal(size=320)
+    return pd.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "colour": colour}), y, labels
+
+
+@pytest.mark.parametrize("from_moments", [False, True])
+def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(from_moments: bool, tmp_path: Path) -> None:
+    table, y, labels = with_a_rare_level()
+    model = BIP(progress=False)
+    if from_moments:
+        data = MultiEnvironmentData.from_table(table.assign(y=y, site=labels), "y", "site")
+        model.fit(Moments.from_data(data))
+    else:
+        model.fit(table, y, environments=labels)
+    model.save(tmp_path / "model.json")
+    for each in (model, load(tmp_path / "model.json")):
+        with pytest.warns(PredictionWarning, match="'colour=w' without 'd'"):
+            each.predict_interval(table[:1])
+    common = table["colour"] != "w"
+    usual = BIP(progress=False).fit(table[common], y[common], environments=labels[common])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        usual.predict_interval(table[:1])
+
+
+def test_columns_that_do_not_predict_are_not_told() -> None:
+    elsewhere = NewEnvironments(OUTCOME, tuple(EnvironmentErrors(label, (), 1.0, None, ("rare",)) for label in "abc"))
+    assert elsewhere.limit(["other"]) == ""
+    assert "'rare' without 'a'; 'rare' without 'b'" in elsewhere.limit(["rare", "other"])
