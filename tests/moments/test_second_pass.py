@@ -16,6 +16,7 @@ pa = pytest.importorskip("pyarrow")
 
 from invariance import BIP, Columns, FileFormat, Moments, MultiEnvironmentData
 from invariance.data.sources import RowSource, RowTask
+from invariance.decisions.decision import Role
 from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import DataError, SettingError
 from invariance.models.gaussian import GaussianFromMoments

@@ -471,10 +471,10 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         judged = f"p-value {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
         yield f"The subset is {compatible} with invariance ({judged})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
-        best = () if left.refit is None else left.refit.best or ()
+        subset = format_subset(() if left.refit is None else left.refit.best or ())
         r2 = f"R² {format_share(left.best_r2, 2)} instead of {format_share(left.r2, 2)}"
         yield (
-            f"Without {left.environment!r} {format_subset(best)} is compatible and predicts better ({r2}); this "
+            f"Without {left.environment!r} {subset} is compatible and predicts better ({r2}); this "
             "environment alone speaks against it."
         )
     if diagnosis.named is not None or diagnosis.decisive:
