@@ -39,7 +39,7 @@ _BETWEEN_REPORTS = 10.0  # seconds
 
 def swept(reading: Source, targets: list[str], model: BIP, jobs: int, folder: Path, device: str | None = None) -> float:
     """Seconds of a sweep over these targets, second moments given."""
-    run = run_sweep(reading, model, targets, folder, 20, jobs, None, 0, False, lambda sentence: None, device)
+    run = run_sweep(reading, model, targets, folder, 20, jobs, None, 0, False, device)
     failed = run.results["feature"].isna().sum()
     assert failed == 0, f"{failed} targets failed"
     return run.seconds

@@ -93,7 +93,7 @@ MUTANTS = (
         "merged-scatter",
         "when moments are merged, the scatter between the means of the two parts is left out",
         old="moments/parts.py",
-        file="moments/parts.py",
+        file="moments/moments.py",
         find="+= share * (gap",
         replace="+= 0.0 * (gap",
         tests=("tests/moments/test_moments.py::test_merging_equals_concatenating",),

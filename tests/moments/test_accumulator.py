@@ -187,20 +187,6 @@ def test_one_environment_is_a_part() -> None:
     assert_alike(parts[0].merge(parts[1]).checked(), added([alone, others], COLUMNS).moments("y"))
 
 
-def test_thousands_of_environments() -> None:
-    rng = np.random.default_rng(0)
-    n, E = 2_400, 600
-    sites = rng.permutation(np.repeat(np.arange(E), 4))
-    x, y = rng.normal(size=(2, n))
-    found = added(cut(pa.table({"x": x, "y": y, "site": sites}), range(0, n, 1000)), ["x", "y"]).moments("y")
-    assert sorted(found.environments) == list(range(E))
-    assert (found.counts == 4).all()
-    assert list(found.environments) == list(dict.fromkeys(sites.tolist()))
-    e = found.environments.index(17)
-    np.testing.assert_allclose(found.scatter[e], 4 * np.cov(x[sites == 17], y[sites == 17], ddof=0), rtol=1e-12)
-    np.testing.assert_allclose(found.scatter[-1], n * np.cov(x, y, ddof=0), rtol=1e-12)
-
-
 def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accumulator, "_MANY_NUMBERS", 100)
     monkeypatch.setattr(accumulator, "free_bytes", lambda: 3 * 8 * 36 - 1)

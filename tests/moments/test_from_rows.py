@@ -24,7 +24,7 @@ from invariance.data.outcomes import outcome_kind
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError
 from invariance.moments import accumulator
-from invariance.moments.from_rows import of_source, opened
+from invariance.moments.from_rows import Wanted, of_source, opened
 
 N = 60
 RNG = np.random.default_rng(0)
@@ -164,7 +164,7 @@ def test_as_in_memory(columns: dict[str, Any], settings: dict[str, Any], blocks:
     ids=["nothing", "no text", "one level", "one number"],
 )
 @pytest.mark.parametrize("missing", ["error", "drop"])
-def test_columns_without_two_values(z: Any, missing: str, blocks: None) -> None:
+def test_columns_without_values(z: Any, missing: str, blocks: None) -> None:
     """In memory they leave, as constants do. Here the rows that went for them cannot be had back."""
     found, _ = outcome_of(lambda: Moments.from_rows(pa.table({**PLAIN, "z": z}), "y", "site", missing=missing))
     assert isinstance(found, str)
@@ -371,7 +371,8 @@ def test_kind_of_the_rows_that_are_left() -> None:
 
 
 def _kind(table: pd.DataFrame, missing: str = "error", drop: Any = ()) -> Any:
-    source, wanted = opened(pieces(table), "y", "site", Columns(), Environments(drop=drop), missing, {})
+    asked = Wanted("y", "site", choice=Environments(drop=drop), missing=missing)
+    source, wanted = opened(pieces(table), asked, {})
     return wanted.screened(of_source(source, wanted, 1, False)).outcome_kind
 
 

@@ -95,21 +95,16 @@ PARTS = (MIXED[FIRST], MIXED[~FIRST].assign(region="east"))
 
 
 @pytest.mark.filterwarnings("ignore:dropped (features|columns)")
-@pytest.mark.parametrize("streamed", [False, True])
 @pytest.mark.parametrize("order", [1, -1])
-def test_tables_with_other_levels_are_merged_when_all_are_listed(streamed: bool, order: int) -> None:
+def test_tables_with_other_levels_are_merged_when_all_are_listed(order: int) -> None:
     parts = [part.assign(dose=float(k), k=7.0) for k, part in enumerate(PARTS)][::order]
 
-    def moments(table: pd.DataFrame) -> Moments:
-        if streamed:
-            return Moments.from_rows(table, **ASKED, categorical=LEVELS, partial=True).checked()
-        return from_data(from_table(table, **ASKED, categorical=LEVELS))
-
-    first, second = map(moments, parts)
-    assert {"smoking=former", "dose", "k"} <= set((first if order == 1 else second).constants)
-    whole = moments(pd.concat(parts))
+    first, second = (Moments.from_rows(part, **ASKED, categorical=LEVELS, partial=True) for part in parts)
+    whole = from_data(from_table(pd.concat(parts), **ASKED, categorical=LEVELS))
     assert whole.constants == {"k": 7.0}
-    assert_same(first.merge(second), whole, rtol=1e-10)
+    assert_same(first.merge(second).checked(), whole, rtol=1e-10)
+    with pytest.raises(DataError, match="'dose'"):
+        first.checked().merge(second.checked())
 
 
 @pytest.mark.filterwarnings("ignore:dropped features")
@@ -125,7 +120,7 @@ def test_what_cannot_be_merged() -> None:
     with pytest.raises(DataError, match="made or grouped differently"):
         first.merge(from_data(grouped))
     numbers = TABLE[["age", "drugs", "pressure", "hospital"]]
-    with pytest.raises(DataError, match=r"\['k'\]"):
+    with pytest.raises(DataError, match="'k'"):
         from_data(from_table(numbers.assign(k=1.0), **ASKED)).merge(from_data(from_table(numbers, **ASKED)))
 
 

@@ -104,19 +104,6 @@ def test_levels_that_no_row_has_come_back() -> None:
     assert_same(moments, Moments.from_arrow(moments.to_arrow()))
 
 
-def test_one_row_per_environment_that_a_person_can_read() -> None:
-    moments = Moments.from_data(make_example())
-    table = moments.to_arrow()
-    assert table.num_rows == 4
-    assert table["label"].to_pylist() == ['"north"', '"south"', '"east"', '"west"']
-    assert table["count"].to_pylist() == moments.counts.tolist()
-    d = len(moments.columns)
-    assert len(table["scatter"][0]) == d * (d + 1) // 2
-    told = json.loads(table.schema.metadata[b"invariance"])
-    assert told["format"] == "invariance.moments/1"
-    assert told["columns"] == list(moments.columns)
-
-
 LABELS: list[list[Hashable]] = [
     ["a", 1, 2.5, False],
     [1.0, "1.0 ", "true", None],
@@ -204,14 +191,6 @@ def test_damage_is_found() -> None:
         Moments.from_arrow(retold(table, outcome="nothing"))
     with pytest.raises(DataError, match="is damaged"):
         Moments.from_arrow(table.set_column(0, "label", pa.array(["[1]", "2", "3", "4"])))
-
-
-def test_many_environments_and_no_features_to_speak_of() -> None:
-    rng = np.random.default_rng(1)
-    moments = Moments.from_data(
-        MultiEnvironmentData.from_arrays(rng.normal(size=(9000, 1)), rng.normal(size=9000), np.repeat(range(3000), 3))
-    )
-    assert_same(moments, Moments.from_arrow(moments.to_arrow()))
 
 
 def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,6 @@ from invariance.models.gaussian import GaussianFromMoments
 from invariance.models.gaussian_mean import MeanGaussian
 from invariance.moments import second_pass
 from invariance.moments.fourth_moments import most_columns
-from invariance.moments.least_squares import RootSum
 from invariance.moments.second_pass import SampledRows, SampleSum, SecondPass, sampled_data
 from invariance.report.residuals import EnvironmentResiduals, residuals_of_sample
 
@@ -265,17 +264,6 @@ def test_a_sample_is_of_every_environment_and_in_order() -> None:
     assert len(np.unique(sample.values[:, 0] % 1_000)) > 75  # another one of each task
 
 
-def test_factors_of_rows_that_come_in_pieces() -> None:
-    X = np.random.default_rng(1).normal(size=(6_000, 4))
-    first, later = RootSum(2, 4), RootSum(2, 4)
-    for start in range(0, 6_000, 300):
-        (first if start < 3_000 else later).add(1, X[start : start + 300], X[start : start + 300])
-    first.merge(later)
-    none, root = first.roots
-    assert not none.any()
-    np.testing.assert_allclose(root.T @ root, X.T @ X, rtol=1e-12, atol=1e-9)
-
-
 def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(second_pass, "_MOST_ROWS", 50)
     monkeypatch.setattr(second_pass, "_FEWEST_ROWS", 50)
@@ -364,14 +352,6 @@ def test_a_column_that_is_not_there_is_named() -> None:
     for name in ("a", "g", "y"):
         with pytest.raises(DataError, match=f"column '{name}'"):
             again(moments, frame.drop(columns=name))
-
-
-def test_residuals_where_nothing_is_selected() -> None:
-    frame = small_table().assign(y=np.random.default_rng(1).normal(size=240))
-    model = again(Moments.from_rows(frame, "y", "e"), frame)
-    assert model.selected_features_ == ()
-    told, whole = model.residual_check(), BIP().fit(MultiEnvironmentData.from_table(frame, "y", "e"))
-    np.testing.assert_allclose(np.sort(told.mean), np.sort(whole.residual_check([]).mean), rtol=1e-10)
 
 
 def test_files_are_read_again_with_their_options(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,10 @@ from sklearn.linear_model import LinearRegression
 
 from invariance import BIP, BetaBinomialPrior, Columns, Moments, MultiEnvironmentData, Tempering, spline, sweep
 from invariance.baselines import LassoSelection
-from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
-from invariance.sweeps.store import COLUMNS
+from invariance.exceptions import DataError, DataWarning, EngineError, SettingError, WrongTypeError
+from invariance.sweeps.source import check_processes, read_source
+from invariance.sweeps.store import COLUMNS, MANIFEST
+from invariance.sweeps.sweep import settings_of
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -77,7 +82,7 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
 
 
 def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
-    model = BIP(engine=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
+    model = BIP(engine=Tempering(chains=2, steps=50), prior="beta-binomial", select="mode")
     whole = sweep(table(), model, environments="site")
     part = sweep(table(), model, outcomes=["d", "b"], environments="site")
     same(part, whole[whole["outcome"].isin(["b", "d"])].reset_index(drop=True))
@@ -86,8 +91,9 @@ def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
     assert model.random_state is None
 
 
+@pytest.mark.integration
 def test_processes_give_the_same_as_one() -> None:
-    model = BIP(engine=Tempering(chains=2, steps=200), prior="beta-binomial", select="mode")
+    model = BIP(engine=Tempering(chains=2, steps=50), prior="beta-binomial", select="mode")
     rows = table().assign(whom=[None] * 3 + ["a"] + [None] * 115 + ["b"])
     one = sweep(rows, model, perturbed="whom", environments="site")
     same(sweep(rows, model, perturbed="whom", n_jobs=2, environments="site"), one)
@@ -111,12 +117,6 @@ def test_tables_of_any_form(form: str, tmp_path: Path) -> None:
     found, expected = sweep(given, outcomes=["c"], **names), sweep(rows, outcomes=["c"], environments="site")
     assert found["feature"].tolist() == expected["feature"].tolist()
     np.testing.assert_allclose(found["inclusion"], expected["inclusion"], rtol=1e-9)
-
-
-def test_names_with_commas_and_a_column_called_row_number() -> None:
-    odd = table().rename(columns={"a": "x, y", "b": "row number"})
-    found = sweep(odd, outcomes=["x, y"], environments="site")
-    assert set(found["feature"]) == {"row number", "c", "d", "e"}
 
 
 def test_the_default_fits_small_environments() -> None:
@@ -160,15 +160,6 @@ def test_a_row_that_cannot_be_removed_from_the_moments_is_left_out_of_the_rows()
     found = sweep(rows, perturbed=np.where(np.arange(120) == 5, "c", None), outcomes=["c"], environments="site")
     check_one(found, "c", by_hand(rows.drop(index=5).drop(columns="spike"), "c"))
     assert "Second moments come from the remaining rows" in found["notes"][0]
-
-
-def test_a_column_that_the_first_of_two_rows_takes_along() -> None:
-    rows = table().assign(spike=np.where(np.arange(120) == 5, 1.0, 0.0))
-    whom = np.where(np.isin(np.arange(120), [5, 70]), "c", None)
-    found = sweep(rows, perturbed=whom, outcomes=["c"], environments="site")
-    check_one(found, "c", by_hand(rows.drop(index=[5, 70]).drop(columns="spike"), "c"))
-    assert "remaining rows" not in found["notes"][0]
-    assert "constant over all rows: 'spike'" in found["notes"][0]
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
@@ -276,6 +267,10 @@ def test_verdicts_follow_the_p_value() -> None:
         ({"device": "cuda"}, SettingError, "device='cuda'"),
         ({"device": "cuda", "dask": "tcp://127.0.0.1:1"}, SettingError, "dask"),
         ({"exlude": ["b"]}, WrongTypeError, "'exlude'.*'exclude'"),
+        ({"exclude": "d"}, SettingError, "exclude"),
+        ({"perturbed": 7}, DataError, "perturbed"),
+        ({"features": ["a"]}, DataError, "'a'"),
+        *(({"n_jobs": jobs}, SettingError, "n_jobs") for jobs in (0, "2", True)),
         ({"model": BIP(engine="exat")}, SettingError, "engine='exat'"),
         ({"model": BIP(engine=Tempering)}, SettingError, "engine"),
         ({"model": BIP(select="best")}, SettingError, "select='best'"),
@@ -310,3 +305,113 @@ def test_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 500)
     with pytest.raises(DataError, match="use n_jobs=1"):
         sweep(moments, n_jobs=2)
+
+
+# ---------------------------------------------------------------- names, numbers and folders of any kind
+
+SMALL = BIP(prior=BetaBinomialPrior(max_size=2), engine="exact")
+
+
+def numbered() -> pd.DataFrame:
+    return table(60).rename(columns={"a": 0, "b": 1, "c": 2, "d": 3})
+
+
+def outcomes_of(rows: pd.DataFrame, **settings: Any) -> list[str]:
+    return list(sweep(rows, SMALL, environments="site", **settings)["outcome"].unique())
+
+
+def test_names_and_numbers_of_any_kind(tmp_path: Path) -> None:
+    assert outcomes_of(numbered(), outcomes=(name for name in (2, 0))) == ["0", "2"]
+    assert outcomes_of(table(60), exclude=["d"]) == ["a", "b", "c", "e"]
+    first = sweep(table(60), SMALL, top=1, random_state=3, out=tmp_path, environments="site")
+    second = sweep(table(60), SMALL, top=np.int64(1), random_state=np.int32(3), out=tmp_path, environments="site")
+    pd.testing.assert_frame_equal(first, second)
+
+
+@pytest.mark.parametrize("labels", [[1, 1, None], [1.0, 1.0, np.nan], ["1", "1", ""]])
+def test_perturbed_columns_that_are_numbers(labels: list[Any]) -> None:
+    """Whole numbers become floats where some are missing."""
+    rows = numbered().assign(hit=pd.Series(labels * 1 + labels[-1:] * 57))
+    found = sweep(rows, SMALL, outcomes=["1"], perturbed="hit", environments="site")
+    assert found["notes"][0].startswith("2 rows that perturb '1' left out.")
+
+
+def test_other_capitals_and_blanks_are_mentioned() -> None:
+    perturbed = ["a", "A", "b ", "elsewhere", *[None] * 56]
+    with pytest.warns(DataWarning, match="'A', 'b '.*did you mean 'a'"):
+        outcomes_of(table(60), perturbed=perturbed)
+
+
+def test_a_stray_file_is_nobodys_part(tmp_path: Path) -> None:
+    sweep(table(60), SMALL, outcomes=["a"], out=tmp_path, environments="site")
+    shutil.copy(tmp_path / "part-000001.parquet", tmp_path / "part-copy.parquet")
+    found = sweep(table(60), SMALL, outcomes=["a", "b"], out=tmp_path, environments="site")
+    assert set(found["outcome"]) == {"a", "b"}
+    assert (tmp_path / "part-copy.parquet").exists()
+
+
+@pytest.mark.parametrize("content", ["{", "[1]", ""])
+def test_a_broken_manifest(tmp_path: Path, content: str) -> None:
+    sweep(table(60), SMALL, outcomes=["a"], out=tmp_path, environments="site")
+    (tmp_path / MANIFEST).write_text(content)
+    with pytest.raises(EngineError, match=r"manifest\.json.* damaged"):
+        sweep(table(60), SMALL, outcomes=["b"], out=tmp_path, environments="site")
+
+
+@pytest.mark.parametrize("content", ["{", '{"seed": 9}'])
+def test_a_manifest_of_no_results_is_replaced(tmp_path: Path, content: str) -> None:
+    (tmp_path / MANIFEST).write_text(content)
+    sweep(table(60), SMALL, outcomes=["a"], out=tmp_path, environments="site")
+    assert json.loads((tmp_path / MANIFEST).read_text())["seed"] == 0
+
+
+class Leading:
+    """A rule without a text of its own."""
+
+    def __init__(self, most: Any) -> None:
+        self.most = most
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.arange(5000.0), np.append(np.arange(4999.0), -1.0)),
+        (np.arange(5000.0), np.arange(5000.0).reshape(2, -1)),
+        (np.array([0.1, 0.2]), np.array([0.1 + 1e-12, 0.2])),
+        ([Leading(1), "..."], [Leading(2), "..."]),
+        ({"x": Leading(np.zeros(2000))}, {"x": Leading(np.ones(2000))}),
+    ],
+)
+def test_contents_tell_objects_apart(one: Any, other: Any) -> None:
+    texts = [settings_of(BIP(select=Leading(held)))["select"] for held in (one, one, other)]
+    assert texts[0] == texts[1] != texts[2]
+    assert " at 0x" not in texts[0]
+
+
+@pytest.mark.parametrize("held", [lambda: 1, partial(lambda: 1)])
+def test_what_cannot_be_told_apart_is_refused(held: Any) -> None:
+    with pytest.raises(SettingError, match="select="):
+        settings_of(BIP(select=Leading(held)))
+
+
+def test_labels_and_constants_are_part_of_the_data() -> None:
+    rows = table(60)
+    swapped = rows.assign(site=rows["site"].to_numpy()[[0, 30, *range(2, 30), 1, *range(31, 60)]])
+    with pytest.warns(DataWarning, match="constant"):
+        three, four = (read_source(rows.assign(k=k), "site").identity for k in (3.0, 4.0))
+    plain = read_source(rows, "site").identity
+    assert plain == read_source(rows.copy(), "site").identity
+    assert len({each["data"] for each in (plain, read_source(swapped, "site").identity, three, four)}) == 4
+
+
+def test_processes_need_room_for_outcomes_that_do_without_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments of three groups of five columns take 600 bytes, the rows 2,400."""
+    rows, perturbed = table(60), ["a", *[None] * 59]
+    moments = Moments.from_data(MultiEnvironmentData.from_table(rows, "a", "site"))
+    assert moments.scatter.nbytes == 600
+    source = read_source(rows, "site", perturbed)
+    monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 599)
+    with pytest.raises(DataError, match="n_jobs=1"):
+        check_processes(source, 1)
+    monkeypatch.setattr("invariance.sweeps.source.free_bytes", lambda: 600)
+    check_processes(source, 1)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,12 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, BetaBinomialPrior, Columns, Tolerance, read_sweep, sweep
-from invariance.exceptions import EngineError, FileError
+from invariance.datasets import make_example
+from invariance.exceptions import DataWarning, EngineError, FileError
 from invariance.sweeps import store
 from invariance.sweeps import sweep as sweep_module
 from invariance.sweeps.fitting import Rows, Sweep, fit_outcome
-from invariance.sweeps.store import MANIFEST, Store, parts_of
+from invariance.sweeps.store import COLUMNS, MANIFEST, Store, parts_of
 
 N_OUTCOMES = 12
 
@@ -105,6 +108,7 @@ def _killed(start: Callable[[], object], after: float) -> None:
     child.join()
 
 
+@pytest.mark.integration
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.slow)])
@@ -222,3 +226,31 @@ def test_without_a_folder_nothing_is_left(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert content(sweep(table(), **SETTINGS)) == whole
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("outcomes", [["flat"], ["salt", "flat"]])
+def test_the_table_is_that_of_a_folder(tmp_path: Path, outcomes: list[str]) -> None:
+    rows = make_example().to_frame().assign(flat=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        kept, found = (
+            sweep(rows, outcomes=outcomes, out=out, environments="hospital").drop(columns="seconds")
+            for out in (tmp_path, None)
+        )
+    pd.testing.assert_frame_equal(kept, found, check_exact=True)
+    assert [*found.columns] == [name for name in COLUMNS if name != "seconds"]
+    assert found["outcome"].is_monotonic_increasing
+
+
+@pytest.mark.integration
+def test_pyarrow_is_not_needed() -> None:
+    """In a process of its own: pandas takes pyarrow for its strings wherever it has been imported."""
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from invariance import sweep\n"
+        "from invariance.datasets import make_example\n"
+        "found = sweep(make_example().to_frame(), outcomes=['blood_pressure'], environments='hospital')\n"
+        "print(sorted(found.feature[found.selected]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "['age', 'exercise', 'smoking']\n", done.stderr

@@ -60,15 +60,15 @@ def read(
     model is"""
     from .._tools.parallel import n_workers
     from ..models.registry import AUTO, FAMILY_OF_KIND, GAUSSIAN
-    from ..moments.from_rows import of_source, opened
+    from ..moments.from_rows import Wanted, of_source, opened
 
     if not _streams(named, stream):
         return read_rows(named, given), None
     need = need or _need(model, given)
     if need is not None:
         return read_rows(named, given, need), None
-    asked = given.columns, given.environments, given.missing.value, {"form": given.form}
-    source, wanted = opened(named.rows, given.outcome, given.environment, *asked)
+    asked = given.outcome, given.environment, given.columns, given.environments, given.missing.value
+    source, wanted = opened(named.rows, Wanted(*asked), {"form": given.form})
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
     kind = rows.outcome_kind
     family = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN

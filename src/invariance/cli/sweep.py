@@ -74,7 +74,6 @@ def sweep(
                 dask,
                 given.seed,
                 shown_progress(),
-                lambda s: say("note", s),
                 device,
             )
         except KeyboardInterrupt:

@@ -137,8 +137,8 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
 
 
 def check_names(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
-    lacking = [name for name in first if name not in set(names)]
-    others = [name for name in names if name not in set(first)]
+    here, there = set(names), set(first)
+    lacking, others = [name for name in first if name not in here], [name for name in names if name not in there]
     if lacking or others:
         found = f"has no column {quoted(lacking)}" if lacking else f"has a column {quoted(others)}"
         raise DataError(f"{where} {found}, unlike {first_where}: all pieces need the same columns.")
@@ -582,6 +582,9 @@ class FilesTask(RowTask):
         for piece in self.pieces:
             found = piece.file.labels
             for batch in piece.read([name for name in columns if name not in found] or [self.counted]):
+                if not found:
+                    yield batch.select(list(columns))
+                    continue
                 stored = dict(zip(batch.schema.names, batch.columns, strict=True))
                 first = pa.array(np.zeros(batch.num_rows, np.int32))
                 constant = {name: pa.array([value], kind).take(first) for name, (value, kind) in found.items()}

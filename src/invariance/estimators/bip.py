@@ -188,7 +188,7 @@ class BIP(IntervalRegressor):
             raise SettingError("rows= needs the name of the column of their labels", use(environments="site"))
         again = SecondPass(moments, rows, column, self.n_jobs, {} if format is None else vars(format))
         decided = moments if GaussianFromMoments(moments).decides_all else again.with_factors()
-        if again.all_columns_fit:
+        if len(moments.feature_columns) <= again.most_features:
             return again.with_fourth_moments(decided, moments.columns)
         # Sums of fourth powers of all columns are too many: a fit without them tells which columns lead.
         with warnings.catch_warnings():

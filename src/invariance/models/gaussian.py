@@ -25,8 +25,7 @@ from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows, r
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
 from ..moments.fourth_moments import FourthMoments
-from ..moments.least_squares import two_sum
-from ..moments.moments import Moments
+from ..moments.moments import Moments, two_sum
 from . import gaussian_fits
 from .base import (
     PIVOT_TOLERANCE,

@@ -47,14 +47,13 @@ from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments, listed_name
 from ..data.sources import TEXT, kind_of
 from ..data.terms import Dummies, SplineBasis
 from ..exceptions import DataError, WrongTypeError, use
-from .moments import Moments, assembled
-from .parts import Part, in_columns, merged, of_columns
+from .moments import EnvironmentMoments, Moments, assembled, in_columns, merged, of_columns, widened
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# What rows take that are turned into moments at once; some more where columns are many, whose products take long.
-_BLOCK_BYTES = 1 << 24
+# Rows that are turned into moments at once take at least so much, and more where columns are many.
+_BLOCK_BYTES = 1 << 22
 _FEWEST_ROWS = 256
 _ROWS_PER_COLUMN = 6
 # Second moments of which it is worth asking whether they fit into memory
@@ -67,9 +66,12 @@ _MOST_VALUES = 1 << 20
 _ROUNDING = 1e-9
 
 
-class Column(NamedTuple):
-    """A column of the moments: one of the table or, where `level` is given, whether a row has that level of it, or
-    `curve` of its spline."""
+# Of a batch: positions (n,) among the labels of environments, -1 where there is none, and values (n,) of each column
+_Piece = tuple[NDArray[np.int64], list[Floats]]
+
+
+class MomentsColumn(NamedTuple):
+    """One of the table or, where `level` is given, whether a row has that level of it, or `curve` of its spline."""
 
     name: str
     level: str | None = None
@@ -77,40 +79,20 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """Those of one environment. whole : (k,) numbers that the outcome takes, sorted, each once; None once one was not
-    whole or below 0, or there were too many; values : {column of a spline without knots: its values}"""
+class _Environment:
+    """whole : numbers that the outcome takes, each once; NaN where one is not whole, below 0, or they are too many
+    values : {column of a spline without knots: its values}"""
 
-    part: Part
-    whole: Floats | None
+    moments: EnvironmentMoments
+    whole: Floats
     values: Mapping[str, Floats]
 
-    def merge(self, other: _Rows) -> _Rows:
-        d = len(other.part.centre)
+    def merge(self, other: _Environment, out: Floats | None = None) -> _Environment:
+        """The rows of both; `out` is as in `merged`. Columns that `other` has besides are 0 in these rows."""
         values = {name: np.concatenate([kept, other.values[name]]) for name, kept in self.values.items()}
-        return _Rows(merged(_widened(self.part, d), other.part), _union(self.whole, other.whole), values)
-
-
-class _Sorted(NamedTuple):
-    """Rows of a batch, sorted by environment. columns : (n,) values of each; groups : {environment: its rows}, in the
-    order of their first rows"""
-
-    columns: list[Floats]
-    groups: dict[int, slice]
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.columns[0])
-
-
-def _widened(part: Part, d: int) -> Part:
-    """With columns that were met later, which are 0 in its rows, up to d"""
-    return in_columns(part, np.arange(len(part.centre)), d)
-
-
-def _union(first: Floats | None, second: Floats | None) -> Floats | None:
-    both = None if first is None or second is None else np.union1d(first, second)
-    return both if both is not None and len(both) <= _MOST_VALUES else None
+        whole = _whole_numbers(np.concatenate([self.whole, other.whole]))
+        moments = widened(self.moments, len(other.moments.centre))
+        return _Environment(merged(moments, other.moments, out), whole, values)
 
 
 class MomentsAccumulator:
@@ -148,15 +130,9 @@ class MomentsAccumulator:
         self.tally = Tally(len(self.columns))
         self.refused: dict[str, Refusal] = {}
         self.levels: dict[str, Levels] = {}
-        self._wide: dict[Column, int] = {}
-        self._environments: dict[Hashable, int] = {}
-        self._rows: dict[Hashable, _Rows] = {}
-
-    def __repr__(self) -> str:
-        return (
-            f"MomentsAccumulator({self.tally.n_rows} rows, {len(self.columns)} columns, "
-            f"{len(self._environments)} environments)"
-        )
+        self._wide: dict[MomentsColumn, int] = {}
+        self._labels: dict[Hashable, int] = {}
+        self._environments: dict[Hashable, _Environment] = {}
 
     def add(self, batch: Any) -> MomentsAccumulator:
         """Count the rows of a record batch, or of a table, which has the columns and that of the environments; returns
@@ -164,43 +140,33 @@ class MomentsAccumulator:
         return self.extend([batch])
 
     def extend(self, batches: Iterable[Any]) -> MomentsAccumulator:
-        """As `add`, of many batches, whose rows are collected to blocks of 16 to 48 MB."""
-        waiting: list[_Sorted] = []
+        """As `add`, of many batches, whose rows are collected to blocks of 4 to 48 MB."""
+        pieces: list[_Piece] = []
         for batch in (piece for each in batches for piece in _batches(each)):
             d = max(len(self._wide), len(self.columns))
-            most = _BLOCK_BYTES // (8 * d)
-            most = max(_FEWEST_ROWS, most, min(_ROWS_PER_COLUMN * d, 3 * most))
+            room = _BLOCK_BYTES // (8 * d)
+            fewest = max(_FEWEST_ROWS, room, min(_ROWS_PER_COLUMN * d, 12 * room))
+            most = max(fewest, 8 * room)
             for start in range(0, batch.num_rows, most):
-                waiting.append(self._read(batch.slice(start, most)))
-                if sum(piece.n_rows for piece in waiting) >= most:
-                    self._count(waiting)
-                    waiting = []
-        self._count(waiting)
+                piece = batch.slice(start, most)
+                arrays = dict(zip(piece.schema.names, piece.columns, strict=True))
+                lacking = next((name for name in (*self.columns, self.environment) if name not in arrays), None)
+                if lacking is not None:
+                    raise DataError(f"a batch of rows lacks the column {lacking!r}; {nearest(lacking, list(arrays))}")
+                self.tally.n_rows += piece.num_rows
+                codes = self._codes(arrays[self.environment])
+                pieces.append((codes, [self._values(arrays[name], name) for name in self.columns]))
+                if sum(len(codes) for codes, _ in pieces) >= fewest:
+                    self._count(pieces)
+                    pieces = []
+        self._count(pieces)
         return self
 
-    def _read(self, batch: pa.RecordBatch) -> _Sorted:
-        names = dict.fromkeys(batch.schema.names)
-        lacking = next((name for name in (*self.columns, self.environment) if name not in names), None)
-        if lacking is not None:
-            raise DataError(f"a batch of rows lacks the column {lacking!r}; {nearest(lacking, list(names))}")
-        codes = self._codes(batch.column(self.environment))
-        values = [self._values(batch.column(name), name) for name in self.columns]
-        self.tally.n_rows += batch.num_rows
-        with np.errstate(over="ignore", invalid="ignore"):
-            finite = np.isfinite([column.sum() for column in values]).all()
-        if (codes < 0).any() or not finite:
-            kept = self.tally.screen(np.column_stack(values), codes, self.environments)
-            values, codes = [column[kept] for column in values], codes[kept]
-        order = np.argsort(codes.astype(np.min_scalar_type(len(self._environments))), kind="stable")  # fast for few
-        ends = np.append(np.flatnonzero(np.diff(codes[order], prepend=-1)), len(order)).tolist()
-        groups = sorted(map(slice, ends, ends[1:]), key=lambda rows: order[rows.start])
-        return _Sorted([column[order] for column in values], {int(codes[order[rows.start]]): rows for rows in groups})
-
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
-        """(n,) positions among the environments, -1 where there is no label"""
+        """(n,) positions among the labels of environments, -1 where there is none"""
         codes, values = _distinct(labels)
         recoded, found = encode_labels(values.to_pylist())
-        places = [self._environments.setdefault(label, len(self._environments)) for label in found]
+        places = [self._labels.setdefault(label, len(self._labels)) for label in found]
         return np.array([*places, -1], np.int64)[np.append(recoded, -1)][codes]
 
     def _values(self, array: pa.Array, name: str) -> Floats:
@@ -233,13 +199,11 @@ class MomentsAccumulator:
 
     def _add_numbers(self, name: str) -> None:
         """A column of numbers, and the curves of its spline"""
-        if Column(name) in self._wide:
-            return
-        self._wide[Column(name)] = len(self._wide)
-        basis = self.splines.get(name)
-        for curve in range(1, len(basis.names) if basis else 0):
-            self._wide.setdefault(Column(name, curve=curve), len(self._wide))
-        self._check_column(name)
+        if MomentsColumn(name) not in self._wide:
+            basis = self.splines.get(name)
+            for curve in range(len(basis.names) if basis else 1):
+                self._wide[MomentsColumn(name, curve=curve)] = len(self._wide)
+            self._check_column(name)
 
     def _level_places(self, array: pa.Array, values: pa.Array, name: str) -> Floats:
         """(k,) places of the columns of the different values of a column, NaN where these are missing"""
@@ -247,7 +211,7 @@ class MomentsAccumulator:
         ordered = array.dictionary.to_pylist() if declared and array.type.ordered else []
         found, levels = coded(values.to_pylist(), [as_text(value) for value in ordered if value is not None])
         self.levels[name] = joined(self.levels.get(name), levels._replace(declared=declared))
-        columns = [None if np.isnan(k) else Column(name, levels.texts[int(k)]) for k in found]
+        columns = [None if np.isnan(k) else MomentsColumn(name, levels.texts[int(k)]) for k in found]
         places = [np.nan if c is None else self._wide.setdefault(c, len(self._wide)) for c in columns]
         self._check_column(name)
         return np.array(places)
@@ -255,59 +219,79 @@ class MomentsAccumulator:
     def _check_column(self, name: str) -> None:
         """Raise where a column changes its kind, or is a list of names: products of all of its levels would fill any
         memory."""
-        if name in self.levels and Column(name) in self._wide:
+        levels = self.levels.get(name)
+        if levels is None:
+            return
+        if MomentsColumn(name) in self._wide:
             raise DataError(f"column {name!r} holds numbers in some rows and text in others", use(categorical=[name]))
         n_levels = sum(column.name == name for column in self._wide)
         if n_levels > MOST_LEVELS and name not in self.choices.categorical:
-            levels = self.levels[name]
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
             many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
             doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
             refuse({**self.refused, name: doubt}, of_file=True)
 
-    def _count(self, pieces: Sequence[_Sorted]) -> None:
-        # In the order of their first rows, as the environments of a table are.
-        codes = list(dict.fromkeys(code for piece in pieces for code in piece.groups))
-        if not self._wide or not codes:
+    def _count(self, pieces: Sequence[_Piece]) -> None:
+        if not pieces or not self._wide:
             return
-        environments = self.environments
-        labels = [environments[code] for code in codes]
-        self._check_memory(labels)
-        segments = [(piece.columns, piece.groups[code]) for code in codes for piece in pieces if code in piece.groups]
-        block, kept = np.empty((len(self._wide), sum(piece.n_rows for piece in pieces))), {}
+        codes = np.concatenate([codes for codes, _ in pieces])
+        if (codes < 0).any() or not self._count_complete(codes, pieces):
+            columns = list(map(np.concatenate, zip(*(values for _, values in pieces), strict=True)))
+            kept = self.tally.screen(np.column_stack(columns), codes, self.environments)
+            self._count_complete(codes[kept], [(codes[kept], [column[kept] for column in columns])])
+
+    def _count_complete(self, codes: NDArray[np.int64], pieces: Sequence[_Piece]) -> bool:
+        """False, and nothing is counted, where a value is missing or infinite; codes (n,): of all pieces"""
+        if not len(codes):
+            return True
+        order = np.argsort(codes.astype(np.min_scalar_type(len(self._labels))), kind="stable")  # fast for few
+        starts, places = np.flatnonzero(np.diff(codes[order], prepend=-1)), np.empty_like(order)
+        places[order] = np.arange(len(order))
+        begins = np.cumsum([0, *(len(own) for own, _ in pieces)])
+        block, kept = np.empty((len(self._wide), len(codes))), {}
         for j, name in enumerate(self.columns):
-            place = self._wide.get(Column(name))
-            own = None if place is None else block[place]
-            values = np.concatenate([columns[j][rows] for columns, rows in segments], out=own)
-            self._widen(name, values, block)
+            place = self._wide.get(MomentsColumn(name))
+            ordered = np.empty(len(codes)) if place is None else block[place]
+            for begin, end, (_, values) in zip(begins, begins[1:], pieces, strict=False):
+                ordered[places[begin:end]] = values[j]
+            if place is None and np.isnan(ordered).any():
+                return False
             if place is not None and (name == self.outcome or self.splines.get(name, name) is None):
-                kept[name] = values.copy()
-        start = 0
-        for code, label in zip(codes, labels, strict=True):
-            n = sum(rows.stop - rows.start for rows in (piece.groups.get(code, slice(0, 0)) for piece in pieces))
-            rows = slice(start, start + n)
-            values = {name: column[rows] for name, column in kept.items()}
-            whole = _whole_numbers(values.pop(self.outcome)) if self.outcome in values else np.empty(0)
-            self._add_rows(label, _Rows(of_columns(block[:, rows]), whole, values))
-            start += n
+                kept[name] = ordered.copy()
+            self._widen(name, ordered, block)
+        lowest, highest = (end.reduceat(block, starts, axis=1) for end in (np.minimum, np.maximum))
+        if not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
+            return False
+        ends = np.append(starts[1:], len(codes))
+        known = self.environments
+        labels = [known[code] for code in codes[order[starts]]]
+        self._check_memory(labels)
+        for g in np.argsort(order[starts]):  # by their first rows, as the environments of a table are
+            rows = slice(starts[g], ends[g])
+            own = {name: column[rows] for name, column in kept.items()}
+            whole = _whole_numbers(own.pop(self.outcome)) if self.outcome in own else np.empty(0)
+            found = _Environment(of_columns(block[:, rows], lowest[:, g], highest[:, g]), whole, own)
+            self._add_rows(labels[g], found, found.moments.scatter)
+        return True
 
     def _widen(self, name: str, values: Floats, block: Floats) -> None:
         """Into the block (d, n): which rows have each level of a column (n,) that was met, and curves of its spline.
         Columns that never had a value are gone with their rows."""
         basis = self.splines.get(name)
         for curve, own in enumerate([] if basis is None else basis.encode(values).T):
-            block[self._wide[Column(name, curve=curve)]] = own
+            block[self._wide[MomentsColumn(name, curve=curve)]] = own
         for level in getattr(self.levels.get(name), "texts", ()):
-            place = self._wide.get(Column(name, level))
+            place = self._wide.get(MomentsColumn(name, level))
             if place is not None:
                 np.equal(values, place, out=block[place])
 
-    def _add_rows(self, label: Hashable, rows: _Rows) -> None:
-        self._rows[label] = self._rows[label].merge(rows) if label in self._rows else rows
+    def _add_rows(self, label: Hashable, rows: _Environment, out: Floats | None = None) -> None:
+        known = self._environments.get(label)
+        self._environments[label] = rows if known is None else known.merge(rows, out)
 
     def _check_memory(self, labels: Collection[Hashable]) -> None:
-        n_more, d = len({*labels} - self._rows.keys()), len(self._wide)
-        n = len(self._rows) + n_more
+        n_more, d = len({*labels} - self._environments.keys()), len(self._wide)
+        n = len(self._environments) + n_more
         free = free_bytes() if n * d * d > _MANY_NUMBERS else None
         if free is not None and 8 * n_more * d * d > free:
             raise DataError(
@@ -324,34 +308,33 @@ class MomentsAccumulator:
         both.tally = copy.deepcopy(self.tally)
         both.tally.absorb(other.tally)
         both.refused = {**other.refused, **self.refused}
-        both.levels = dict(self.levels)
         both._wide = {column: j for j, column in enumerate(dict.fromkeys((*self._wide, *other._wide)))}
-        both._environments = {e: j for j, e in enumerate(dict.fromkeys((*self._environments, *other._environments)))}
-        both._rows = dict(self._rows)
+        both._labels = {label: j for j, label in enumerate(dict.fromkeys((*self._labels, *other._labels)))}
+        both._environments, both.levels = dict(self._environments), dict(self.levels)
         for name, levels in other.levels.items():
             both.levels[name] = joined(self.levels.get(name), levels)
         for name in both.levels:
             both._check_column(name)
         places = np.array([both._wide[column] for column in other._wide], np.intp)
-        for label, rows in other._rows.items():
-            part = in_columns(rows.part, places[: len(rows.part.centre)], len(both._wide))
-            both._add_rows(label, replace(rows, part=part))
+        for label, rows in other._environments.items():
+            moments = in_columns(rows.moments, places[: len(rows.moments.centre)], len(both._wide))
+            both._add_rows(label, replace(rows, moments=moments))
         return both
 
     def relabelled(self, new: Mapping[Hashable, Hashable]) -> MomentsAccumulator:
         """One of the rows of these environments, {label: new label}; those with the same new one become one."""
         chosen = copy.copy(self)
-        labels = dict.fromkeys(new[label] for label in self._environments if label in new)
-        chosen._environments, chosen._rows = {label: j for j, label in enumerate(labels)}, {}
-        for label, rows in self._rows.items():
+        labels = dict.fromkeys(new[label] for label in self._labels if label in new)
+        chosen._labels, chosen._environments = {label: j for j, label in enumerate(labels)}, {}
+        for label, moments in self.parts.items():
             if label in new:
-                chosen._add_rows(new[label], replace(rows, part=_widened(rows.part, len(self._wide))))
+                chosen._add_rows(new[label], replace(self._environments[label], moments=moments))
         counts = dict(zip(self.environments, self.counts, strict=True))
         n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.left_out.get(None, 0)
         chosen.tally = self.tally.relabelled(new, n_rows)
         met = _met(chosen.wide_columns, chosen.parts.values())
         chosen.levels = {
-            name: levels._replace(texts=tuple(text for text in levels.texts if Column(name, text) in met))
+            name: levels._replace(texts=tuple(text for text in levels.texts if MomentsColumn(name, text) in met))
             for name, levels in self.levels.items()
         }
         return chosen
@@ -359,34 +342,40 @@ class MomentsAccumulator:
     @property
     def environments(self) -> tuple[Hashable, ...]:
         """Labels in the order in which they first came, also of environments of which no row counts"""
-        return tuple(self._environments)
+        return tuple(self._labels)
 
     @property
     def counts(self) -> Integers:
         """(E,) rows of each, those that do not count among them"""
-        counted = {label: rows.part.n_rows for label, rows in self._rows.items()}
+        counted = {label: rows.moments.n_rows for label, rows in self._environments.items()}
         left_out = self.tally.left_out
-        return np.array([counted.get(label, 0) + left_out.get(label, 0) for label in self._environments], np.int64)
+        return np.array([counted.get(label, 0) + left_out.get(label, 0) for label in self._labels], np.int64)
 
     @property
     def n_whole_numbers(self) -> int | None:
         """How many the outcome takes; None where not all of its values are whole numbers from 0 on"""
-        whole = reduce(_union, [rows.whole for rows in self._rows.values()])
-        return None if whole is None else len(whole)
+        whole = _whole_numbers(np.concatenate([rows.whole for rows in self._environments.values()]))
+        return None if np.isnan(whole).any() else len(whole)
 
     @property
     def kept_values(self) -> dict[str, Floats]:
         """{column of a spline without knots: its values in rows that count}"""
         names = [name for name, basis in self.splines.items() if basis is None]
-        return {name: np.concatenate([rows.values[name] for rows in self._rows.values()]) for name in names}
+        return {name: np.concatenate([rows.values[name] for rows in self._environments.values()]) for name in names}
 
     @property
-    def parts(self) -> dict[Hashable, Part]:
+    def parts(self) -> dict[Hashable, EnvironmentMoments]:
         """{label: moments of its rows}, in the order of their first rows; columns as in `wide_columns`"""
-        return {label: _widened(rows.part, len(self._wide)) for label, rows in self._rows.items()}
+        return {label: widened(rows.moments, len(self._wide)) for label, rows in self._environments.items()}
+
+    def pooled(self, j: int) -> tuple[int, float, float, float, float]:
+        """Rows, minimum, maximum, mean and scatter of one of the `wide_columns`"""
+        pool = reduce(merged, (part.of_column(j) for part in self.parts.values()))
+        mean = float(pool.centre[0] + pool.rest[0])
+        return pool.n_rows, float(pool.minimum[0]), float(pool.maximum[0]), mean, float(pool.scatter[0, 0])
 
     @property
-    def wide_columns(self) -> tuple[Column, ...]:
+    def wide_columns(self) -> tuple[MomentsColumn, ...]:
         return tuple(self._wide)
 
     def moments(self, outcome: str, groups: Any = None, partial: bool = False) -> Moments:
@@ -395,9 +384,12 @@ class MomentsAccumulator:
         return screened(self, outcome, Columns(groups=groups), partial=partial).moments(partial)
 
 
-def _whole_numbers(values: Floats) -> Floats | None:
-    """The different ones, or None where one is not whole or below 0"""
-    return None if values.min() < 0.0 or (values != np.rint(values)).any() else _union(np.empty(0), values)
+def _whole_numbers(values: Floats) -> Floats:
+    """The different ones; NaN where one is not whole or below 0, or there are too many"""
+    if not ((values >= 0.0) & (values == np.rint(values))).all():
+        return np.array([np.nan])
+    distinct = np.unique(values)
+    return distinct if len(distinct) <= _MOST_VALUES else np.array([np.nan])
 
 
 def _batches(rows: Any) -> list[pa.RecordBatch]:
@@ -444,10 +436,8 @@ class Screened:
         levels = self.rows.levels.get(self.outcome)
         if levels is not None:
             return OutcomeKind("classes", f"{self.outcome} has two values: {' and '.join(map(repr, levels.texts))}")
-        j = self.rows.wide_columns.index(Column(self.outcome))
-        pool = reduce(merged, self.rows.parts.values())
-        n, low, high, mean = pool.n_rows, *(float(v[j]) for v in (pool.minimum, pool.maximum, pool.centre + pool.rest))
-        if at_two_values(n, low, high, mean, pool.scatter[j, j]):
+        n, low, high, mean, scatter = self.rows.pooled(self.rows.wide_columns.index(MomentsColumn(self.outcome)))
+        if at_two_values(n, low, high, mean, scatter):
             return OutcomeKind("classes", f"{self.outcome} has two values: {low:g} and {high:g}")
         return number_kind(self.outcome, n, low, high, mean, self.rows.n_whole_numbers)
 
@@ -527,23 +517,22 @@ def screened(
     return Screened(rows, outcome, encoding, (*notes, *more), into)
 
 
-def _met(columns: Sequence[Column], parts: Collection[Part]) -> list[Column]:
+def _met(columns: Sequence[MomentsColumn], parts: Collection[EnvironmentMoments]) -> list[MomentsColumn]:
     """Columns of levels that some row has"""
     return [column for j, column in enumerate(columns) if any(part.maximum[j] > 0.0 for part in parts)]
 
 
 def _one_valued(rows: MomentsAccumulator) -> dict[str, Refusal]:
     """Columns with missing values and one other value: they say nothing, and rows dropped for them are gone."""
-    found, parts = {}, rows.parts.values()
-    for j in np.flatnonzero(rows.tally.missing).tolist():
-        name = rows.columns[j]
+    found, columns = {}, rows.wide_columns
+    for j in np.flatnonzero(rows.tally.missing):
+        name, values = rows.columns[j], set[object]()
         if name in rows.levels:
-            varies = len(rows.levels[name].texts) > 1
-        else:
-            at = rows.wide_columns.index(Column(name)) if Column(name) in rows.wide_columns else None
-            ends = set() if at is None else {float(end) for p in parts for end in (p.minimum[at], p.maximum[at])}
-            varies = len(ends) != 1
-        if not varies:
+            values.update(rows.levels[name].texts)
+        elif MomentsColumn(name) in columns:
+            at = columns.index(MomentsColumn(name))
+            values.update(float(end[at]) for part in rows.parts.values() for end in (part.minimum, part.maximum))
+        if len(values) == 1:
             found[name] = Refusal(f"has one value only, which is missing in {rows_text(int(rows.tally.missing[j]))}")
     return found
 
@@ -569,27 +558,28 @@ def _check_stated(choices: Choices, rows: MomentsAccumulator) -> None:
 
 def _row_numbers(rows: MomentsAccumulator) -> dict[str, Refusal]:
     """Columns that count the rows: the n whole numbers in a row have a scatter of their own, n(n² − 1)/12."""
-    parts = rows.parts.values()
-    n = sum(part.n_rows for part in parts)
-    if n < COUNTED_ROWS:
+    parts, found = rows.parts.values(), {}
+    if sum(part.n_rows for part in parts) < COUNTED_ROWS:
         return {}
-    pool, found = reduce(merged, parts), {}
-    for j in np.flatnonzero(pool.maximum - pool.minimum == n - 1).tolist():
-        name, low, high = rows.wide_columns[j].name, pool.minimum[j], pool.maximum[j]
-        squares = pool.scatter[j, j] + n * ((pool.centre[j] - (low + high) / 2.0) + pool.rest[j]) ** 2
+    n_apart = np.max([part.maximum for part in parts], axis=0) - np.min([part.minimum for part in parts], axis=0)
+    for j in np.flatnonzero(n_apart == sum(part.n_rows for part in parts) - 1).tolist():
+        n, low, high, mean, scatter = rows.pooled(j)
+        squares = scatter + n * (mean - (low + high) / 2.0) ** 2
         counts = abs(squares / (n * (n * n - 1.0) / 12.0) - 1.0) < _ROUNDING
-        if counts and rows.wide_columns[j] == Column(name):
-            found[name] = counts_rows(low, high)
+        if counts and rows.wide_columns[j] == MomentsColumn(rows.wide_columns[j].name):
+            found[rows.wide_columns[j].name] = counts_rows(low, high)
     return found
 
 
-def _places(columns: tuple[Column, ...], names: tuple[str, ...], encoding: Encoding | None) -> Integers:
+def _places(columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding: Encoding | None) -> Integers:
     """Where in the columns of the moments each column of the accumulator belongs, or -1"""
-    at = {Column(name): place for place, name in enumerate(names)}
+    at = {MomentsColumn(name): place for place, name in enumerate(names)}
     for term in () if encoding is None else encoding.terms:
         if isinstance(term, Dummies):
             compared = term.levels[len(term.levels) - len(term.names) :]
-            at |= {Column(term.column, level): names.index(n) for level, n in zip(compared, term.names, strict=True)}
+            at |= {
+                MomentsColumn(term.column, level): names.index(n) for level, n in zip(compared, term.names, strict=True)
+            }
         elif isinstance(term, SplineBasis):
-            at |= {Column(term.column, curve=k): names.index(n) for k, n in enumerate(term.names)}
+            at |= {MomentsColumn(term.column, curve=k): names.index(n) for k, n in enumerate(term.names)}
     return np.array([at.get(column, -1) for column in columns], np.intp)

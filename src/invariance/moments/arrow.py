@@ -15,12 +15,10 @@ from .._tools.json import from_json, to_json
 from .._version import __version__
 from ..data.encoding import Encoding, label_from_plain, label_to_plain
 from ..exceptions import DataError
-from .parts import filled_pool
+from .moments import Moments, filled_pool
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from .moments import Moments
 
 FORMAT = "invariance.moments/1"
 _KEY = b"invariance"
@@ -80,8 +78,6 @@ def from_arrow(table: Any) -> Moments:
 
 
 def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
-    from .moments import Moments
-
     environments = tuple(label_from_plain(json.loads(text)) for text in table["label"].to_pylist())
     if not len(environments) == len(set(environments)) == int(told["n_environments"]):
         raise DataError(

@@ -8,7 +8,7 @@ there no digits are lost where a subset leaves little of the outcome.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,21 +59,23 @@ class FourthMoments:
             for coordinates, products in zip(self.coordinates, self.products, strict=True):
                 linear = weights[part] @ coordinates.T
                 squares[part] += np.einsum("sk,sk->s", linear, linear)
-                form = _product(np.insert(linear, 0, 0.0, axis=1), np.insert(linear, 0, 0.0, axis=1))
+                linear = np.insert(linear, 0, 0.0, axis=1)
+                form = _product(linear, linear)
                 fourths[part] += np.einsum("sq,sq->s", form @ products, form)
         return squares, fourths
 
     def functions(self, e: int) -> Functions:
         """Polynomials of the columns in the environment at place e"""
-        return Functions(self, e)
+        return Functions(int(self.counts[e]), self.coordinates[e], self.products[e])
 
 
-@dataclass(frozen=True, eq=False)
-class Functions:
-    """Makes polynomials of at most second degree of the columns, less their means in one environment."""
+class Functions(NamedTuple):
+    """Makes polynomials of at most second degree of the columns, less their means in one environment; n_rows: of this,
+    coordinates (k, k) and products (q, q) as in `FourthMoments`."""
 
-    fourths: FourthMoments
-    e: int
+    n_rows: int
+    coordinates: Floats
+    products: Floats
 
     @property
     def one(self) -> Floats:
@@ -81,23 +83,21 @@ class Functions:
 
     def linear(self, weights: Floats) -> Floats:
         """Σ_j weights[j] · column j"""
-        return _product(self._constant, self._linear(weights))
+        return _product(self._constant, np.insert(self.coordinates @ weights, 0, 0.0))
 
     def square(self, weights: Floats) -> Floats:
         """(Σ_j weights[j] · column j)²"""
-        return _product(self._linear(weights), self._linear(weights))
+        form = np.insert(self.coordinates @ weights, 0, 0.0)
+        return _product(form, form)
 
     def sums(self, functions: list[Floats]) -> Floats:
         """(m, m) sums over the rows of the products of any two of m such polynomials"""
         listed = np.array(functions)
-        return np.asarray(listed @ self.fourths.products[self.e] @ listed.T)
+        return np.asarray(listed @ self.products @ listed.T)
 
     @property
     def _constant(self) -> Floats:
-        return np.insert(np.zeros(len(self.fourths.columns)), 0, np.sqrt(self.fourths.counts[self.e]))
-
-    def _linear(self, weights: Floats) -> Floats:
-        return np.insert(self.fourths.coordinates[self.e] @ weights, 0, 0.0)
+        return np.insert(np.zeros(len(self.coordinates)), 0, np.sqrt(self.n_rows))
 
 
 class FourthSum:
@@ -106,28 +106,18 @@ class FourthSum:
     def __init__(self, counts: Integers, whitening: Floats) -> None:
         self._constants, self._whitening = 1.0 / np.sqrt(counts), whitening
         self._pairs = np.triu_indices(whitening.shape[1] + 1)
-        self._products: dict[int, Floats] = {}
+        k = len(self._pairs[0])
+        self.products = np.zeros((len(counts), k, k))
 
     def add(self, e: int, values: Floats, deviations: Floats) -> None:
         first, second = self._pairs
         for start in range(0, len(deviations), _ROWS):
             z = np.insert(deviations[start : start + _ROWS] @ self._whitening[e], 0, self._constants[e], axis=1)
             products = z[:, first] * z[:, second]
-            self._take(e, products.T @ products)
+            self.products[e] += products.T @ products
 
     def merge(self, other: FourthSum) -> None:
-        for e, products in other._products.items():
-            self._take(e, products)
-
-    def _take(self, e: int, products: Floats) -> None:
-        if e in self._products:
-            self._products[e] += products
-        else:
-            self._products[e] = products
-
-    @property
-    def products(self) -> Floats:
-        return np.array([self._products[e] for e in range(len(self._constants))])
+        self.products += other.products
 
 
 def most_columns(n_environments: int) -> int:

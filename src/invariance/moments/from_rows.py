@@ -49,35 +49,26 @@ class Wanted:
 
     settings, choice : how columns are read, and which environments are used
     partial : whether there are other rows elsewhere
+    features : names of columns, once it is known which there are
     splines : {column: its spline, None before its knots are known}
     """
 
     outcome: str
     environment: str
-    features: tuple[str, ...]
-    missing: str = "error"
     settings: Columns = field(default_factory=Columns)
     choice: Environments = ALL_ENVIRONMENTS
+    missing: str = "error"
     partial: bool = False
+    features: tuple[str, ...] = ()
     splines: Mapping[str, SplineBasis | None] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        available: Sequence[str],
-        where: str,
-        outcome: Any,
-        environment: Any,
-        settings: Columns,
-        choice: Environments = ALL_ENVIRONMENTS,
-        missing: str = "error",
-        partial: bool = False,
-    ) -> Wanted:
+    def among(self, available: Sequence[str], where: str) -> Wanted:
         """Checked against the columns that there are."""
-        check_missing_argument(missing)
-        outcome, environment, names = resolve_columns(available, outcome, environment, settings, where)
-        splines = dict.fromkeys(Choices.of(settings, names).splines)
-        return cls(outcome, environment, names, missing, settings, choice, partial, splines)
+        check_missing_argument(self.missing)
+        asked = self.outcome, self.environment, self.settings
+        outcome, environment, features = resolve_columns(available, *asked, where)
+        splines = dict.fromkeys(Choices.of(self.settings, features).splines)
+        return replace(self, outcome=outcome, environment=environment, features=features, splines=splines)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -114,46 +105,32 @@ class Wanted:
 
 
 def from_rows(
-    rows: Any,
-    outcome: str,
-    environment: str,
-    settings: Columns,
-    choice: Environments,
-    missing: str,
-    partial_rows: bool,
-    n_jobs: int | None,
-    dask: Any,
-    progress: ProgressMode,
-    file_options: dict[str, Any],
+    rows: Any, wanted: Wanted, n_jobs: int | None, dask: Any, progress: ProgressMode, file_options: dict[str, Any]
 ) -> Moments:
     """See `Moments.from_rows`."""
     workers = n_workers(n_jobs)
     if dask is not None and n_jobs is not None:
         raise SettingError("n_jobs= is for this machine and dask= for a cluster: use one of them.")
     rows = nw.to_native(rows, pass_through=True)
-    asked = outcome, environment, settings, choice, missing
     read: Callable[[Wanted], MomentsAccumulator]
     if type(rows).__module__.startswith("pyspark.sql.") and hasattr(rows, "mapInArrow"):
         _refuse_options(SPARK_FRAME, dask=dask, **file_options)
-        wanted = Wanted.of(rows.columns, SPARK_FRAME, *asked, partial=partial_rows)
+        wanted = wanted.among(rows.columns, SPARK_FRAME)
         read = partial(_of_spark, rows, progress=progress)
     elif type(rows).__module__.startswith("dask") and type(rows).__name__ == "DataFrame":
         _refuse_options(DASK_FRAME, **file_options)
-        wanted = Wanted.of(list(map(str, rows.columns)), DASK_FRAME, *asked, partial=partial_rows)
+        wanted = wanted.among(list(map(str, rows.columns)), DASK_FRAME)
         read = partial(_of_dask_frame, rows, workers=workers, dask=dask, progress=progress)
     else:
-        source, wanted = opened(rows, *asked, file_options, partial_rows)
+        source, wanted = opened(rows, wanted, file_options)
         if wanted.splines and not source.rereadable:
             raise DataError(f"splines need two passes, and {source.name} can be read once: pass a file or a table.")
-        if dask is None:
-            read = partial(of_source, source, n_jobs=workers, progress=progress)
-        elif isinstance(source, FileSource):
-            read = partial(_of_files, source, dask=dask, progress=progress)
-        else:
+        if dask is not None and not isinstance(source, FileSource):
             raise SettingError(f"dask= is for files and Dask data frames, which {source.name} is not: leave it out.")
+        read = partial(of_source, source, n_jobs=workers, progress=progress, dask=dask)
     if wanted.splines:
         wanted = wanted.with_knots(read(wanted))
-    return wanted.screened(read(wanted)).moments(partial_rows)
+    return wanted.screened(read(wanted)).moments(wanted.partial)
 
 
 def _refuse_options(name: str, **options: Any) -> None:
@@ -162,26 +139,21 @@ def _refuse_options(name: str, **options: Any) -> None:
             raise SettingError(f"{option}= is not for {name}: leave it out.")
 
 
-def opened(
-    rows: Any,
-    outcome: str,
-    environment: str,
-    settings: Columns,
-    choice: Environments,
-    missing: str,
-    file_options: dict[str, Any],
-    partial_rows: bool = False,
-) -> tuple[RowSource, Wanted]:
+def opened(rows: Any, wanted: Wanted, file_options: dict[str, Any]) -> tuple[RowSource, Wanted]:
     """The rows, which are not read yet, and what is wanted of them."""
-    words = () if isinstance(settings.categorical, str) else tuple(map(str, settings.categorical))
-    source = source_of(rows, words=words, warn_unnamed=settings.features is None, **file_options)
-    asked = outcome, environment, settings, choice, missing, partial_rows
-    return source, Wanted.of(source.schema.names, source.name, *asked)
+    categorical = wanted.settings.categorical
+    words = () if isinstance(categorical, str) else tuple(map(str, categorical))
+    source = source_of(rows, words=words, warn_unnamed=wanted.settings.features is None, **file_options)
+    return source, wanted.among(source.schema.names, source.name)
 
 
-def of_source(source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode) -> MomentsAccumulator:
-    """All rows of a source, read on this machine; the same bits for any n_jobs."""
+def of_source(
+    source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode, dask: Any = None
+) -> MomentsAccumulator:
+    """All rows of a source, the same bits for any n_jobs, and where Dask workers read them."""
     tasks = source.tasks(wanted.environment, wanted.columns)
+    if dask is not None:
+        return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
     total = wanted.accumulated()
     with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
         for rows in ordered_map(partial(_of_task, wanted), tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD):
@@ -198,12 +170,6 @@ def _of_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
 
 # Results that one task merges
 _MERGED_AT_ONCE = 16
-
-
-def _of_files(source: RowSource, wanted: Wanted, dask: Any, progress: ProgressMode) -> MomentsAccumulator:
-    """All rows of files, the same bits as on this machine. dask : address of a scheduler, or a Client"""
-    tasks = source.tasks(wanted.environment, wanted.columns)
-    return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
 
 
 def _of_file_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:

@@ -4,76 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..kernels.row_residuals import DEPENDENT, triangular_factor
-
-if TYPE_CHECKING:
-    from .moments import Moments
-
-
-def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """a + b, rounded, and what the rounding lost"""
-    total = a + b
-    of_b = total - a
-    return total, (a - (total - of_b)) + (b - of_b)
-
-
-def distance(centre: Floats, rest: Floats, from_centre: Floats, from_rest: Floats) -> Floats:
-    """(centre + rest) − (from_centre + from_rest), right to a rounding of the distance itself"""
-    apart, lost = two_sum(centre, -from_centre)
-    return apart + (lost + (rest - from_rest))
-
-
-def moved(centre: Floats, rest: Floats, by: Floats) -> tuple[Floats, Floats]:
-    """centre + rest + by, as such a sum"""
-    total, lost = two_sum(centre, by)
-    return two_sum(total, lost + rest)
-
-
-def gaps_between(counts: Integers, centre: Floats, rest: Floats) -> Floats:
-    """(E, d) how far the means centre + rest (E, d) of each environment are from those of all rows"""
-    apart, lost = two_sum(centre, -centre[0])
-    lost += rest - rest[0]
-    pooled = (counts @ apart + counts @ lost) / counts.sum()
-    return (apart - pooled) + lost
-
-
-# Rows of an environment that are factored together, at least.
-_FEWEST_ROWS = 256
-
-
-class RootSum:
-    """Collects, of k columns in E environments, the factors (E, k, k)."""
-
-    def __init__(self, n_environments: int, k: int) -> None:
-        self._k = k
-        self._kept: list[list[Floats]] = [[] for _ in range(n_environments)]
-
-    def add(self, e: int, values: Floats, deviations: Floats) -> None:
-        self._take(e, [deviations])
-
-    def merge(self, other: RootSum) -> None:
-        for e, parts in enumerate(other._kept):
-            self._take(e, [_factor(parts, self._k)] if parts else [])
-
-    def _take(self, e: int, parts: list[Floats]) -> None:
-        kept = self._kept[e]
-        kept += parts
-        if sum(map(len, kept)) > max(_FEWEST_ROWS, 4 * self._k):
-            kept[:] = [_factor(kept, self._k)]
-
-    @property
-    def roots(self) -> Floats:
-        return np.array([_factor(parts, self._k) for parts in self._kept])
-
-
-def _factor(parts: list[Floats], k: int) -> Floats:
-    found = np.linalg.qr(np.vstack([np.zeros((k, k)), *parts]), mode="r")
-    return np.asarray(found)
+from .moments import Moments, gaps_between
 
 
 def root_of(

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
@@ -32,17 +32,137 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import OutcomeKind
 from ..data.settings import Columns, Environments, places_of, refuse_single
 from ..exceptions import DataError, use
-from .least_squares import gaps_between
-from .parts import Part, fill_pooled, filled_pool, merged, of_rows, resolved
-from .second_pass import SecondPassResult
+from ..kernels.dispatch import centred_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from .second_pass import SecondPassResult
+
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
-_DESCRIBED = ("groups", "encoding", "constants", "dropped_rows", "environment_notes", "merged")
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
+_EPSILON = float(np.finfo(float).eps)
+# What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
+# smallest pivot that second moments may decide by.
+_RESOLVED = 2e-11
+_ROWS_AT_ONCE = 65_536
+# Rows of a scatter that are filled together: they stay in a cache.
+_STRIP = 64
+# Numbers that are too large to square are refused once all rows were read.
+_silently = np.errstate(over="ignore", invalid="ignore")
+
+
+def two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
+    """a + b, rounded, and what the rounding lost"""
+    total = a + b
+    of_b = total - a
+    return total, (a - (total - of_b)) + (b - of_b)
+
+
+def gaps_between(counts: Integers, centre: Floats, rest: Floats) -> Floats:
+    """(E, d) how far the means centre + rest (E, d) of each environment are from those of all rows"""
+    apart, lost = two_sum(centre, -centre[0])
+    lost += rest - rest[0]
+    pooled = (counts @ apart + counts @ lost) / counts.sum()
+    return (apart - pooled) + lost
+
+
+def filled_pool(counts: Integers, centre: Floats, rest: Floats, local: Floats) -> Floats:
+    """(E + 1, d, d) centred products of each environment (E, d, d) and, last, over all rows"""
+    scatter = np.concatenate([local, np.empty((1, *local.shape[1:]))])
+    _fill_pool(scatter, counts, gaps_between(counts, centre, rest))
+    return scatter
+
+
+def _fill_pool(scatter: Floats, counts: Integers, gaps: Floats) -> None:
+    """The last of scatter (E + 1, d, d), from the others and gaps (E, d) between their means and the pooled one"""
+    for start in range(0, scatter.shape[1], _STRIP):
+        rows = slice(start, start + _STRIP)
+        pooled = scatter[-1, rows]
+        pooled[:] = 0.0
+        for n, gap in zip(counts, gaps, strict=True):
+            pooled += (n * gap[rows])[:, None] * gap
+        for local in scatter[:-1, rows]:
+            pooled += local
+
+
+def resolved(before: Floats, left: Floats, n_rows: int | Floats) -> Mask:
+    """Whether squares that are left of those `before`, of n_rows rows, when rows are removed, keep their digits"""
+    return np.asarray(_EPSILON * (np.sqrt(n_rows) + 8.0) * before <= _RESOLVED * left)
+
+
+class EnvironmentMoments(NamedTuple):
+    """Of one environment's rows, or of some of them; arrays (d,) and scatter (d, d) as in `Moments`."""
+
+    n_rows: int
+    centre: Floats
+    rest: Floats
+    minimum: Floats
+    maximum: Floats
+    scatter: Floats
+
+    def of_column(self, j: int) -> EnvironmentMoments:
+        own = slice(j, j + 1)
+        ends = self.minimum[own], self.maximum[own]
+        return EnvironmentMoments(self.n_rows, self.centre[own], self.rest[own], *ends, self.scatter[own, own])
+
+
+def of_rows(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
+    """Of the columns of X (N, p) and, last, of y (N,), at these rows"""
+    blocks = (rows[start : start + _ROWS_AT_ONCE] for start in range(0, len(rows), _ROWS_AT_ONCE))
+    return reduce(merged, (_of_block(X, y, block) for block in blocks))
+
+
+@_silently
+def _of_block(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoments:
+    centre, rest, minimum, maximum = np.empty((4, X.shape[1] + 1))
+    centred = centred_rows(X, y, rows, centre, rest, minimum, maximum)
+    return EnvironmentMoments(len(rows), *two_sum(centre, rest), minimum, maximum, centred.T @ centred)
+
+
+@_silently
+def of_columns(columns: Floats, minimum: Floats, maximum: Floats) -> EnvironmentMoments:
+    """Of columns (d, n), which are overwritten, and have this range"""
+    centre = np.where(minimum == maximum, minimum, columns.mean(axis=1))
+    columns -= centre[:, None]
+    n, rest, scatter = columns.shape[1], columns.mean(axis=1), columns @ columns.T
+    if (n * rest**2 > _EPSILON * scatter.diagonal()).any():
+        scatter -= n * np.multiply.outer(rest, rest)
+    return EnvironmentMoments(n, *two_sum(centre, rest), minimum, maximum, scatter)
+
+
+@_silently
+def merged(a: EnvironmentMoments, b: EnvironmentMoments, out: Floats | None = None) -> EnvironmentMoments:
+    """The rows of both (Chan, Golub & LeVeque 1983); out : array for the scatter, that of a or b if nobody needs it"""
+    n = a.n_rows + b.n_rows
+    minimum, maximum = np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum)
+    apart, lost = two_sum(b.centre, -a.centre)
+    gap = np.where(minimum == maximum, 0.0, apart + (lost + (b.rest - a.rest)))
+    scatter, share = np.add(a.scatter, b.scatter, out=out), a.n_rows * b.n_rows / n
+    for start in range(0, len(gap), _STRIP):
+        own = slice(start, start + _STRIP)
+        scatter[own] += share * (gap[own, None] * gap)
+    centre, lost = two_sum(a.centre, gap * (b.n_rows / n))
+    return EnvironmentMoments(n, *two_sum(centre, lost + a.rest), minimum, maximum, scatter)
+
+
+def in_columns(part: EnvironmentMoments, places: Integers, d: int) -> EnvironmentMoments:
+    """With its columns at these places among d, without those at -1; no row of it has anything but 0 in the others."""
+    if np.array_equal(places, np.arange(d)):
+        return part
+    kept = np.flatnonzero(places >= 0)
+    at = places[kept]
+    centre, rest, minimum, maximum = vectors = np.zeros((4, d))
+    vectors[:, at] = np.stack([part.centre, part.rest, part.minimum, part.maximum])[:, kept]
+    scatter = np.zeros((d, d))
+    scatter[np.ix_(at, at)] = part.scatter[np.ix_(kept, kept)]
+    return EnvironmentMoments(part.n_rows, centre, rest, minimum, maximum, scatter)
+
+
+def widened(part: EnvironmentMoments, d: int) -> EnvironmentMoments:
+    """With columns that were met later, which are 0 in its rows, up to d"""
+    return in_columns(part, np.arange(len(part.centre)), d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,14 +374,14 @@ class Moments:
         or a ``Client``) give the same digits. ``partial``: of a part of all rows; what only all rows can tell is left
         to ``checked``, after a ``merge`` of the parts.
         """
-        from .from_rows import from_rows
+        from .from_rows import Wanted, from_rows
 
         columns = columns or Columns(
             features=features, exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
         )
         select = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
-        asked = outcome, environment, columns, select, missing, partial
-        return from_rows(rows, *asked, n_jobs, dask, progress, file_options)
+        wanted = Wanted(outcome, environment, columns, select, missing, partial)
+        return from_rows(rows, wanted, n_jobs, dask, progress, file_options)
 
     def to_arrow(self) -> pa.Table:
         """One row per environment, to store or send as Parquet or Arrow IPC; `from_arrow` reads the same digits."""
@@ -299,25 +419,29 @@ class Moments:
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983).
 
-        Columns that one of them left out because they are constant there come back.
+        Both have the same columns: `partial` of `from_rows` keeps those that are constant in one of them.
         """
         encoding = _joined_encoding(self, other)
-        columns, constants = _joined_columns(self, other)
-        first = self._with_constants(columns).of_columns(columns)
-        second = other._with_constants(columns).of_columns(columns)
-        environments = tuple(dict.fromkeys(first.environments + second.environments))
+        differing = {*self.columns} ^ {*other.columns}
+        differing |= {name for name, _ in {*self.constants.items()} ^ {*other.constants.items()}}
+        if differing or self.outcome_name != other.outcome_name:
+            names = quoted(sorted(differing) or [self.outcome_name, other.outcome_name])
+            what = f"cannot merge moments of different columns; they differ in {names}"
+            raise DataError(what, use(" (keeps columns that are constant in one)", partial=True))
+        second = other.of_columns(self.columns)
+        environments = tuple(dict.fromkeys(self.environments + second.environments))
         parts = (
-            reduce(merged, [one.part(one.environments.index(e)) for one in (first, second) if e in one.environments])
+            reduce(merged, [one.part(one.environments.index(e)) for one in (self, second) if e in one.environments])
             for e in environments
         )
         return assembled(
-            columns,
-            first.outcome,
+            self.columns,
+            self.outcome,
             environments,
             parts,
-            groups=first.groups,
+            groups=self.groups,
             encoding=encoding,
-            constants=constants,
+            constants=self.constants,
             dropped_rows=dict(Counter(self.dropped_rows) + Counter(other.dropped_rows)),
             environment_notes=tuple(dict.fromkeys(self.environment_notes + other.environment_notes)),
             merged={**other.merged, **self.merged},
@@ -345,35 +469,17 @@ class Moments:
             raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
         return left._without_constant(constant)._of_occurring_levels()
 
-    def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
-        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment; refused
-        where it leaves too few digits of the other rows. `minimum` and `maximum` stay, as bounds."""
-        e, values = int(places_of([environment], self.environments)[0]), np.asarray(row, dtype=float)
-        part, n = self.part(e), int(self.counts[e]) - 1
-        if values.shape != (len(self.columns),) or not ((part.minimum <= values) & (values <= part.maximum)).all():
-            raise DataError(
-                f"this row is not in environment {environment!r}: it has other columns, or is out of range."
-            )
-        deviation = (values - part.centre) - part.rest
-        scatter = part.scatter - np.outer(deviation, deviation) * ((n + 1) / max(n, 1))
-        lost = ~resolved(part.scatter.diagonal(), scatter.diagonal(), n + 1) & self.varies[e]
-        if n < 1 or lost.any():
-            raise DataError(
-                f"the row is far from the others of environment {environment!r}, whose scatter of "
-                f"{quoted(self._names_of(lost))} loses its digits: compute moments of the remaining rows."
-            )
-        left = part._replace(n_rows=n, rest=part.rest - deviation / n, scatter=scatter)
-        parts = [left if other == e else self.part(other) for other in range(self.n_environments)]
-        described = {name: getattr(self, name) for name in _DESCRIBED}
-        left_over = assembled(self.columns, self.outcome, self.environments, parts, **described)
-        return left_over._of_occurring_levels()
+    @property
+    def possible_outcomes(self) -> tuple[str, ...]:
+        """Columns that are a feature on their own, or the outcome."""
+        grouped = {column for members in self.groups.values() for column in members}
+        return tuple(name for name in self.columns if name not in grouped)
 
     def with_outcome(self, name: str) -> Moments:
         """The same moments (shared, not copied) with another column as the outcome; the old one becomes a feature."""
-        grouped = {column for members in self.groups.values() for column in members}
-        possible = [column for column in self.columns if column not in grouped]
+        possible = self.possible_outcomes
         if name not in possible:
-            why = "made of, or part of, several columns" if name in {*grouped, *self.groups} else "not in the data"
+            why = "made of, or part of, several columns" if name in {*self.columns, *self.groups} else "not in the data"
             raise DataError(f"column {name!r} is {why} and cannot be the outcome; {nearest(name, possible)}")
         encoding = self.encoding
         if encoding is not None and name != self.outcome_name:
@@ -387,22 +493,26 @@ class Moments:
         """Those columns, the outcome among them, in that order."""
         if columns == self.columns:
             return self
-        order = [self.columns.index(name) for name in columns]
+        order = self.places(columns)
         left = {name: tuple(c for c in members if c in columns) for name, members in self.groups.items()}
         return replace(
             self,
             columns=columns,
             groups={name: members for name, members in left.items() if members},
             outcome=columns.index(self.outcome_name),
-            scatter=self.scatter[np.ix_(range(len(self.scatter)), order, order)],
+            scatter=self.scatter[np.ix_(np.arange(len(self.scatter)), order, order)],
             second=None if self.second is None else self.second.of_columns(order),
             **{name: getattr(self, name)[:, order] for name in _OF_COLUMNS},
         )
 
-    def part(self, e: int) -> Part:
+    def places(self, names: Iterable[str]) -> NDArray[np.intp]:
+        """Indices of these columns."""
+        return np.array([self.columns.index(name) for name in names], np.intp)
+
+    def part(self, e: int) -> EnvironmentMoments:
         """The environment at place e."""
         ends = self.minimum[e], self.maximum[e]
-        return Part(int(self.counts[e]), self.centre[e], self.rest[e], *ends, self.scatter[e])
+        return EnvironmentMoments(int(self.counts[e]), self.centre[e], self.rest[e], *ends, self.scatter[e])
 
     def _names_of(self, chosen: Mask) -> list[str]:
         return [self.columns[j] for j in np.flatnonzero(chosen)]
@@ -428,24 +538,6 @@ class Moments:
         values = dict(zip(self._names_of(constant), self.centre[0][constant].tolist(), strict=True))
         return replace(self.of_columns(tuple(self._names_of(~constant))), constants={**self.constants, **values})
 
-    def _with_constants(self, columns: tuple[str, ...]) -> Moments:
-        """With those of the columns that were left out because they are constant, at the end."""
-        back = [name for name in columns if name not in self.columns]
-        if not back:
-            return self
-        everywhere = np.tile([self.constants[name] for name in back], (self.n_environments, 1))
-        return replace(
-            self,
-            columns=(*self.columns, *back),
-            groups=self.groups if self.encoding is None else self.encoding.features.groups,
-            scatter=np.pad(self.scatter, ((0, 0), (0, len(back)), (0, len(back)))),
-            second=None,
-            rest=np.hstack([self.rest, np.zeros_like(everywhere)]),
-            centre=np.hstack([self.centre, everywhere]),
-            minimum=np.hstack([self.minimum, everywhere]),
-            maximum=np.hstack([self.maximum, everywhere]),
-        )
-
     def _of_occurring_levels(self) -> Moments:
         """With the levels that no row has marked as absent."""
         if self.encoding is None:
@@ -455,7 +547,11 @@ class Moments:
 
 
 def assembled(
-    columns: tuple[str, ...], outcome: int, environments: tuple[Hashable, ...], parts: Iterable[Part], **described: Any
+    columns: tuple[str, ...],
+    outcome: int,
+    environments: tuple[Hashable, ...],
+    parts: Iterable[EnvironmentMoments],
+    **described: Any,
 ) -> Moments:
     """Moments of the parts of the environments; described: further fields"""
     d, n_environments = len(columns), len(environments)
@@ -463,7 +559,7 @@ def assembled(
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
         counts[e], *vectors[:, e], scatter[e] = part
-    fill_pooled(scatter, counts, gaps_between(counts, *vectors[:2]))
+    _fill_pool(scatter, counts, gaps_between(counts, *vectors[:2]))
     centre, rest, minimum, maximum = vectors
     return Moments(columns, outcome, environments, counts, centre, rest, minimum, maximum, scatter, **described)
 
@@ -514,22 +610,6 @@ def _joined_encoding(first: Moments, second: Moments) -> Encoding | None:
             raise DataError("cannot merge moments whose levels, or the order of them, differ", remedy)
         raise DataError("cannot merge moments whose columns were made or grouped differently.")
     return both
-
-
-def _joined_columns(first: Moments, second: Moments) -> tuple[tuple[str, ...], dict[str, float]]:
-    """The columns that vary in one of them or between them, in the order of the first; and what is constant in both."""
-    given = [{*moments.columns, *moments.constants} for moments in (first, second)]
-    if given[0] != given[1] or first.outcome_name != second.outcome_name:
-        difference = sorted(given[0] ^ given[1]) or [first.outcome_name, second.outcome_name]
-        raise DataError(f"cannot merge moments of different columns; they differ in {difference}.")
-    constants = {name: value for name, value in first.constants.items() if second.constants.get(name) == value}
-    back = [name for name in first.constants if name not in constants]
-    if not back:
-        return first.columns, constants
-    if first.encoding is None:
-        return (*first.columns, *back), constants
-    order = (*first.encoding.features.columns, first.outcome_name)
-    return tuple(name for name in order if name not in constants), constants
 
 
 def _adding(scatter: Floats, varying: Mask) -> Mask:

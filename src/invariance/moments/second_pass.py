@@ -20,7 +20,6 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.sources import RowSource, RowTask, source_of
 from ..exceptions import DataError
 from .fourth_moments import FourthMoments, FourthSum, most_columns, orthonormal
-from .least_squares import RootSum
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
     from .moments import Moments
 
 _BLOCK_ROWS = 8192
+# Rows of an environment that are factored together, at least
+_FACTORED_ROWS = 256
 # Products over the same rows differ by rounding, which is less.
 _SAME = 1e-6
 _SEED = 20_261_116
@@ -44,43 +45,42 @@ class SampledRows:
     values: Floats
 
     def choosing(self, kept: Integers) -> SampledRows:
-        """Of the environments at the places `kept`, in their order."""
-        new = np.full(max(int(self.places.max(initial=0)), int(kept.max(initial=0))) + 1, -1)
-        new[kept] = np.arange(len(kept))
-        left = new[self.places]
-        return SampledRows(self.columns, left[left >= 0], self.values[left >= 0])
+        """Of the environments at the places `kept`, which ascend."""
+        left = np.isin(self.places, kept)
+        return SampledRows(self.columns, np.searchsorted(kept, self.places[left]), self.values[left])
 
 
 @dataclass(frozen=True, eq=False)
 class SecondPassResult:
-    """What rows tell besides their second moments.
+    """What rows tell besides their second moments, None where they were not read for it.
 
-    roots : (E, m, d) factors of the centred products of all columns, None where the rows were not read for them;
-        fourths, sample : of the columns that were read for them, None where they were not yet
-    n_readings : how often the rows were read for it
+    roots : (E, m, d) factors of the centred products of all columns; fourths, sample : of some columns
+    n_readings : how often the rows were read
     """
 
-    roots: Floats | None
+    roots: Floats | None = None
     fourths: FourthMoments | None = None
     sample: SampledRows | None = None
     n_readings: int = 0
 
-    def of_columns(self, order: Sequence[int]) -> SecondPassResult:
+    def of_columns(self, order: Integers) -> SecondPassResult:
         """Of the columns of the moments at these places."""
-        return replace(self, roots=None if self.roots is None else self.roots[:, :, order])
+        return self._with_roots(lambda roots: roots[:, :, order])
 
     def choosing(self, kept: Integers) -> SecondPassResult:
-        """Of the environments at these places."""
+        """Of the environments at these places, which ascend."""
         return replace(
-            self,
-            roots=None if self.roots is None else self.roots[kept],
+            self._with_roots(lambda roots: roots[kept]),
             fourths=None if self.fourths is None else self.fourths.choosing(kept),
             sample=None if self.sample is None else self.sample.choosing(kept),
         )
 
     def wider(self, k: int) -> SecondPassResult:
         """With k more columns that are constant in every environment."""
-        return replace(self, roots=None if self.roots is None else np.pad(self.roots, ((0, 0), (0, 0), (0, k))))
+        return self._with_roots(lambda roots: np.pad(roots, ((0, 0), (0, 0), (0, k))))
+
+    def _with_roots(self, change: Callable[[Floats], Floats]) -> SecondPassResult:
+        return self if self.roots is None else replace(self, roots=change(self.roots))
 
 
 def sampled_data(moments: Moments, columns: Collection[str]) -> MultiEnvironmentData | None:
@@ -130,11 +130,41 @@ class SampleSum:
         self._kept[e] = chances[smallest], values[smallest]
 
 
+class RootSum:
+    """Collects, of k columns in E environments, the factors (E, k, k)."""
+
+    def __init__(self, n_environments: int, k: int) -> None:
+        self._k = k
+        self._kept: list[list[Floats]] = [[] for _ in range(n_environments)]
+
+    def add(self, e: int, values: Floats, deviations: Floats) -> None:
+        self._take(e, [deviations])
+
+    def merge(self, other: RootSum) -> None:
+        for e, parts in enumerate(other._kept):
+            self._take(e, [_factor(parts, self._k)] if parts else [])
+
+    def _take(self, e: int, parts: list[Floats]) -> None:
+        kept = self._kept[e]
+        kept += parts
+        if sum(map(len, kept)) > max(_FACTORED_ROWS, 4 * self._k):
+            kept[:] = [_factor(kept, self._k)]
+
+    @property
+    def roots(self) -> Floats:
+        return np.array([_factor(parts, self._k) for parts in self._kept])
+
+
+def _factor(parts: list[Floats], k: int) -> Floats:
+    return np.asarray(np.linalg.qr(np.vstack([np.zeros((k, k)), *parts]), mode="r"))
+
+
 class SecondPass:
     """Reads the rows that moments were computed from once more, or twice where second moments cannot decide every
     subset: for the factors of the columns, and then for fourth powers in the coordinates that these give.
 
     environment : the column of their labels; file_options : how files are written, as `source_of` takes it
+    most_features : columns of features of which sums of fourth powers can be kept
     """
 
     def __init__(
@@ -143,42 +173,28 @@ class SecondPass:
         words = () if moments.encoding is None else tuple(moments.encoding.of_levels)
         self._source = source_of(rows, **file_options, words=words, warn_unnamed=False)
         self._moments, self._environment, self._n_jobs = moments, environment, n_jobs
+        self.most_features = most_columns(moments.n_environments) - 1
         available = self._source.schema.names
         if environment not in available:
-            raise DataError(
-                f"{self._source.name} lacks the column of environments {environment!r}; "
-                f"{nearest(environment, available)}"
-            )
+            what = f"{self._source.name} lacks the column of environments {environment!r}"
+            raise DataError(f"{what}; {nearest(environment, available)}")
         lacking = [name for name in self._reading(moments, moments.columns).read if name not in available]
         if lacking:
             raise _other_rows(self._source, f"it lacks the column {lacking[0]!r}")
 
-    @property
-    def all_columns_fit(self) -> bool:
-        """Whether sums of fourth powers can be kept of all columns."""
-        return len(self._moments.columns) <= most_columns(self._moments.n_environments)
-
-    @property
-    def most_features(self) -> int:
-        """Columns of features of which such sums can be kept"""
-        return most_columns(self._moments.n_environments) - 1
-
     def with_factors(self) -> Moments:
         """The moments, with what decides subsets of nearly dependent columns."""
         if not self._source.rereadable:
-            raise DataError(
-                f"columns nearly depend on each other: {self._source.name} is read twice, which can be done once. Pass "
-                "a file, a folder or a table."
-            )
+            what = f"columns nearly depend on each other: {self._source.name} is read twice, which can be done once"
+            raise DataError(f"{what}. Pass a file, a folder or a table.")
         (found,) = self._reading(self._moments, self._moments.columns).collect(lambda _: [self._root_sum()])
         return replace(self._moments, second=SecondPassResult(found.roots, n_readings=1))
 
     def with_fourth_moments(self, moments: Moments, columns: Collection[str]) -> Moments:
         """The moments, with fourth powers and a sample of these columns and of the outcome."""
-        known = moments.second or SecondPassResult(None)
+        known = moments.second or SecondPassResult()
         names = tuple(name for name in moments.columns if name in columns or name == moments.outcome_name)
-        at = np.array([moments.columns.index(name) for name in names])
-        coordinates, whitening = orthonormal(moments, at, known.roots)
+        coordinates, whitening = orthonormal(moments, moments.places(names), known.roots)
         E, k = moments.n_environments, len(names)
         kept = min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // (E * k)))
         factors = known.roots is None and names == moments.columns
@@ -201,7 +217,7 @@ class SecondPass:
 
     def _check(self, fourths: FourthMoments, moments: Moments) -> None:
         """Raise where means or second moments are not those that are known."""
-        at = [moments.columns.index(name) for name in fourths.columns]
+        at = moments.places(fourths.columns)
         for e, label in enumerate(moments.environments):
             functions = fourths.functions(e)
             found = functions.sums([functions.one, *map(functions.linear, np.eye(len(at)))])
@@ -212,15 +228,13 @@ class SecondPass:
             alone = (off[0] | np.diagonal(off))[1:]
             wrong = alone if alone.any() else np.any(off, axis=0)[1:]
             if wrong.any():
-                names = [name for name, flag in zip(fourths.columns, wrong, strict=True) if flag]
+                names = [fourths.columns[j] for j in np.flatnonzero(wrong)]
                 raise _other_rows(self._source, f"in environment {label!r} other values are in {quoted(names)}")
 
 
 def _other_rows(source: RowSource, found: str) -> DataError:
-    return DataError(
-        f"{source.name} is not what the moments were computed from: {found}. Pass the same rows, or compute the "
-        "moments again."
-    )
+    what = f"{source.name} is not what the moments were computed from: {found}"
+    return DataError(f"{what}. Pass the same rows, or compute the moments again.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +270,7 @@ class _Reading:
         return total
 
     def _read_task(self, task: RowTask, collectors: Sequence[Any]) -> tuple[Sequence[Any], NDArray[np.int64]]:
-        at = [self.moments.columns.index(name) for name in self.columns]
+        at = self.moments.places(self.columns)
         centre, rest = self.moments.centre[:, at], self.moments.rest[:, at]
         constant = ~self.moments.varies[:-1, at]
         counts = np.zeros(self.moments.n_environments, np.int64)

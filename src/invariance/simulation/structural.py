@@ -15,8 +15,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..kernels.compiled import kernel
 from ..kernels.row_residuals import relative_residuals
-from ..moments.moments import Moments
-from ..moments.parts import filled_pool
+from ..moments.moments import Moments, filled_pool
 
 
 @kernel

@@ -31,10 +31,8 @@ from ..data.settings import Columns, Environments
 from ..data.sources import RowSource, kind_of
 from ..exceptions import DataError, Remedy, SettingError, use
 from ..models.gaussian import moments_bytes
-from ..moments.accumulator import MomentsAccumulator
 from ..moments.from_rows import Wanted, of_source
-from ..moments.moments import Moments, of_fewer_rows
-from ..moments.parts import resolved
+from ..moments.moments import Moments, of_fewer_rows, resolved
 
 _COLUMNS_AT_ONCE = 64
 
@@ -51,12 +49,6 @@ class Source:
     data: MultiEnvironmentData | None = None
     perturbing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def possible(self) -> tuple[str, ...]:
-        """Columns that can be an outcome: those that are a feature on their own."""
-        grouped = {column for members in self.moments.groups.values() for column in members}
-        return tuple(name for name in self.moments.columns if name not in grouped)
 
     def moments_for(self, outcome: str) -> tuple[Moments, tuple[str, ...]]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
@@ -353,31 +345,15 @@ def moments_of_columns(
 ) -> Moments:
     """Of all columns of rows that are read in pieces. A column that varies in every environment is the outcome."""
     available = source.schema.names
-    if environment not in available:
-        raise DataError(
-            f"environment column {environment!r} is not in {source.name}; {nearest(environment, available)}"
-        )
     named = settings.features or [name for name in available if name != environment]
     numbers = [name for name in named if name in available and kind_of(source.schema.field(name).type) in _NUMBERS]
     plain = [name for name in numbers if name not in (*settings.exclude, *settings.categorical)]
     if not plain:
         raise DataError(f"no column can be the outcome: {quoted(named)} are no numbers.")
     features = replace(settings, features=[name for name in named if name != plain[-1]])
-    asked = plain[-1], environment, features, choice, missing
-    wanted = Wanted.of(available, source.name, *asked)
+    wanted = Wanted(plain[-1], environment, features, choice, missing).among(available, source.name)
     rows = of_source(source, wanted, n_workers(n_jobs), progress)
-    outcome = _varying(rows, plain)
-    others = tuple(name for name in wanted.columns if name != outcome)
-    return replace(wanted, outcome=outcome, features=others).screened(rows).moments()
-
-
-def _varying(rows: MomentsAccumulator, names: Sequence[str]) -> str:
-    """The last of the columns that is constant in no environment, or the last one"""
-    parts = list(rows.parts.values())
-    places = {column.name: j for j, column in enumerate(rows.wide_columns) if column.level is None}
-    varying = [
-        name
-        for name in names
-        if name in places and all(part.minimum[places[name]] < part.maximum[places[name]] for part in parts)
-    ]
-    return (varying or list(names))[-1]
+    moments = wanted.screened(rows).moments(partial=True)
+    possible = [name for name in plain if name in moments.possible_outcomes]
+    varying = [name for name in possible if moments.varies[:-1, moments.columns.index(name)].all()]
+    return moments.with_outcome((varying or possible)[-1]).checked(environment)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 import time
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -39,7 +38,7 @@ from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
 from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .fitting import Rows, Sweep, fit_outcome, model_for
-from .source import Source, check_processes, read_source, size_text
+from .source import Source, check_processes, read_source
 from .store import Store
 
 if TYPE_CHECKING:
@@ -76,12 +75,11 @@ LARGEST_SUBSET = 20
 class SweepRun:
     """A completed sweep.
 
-    results : of the outcomes that were asked for; folder : where they are, None where they were not to be kept
+    results : of the outcomes that were asked for
     seconds, n_now : of this session; n_before : outcomes that earlier sessions had finished; workers : who did it
     """
 
     results: pd.DataFrame
-    folder: Path | None
     seconds: float
     n_now: int
     n_before: int
@@ -160,11 +158,8 @@ def sweep(
     chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
     labels = environments if environments is not None or chosen is None else chosen.environment
     source = read_source(table, labels, perturbed, chosen, select, missing)
-    # Notebooks would show standard error as if something were wrong.
-    watched = progress is True or (progress == "auto" and sys.stderr.isatty())
-    announce = partial(print, file=sys.stderr) if watched else lambda sentence: None
     folder = None if out is None else Path(out).expanduser()
-    run = run_sweep(source, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, announce, device)
+    run = run_sweep(source, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, device)
     failed = run.results["outcome"][run.results["feature"].isna()]
     if len(failed):
         counted = f"{len(failed):,} of {run.results['outcome'].nunique():,} outcomes"
@@ -199,10 +194,9 @@ def run_sweep(
     dask: str | None,
     seed: int,
     progress: ProgressMode,
-    announce: Callable[[str], object],
     device: str | None = None,
 ) -> SweepRun:
-    """The sweep over a table that was read; `announce` is told, before it begins, what there is to know."""
+    """The sweep over a table that was read."""
     wanted = _outcomes(source, outcomes)
     top, seed = None if top is None else _checked("top", top, 1), _checked("random_state", seed, 0)
     task = Sweep(source, model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(source))), top, seed)
@@ -218,12 +212,6 @@ def run_sweep(
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
-        before = f", {len(wanted) - len(left):,} of them there already" if len(left) < len(wanted) else ""
-        held = size_text(source.moments.scatter.nbytes)
-        announce(
-            f"{len(wanted):,} outcome{'s' * (len(wanted) != 1)}{before}. Second moments of "
-            f"{len(source.moments.columns):,} columns take {held}."
-        )
         if device is None:
             kept = "Finished outcomes are kept"
             workers, entries = run_tasks(fit_outcome, left, shared=task, jobs=processes, dask=dask, kept=kept)
@@ -237,7 +225,7 @@ def run_sweep(
         results = store.results()
     results = results[results["outcome"].isin(wanted)].reset_index(drop=True)
     seconds = time.perf_counter() - started
-    return SweepRun(results, folder, seconds, len(left), len(wanted) - len(left), workers)
+    return SweepRun(results, seconds, len(left), len(wanted) - len(left), workers)
 
 
 def refuse_both(device: str | None, dask: str | None) -> None:
@@ -290,7 +278,7 @@ def _checked(setting: str, value: Any, least: int) -> int:
 
 
 def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
-    possible = source.possible
+    possible = source.moments.possible_outcomes
     if asked is None:
         return list(possible)
     constants = source.moments.constants
