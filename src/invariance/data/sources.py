@@ -124,6 +124,8 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
     is not known yet, that of the next piece, `where`. first : the first piece"""
     import pyarrow as pa
 
+    if found.equals(known):
+        return known
     check_names(found.names, known.names, where, first)
     fields = []
     for field in known:
