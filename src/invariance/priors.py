@@ -1,7 +1,4 @@
-"""Priors over subsets of features: stated without data; `bind` ties one to the features at hand.
-
-To add one: copy `BetaBinomialPrior`, add a line to PRIORS.
-"""
+"""Priors over subsets of features: stated without data; `bind` ties one to the features at hand."""
 
 from __future__ import annotations
 
@@ -78,12 +75,6 @@ class BoundPrior:
         return BoundPrior(names, most, self.log_odds[free], by_size.copy(), none, none, self.name)
 
     @cached_property
-    def kept(self) -> NDArray[np.intp]:
-        """(p,) positions of the features among the original ones."""
-        position = {name: j for j, name in enumerate(self.original_features)}
-        return np.array([position[name] for name in self.feature_names], dtype=np.intp)
-
-    @cached_property
     def _weights(self) -> Floats:
         """log_size_weight by the number of free features in the subset, 0..t: (t + 1,)."""
         n_forced = len(self.forced)
@@ -97,7 +88,6 @@ class BoundPrior:
 
     @cached_property
     def _exchangeable(self) -> bool:
-        """Subsets of one size are equally probable."""
         return np.unique(self.log_odds[self.free]).size <= 1
 
     @cached_property
@@ -330,11 +320,6 @@ class InclusionPrior(Prior):
         if isinstance(given, tuple) and len(given) != len(features):
             raise SettingError(f"{len(given)} inclusion probabilities for {len(features)} features: {quoted(features)}")
         return np.full(len(features), given, dtype=np.float64)
-
-    @property
-    def by_position(self) -> bool:
-        """Whether the order of the features says which probability is whose."""
-        return isinstance(self.probabilities, tuple)
 
     def with_outcome(self, name: str) -> InclusionPrior:
         if not isinstance(self.probabilities, Mapping):

@@ -36,8 +36,7 @@ from invariance.decisions.predictive import (
 )
 from invariance.inference.base import RunOptions, Target
 from invariance.models.base import BoundModel
-from invariance.models.gaussian_fits import largest_excess_kurtosis
-from invariance.models.gaussian_walks import mean_limits, spread_limit, within_limits
+from invariance.models.gaussian_fits import largest_excess_kurtosis, mean_limits, spread_limit, within_limits
 from invariance.models.invariance_test import Tolerance
 from invariance.moments import Moments
 from invariance.posterior.posterior import Posterior

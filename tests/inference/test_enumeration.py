@@ -25,7 +25,7 @@ from invariance.inference.enumeration import (
     subset_blocks,
 )
 from invariance.models.base import BoundModel
-from invariance.models.gaussian_walks import GaussianWalk
+from invariance.models.gaussian_fits import GaussianWalk
 from invariance.moments import Moments
 from invariance.posterior import Posterior
 from invariance.priors import BoundPrior

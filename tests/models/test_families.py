@@ -24,7 +24,6 @@ from invariance import (
 from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.inference.enumeration import all_log_ratios
 from invariance.models.base import SubsetWalk
-from invariance.models.registry import MODELS, as_family
 from invariance.models.regression import READ
 from twins import all_masks
 
@@ -264,9 +263,3 @@ def test_environments_without_events() -> None:
     assert raised.value.args[0].remedies[0].settings == (("pseudo_rows", 1),)
     with pytest.warns(DataWarning, match="environment 0"):
         PiecewiseExponential().bind(data)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_names_and_descriptions(name: str) -> None:
-    assert as_family(name) == MODELS[name]()
-    assert hasattr(MODELS[name](), "bind")

@@ -120,18 +120,6 @@ def test_longley_certified_coefficients() -> None:
     assert fit.rss == pytest.approx(836424.055505915, rel=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("masks", "phrase"),
-    [
-        ([[True, False]], r"shape \(S, 4\), one column per feature, not \(1, 2\)"),
-        ([[2, 0, 0, 1]], "boolean or hold only 0 and 1"),
-    ],
-)
-def test_bad_masks(masks: list, phrase: str) -> None:
-    with pytest.raises(DataError, match=phrase):
-        LinearGaussian().bind(simulated(4)).log_ratio_many(masks)
-
-
 # ---------------------------------------------------------------- evidence where columns hardly differ
 
 

@@ -252,7 +252,7 @@ class Variational:
         values = np.asarray(self.initial, dtype=float)
         if values.shape != (len(names),) or not ((values >= 0) & (values <= 1)).all():
             raise SettingError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
-        values = values[prior.kept]
+        values = values[np.isin(prior.original_features, prior.feature_names)]
         return _near(values > 0) if np.isin(values, (0, 1)).all() else values
 
     def _lasso_screened(self, model: BoundModel) -> NDArray[np.intp]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,15 +40,6 @@ from .invariance_test import Residuals
 _FEWEST_PER_THREAD = 64
 
 
-class _Fits(NamedTuple):
-    """rss (S, G): residual sums of squares, NaN outside the support. ranks (S, G): of the components in environments,
-    of the columns in the pool. by_moments (S,): whether second moments could decide."""
-
-    rss: Floats
-    ranks: Integers
-    by_moments: Mask
-
-
 class AllCoefficients(GaussianFromMoments):
     """Every coefficient of every curve may differ between environments: the linear Gaussian model of the columns."""
 
@@ -66,7 +57,7 @@ class AdditiveModel(MomentModel):
     data: MultiEnvironmentData
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        return self._log_ratios(self._fits(as_masks(masks, self.n_features)).rss)
+        return self._log_ratios(self._fits(as_masks(masks, self.n_features))[0])
 
     def gain_many(self, masks: ArrayLike) -> Floats:
         return self.linear.gain_many(masks)
@@ -96,10 +87,10 @@ class AdditiveModel(MomentModel):
         """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool. Ranks are
         what the fits take of the degrees of freedom: an environment's slopes, and its part in the rest of the curves.
         """
-        fits = self._fits(masks)
-        ranks = fits.ranks.astype(float)
-        ranks[:, :-1] += self._bending(masks, fits)
-        return Residuals(fits.rss, ranks, self.moments.group_counts)
+        rss, ranks, by_moments = self._fits(masks)
+        taken = ranks.astype(float)
+        taken[:, :-1] += self._bending(masks, ranks, by_moments)
+        return Residuals(rss, taken, self.moments.group_counts)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         """Of local coefficients: those of the slopes that make them, with the shapes of the curves taken as given."""
@@ -138,7 +129,7 @@ class AdditiveModel(MomentModel):
         return self._log_ratios(np.array([rss for rss, _ in fits]))
 
     def too_few_rows(self, masks: Mask) -> Mask:
-        return np.asarray(self._fits(masks).ranks + 2 > self.moments.group_counts)
+        return np.asarray(self._fits(masks)[1] + 2 > self.moments.group_counts)
 
     # ---------------------------------------------------------------- fits
 
@@ -166,7 +157,9 @@ class AdditiveModel(MomentModel):
         scale = inverse_scales(np.diagonal(scatter[-1]), np.diagonal(scatter[-1]) > 0.0)
         return np.ascontiguousarray(scatter * scale[:, None] * scale)
 
-    def _fits(self, masks: Mask) -> _Fits:
+    def _fits(self, masks: Mask) -> tuple[Floats, Integers, Mask]:
+        """(S, G) residual sums of squares, NaN outside the support, and ranks, of the components in environments and of
+        the columns in the pool; (S,) whether second moments could decide"""
         shape, counts = (len(masks), len(self.moments.group_counts)), self.moments.group_counts
         shares, ranks = np.empty(shape), np.empty(shape, np.int64)
 
@@ -180,15 +173,14 @@ class AdditiveModel(MomentModel):
         for s in np.flatnonzero(~by_moments):
             rss[s], ranks[s] = self._by_rows(masks[s])
         rss[(counts < ranks + 2).any(axis=1)] = np.nan
-        return _Fits(rss, ranks, by_moments)
+        return rss, ranks, by_moments
 
-    def _bending(self, masks: Mask, fits: _Fits) -> Floats:
+    def _bending(self, masks: Mask, ranks: Integers, decided: Mask) -> Floats:
         """(S, E) what the pooled fit takes of each environment's degrees of freedom beyond one slope on each component.
         Where only rows decide, it is taken to be in proportion to what is left there."""
-        free = np.maximum(self.moments.counts - 1.0 - fits.ranks[:, :-1], 1.0)
-        rest = np.maximum(fits.ranks[:, -1] - masks.sum(axis=1), 0)
+        free = np.maximum(self.moments.counts - 1.0 - ranks[:, :-1], 1.0)
+        rest = np.maximum(ranks[:, -1] - masks.sum(axis=1), 0)
         bending = (rest / free.sum(axis=1))[:, None] * free
-        decided = fits.by_moments
         bending[decided] = component_overlaps(self._grams, self.features.starts, self._varies, masks[decided])
         return bending
 

@@ -177,27 +177,6 @@ LOW_FEATURES = 10
 NDArray32 = np.ndarray[tuple[int, int], np.dtype[np.int32]]
 
 
-def dense_subsets(high: Integers, n_low: int, n_features: int) -> Mask:
-    """(2**n_low, f) the features `high` joined by each subset of the first n_low"""
-    masks = np.zeros((1 << n_low, n_features), dtype=bool)
-    masks[:, :n_low] = np.arange(1 << n_low)[:, None] >> np.arange(n_low) & 1
-    masks[:, high] = True
-    return masks
-
-
-def list_subsets(prefix: Integers, max_size: int, n_features: int, members: NDArray32) -> Mask:
-    """(n, f) `prefix` (ascending) and every subset that extends it by features after its last one, up to max_size;
-    members (n, k): filled with their features, -1 beyond the last"""
-    k, row = len(prefix), 0
-    later = range(int(prefix[-1]) + 1 if k else 0, n_features)
-    members[:, :k], members[:, k:] = prefix, -1
-    for size in range(max_size - k + 1):
-        added = list(combinations(later, size))
-        members[row : row + len(added), k : k + size] = np.array(added, np.int32).reshape(len(added), size)
-        row += len(added)
-    return listed_subsets(members, n_features)
-
-
 def listed_subsets(members: NDArray32, n_features: int) -> Mask:
     """(n, f) masks of subsets given by members (n, k), -1 beyond the last"""
     masks = np.zeros((len(members), n_features + 1), dtype=bool)
@@ -227,11 +206,30 @@ class SubsetWalk:
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
-        return self._scored(dense_subsets(high, self.n_low, self.n_features), sizes)
+        return self._scored(self.dense_draws(high), sizes)
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        """(n,) of the subsets of `list_subsets`, which fills `members`"""
-        return self._scored(list_subsets(prefix, max_size, self.n_features, members), sizes)
+        """(n,) of the subsets of `listed_draws`, which fills `members`"""
+        return self._scored(self.listed_draws(prefix, max_size, members), sizes)
+
+    def dense_draws(self, high: Integers) -> Mask:
+        """(2**n_low, f) the features `high` joined by each subset of the first n_low"""
+        masks = np.zeros((1 << self.n_low, self.n_features), dtype=bool)
+        masks[:, : self.n_low] = np.arange(1 << self.n_low)[:, None] >> np.arange(self.n_low) & 1
+        masks[:, high] = True
+        return masks
+
+    def listed_draws(self, prefix: Integers, max_size: int, members: NDArray32) -> Mask:
+        """(n, f) `prefix` (ascending) and every subset that extends it by features after its last one, up to max_size;
+        members (n, k): filled with their features, -1 beyond the last"""
+        k, row = len(prefix), 0
+        later = range(int(prefix[-1]) + 1 if k else 0, self.n_features)
+        members[:, :k], members[:, k:] = prefix, -1
+        for size in range(max_size - k + 1):
+            added = list(combinations(later, size))
+            members[row : row + len(added), k : k + size] = np.array(added, np.int32).reshape(len(added), size)
+            row += len(added)
+        return listed_subsets(members, self.n_features)
 
     def of_all_features(self, draws: Mask) -> Mask:
         """(S, p) from subsets (S, f) of the free features"""

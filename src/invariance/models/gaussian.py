@@ -34,6 +34,7 @@ from .base import (
     Fit,
     Null,
     StandardErrors,
+    SubsetWalk,
     Weigh,
     check_choice,
     check_number,
@@ -42,8 +43,7 @@ from .base import (
     rows_of,
     too_few_rows_for,
 )
-from .gaussian_fits import group_rows, group_weights, inverse_scales, no_rows, roots_in, unit_groups
-from .gaussian_walks import GaussianScreen, GaussianWalk
+from .gaussian_fits import group_weights, inverse_scales, roots_in
 from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_moments, invariance_test
 
 _MOST_REASONS, _EXAMPLES = 3, 64
@@ -274,9 +274,9 @@ class GaussianModel(MomentModel):
 
     def scoring_of(self, second_moments: Floats | GramRows, rows: GroupRows) -> Scoring:
         """Of log Λ without the reward for prediction"""
-        y, counts, weights = self.moments.outcome, self.moments.group_counts, group_weights(self.moments.group_counts)
-        offset = float(weights @ np.log(self._squares[:, y] / counts))
-        scale = inverse_scales(self._squares, self.moments.present)
+        moments, squares, y = self.moments, self._squares, self.moments.outcome
+        weights, scale = group_weights(moments.group_counts), inverse_scales(squares, moments.present)
+        offset = float(weights @ np.log(squares[:, y] / moments.group_counts))
         return Scoring(second_moments, scale, y, weights, offset, PIVOT_TOLERANCE, rows)
 
     def rewarding(self, scoring: Scoring) -> Scoring:
@@ -371,11 +371,11 @@ class GaussianFromMoments(GaussianModel):
     def dense_advantage(self) -> int:
         return max(2, round(16 / float(self.features.widths.mean())))
 
-    def subset_walk(self, free: Integers, forced: Integers) -> GaussianWalk:
-        return GaussianWalk(self, free, forced)
+    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk:
+        return gaussian_fits.GaussianWalk(self, free, forced)
 
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> GaussianScreen:
-        return GaussianScreen(self, free, forced, tolerance, weigh)
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
+        return gaussian_fits.GaussianScreen(self, free, forced, tolerance, weigh)
 
     def walk_order(self, free: Integers) -> Integers:
         return walk_order(self.features.widths[free])
@@ -424,7 +424,7 @@ class GaussianFromMoments(GaussianModel):
         starts, members = as_lists(chosen[:, used])
         counts = self.moments.group_counts
         total = np.full(len(chosen), scoring.offset)
-        for g, (unit, _, _) in enumerate(unit_groups(self.data, self.moments, used)):
+        for g, (unit, _, _) in enumerate(gaussian_fits.unit_groups(self.data, self.moments, used)):
             residual, rank = relative_residuals(unit, starts, members, len(used), DEPENDENT)
             unfit = (counts[g] < rank + 2) | (residual < DEPENDENT)
             total += scoring.weights[g] * np.log(np.where(unfit, np.nan, residual))
@@ -446,7 +446,7 @@ class GaussianFromMoments(GaussianModel):
 
     @cached_property
     def _by_moments(self) -> Scoring:
-        return self.scoring_of(self.moments.scatter, no_rows(self.moments))
+        return self.scoring_of(self.moments.scatter, gaussian_fits.no_rows(self.moments))
 
     @cached_property
     def decides_all(self) -> bool:
@@ -455,7 +455,8 @@ class GaussianFromMoments(GaussianModel):
 
     @cached_property
     def _rows(self) -> GroupRows:
-        return group_rows(self.data, self.moments) if self.has_rows and not self.decides_all else no_rows(self.moments)
+        decided = self.decides_all or not self.has_rows
+        return gaussian_fits.no_rows(self.moments) if decided else gaussian_fits.group_rows(self.data, self.moments)
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
         out, used = np.empty(len(masks)), self.scoring_by_rows() if scoring is None else scoring
@@ -496,8 +497,7 @@ class GaussianOnDemand(GaussianModel):
     data: MultiEnvironmentData
 
     def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
-        self.data = data
-        self.n_jobs, self.prediction = n_jobs, prediction
+        self.data, self.n_jobs, self.prediction = data, n_jobs, prediction
         p, n_environments = data.features.n_columns, data.n_environments
         centre, rest, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(4))
         self._centred = np.empty((p + 1, data.n_rows))
@@ -505,10 +505,8 @@ class GaussianOnDemand(GaussianModel):
         for e in range(n_environments):
             part = centred_rows(data.X, data.y, data.rows(e), centre[e], rest[e], minimum[e], maximum[e])
             self._centred[:, self._bounds[e] : self._bounds[e + 1]] = part.T
-        columns = (*data.features.columns, data.outcome_name)
-        counts = np.asarray(data.counts, dtype=np.int64)
-        nothing = np.empty((n_environments + 1, 0, 0))
-        spread = *two_sum(centre, rest), minimum, maximum, nothing
+        columns, counts = (*data.features.columns, data.outcome_name), np.asarray(data.counts, dtype=np.int64)
+        spread = *two_sum(centre, rest), minimum, maximum, np.empty((n_environments + 1, 0, 0))
         self.moments = Moments(columns, p, data.environments, counts, *spread, groups=data.features.groups)
         self.observed = self.moments
         self.moments.check_outcome()
@@ -597,15 +595,14 @@ class LinearGaussian:
 
             return MeanGaussian(data, n_jobs, self.prediction)
         rows, free, auto = rows_of(data), free_bytes(), self.second_moments == "auto"
+        needed = 0 if rows is None else moments_bytes(rows)
         # As much again is needed while they are computed.
-        fitting = rows is None or free is None or 2 * moments_bytes(rows) <= free
+        fitting = free is None or 2 * needed <= free
         if rows is None or self.second_moments == "all" or (auto and fitting):
             return GaussianFromMoments(data, n_jobs, self.prediction)
         if auto:
-            warn(
-                f"second moments of {rows.n_features:,} features take {moments_bytes(rows) / 1e9:.1f} GB, more than is "
-                "free, and are computed on demand, which is slower"
-            )
+            what = f"second moments of {rows.n_features:,} features take {needed / 1e9:.1f} GB, more than is free"
+            warn(f"{what}, and are computed on demand, which is slower")
         return GaussianOnDemand(rows, n_jobs, self.prediction)
 
 

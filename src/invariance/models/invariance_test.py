@@ -82,6 +82,14 @@ class Residuals(NamedTuple):
         """(S, G) degrees of freedom that the fits leave"""
         return self.counts - 1.0 - self.ranks
 
+    def f_test(self) -> tuple[Floats, Floats, Floats]:
+        """(S,) F statistics of common coefficients, 0 where none may differ, and their degrees of freedom"""
+        local, left = self.rss[:, :-1].sum(axis=1), self.freedom[:, :-1].sum(axis=1)
+        between = self.freedom[:, -1] - left
+        with np.errstate(divide="ignore", invalid="ignore"):
+            statistics = np.maximum(self.rss[:, -1] - local, 0.0) / between / (local / left)
+        return np.where(between > 0.0, statistics, 0.0), between, left
+
 
 class InvarianceTest(NamedTuple):
     """p-values (S,) of approximate invariance: of coefficients and intercepts (mean) and of variances (spread), NaN
@@ -101,16 +109,12 @@ def joint_p_value(mean: Floats, spread: Floats) -> Floats:
 
 def mean_p_values(residuals: Residuals, delta: float) -> Floats:
     """(S,) F test of common coefficients, noncentral by N·delta."""
-    rss, freedom = residuals.rss, residuals.freedom
-    local, left = rss[:, :-1].sum(axis=1), freedom[:, :-1].sum(axis=1)
-    between = freedom[:, -1] - left
+    statistics, between, left = residuals.f_test()
+    p_values = np.where(np.isnan(residuals.rss).any(axis=1), 0.0, 1.0)
     # Settings that tell all environments apart leave nothing that could differ.
-    tested = (between > 0.0) & (left > 0.0)
-    p_values = np.where(np.isnan(rss).any(axis=1), 0.0, 1.0)
-    tested &= p_values > 0.0
-    d, v = between[tested], left[tested]
-    statistic = np.maximum(rss[tested, -1] - local[tested], 0.0) / d / (local[tested] / v)
-    p_values[tested] = _noncentral_tails(statistic, d, v, residuals.counts[-1] * delta)
+    tested = (between > 0.0) & (left > 0.0) & (p_values > 0.0)
+    allowed = residuals.counts[-1] * delta
+    p_values[tested] = _noncentral_tails(statistics[tested], between[tested], left[tested], allowed)
     return p_values
 
 

@@ -30,8 +30,6 @@ from .base import (
     SubsetWalk,
     Weigh,
     check_number,
-    dense_subsets,
-    list_subsets,
     rows_for,
     too_few_rows_for,
 )
@@ -148,11 +146,11 @@ class RegressionWalk(SubsetWalk):
         self._tolerance = min(IN_BULK, _WALK_ERROR * share / len(own))
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
-        draws = dense_subsets(high, self.n_low, self.n_features)
+        draws = self.dense_draws(high)
         return self._valued((high.tobytes(),), draws, lambda masks: self._walked(high, masks))
 
     def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        draws, key = list_subsets(prefix, max_size, self.n_features, members), (prefix.tobytes(), max_size)
+        draws, key = self.listed_draws(prefix, max_size, members), (prefix.tobytes(), max_size)
         return self._valued((*key, sizes.tobytes()), draws, lambda masks: self._one_by_one(masks, sizes))
 
     def _valued(self, block: tuple[Hashable, ...], draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:

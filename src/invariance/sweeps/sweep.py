@@ -251,7 +251,7 @@ def checked_model(model: Any) -> BIP | None:
     if isinstance(family, Regression | ByLikelihood):
         needs = f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only"
         raise SettingError(needs, use(family=GAUSSIAN))
-    if isinstance(prior, InclusionPrior) and prior.by_position:
+    if isinstance(prior, InclusionPrior) and isinstance(prior.probabilities, tuple):
         raise SettingError(
             "inclusion probabilities by position fit no sweep, in which every outcome has other features",
             use(prior=InclusionPrior({"age": 0.9})),
