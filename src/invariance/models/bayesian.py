@@ -120,13 +120,11 @@ class BayesianGaussian(MomentModel):
             mean[rows], variance[rows] = residual_law(seconds, self.moments.counts.astype(float), self.prior_rows)
         known &= variance > 0.0
         agreement = self._agreement(reduced)
+        expected, variance = np.where(known, agreement + mean, -np.inf), np.where(known, variance, 0.0)
         local = (chosen.astype(np.int64) @ self.moments.varying_widths[:-1].T + 2).sum(axis=1)
-        return Null(
-            expected=np.where(known, agreement + mean, -np.inf),
-            variance=np.where(known, variance, 0.0),
-            degrees=np.where(known, local - reduced.n_columns - 2, 0.0),
-            ceiling=agreement + self._weights @ np.log(2.0 * self._weights / self.moments.n_rows),
-        )
+        degrees = np.where(known, local - reduced.n_columns - 2, 0.0)
+        best = self._weights @ np.log(2.0 * self._weights / self.moments.n_rows)
+        return Null(expected, variance, degrees, ceiling=agreement + best)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Posterior means: least squares in the pool, where the prior stands; between these and its own in an

@@ -41,11 +41,9 @@ class CountRegression(Regression):
     def check(self, data: MultiEnvironmentData) -> None:
         wrong = (data.y < 0.0) | (data.y != np.floor(data.y))
         if wrong.any():
-            raise DataError(
-                f"the {self.name} model is for counts, and {data.outcome_name!r} is no whole number from 0 on in "
-                f"{int(wrong.sum()):,} rows, for example {data.y[wrong][0]:g}",
-                use(family="auto"),
-            )
+            what = f"the {self.name} model is for counts, and {data.outcome_name!r} is no whole number from 0 on in"
+            example = f"{int(wrong.sum()):,} rows, for example {data.y[wrong][0]:g}"
+            raise DataError(f"{what} {example}", use(family="auto"))
         if not data.y.any():
             raise DataError(f"the {self.name} model needs events, and {data.outcome_name!r} is 0 in all rows.")
 

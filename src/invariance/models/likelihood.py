@@ -136,12 +136,12 @@ class LikelihoodModel(LikelihoodRatioModel):
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
         chosen = self.features.expand(mask)
-        fits = self._fitted(chosen, local)
-        self.require(fits is not None, mask)
-        slopes = np.full((len(fits or ()), int(chosen.sum())), np.nan)
-        for row, (fit, used) in zip(slopes, fits or (), strict=True):
+        fits = self._fitted(chosen, local) or []
+        self.require(bool(fits), mask)
+        slopes = np.full((len(fits), int(chosen.sum())), np.nan)
+        for row, (fit, used) in zip(slopes, fits, strict=True):
             row[used] = fit.coefficients
-        intercepts = np.array([fit.intercept for fit, _ in fits or ()])
+        intercepts = np.array([fit.intercept for fit, _ in fits])
         names, pooled = self.features.chosen(mask).columns, np.nan_to_num(slopes[-1])
         return Fit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
 

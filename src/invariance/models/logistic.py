@@ -33,12 +33,8 @@ class Logistic(Regression):
     def check(self, data: MultiEnvironmentData) -> None:
         values = np.unique(data.y)
         if len(values) != 2:
-            shown = ", ".join(f"{value:g}" for value in values[:4])
-            raise DataError(
-                f"the logistic model is for outcomes with two values, and {data.outcome_name!r} has {len(values):,} "
-                f"({shown}{', …' if len(values) > 4 else ''})",
-                use(family="auto"),
-            )
+            what = f"the logistic model is for outcomes with two values, and {data.outcome_name!r} has {len(values):,}"
+            raise DataError(f"{what}, such as {values[0]:g}", use(family="auto"))
 
     def events(self, data: MultiEnvironmentData) -> Floats:
         return (data.y == data.y.max()).astype(float)

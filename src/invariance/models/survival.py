@@ -120,10 +120,8 @@ class PiecewiseExponential(Regression):
 
     def check(self, data: MultiEnvironmentData) -> None:
         if data.event is None:
-            raise DataError(
-                f"the {self.name} model needs to know which times {data.outcome_name!r} ended with the event",
-                use(" (1: event, 0: censored)", event="column"),
-            )
+            what = f"the {self.name} model needs to know which times {data.outcome_name!r} ended with the event"
+            raise DataError(what, use(" (1: event, 0: censored)", event="column"))
         if (data.y <= 0.0).any():
             n_wrong = int((data.y <= 0.0).sum())
             raise DataError(f"{self.name} times are above 0, and {data.outcome_name!r} is not in {n_wrong:,} rows.")
@@ -176,19 +174,11 @@ class PiecewiseExponential(Regression):
         events = table(data.event) + extra[:, None] * watched
         firsts = np.concatenate([[0], 1 + np.searchsorted(rates.cuts, self.cuts(data)), [shape[1]]])
         own = extra[environment]
-        return Rows(
-            PIECEWISE_EXPONENTIAL,
-            columns,
-            first,
-            (data.event + own * times)[order],
-            ((1.0 + own) * (times - np.concatenate([[0.0], ends])[step]))[order],
-            spans=Spans(
-                Intervals(starts, events),
-                np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0)),
-                Intervals(np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)),
-                firsts,
-            ),
-        )
+        outcome, weight = data.event + own * times, (1.0 + own) * (times - np.concatenate([[0.0], ends])[step])
+        lengths = np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0))
+        joined = np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)
+        spans = Spans(Intervals(starts, events), lengths, Intervals(*joined), firsts)
+        return Rows(PIECEWISE_EXPONENTIAL, columns, first, outcome[order], weight[order], spans=spans)
 
     def beginning(self, rows: Rows) -> Floats:
         return np.zeros((len(rows.starts), 0))
