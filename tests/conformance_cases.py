@@ -62,8 +62,8 @@ class Plain(BoundModel):
     """A bound model without any of its abilities."""
 
     def __init__(self, model: BoundModel) -> None:
-        self.hidden = model
-        self.observed, self.log_ratio_many = model.observed, model.log_ratio_many
+        super().__init__(model.observed)
+        self.hidden, self.log_ratio_many = model, model.log_ratio_many
         self.gain_many, self.null_many, self.fit = model.gain_many, model.null_many, model.fit
 
     name = property(lambda self: self.hidden.name)

@@ -28,14 +28,8 @@ class Toy(BoundModel):
         self.hole = hole
         self.asked: list[np.ndarray] = []
 
-        self.observed = SimpleNamespace(
-            features=Features.single(f"x{j}" for j in range(p)),
-            outcome_name="y",
-            environments=("a", "b"),
-            counts=np.array([50, 50]),
-            n_rows=100,
-            n_environments=2,
-        )
+        features, counts = Features.single(f"x{j}" for j in range(p)), np.array([50, 50])
+        super().__init__(SimpleNamespace(features=features, outcome_name="y", environments=("a", "b"), counts=counts))
 
     def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
         z = np.asarray(masks, dtype=float)

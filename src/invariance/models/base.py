@@ -251,9 +251,14 @@ class BoundModel(ABC):
     Bayes factor of either sign; -inf outside the support.
     """
 
-    observed: EnvironmentData  # the rows or their second moments
     data: MultiEnvironmentData | None = None  # the rows, where they are at hand
     reason: str = ""  # why this model, where the outcome chose it
+
+    def __init__(self, observed: EnvironmentData) -> None:
+        """observed: the rows or their second moments"""
+        self.observed, self.features = observed, observed.features
+        self.feature_names, self.n_features = self.features.names, self.features.n_features
+        self.n_rows, self.n_environments = int(observed.counts.sum()), len(observed.environments)
 
     @property
     @abstractmethod
@@ -275,26 +280,6 @@ class BoundModel(ABC):
     @abstractmethod
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """One subset, given by names or as a mask (p,); with the fits of each environment if `local`."""
-
-    @property
-    def features(self) -> Features:
-        return self.observed.features
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.features.names
-
-    @property
-    def n_features(self) -> int:
-        return self.features.n_features
-
-    @property
-    def n_rows(self) -> int:
-        return int(self.observed.counts.sum())
-
-    @property
-    def n_environments(self) -> int:
-        return len(self.observed.environments)
 
     @property
     def untilted(self) -> BoundModel:

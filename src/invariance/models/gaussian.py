@@ -57,7 +57,7 @@ class MomentModel(BoundModel):
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         self.data, self.moments, self.n_jobs = rows_of(data), moments_of(data), n_jobs
-        self.observed = self.moments
+        super().__init__(self.moments)
         self.moments.check_outcome()
 
     @cached_property
@@ -508,7 +508,7 @@ class GaussianOnDemand(GaussianModel):
         columns, counts = (*data.features.columns, data.outcome_name), np.asarray(data.counts, dtype=np.int64)
         spread = *two_sum(centre, rest), minimum, maximum, np.empty((n_environments + 1, 0, 0))
         self.moments = Moments(columns, p, data.environments, counts, *spread, groups=data.features.groups)
-        self.observed = self.moments
+        BoundModel.__init__(self, self.moments)
         self.moments.check_outcome()
         self._gaps = np.sqrt(counts)[:, None] * self.moments.gaps
 

@@ -49,7 +49,8 @@ class LikelihoodRatioModel(BoundModel):
     data: MultiEnvironmentData
 
     def __init__(self, specification: Any, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
-        self.specification, self.data, self.observed, self.n_jobs = specification, data, data, n_jobs
+        super().__init__(data)
+        self.specification, self.data, self.n_jobs = specification, data, n_jobs
         self._known: dict[bytes, tuple[float, ...]] = {}
 
     def __getstate__(self) -> dict[str, object]:
