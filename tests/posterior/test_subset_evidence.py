@@ -161,4 +161,4 @@ def test_levels_of_a_tolerance() -> None:
     assert Tolerance().weak.level == 0.02
     assert Tolerance(level=0.01).weak.level == 0.01
     assert Tolerance.strict(0.05).weak == Tolerance.strict(0.05)
-    assert str(Tolerance.strict()) == "exact invariance at level 0.05"
+    assert Tolerance.strict().in_words("invariance", "delta") == "exact invariance at level 0.05"
