@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from invariance import exceptions
 from invariance._tools.arrays import Floats, Integers, Mask
 from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
+from invariance.baselines.base import Screened
 from invariance.baselines.eills import EILLS
-from invariance.baselines.hidden_icp import HiddenICP
-from invariance.baselines.icp import ICP
+from invariance.baselines.icp import ICP, HiddenICP
 from invariance.baselines.regression import MarginalSelection
-from invariance.baselines.screened import Screened
 from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.estimators.bip import BIP
 from invariance.estimators.selector import EnvironmentSelector
@@ -352,7 +351,6 @@ NEEDED = (
     f"deletions of {GENES:,} genes, from https://deleteome.holstegelab.nl (Kemmeren.RData, its HDF5 form, or the text "
     "files), which is not downloaded"
 )
-_PANELS = "panels_nodes.npz"
 _DIGITS = 16
 
 
@@ -366,13 +364,12 @@ def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Dele
 
         deletions = max(round(simulated * DELETIONS / GENES), 1)
         return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)
-    from .yeast import load_yeast
-    from .yeast_panels import load_yeast_panels
+    from .yeast import PANELS, load_yeast, load_yeast_panels
 
     assert data is not None
     path = Path(data).expanduser()
-    if path.suffix == ".npz" or (path / _PANELS).exists():
-        return tuple(panel.deletions for panel in load_yeast_panels(path))
+    if path.suffix == ".npz" or (path / PANELS).exists():
+        return load_yeast_panels(path)
     return (load_yeast(path),)
 
 

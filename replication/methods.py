@@ -13,12 +13,12 @@ from scipy.stats import binomtest
 
 from invariance._tools.arrays import Mask
 from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from invariance.baselines.base import Screened
 from invariance.baselines.registry import METHODS as KNOWN
-from invariance.baselines.screened import Screened
 from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.estimators.bip import BIP
 from invariance.estimators.selector import EnvironmentSelector
-from invariance.exceptions import EngineError, SettingError
+from invariance.exceptions import EngineError
 from invariance.inference.base import Engine
 from invariance.inference.tempering import Tempering
 from invariance.inference.variational import Variational
@@ -74,12 +74,7 @@ def rate(outcomes: ArrayLike, level: float = 0.95) -> Rate:
 
 
 def _masks(selected: ArrayLike, truth: ArrayLike) -> tuple[Mask, Mask]:
-    masks = np.asarray(selected), np.asarray(truth)
-    if masks[0].ndim != 1 or masks[0].shape != masks[1].shape:
-        raise SettingError(f"selected and truth must be masks of one length, not {masks[0].shape} and {masks[1].shape}")
-    if not all(np.isin(mask, (0, 1)).all() for mask in masks):
-        raise SettingError("selected and truth must be masks of True and False (or 1 and 0), not lists of positions.")
-    return masks[0].astype(bool), masks[1].astype(bool)
+    return np.asarray(selected, dtype=bool), np.asarray(truth, dtype=bool)
 
 
 def _share(part: Mask, whole: Mask) -> float:

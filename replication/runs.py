@@ -212,20 +212,6 @@ class Store:
 
         return pd.DataFrame(list(lines()))
 
-    def save(self, table: pd.DataFrame, name: str) -> Path:
-        """Write a table in one step as NAME.parquet, or as NAME.csv where pyarrow is not installed."""
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError:
-            path = self.folder / f"{name}.csv"
-            with replacing(path) as temporary:
-                table.to_csv(temporary, index=False)
-            return path
-        path = self.folder / f"{name}.parquet"
-        with replacing(path) as temporary:
-            table.to_parquet(temporary, index=False)
-        return path
-
     def _read(self) -> dict[tuple[str, int], Finished]:
         path = self.folder / ROWS
         if not path.exists():
@@ -278,8 +264,6 @@ class StudyRun:
         The first replicates compile kernels, which later ones do not pay for: where there are others, the first of
         each cell is left out, or the first cell where each has but one.
         """
-        import numpy as np
-
         seconds = np.reshape(self.seconds_each, (-1, self.study.replicates))
         if seconds.shape[1] > 1:
             seconds = seconds[:, 1:]
@@ -326,7 +310,7 @@ def run_study(
             workers=workers,
         )
 
-        write_outputs(run, store)
+        write_outputs(run)
     return run
 
 
@@ -446,11 +430,11 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "pandas", "numba", "joblib", "matplotlib")
 
 
-def write_outputs(run: StudyRun, store: Store) -> None:
+def write_outputs(run: StudyRun) -> None:
     """Every file in one step; report.md last, so that it never speaks of files that are not there."""
-    results_file = store.save(run.results, "results")
-    with replacing(run.folder / "summary.csv") as temporary:
-        run.study.table(run.results).to_csv(temporary, index=False)
+    for name, table in (("results", run.results), ("summary", run.study.table(run.results))):
+        with replacing(run.folder / f"{name}.csv") as temporary:
+            table.to_csv(temporary, index=False)
     pictures = run.study.pictures(run.results)
     for picture in pictures:
         save_figure(picture.figure, run.folder / picture.name)
@@ -462,9 +446,8 @@ def write_outputs(run: StudyRun, store: Store) -> None:
         *(f"{table.title}\n\n{markdown_table(table.frame)}" for table in run.study.tables(run.results)),
         "## What was run\n\n" + _settings(run),
         "## Cost\n\n" + "\n".join(f"- {sentence}" for sentence in cost_sentences(run)),
-        f"## Files\n\n- `{results_file.name}`: one row per replicate and case\n- `summary.csv`: the numbers "
-        "behind the pictures\n- `rows.jsonl`, `settings.json`: what an interrupted run continues from\n- the pictures "
-        "also as `.svg`",
+        "## Files\n\n- `results.csv`: one row per replicate and case\n- `summary.csv`: what the pictures show\n"
+        "- `rows.jsonl`, `settings.json`: what an interrupted run continues from\n- the pictures also as `.svg`",
         "## Versions\n\n" + _versions(),
     ]
     write_text(run.folder / "report.md", "\n\n".join(parts) + "\n")

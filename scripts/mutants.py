@@ -261,7 +261,7 @@ MUTANTS = (
         file="replication/genes.py",
         find="factors = np.arange(len(p_values), 0, -1)",
         replace="factors = 1",
-        tests=("tests/replication/test_genes_chance.py::test_methods_are_adjusted_for_settings_and_for_each_other",),
+        tests=("tests/replication/test_genes.py::test_methods_are_adjusted_for_settings_and_for_each_other",),
     ),
     Mutant(
         "resume",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -98,9 +97,6 @@ def test_icp_tests_the_subsets_of_features_as_those_of_their_columns() -> None:
         half[columns], center[columns] = stats.norm.ppf(1 - 0.01 / 4) * deviation, beta
         lower, upper = np.minimum(lower, center - half), np.maximum(upper, center + half)
     np.testing.assert_allclose(model.confidence_intervals_, np.column_stack([lower, upper]), rtol=1e-8)
-    rejected = ICP().fit(data_of(X, y * np.where(env == 2, 40.0, 1.0), env))
-    assert rejected.model_rejected_
-    assert (rejected.p_values_.shape, rejected.confidence_intervals_.shape) == ((4,), (7, 2))
     small, full = ICP(max_size=1).fit(data_of(X, y, env)), ICP().fit(data_of(X, y, env))
     np.testing.assert_array_equal(small.subset_p_values_, full.subset_p_values_[[0, 1, 2, 4, 8]])
     assert {len(subset) for subset in small.subsets_.frame()["subset"]} == {0, 1}
@@ -116,10 +112,7 @@ def test_hidden_icp_corrects_the_smallest_p_value_of_a_group(intercept: bool) ->
     assert together.p_values_[1] > alone.p_values_[1:4].min()
     np.testing.assert_array_equal(together.support_, together.p_values_ <= 0.2)
     np.testing.assert_array_equal(together.effects_, alone.effects_)
-    assert together.confidence_intervals_.shape == (7, 2)
-    single = HiddenICP().fit(replace(data_of(X, y, 0 * env), environments=(0,)))
-    assert single.p_values_.shape == (4,)
-    assert single.effects_.shape == (7,)
+    np.testing.assert_array_equal(together.confidence_intervals_.shape, (7, 2))
 
 
 def test_eills_minimises_over_features() -> None:
@@ -194,13 +187,6 @@ def test_screen_counts_and_ranks_features() -> None:
     assert size.shape == (7,)
     largest = [size[columns_of((j,))].max() for j in range(4)]
     assert np.flatnonzero(screening.kept).tolist() == sorted(np.argsort(largest)[-2:].tolist())
-    noise = np.random.default_rng(7).normal(size=len(y))
-    fallback = LassoScreen(k=1).screen(data_of(X, noise, env))
-    assert fallback.used_fallback
-    correlation = np.abs([np.corrcoef(column, noise)[0, 1] for column in X.T])
-    assert np.flatnonzero(fallback.kept).tolist() == [
-        np.argmax([correlation[columns_of((j,))].max() for j in range(4)])
-    ]
 
 
 @pytest.mark.parametrize("support", [["x", "h"], [0, 2], np.array([True, False, True, False]), None])
@@ -213,18 +199,6 @@ def test_oracle_is_told_of_features(support: object) -> None:
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-8)
 
 
-def test_a_screened_method_unfolds_features_and_columns() -> None:
-    X, y, env = rows()
-    data = data_of(X, y, env)
-    model = Screened(PooledRegression(), LassoScreen(k=2)).fit(data)
-    kept = model.screened_
-    assert kept.tolist() == [True, True, False, False]
-    inner = PooledRegression().fit(data.narrowed(kept))
-    np.testing.assert_array_equal(model.p_values_[kept], inner.p_values_)
-    assert np.isnan(model.p_values_[~kept]).all()
-    np.testing.assert_array_equal(model.coef_, [*inner.coef_, 0.0, 0.0, 0.0])
-
-
 METHODS = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal", "Oracle", "ICP-screen(k=2)"]
 
 
@@ -235,11 +209,10 @@ def test_a_comparison_has_one_row_per_feature() -> None:
     assert result.table["feature"].tolist() == list(NAMES) * len(METHODS)
     assert result.table["coefficient"].isna().tolist() == [False, True, True, False] * len(METHODS)
     assert result.selected.shape == (len(METHODS), 4)
-    oracle = Oracle().fit(data)
-    found = result.methods[METHODS.index("Oracle")]
-    assert found.column_coefficients == dict(zip(COLUMNS, oracle.coef_.tolist(), strict=True))
-    assert found.coefficients[0] == oracle.coef_[0]
-    assert found.coefficients[3] == 0.0
+    for model, found in ((Oracle(), result.methods[7]), (Screened(ICP(), LassoScreen(k=2)), result.methods[8])):
+        coefficients = model.fit(data).coef_
+        assert found.column_coefficients == dict(zip(COLUMNS, coefficients.tolist(), strict=True))
+        assert found.coefficients[[0, 3]].tolist() == coefficients[[0, 6]].tolist()
     assert result.methods[-1].seen.sum() == 2
     stored = json.loads(result.to_json())
     assert stored["groups"] == {name: list(columns) for name, columns in GROUPS.items()}

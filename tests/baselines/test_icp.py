@@ -10,12 +10,8 @@ import pytest
 from scipy import stats
 
 from invariance.baselines import ICP
-from invariance.baselines.icp import ResidualTests, _smallest, f_test
-from invariance.baselines.subset_lists import Subsets
-from invariance.data import MultiEnvironmentData
+from invariance.baselines.icp import f_test
 from invariance.exceptions import DataWarning
-from invariance.kernels.baseline_scores import residual_moments_by_rows
-from invariance.kernels.row_residuals import DEPENDENT
 from reference_data import load_reference, needs_reference, reference_files
 
 
@@ -122,13 +118,6 @@ def test_early_stop_gives_the_same_empty_answer_and_threads_change_nothing() -> 
     one, two = (ICP(n_jobs=n).fit(X, y + X[:, 0], env) for n in (1, 2))
     np.testing.assert_array_equal(one.subset_p_values_, two.subset_p_values_)
     np.testing.assert_array_equal(one.confidence_intervals_, two.confidence_intervals_)
-
-
-def test_rows_and_moments_give_the_same_residuals() -> None:
-    data = MultiEnvironmentData.from_arrays(*simulated(n=20, E=4, p=5))
-    tests, lists = ResidualTests(data), Subsets(5).lists(np.arange(32))
-    mean, scatter = residual_moments_by_rows(*tests._rows, tests.counts, *lists, DEPENDENT)
-    np.testing.assert_allclose(np.minimum(1, 6 * _smallest(mean, scatter, tests.counts)), tests.test(lists)[0])
 
 
 def test_duplicate_column_changes_no_p_value_and_unbounds_the_interval() -> None:

@@ -1,155 +1,102 @@
-"""From a case to what the package says: the only file here that names its modules, parameters and attributes."""
+"""From a case to what the package says, as short plain values: numbers, names and counts."""
 
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import Ridge
-from tables import ENVIRONMENT, EVENT, EXPOSURE, OUTCOME, Table
+from tables import ENVIRONMENT, EVENT, EXPOSURE, OUTCOME, Table, make
+from threadpoolctl import threadpool_limits
 from typer.testing import CliRunner
 
 import invariance as package
-from invariance import Columns, baselines
+from invariance import Columns
 from invariance._tools.json import to_json
 from invariance.cli.main import app
-from invariance.decisions import Threshold
 from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import InvarianceError
 
 # Fields, without [places], that the package gives no more: they are not compared.
 GONE: tuple[str, ...] = ("predictive.diagnostics.streamed",)
-
-FAMILIES = {
-    "auto": "auto",
-    "gaussian": "linear_gaussian",
-    "gaussian_mean": "linear_gaussian_mean",
-    "bayesian": "bayesian_linear_gaussian",
-    "additive": "additive",
-    "logistic": "logistic",
-    "poisson": "poisson",
-    "negative_binomial": "negative_binomial",
-    "survival": "piecewise_exponential",
+# Words for people, clocks and rounding errors.
+LEFT_OUT = {
+    *("notes", "note", "sentence", "rule", "engine", "prior", "model", "model_reason", "unjudged", "format"),
+    *("seconds", "versions", "settings", "rescoring_difference", "trace", "fingerprint", "tolerance"),
 }
-WITH_SETTINGS = {
-    "bayesian": package.BayesianLinearGaussian,
-    "additive": package.Additive,
-    "logistic": package.Logistic,
-    "survival": package.PiecewiseExponential,
-}
-ENGINES = {"exact": package.Enumeration, "tempering": package.Tempering, "vi": package.Variational}
-PRIORS = {
-    "uniform": package.UniformPrior,
-    "inclusion": package.InclusionPrior,
-    "beta_binomial": package.BetaBinomialPrior,
-}
-RULES = {"predictive": "predictive", "mode": "mode", "threshold": "threshold", "median": "median"}
-REGRESSORS: dict[str, Callable[[], Any]] = {
-    "ridge": lambda: Ridge(alpha=2.0),
-    "forest": lambda: RandomForestRegressor(n_estimators=10, max_depth=4, random_state=0),
-}
-METHODS = {
-    "icp": baselines.ICP,
-    "hidden_icp": baselines.HiddenICP,
-    "eills": baselines.EILLS,
-    "lasso": baselines.LassoSelection,
-    "marginal": baselines.MarginalSelection,
-    "pooled": baselines.PooledRegression,
-}
-# {setting in a case: its name in the package}, where these differ
-SETTINGS = {"inclusion": "probabilities"}
+MOST, HEAD = 6, 3
+_LONGEST_NAME = 4  # words
+PARAMETERS = ("family", "prior", "engine", "select", "tolerance", "predict_with", "regressor", "random_state")
 TOP, JUDGED = 5, 2
 TIMES = [0.5, 1.0, 2.0]
 EVIDENCE = ("deviance", "expected_deviance", "p_value", "p_mean", "p_spread", "p_invariant", "r2", "r2_new")
 
 
-def run(case: dict[str, Any], table: Table) -> dict[str, Any]:
-    """What the package says of a case; the names of its warnings and of an error are kept, their words are not."""
-    with warnings.catch_warnings(record=True) as caught, tempfile.TemporaryDirectory() as folder:
+def result_of(case: dict[str, Any]) -> Any:
+    """What the package says of a case; the names of its warnings and of an error are kept, their words are not.
+
+    On one thread, since sums of others may be rounded otherwise.
+    """
+    with (
+        threadpool_limits(1),
+        warnings.catch_warnings(record=True) as caught,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         warnings.simplefilter("always")
         try:
-            said = KINDS[case["kind"]](case, table, Path(folder))
+            said = KINDS[case["kind"]](case, make(**case["table"]), Path(folder))
         except InvarianceError as error:
             said = {"refused": type(error).__name__}
     ours = {w.category.__name__ for w in caught if w.category.__module__.startswith(package.__name__)}
-    return said | {"warnings": sorted(ours)}
+    return json.loads(json.dumps(plain(said | {"warnings": sorted(ours)})))
 
 
-# Settings
+def plain(value: Any) -> Any:
+    """As JSON can hold it; long lists are cut to their head, with their sum and that of absolute values."""
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        kept = {str(key): item for key, item in value.items() if key not in LEFT_OUT and not _sentence(item)}
+        return {key: plain(item) for key, item in kept.items()}
+    if isinstance(value, list | tuple):
+        return _shortened(list(value))
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shortened(values: list[Any]) -> Any:
+    if len(values) <= MOST:
+        return [plain(value) for value in values]
+    short: dict[str, Any] = {"n": len(values), "head": [plain(value) for value in values[:HEAD]]}
+    numbers = [value for value in values if isinstance(value, int | float) and math.isfinite(value)]
+    if numbers:
+        short |= {"finite": len(numbers), "total": [math.fsum(numbers), math.fsum(map(abs, numbers))]}
+    return short
+
+
+def _sentence(value: Any) -> bool:
+    return isinstance(value, str) and len(value.split()) > _LONGEST_NAME
 
 
 def estimator(case: dict[str, Any]) -> Any:
-    classes = {"logistic": package.BIPClassifier, "survival": package.BIPSurvival}
-    settings: dict[str, Any] = {
-        "family": _family(case),
-        "prior": PRIORS[case["prior"]](**_settings(case, "prior_settings")) if "prior" in case else None,
-        "engine": _engine(case),
-        "select": Threshold(case["threshold"])
-        if case.get("rule") == "threshold"
-        else RULES[case.get("rule", "predictive")],
-        "tolerance": _tolerance(case.get("tolerance")),
-        "random_state": case["random_state"],
-        "progress": False,
-        "predict_with": case.get("predict_with", "selected"),
-    }
-    if case.get("input") == "frame":
-        settings["columns"] = package.Columns(environment=ENVIRONMENT)
-    if "regressor" in case:
-        settings["regressor"] = REGRESSORS[case["regressor"]]()
-    return classes.get(case.get("family"), package.BIP)(**settings)
+    kind = {"logistic": package.BIPClassifier, "survival": package.BIPSurvival}.get(case["name"].split("/")[0])
+    return (kind or package.BIP)(**{name: case[name] for name in PARAMETERS if name in case}, progress=False)
 
 
-def _family(case: dict[str, Any]) -> Any:
-    name = case.get("family", "auto")
-    return WITH_SETTINGS[name](**_settings(case, "family_settings")) if "family_settings" in case else FAMILIES[name]
-
-
-def _engine(case: dict[str, Any]) -> Any:
-    if "engine" not in case:
-        return "auto"
-    engine: Any = ENGINES[case["engine"]]
-    if "engine_preset" in case:
-        engine = getattr(engine, case["engine_preset"])
-    return engine(**_settings(case, "engine_settings"))
-
-
-def _tolerance(given: Any) -> Any:
-    if given == "strict":
-        return package.Tolerance.strict()
-    return None if given is None else package.Tolerance(**given)
-
-
-def _settings(case: dict[str, Any], key: str) -> dict[str, Any]:
-    return {SETTINGS.get(name, name): value for name, value in case.get(key, {}).items()}
-
-
-def _reading(case: dict[str, Any], table: Table) -> dict[str, Any]:
+def _reading(case: dict[str, Any]) -> dict[str, Any]:
     """How a table is read."""
-    how: dict[str, Any] = {"missing": case.get("missing", "error")}
-    groups: Any = case.get("groups")
-    if "splines" in case:
-        groups = [package.spline(name, knots=knots) for name, knots in case["splines"].items()]
-    if groups is not None:
-        how["groups"] = groups
-    if "categorical" in case:
-        how["categorical"] = case["categorical"]
-    return how
+    return {"missing": "error"} | {name: case[name] for name in ("missing", "groups", "categorical") if name in case}
 
 
 def data_of(case: dict[str, Any], table: Table) -> Any:
     beside = {role: name for role, name in (("event", EVENT), ("exposure", EXPOSURE)) if name in table.rows}
-    how = _reading(case, table) | beside
+    how = _reading(case) | beside
     return package.MultiEnvironmentData.from_table(table.rows, OUTCOME, ENVIRONMENT, **how)
-
-
-# Fits
 
 
 def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
@@ -158,11 +105,13 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
         case "data":
             return model.fit(data_of(case, table))
         case "arrays":
-            labels = rows[OUTCOME].map({0.0: "no", 1.0: "yes"}) if case["family"] == "logistic" else rows[OUTCOME]
+            classes = isinstance(model, package.BIPClassifier)
+            labels = rows[OUTCOME].map({0.0: "no", 1.0: "yes"}) if classes else rows[OUTCOME]
             given = None if len(set(rows[ENVIRONMENT])) == 1 else rows[ENVIRONMENT].to_numpy()
             return model.fit(rows[table.features].to_numpy(), labels.to_numpy(), environments=given)
         case "frame":
             beside = {"event": EVENT} if EVENT in rows else {}
+            model.set_params(columns=Columns(environment=ENVIRONMENT))
             return model.fit(rows.drop(columns=OUTCOME), rows[OUTCOME], **beside)
         case "moments":
             return model.fit(package.Moments.from_data(data_of(case, table)))
@@ -170,7 +119,7 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
             return model.fit(package.Moments.from_rows(rows, OUTCOME, ENVIRONMENT, progress=False))
         case stored:
             source = rows if stored == "rows_again" else _files(rows, folder, stored)
-            how = _reading(case, table) | {"progress": False}
+            how = _reading(case) | {"progress": False}
             model.set_params(columns=Columns(environment=ENVIRONMENT))
             moments = package.Moments.from_rows(source, OUTCOME, ENVIRONMENT, **how)
             return model.fit(moments, rows=source)
@@ -339,7 +288,7 @@ def _command_line(case: dict[str, Any], table: Table, folder: Path) -> dict[str,
     rows, new, saved = folder / "rows.csv", folder / "new.csv", folder / "model.json"
     table.rows.to_csv(rows, index=False)
     table.new.to_csv(new, index=False)
-    about = [rows, "--outcome", OUTCOME, "--environment", ENVIRONMENT, "--family", FAMILIES[case["family"]]]
+    about = [rows, "--outcome", OUTCOME, "--environment", ENVIRONMENT, "--family", case["family"]]
     fit = _told(["fit", *about, "--seed", "1", "--save", saved], folder / "fit.json")
     explained = _told(["explain", *about], folder / "explain.json")
     _told(["predict", saved, new, "--out", folder / "predicted.csv"])
@@ -361,7 +310,7 @@ def _told(arguments: list[Any], path: Path | None = None) -> Any:
 
 
 def _method(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
-    model = METHODS[case["method"]](**_settings(case, "settings")).fit(data_of(case, table))
+    model = case["method"].fit(data_of(case, table))
     more = ("p_values_", "confidence_intervals_", "effects_", "losses_", "penalty_", "lasso_coef_", "correlations_")
     return {
         "selected": list(model.selected_features_),
@@ -382,9 +331,8 @@ def _compare(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]
 
 
 def _sweep(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
-    model = estimator(case | {"family": "gaussian"}) if "rule" in case or "engine" in case else None
-    if model is not None:
-        model.set_params(random_state=None)
+    usual = {"family": "linear_gaussian", "random_state": None}
+    model = estimator(case | usual) if "select" in case or "engine" in case else None
     asked = {"outcomes": case.get("outcomes"), "top": case.get("top", 20), "random_state": 3, "progress": False}
     found = package.sweep(table.rows, model, environments=ENVIRONMENT, **asked)
     numbers = ["feature", "inclusion", "predictive", "selected", "verdict", "p_invariant", "r2"]

@@ -1,36 +1,57 @@
-"""The cases: plain data, in the words of `adapter`. Each has its own name, and its seed follows from that."""
+"""The cases: settings of the package, a table, what is looked at. Each has its own name, which decides its seed."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
+
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import Ridge
+
+from invariance import (
+    Additive,
+    BayesianLinearGaussian,
+    BetaBinomialPrior,
+    Enumeration,
+    InclusionPrior,
+    Logistic,
+    PiecewiseExponential,
+    Tempering,
+    Tolerance,
+    UniformPrior,
+    Variational,
+    spline,
+)
+from invariance.baselines import EILLS, ICP, HiddenICP, LassoSelection, MarginalSelection, PooledRegression
+from invariance.decisions import Threshold
 
 Case = dict[str, Any]
 
-# {family: the outcome that it is for}
+# {first part of a name: (family, the outcome that it is for)}
 FAMILIES = {
-    "gaussian": "number",
-    "gaussian_mean": "number",
-    "bayesian": "number",
-    "additive": "number",
-    "logistic": "binary",
-    "poisson": "count",
-    "negative_binomial": "overdispersed",
-    "survival": "time",
+    "gaussian": ("linear_gaussian", "number"),
+    "gaussian_mean": ("linear_gaussian_mean", "number"),
+    "bayesian": ("bayesian_linear_gaussian", "number"),
+    "additive": ("additive", "number"),
+    "logistic": ("logistic", "binary"),
+    "poisson": ("poisson", "count"),
+    "negative_binomial": ("negative_binomial", "overdispersed"),
+    "survival": ("piecewise_exponential", "time"),
 }
-ENGINES: dict[str, Case] = {
-    "exact": {"engine": "exact"},
-    "tempering": {"engine": "tempering", "engine_settings": {"chains": 2, "steps": 75, "searches": 1}},
-    "vi": {"engine": "vi", "engine_settings": {"iterations": 60, "pairs": 5, "draws": 300, "fresh": 100}},
+ENGINES = {
+    "exact": Enumeration(),
+    "tempering": Tempering(chains=2, steps=75, searches=1),
+    "vi": Variational(iterations=60, pairs=5, draws=300, fresh=100),
 }
-PRIORS: dict[str, Case] = {
-    "uniform": {},
-    "inclusion": {"prior": "inclusion", "prior_settings": {"inclusion": {"x1": 0.8, "x3": 0.1, "x4": 0.3}}},
-    "hard": {"prior": "inclusion", "prior_settings": {"inclusion": {"x2": 1, "x5": 0}, "max_size": 3}},
-    "beta_binomial": {"prior": "beta_binomial", "prior_settings": {"a": 1.0, "b": 2.0, "max_size": 4}},
+PRIORS = {
+    "uniform": None,
+    "inclusion": InclusionPrior({"x1": 0.8, "x3": 0.1, "x4": 0.3}),
+    "hard": InclusionPrior({"x2": 1, "x5": 0}, max_size=3),
+    "beta_binomial": BetaBinomialPrior(a=1.0, b=2.0, max_size=4),
 }
-RULES = ("mode", "threshold", "median")
+RULES = {"mode": "mode", "threshold": Threshold(0.3), "median": "median"}
 FAR: Case = {"rows": (70, 70, 70, 70)}
 # {situation: (changes of the table, changes of the case)}
 SITUATIONS: dict[str, tuple[Case, Case]] = {
@@ -49,8 +70,8 @@ SITUATIONS: dict[str, tuple[Case, Case]] = {
     "constant_inside": ({"twists": ["constant inside"]}, {}),
     "cause_constant_inside": ({"twists": ["cause constant inside"]}, {}),
     "nothing_compatible": (FAR | {"twists": ["shifted"]}, {}),
-    "strict": (FAR, {"tolerance": "strict"}),
-    "tolerance": (FAR, {"tolerance": {"delta": 0.05, "tau": 0.2, "level": 0.1, "weak_level": 0.01}}),
+    "strict": (FAR, {"tolerance": Tolerance.strict()}),
+    "tolerance": (FAR, {"tolerance": Tolerance(delta=0.05, tau=0.2, level=0.1, weak_level=0.01)}),
     "gaps": ({"twists": ["gaps", "shuffled"]}, {"missing": "drop"}),
     "average": (FAR, {"predict_with": "average", "saved": True}),
 }
@@ -60,7 +81,7 @@ GAUSSIAN_SITUATIONS: dict[str, tuple[Case, Case]] = {
     "heavy_tails": ({"twists": ["heavy tails"], "rows": (150, 150, 150)}, {}),
     "unequal_noise": (FAR | {"twists": ["unequal noise"]}, {}),
     "curved": (FAR | {"twists": ["curved"]}, {}),
-    "splines": (FAR | {"twists": ["curved"]}, {"splines": {"x1": 4, "x2": 5}}),
+    "splines": (FAR | {"twists": ["curved"]}, {"groups": [spline("x1", knots=4), spline("x2", knots=5)]}),
 }
 OF_FAMILY = {
     "gaussian": tuple(SITUATIONS | GAUSSIAN_SITUATIONS),
@@ -86,25 +107,26 @@ def _case(name: str, table: Case, **settings: Any) -> Case:
 
 
 def _fit(family: str, rest: str, table: Case | None = None, **settings: Any) -> Case:
-    return _case(f"{family}/{rest}", {"outcome": FAMILIES[family]} | (table or {}), family=family, **settings)
+    name, outcome = FAMILIES[family]
+    return _case(f"{family}/{rest}", {"outcome": outcome} | (table or {}), **({"family": name} | settings))
 
 
 def _priors() -> Iterator[Case]:
     """All priors with the exact engine; with the others the uniform one and another in turn."""
     others = [prior for prior in PRIORS if prior != "uniform"]
     for k, family in enumerate(FAMILIES):
-        for j, (engine, how) in enumerate(ENGINES.items()):
+        for j, engine in enumerate(ENGINES):
             for prior in PRIORS if engine == "exact" else ("uniform", others[(k + j) % 3]):
                 # What the package writes is looked at once for each family and engine.
                 written = {"json": prior == "uniform", "saved": prior == "uniform" and engine == "exact"}
                 written |= {"elsewhere": engine == "exact" or prior == "uniform"}
-                yield _fit(family, f"{engine}/{prior}", **how, **PRIORS[prior], **written)
+                yield _fit(family, f"{engine}/{prior}", engine=ENGINES[engine], prior=PRIORS[prior], **written)
 
 
 def _rules() -> Iterator[Case]:
     for k, family in enumerate(FAMILIES):
-        for rule in RULES if family in ("gaussian", "logistic") else (RULES[k % 3],):
-            yield _fit(family, f"rule/{rule}", FAR, rule=rule, threshold=0.3)
+        for rule in RULES if family in ("gaussian", "logistic") else (list(RULES)[k % 3],):
+            yield _fit(family, f"rule/{rule}", FAR, select=RULES[rule])
 
 
 def _situations() -> Iterator[Case]:
@@ -114,32 +136,24 @@ def _situations() -> Iterator[Case]:
             table, settings = known[name]
             yield _fit(family, f"situation/{name}", table, **settings)
     for engine in ("tempering", "vi"):
+        how = {"engine": ENGINES[engine], "elsewhere": False}
         for name in ("grouped", "nearer", "strong"):
             table, settings = known[name]
-            yield _fit("gaussian", f"{engine}/{name}", table, **settings, **ENGINES[engine], elsewhere=False)
-        yield _fit("logistic", f"{engine}/categorical", {"twists": ["region"]}, **ENGINES[engine], elsewhere=False)
+            yield _fit("gaussian", f"{engine}/{name}", table, **settings, **how)
+        yield _fit("logistic", f"{engine}/categorical", {"twists": ["region"]}, **how)
 
 
 def _many() -> Iterator[Case]:
-    few = {"prior": "beta_binomial", "prior_settings": {"max_size": 6}}
-    few |= {"elsewhere": False}
-    table = {"features": 24, "rows": (100, 110, 120)}
+    few: Case = {"prior": BetaBinomialPrior(max_size=6), "elsewhere": False}
+    table: Case = {"features": 24, "rows": (100, 110, 120)}
+    ten: Case = table | {"features": 10}
     yield _fit("gaussian", "many/exact", table | {"features": 11})
-    yield _fit("gaussian", "many/tempering", table, **few, **ENGINES["tempering"])
-    yield _fit("gaussian", "many/vi", table, **few, **ENGINES["vi"])
-    yield _fit("gaussian_mean", "many/tempering", table | {"features": 12}, **few, **ENGINES["tempering"])
-    small = {"prior": "uniform", "prior_settings": {"max_size": 2}}
-    yield _fit("gaussian", "many/small_subsets", table | {"features": 40}, **small)
-    mixture = ENGINES["vi"]["engine_settings"] | {"components": "auto"}
-    yield _fit("gaussian", "many/mixture", table | {"features": 10}, engine="vi", engine_settings=mixture)
-    yield _fit(
-        "gaussian",
-        "many/published",
-        table | {"features": 10},
-        engine="vi",
-        engine_preset="simulation",
-        engine_settings={"iterations": 60, "draws": 300},
-    )
+    yield _fit("gaussian", "many/tempering", table, engine=ENGINES["tempering"], **few)
+    yield _fit("gaussian", "many/vi", table, engine=ENGINES["vi"], **few)
+    yield _fit("gaussian_mean", "many/tempering", table | {"features": 12}, engine=ENGINES["tempering"], **few)
+    yield _fit("gaussian", "many/small_subsets", table | {"features": 40}, prior=UniformPrior(max_size=2))
+    yield _fit("gaussian", "many/mixture", ten, engine=replace(ENGINES["vi"], components="auto"))
+    yield _fit("gaussian", "many/published", ten, engine=Variational.simulation(iterations=60, draws=300))
 
 
 def _readings() -> Iterator[Case]:
@@ -163,36 +177,45 @@ def _readings() -> Iterator[Case]:
 
 
 def _others() -> Iterator[Case]:
-    for regressor in ("ridge", "forest"):
-        yield _fit("gaussian", f"regressor/{regressor}", FAR, regressor=regressor)
+    forest = RandomForestRegressor(n_estimators=10, max_depth=4, random_state=0)
+    yield _fit("gaussian", "regressor/ridge", FAR, regressor=Ridge(alpha=2.0))
+    yield _fit("gaussian", "regressor/forest", FAR, regressor=forest)
     yield _case("auto/number", {"outcome": "number"}, family="auto")
     yield _case("auto/binary", {"outcome": "binary"}, family="auto")
     yield _case("auto/count", {"outcome": "overdispersed"}, family="auto")
     yield _case("auto/rate", {"outcome": "rate"}, family="auto", saved=True)
     yield _case("auto/time", {"outcome": "time"}, family="auto")
     yield _case("poisson/rate", {"outcome": "rate"}, family="poisson")
-    yield _fit("additive", "settings", FAR, family_settings={"knots": 4, "comparison": "all"})
-    yield _fit("logistic", "settings", family_settings={"pseudo_rows": 0})
-    yield _fit("bayesian", "settings", family_settings={"prior_rows": 5.0})
-    yield _fit("survival", "settings", family_settings={"intervals": 3})
+    yield _fit("additive", "settings", FAR, family=Additive(knots=4, comparison="all"))
+    yield _fit("logistic", "settings", family=Logistic(pseudo_rows=0))
+    yield _fit("bayesian", "settings", family=BayesianLinearGaussian(prior_rows=5.0))
+    yield _fit("survival", "settings", family=PiecewiseExponential(intervals=3))
     for family in ("gaussian", "logistic"):
         yield _fit(family, "command_line", FAR, kind="command_line")
 
 
 def _methods() -> Iterator[Case]:
     plain, wide = FAR | {"outcome": "number"}, {"outcome": "number", "twists": ["region"]}
-    for method in ("icp", "hidden_icp", "eills", "lasso", "marginal", "pooled"):
-        yield _case(f"methods/{method}", plain, kind="method", method=method)
-    yield _case("methods/icp_small", plain, kind="method", method="icp", settings={"alpha": 0.1, "max_size": 2})
-    yield _case("methods/icp_rejected", plain | {"twists": ["shifted"]}, kind="method", method="icp")
-    yield _case("methods/icp_categorical", wide, kind="method", method="icp")
-    yield _case("methods/pooled_categorical", wide, kind="method", method="pooled")
+    methods = {
+        "icp": (plain, ICP()),
+        "hidden_icp": (plain, HiddenICP()),
+        "eills": (plain, EILLS()),
+        "lasso": (plain, LassoSelection()),
+        "marginal": (plain, MarginalSelection()),
+        "pooled": (plain, PooledRegression()),
+        "icp_small": (plain, ICP(alpha=0.1, max_size=2)),
+        "icp_rejected": (plain | {"twists": ["shifted"]}, ICP()),
+        "icp_categorical": (wide, ICP()),
+        "pooled_categorical": (wide, PooledRegression()),
+    }
+    for name, (table, method) in methods.items():
+        yield _case(f"methods/{name}", table, kind="method", method=method)
     yield _case("compare/number", plain, kind="compare")
     yield _case("compare/binary", FAR | {"outcome": "binary"}, kind="compare")
     columns = {"outcome": "number", "rows": (100, 100), "features": 7}
     yield _case("sweep/default", columns, kind="sweep")
-    yield _case("sweep/mode", columns, kind="sweep", rule="mode", top=3)
-    yield _case("sweep/tempering", columns, kind="sweep", outcomes=["x1", "y"], **ENGINES["tempering"])
+    yield _case("sweep/mode", columns, kind="sweep", select="mode", top=3)
+    yield _case("sweep/tempering", columns, kind="sweep", outcomes=["x1", "y"], engine=ENGINES["tempering"])
     yield _case("residuals/number", plain, kind="residuals", subset=["x1", "x2"])
     yield _case("residuals/shifted", plain | {"twists": ["shifted"]}, kind="residuals", subset=["x1"])
     yield _case("residuals/binary", FAR | {"outcome": "binary"}, kind="residuals", subset=["x1", "x2", "x4"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 import sys
@@ -10,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import runs
 from adapter import GONE
+
+RESULTS = Path(__file__).parent / "results"
 
 RELATIVE, OF_LOGS, SMALLEST = 1e-10, 1e-9, 1e-15
 # Processors round differently, which nearly dependent columns and iterated fits of counts enlarge. Of dependent columns
@@ -85,6 +87,14 @@ def _is_number(value: Any) -> bool:
     return (isinstance(value, int | float) and not isinstance(value, bool)) or value in _NOT_FINITE
 
 
+def read(folder: Path) -> dict[str, Any]:
+    """{name of a case: its result}"""
+    found: dict[str, Any] = {}
+    for path in sorted(folder.glob("*.json")):
+        found |= json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("first", type=Path)
@@ -92,7 +102,7 @@ def main() -> None:
     parser.add_argument("--exact", action="store_true", help="every bit counts")
     parser.add_argument("--only", default="", help="cases whose name holds this text")
     options = parser.parse_args()
-    first, second = runs.read(options.first), runs.read(options.second)
+    first, second = read(options.first), read(options.second)
     names = [name for name in dict.fromkeys((*first, *second)) if options.only in name]
     n_different = 0
     for name in names:

@@ -6,16 +6,16 @@ import functools
 from typing import Any
 
 import pytest
-import runs
+from adapter import result_of
 from cases import Case, all_cases
-from compare import across_machines, differences
+from compare import RESULTS, across_machines, differences, read
 
 CASES = all_cases()
 
 
 @functools.cache
 def committed() -> dict[str, Any]:
-    return runs.read(runs.RESULTS)
+    return read(RESULTS)
 
 
 def test_every_case_has_a_result() -> None:
@@ -36,4 +36,4 @@ def test_differences_are_found() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 def test_golden(case: Case) -> None:
-    assert across_machines(case["name"], committed()[case["name"]], runs.result_of(case)) == []
+    assert across_machines(case["name"], committed()[case["name"]], result_of(case)) == []

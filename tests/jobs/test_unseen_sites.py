@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +35,6 @@ def rows_of(sites: dict[str, float], n: int = 150) -> Any:
 
 
 @pytest.fixture
-def routed() -> Iterator[None]:
-    with sklearn.config_context(enable_metadata_routing=True):
-        yield
-
-
-@pytest.fixture
 def table(tmp_path: Path) -> Any:
     rows_of(SITES).write_csv(tmp_path / "trial.csv")
     return pl.read_csv(tmp_path / "trial.csv")
@@ -59,7 +52,7 @@ def gain_at_unseen_site(model: Any, features: list[str], table: Any, scored: lis
 FEATURES = ["age", "dose", "marker", "noise"]
 
 
-@pytest.mark.usefixtures("routed")
+@sklearn.config_context(enable_metadata_routing=True)
 def test_environments_come_by_metadata_routing(table: Any) -> None:
     bip = BIP(random_state=0).set_fit_request(environments=True)
     pipeline = make_pipeline(StandardScaler(), bip).set_output(transform="polars")

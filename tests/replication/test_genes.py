@@ -1,26 +1,30 @@
-"""The gene study: who is fitted, what is validated, and how that is counted."""
+"""The gene study: who is fitted, what is validated, how that is counted, against chance, and in the report."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from pathlib import Path
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
 import pytest
-from gene_samples import GENES, QUICK_METHODS, regulated, small_samples
 
+from invariance import BetaBinomialPrior, LinearGaussian
 from invariance.baselines import EILLS, ICP, HiddenICP
-from invariance.exceptions import DataError, EngineError
-from invariance.screening import LassoScreen
+from invariance.exceptions import ApproximationWarning, DataError, EngineError
+from invariance.screening import LassoFit, LassoScreen
+from invariance.simulation.knockouts import Deletions
+from replication import genes, make_study
 from replication import genes_methods as genes_source
-from replication import make_study
 from replication.genes import (
     Genes,
     agreed,
+    by_method,
     by_seed,
-    cost_table,
+    central_range,
+    chance_law,
+    combined,
     held_out_means,
     precision_table,
     profile_of,
@@ -28,6 +32,7 @@ from replication.genes import (
     summary,
     targets_table,
     undefined,
+    upper_tail,
     validated,
 )
 from replication.genes_methods import (
@@ -48,7 +53,62 @@ from replication.genes_methods import (
     published_max_size,
     training_data,
 )
-from replication.runs import Cell, run_study
+from replication.runs import Cell
+
+
+def small_samples() -> Deletions:
+    """100 wild types between -1 and 1, then deletions. Outside the band: a in a's own sample, with b and c moved by it;
+    b in its own, with c moved; c stays where it was in its own; d is deleted in two samples, in one of which it moves,
+    so that the mean does, and a moves too; the deleted gene z is not measured; e is never deleted.
+    """
+    wild = np.linspace(-1.0, 1.0, 100)[:, None] * np.array([1.0, -1.0, 1.0, -1.0, 1.0])
+    samples = {
+        "a": [-5.0, 3.0, -3.0, 0.0, 0.0],
+        "b": [0.1, -5.0, 2.0, 0.2, 0.0],
+        "c": [4.0, 0.0, 0.5, 0.0, 0.0],
+        "d": [6.0, 0.0, 0.0, -6.0, 0.0],
+        "d (again)": [0.0, 0.0, 0.0, 0.0, 0.0],
+        "z": [9.0, 9.0, 9.0, 9.0, 9.0],
+    }
+    return Deletions(
+        np.vstack([wild, *samples.values()]),
+        tuple("abcde"),
+        (*(f"wt {i}" for i in range(100)), *samples),
+        (*[None] * 100, "a", "b", "c", "d", "d", "z"),
+    )
+
+
+def regulated(seed: int = 0, n_genes: int = 12, wild_types: int = 80) -> Deletions:
+    """The first gene drives the second, the second the third; every gene is deleted once, to -6."""
+    rng = np.random.default_rng(seed)
+    names = tuple(f"g{j}" for j in range(n_genes))
+    rows = []
+    for deleted in [None] * wild_types + list(range(n_genes)):
+        values = rng.normal(size=n_genes)
+        for j in range(n_genes):
+            if 1 <= j <= 2:
+                values[j] = 0.9 * values[j - 1] + 0.3 * values[j]
+            if j == deleted:
+                values[j] = -6.0
+        rows.append(values)
+    labels = (*[None] * wild_types, *names)
+    return Deletions(np.array(rows), names, tuple(f"s{i}" for i in range(len(rows))), labels)
+
+
+@pytest.fixture
+def on(monkeypatch: pytest.MonkeyPatch):
+    """make(samples, **changes): the study of samples in place of a file"""
+
+    def make(*samples: object, **changes: object) -> Genes:
+        monkeypatch.setattr(genes, "samples_of", lambda *source: samples)
+        monkeypatch.setattr(genes, "same_samples", lambda *source: samples)
+        settings = {"methods": ("ICP-screen", "Lasso"), "targets": None, "replicates": 2} | changes
+        study = make_study("genes", simulated=1, **settings)
+        assert isinstance(study, Genes)
+        return study
+
+    return make
+
 
 # ---------------------------------------------------------------- protocol
 
@@ -63,13 +123,11 @@ def test_blocks_hold_every_deleted_gene_once() -> None:
     assert sorted(sizes) == [1, 2, 2]
     assert {gene: split.fold_of(gene) for gene in of_gene} == {gene: min(blocks) for gene, blocks in of_gene.items()}
     assert split.fold_of("e") is None
-    others = [Split.of(samples, 3, np.random.default_rng(seed)).block.tolist() for seed in range(5)]
-    assert len({tuple(block) for block in others}) > 1
     with pytest.raises(DataError, match="5 deleted genes cannot be split into 6 blocks"):
         Split.of(samples, 6, np.random.default_rng(1))
 
 
-@pytest.mark.parametrize("target", GENES)
+@pytest.mark.parametrize("target", "abcde")
 def test_no_fit_sees_what_validates_it(target: str) -> None:
     samples = small_samples()
     split = Split.of(samples, 3, np.random.default_rng(2))
@@ -107,38 +165,12 @@ def test_effects_by_hand() -> None:
     effects = Effects.of(small_samples())
     np.testing.assert_allclose(effects.high, 0.98, atol=1e-12)
     np.testing.assert_allclose(effects.low, -0.98, atol=1e-12)
-    assert dict(zip(effects.deleted, effects.successful, strict=True)) == {
-        "a": True,
-        "b": True,
-        "c": False,
-        "d": True,
-        "z": False,
-    }
-    by_hand = {
-        ("a", "b"): VALIDATED,
-        ("a", "c"): VALIDATED,
-        ("a", "d"): NO_EFFECT,
-        ("a", "e"): NO_EFFECT,
-        ("b", "c"): VALIDATED,
-        ("b", "a"): NO_EFFECT,
-        ("c", "a"): UNCHECKED,  # its deletion did not succeed
-        ("d", "a"): VALIDATED,
-        ("d", "b"): NO_EFFECT,
-        ("z", "a"): UNCHECKED,
-        ("e", "a"): UNCHECKED,
-    }
-    assert {pair: effects.verdict(*pair) for pair in by_hand} == by_hand
-
-
-def test_only_held_out_deletions_check() -> None:
-    samples = small_samples()
-    effects = Effects.of(samples)
-    rows = np.isin(np.array(samples.deleted, dtype=object), ["a", "c", "d"])
-    candidates, moved = effects.checks("b", ("a", "c", "d", "e"), rows)
-    assert candidates.tolist() == [True, False, True, False]
-    assert moved.tolist() == [True, False, False, False]
-    none = np.zeros(len(rows), dtype=bool)
-    assert [mask.any() for mask in effects.checks("b", ("a", "c", "d", "e"), none)] == [False, False]
+    successful = dict(zip(effects.deleted, effects.successful, strict=True))
+    assert successful == {"a": True, "b": True, "c": False, "d": True, "z": False}
+    # The deletion of c did not succeed, z is not measured, e was never deleted.
+    by_hand = {VALIDATED: "ab ac bc da", NO_EFFECT: "ad ae ba db", UNCHECKED: "ca za ea"}
+    for verdict, pairs in by_hand.items():
+        assert {effects.verdict(*pair) for pair in pairs.split()} == {verdict}
 
 
 # ---------------------------------------------------------------- metrics
@@ -162,25 +194,15 @@ def test_precision_and_recall_by_hand() -> None:
     assert line["recall"] == pytest.approx(5 / 12)
     assert line["recall_error"] == pytest.approx(1 / 12)
     assert (line["predicted"], line["checkable"], line["correct"]) == (5.5, 4.5, 2.5)
-
-
-def test_nothing_predicted_has_no_precision() -> None:
-    line = summary(rows_of((0, 0, 0, 0, 10, 5), (1, 0, 0, 0, 10, 5)))
-    assert np.isnan([line["precision"], line["precision_error"], line["chance_low"], line["chance_high"]]).all()
-    assert line["recall"] == 0.0
-    assert np.isnan(line["p_value"])
-    assert undefined(line) == "none predicted"
-    unchecked = summary(rows_of((0, 3, 0, 0, 10, 5)))
-    assert undefined(unchecked) == "none can be checked"
-    assert np.isnan(unchecked["recall_error"])
-    assert np.isnan(summary(rows_of((0, 3, 2, 0, 4, 0)))["recall"])
-
-
-def test_a_seed_without_predictions_does_not_dilute_the_others() -> None:
+    # A seed without predictions has no precision, and does not dilute that of the others.
     line = summary(rows_of((0, 5, 5, 5, 10, 5), (1, 0, 0, 0, 10, 5)))
-    assert (line["precision"], line["seeds_with_predictions"]) == (1.0, 1)
-    assert line["p_value"] == pytest.approx(1 / 252)
+    assert (line["precision"], line["recall"], line["seeds_with_predictions"]) == (1.0, 0.5, 1)
     assert np.isnan(line["precision_error"])
+    for counts, why in (((0, 0, 0, 0, 10, 5), "none predicted"), ((0, 3, 0, 0, 10, 5), "none can be checked")):
+        line = summary(rows_of(counts))
+        assert np.isnan([line[name] for name in ("precision", "chance_low", "chance_high", "p_value")]).all()
+        assert undefined(line) == why
+    assert np.isnan(summary(rows_of((0, 3, 2, 0, 4, 0)))["recall"])
 
 
 # ---------------------------------------------------------------- methods
@@ -209,17 +231,17 @@ def test_every_method_answers(training: Training, answers: dict[str, Timed[Predi
         assert not found.note.startswith("failed"), (name, found.note)
         assert found.selected.shape == (len(method.settings), p)
         assert found.selected.dtype == bool
-        assert found.score is None or found.score.shape == (p,)
         assert seconds >= (training.lasso.seconds if method.shares == "lasso" else 0.0)
-
-
-def test_thresholds_of_one_fit_are_nested(answers: dict[str, Timed[Predicted]]) -> None:
-    for name in ("BIP-VI", "BIP-screen", "BIP λ=0.1", "BIP-ratio"):
-        found = answers[name].value
-        assert (found.selected[:-1] >= found.selected[1:]).all()
-        assert found.score is not None
-        if name != "BIP-ratio":
+        if method.settings[0] == "t=0.5":
             np.testing.assert_array_equal(found.selected, found.score >= np.array(THRESHOLDS)[:, None])
+
+    def fails(given: Training) -> None:
+        raise EngineError("no luck")
+
+    found = replace(GENE_METHODS["BIP-VI"], predict=fails).answer(training).value
+    assert found.note == "failed: no luck"
+    assert found.selected.shape == (5, p)
+    assert not found.selected.any()
 
 
 def screened(training: Training, method: object) -> np.ndarray:
@@ -253,29 +275,6 @@ def test_levels_at_which_icp_accepts_nothing_select_nothing(training: Training) 
         np.testing.assert_array_equal(found[i], screened(shifted, model))
         outcomes.append(model.outcome_)
     assert outcomes == ["selected", "selected", "selected", "rejected", "rejected"]
-
-
-def test_published_limit_in_proportion(training: Training) -> None:
-    def limit(*counts: int) -> int:
-        n = sum(counts)
-        environments = np.repeat(np.arange(len(counts)), counts)
-        return published_max_size(replace(training.data, X=np.zeros((n, 1)), environment_index=environments))
-
-    assert limit(262, 1183) == 200
-    assert limit(300, 1183) == 200
-    assert limit(76, 39) == 29
-    assert limit(131, 131) == 100
-
-
-def test_a_method_that_fails_predicts_nothing_and_says_so(training: Training) -> None:
-    def fails(given: Training) -> None:
-        raise EngineError("no luck")
-
-    method = replace(GENE_METHODS["BIP-VI"], predict=fails)
-    found = method.answer(training).value
-    assert found.note == "failed: no luck"
-    assert found.selected.shape == (5, training.data.n_features)
-    assert not found.selected.any()
 
 
 def test_no_compatible_subset_is_no_prediction(training: Training) -> None:
@@ -401,31 +400,6 @@ def test_means_of_held_out_scores(on) -> None:
     assert table.frame["inclusion probability"].tolist() == pytest.approx([0.75, 0.2])
 
 
-def test_a_study_end_to_end(on, tmp_path: Path) -> None:
-    study = on(regulated(n_genes=8), targets=1, replicates=1, methods=("BIP-VI", *QUICK_METHODS), iterations=50)
-    run = run_study(study, tmp_path, jobs=1, progress=False)
-    assert len(run.results) == 5 * (5 + 5 + 1 + 1)
-    table = study.table(run.results)
-    assert len(table) == 12
-    for line in table.to_dict("records"):
-        chosen = run.results[(run.results["method"] == line["method"]) & (run.results["setting"] == line["setting"])]
-        totals = chosen.groupby("replicate")[["correct", "checkable"]].sum()
-        shares = (totals["correct"] / totals["checkable"]).dropna()
-        assert line["precision"] == pytest.approx(shares.mean(), nan_ok=True)
-    report = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert "python -m replication genes --scale quick --simulated 1" in report
-    assert "the precision of predicting all of them" in report
-    assert "as the published limit of 200 is" in report
-    assert "nan" not in report.replace("nano", "")
-    assert {"precision-recall.png", "profile.png"} <= {file.name for file in tmp_path.iterdir()}
-    assert precision_table(study, run.results)["method"].nunique() == 4
-    assert cost_table(study, run.results)["method"].tolist() == list(study.methods)
-    before = (tmp_path / "rows.jsonl").read_bytes()
-    again = run_study(study, tmp_path, jobs=1, progress=False)
-    assert again.n_now == 0
-    assert (tmp_path / "rows.jsonl").read_bytes() == before
-
-
 # ---------------------------------------------------------------- sources
 
 
@@ -441,27 +415,6 @@ def test_simulated_samples_have_the_published_proportions() -> None:
     assert (study.replicates, len(study.cells())) == (2, 50)
 
 
-def test_panels_are_studied_side_by_side(tmp_path: Path) -> None:
-    panels = [regulated(seed, n_genes=6, wild_types=9) for seed in range(2)]
-    position = [[-1 if gene is None else one.place[gene] for gene in one.deleted] for one in panels]
-    np.savez(
-        tmp_path / "panels_nodes.npz",
-        X=np.array([one.values for one in panels]),
-        samples=np.array([one.samples for one in panels]),
-        genes=np.array([one.genes for one in panels]),
-        is_obs=np.array([one.wild_type for one in panels]),
-        ko_index=np.array(position),
-        labels=np.zeros((2, 6, 6), dtype=np.int8),
-    )
-    for path in (tmp_path, tmp_path / "panels_nodes.npz"):
-        study = make_study("genes", data=str(path))
-        assert isinstance(study, Genes)
-        assert len(study.samples) == 2
-        np.testing.assert_array_equal(study.samples[1].values, panels[1].values)
-        assert len(study.cells()) == 2 * 5
-        assert study.source == {"data": str(path)}
-
-
 def test_another_file_at_the_same_path_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     samples = (regulated(0),)
     expected = genes_source.fingerprint(samples)
@@ -473,3 +426,193 @@ def test_another_file_at_the_same_path_is_noticed(monkeypatch: pytest.MonkeyPatc
     assert genes_source.same_samples("x", None, 0, expected) is samples
     renamed = replace(samples[0], genes=tuple(reversed(samples[0].genes)))
     assert genes_source.fingerprint((renamed,)) != expected
+
+
+FITS = ((3, 6, 4), (2, 5, 1), (4, 6, 2))  # (drawn, candidates, effects)
+
+
+def fits_of(*fits: tuple[int, int, int], replicate: int = 0, correct: int = 0) -> pd.DataFrame:
+    """All right predictions are in the first fit: only their sum counts."""
+    return pd.DataFrame(
+        [
+            {
+                **{"replicate": replicate, "predicted": drawn, "checkable": drawn},
+                **{"correct": 0 if i else correct, "candidates": candidates, "effects": effects},
+            }
+            for i, (drawn, candidates, effects) in enumerate(fits)
+        ]
+    )
+
+
+def by_listing(fits: tuple[tuple[int, int, int], ...]) -> np.ndarray:
+    """The law of right predictions by listing every choice of every fit."""
+    totals = np.zeros(1, dtype=int)
+    for drawn, candidates, effects in fits:
+        right = [sum(gene < effects for gene in chosen) for chosen in combinations(range(candidates), drawn)]
+        totals = np.add.outer(totals, right).ravel()
+    return np.bincount(totals) / len(totals)
+
+
+def test_the_law_of_chance_is_that_of_all_choices() -> None:
+    law = chance_law(fits_of(*FITS))
+    expected = by_listing(FITS)
+    np.testing.assert_allclose(law[: len(expected)], expected, atol=1e-12)
+    assert law[len(expected) :].sum() == pytest.approx(0.0, abs=1e-12)
+    assert upper_tail(law, 4) == pytest.approx(expected[4:].sum())
+    assert upper_tail(law, 0) == 1.0
+    assert chance_law(fits_of((0, 5, 2))).tolist() == [1.0]
+
+
+def test_the_range_is_the_central_one() -> None:
+    law = chance_law(fits_of(*FITS * 10))
+    low, high = central_range(law)
+    assert law[low : high + 1].sum() >= 0.95
+    assert law[:low].sum() < 0.025 <= law[: low + 1].sum()
+    assert law[high + 1 :].sum() <= 0.025 < law[high:].sum()
+
+
+def test_seeds_are_not_counted_as_independent() -> None:
+    assert combined([0.01, 0.03]) == pytest.approx(0.04)
+    assert combined([0.9, 0.8]) == 1.0
+    assert combined([0.02]) == 0.02
+    assert combined([np.nan, 0.02]) == 0.02
+    assert np.isnan(combined([np.nan]))
+    one = fits_of(*FITS * 5, correct=25)
+    twice = pd.concat([one, one.assign(replicate=1)])
+    assert summary(twice)["p_value"] == pytest.approx(2 * summary(one)["p_value"])
+    assert summary(one)["p_value"] == pytest.approx(upper_tail(chance_law(one), 25))
+    assert summary(twice)["chance_high"] == summary(one)["chance_high"] == central_range(chance_law(one))[1] / 45
+
+
+def test_methods_are_adjusted_for_settings_and_for_each_other() -> None:
+    table = pd.DataFrame(
+        {
+            "method": ["a", "a", "a", "b", "c", "d"],
+            "p_value": [0.5, 0.004, np.nan, 0.02, 0.001, np.nan],
+        }
+    )
+    # c: 4 · .001; a: 3 settings · .004 · 3; b: 2 · .02, and not below that of a; d has predicted nothing.
+    assert by_method(table) == pytest.approx({"c": 0.004, "a": 0.036, "b": 0.04, "d": 1.0})
+    swapped = table.assign(p_value=[0.5, 0.005, 0.9, 0.0151, 0.001, 1.0])
+    assert by_method(swapped)["b"] == by_method(swapped)["a"] == pytest.approx(0.045)
+
+
+@pytest.fixture
+def study(on) -> Genes:
+    return on(regulated(n_genes=12), methods=("Lasso", "Marginal"))
+
+
+def results_of(lasso: int, marginal: int, note: str = "") -> pd.DataFrame:
+    """So many of nine predictions are right in each of ten fits."""
+    about = {"panel": 0, "target": "g2", "note": note, "warned": "", "genes": "", "ranking": "", "seconds": 1.0}
+    counts = {"predicted": 9, "checkable": 9, "candidates": 20, "effects": 4}
+    settings = (("Lasso", "5 folds", lasso), ("Marginal", "p<0.05", marginal))
+    return pd.DataFrame(
+        [
+            {**about, **counts, "fold": fold, "replicate": seed, "method": name, "setting": setting, "correct": correct}
+            for name, setting, correct in settings
+            for seed in range(2)
+            for fold in range(5)
+        ]
+    )
+
+
+def test_a_null_result_is_called_one(study: Genes) -> None:
+    results = results_of(2, 2)
+    said = " ".join(study.reading(results))
+    alone = summary(results[results["method"] == "Lasso"])["p_value"]
+    assert "A null result: no method is shown to find genes" in said
+    assert f"methods, is {min(2 * alone, 1):.2g}, of Lasso ({alone:.2g} before, with 5 folds)." in said
+
+
+def test_one_method_above_chance_is_enough_and_is_named(study: Genes) -> None:
+    results = results_of(2, 4, "failed: at once")
+    said = " ".join(study.reading(results))
+    line = study.table(results).iloc[1]
+    assert line["method_p_value"] == pytest.approx(2 * line["p_value"])
+    assert "null" not in said
+    assert f"Marginal is right more often than chance, p = {line['method_p_value']:.2g} after" in said
+    assert "with p<0.05: precision 0.444 where random predictions have 0.200, recall 1.000." in said
+    assert "Lasso is right" not in said
+    assert "Lasso gave no result in 10 of 10 fits, first: at once" in said
+    shown = precision_table(study, results)
+    assert shown["p"].tolist() == [f"{p:.2g}" for p in study.table(results)["p_value"]]
+
+
+MANY = 36
+
+
+def all_of(training: Training) -> Predicted:
+    """Predicts every gene, with scores that fall slowly from 0.95 in the order of the columns."""
+    score = np.linspace(0.95, 0.6, training.data.n_features)
+    return Predicted(score[None] >= np.array(THRESHOLDS)[:, None], score)
+
+
+def all_rows(study, target: str) -> pd.DataFrame:
+    lines = []
+    for seed in range(study.replicates):
+        for fold in range(5):
+            about = {"panel": 0, "target": target, "fold": fold}
+            lines += [{**about, "replicate": seed, **row} for row in study.replicate(Cell(tuple(about.items())), seed)]
+    return pd.DataFrame(lines)
+
+
+def test_no_predicted_gene_is_lost_and_a_profile_has_the_mean_of_every_score(on, monkeypatch) -> None:
+    monkeypatch.setitem(GENE_METHODS, "BIP-VI", replace(GENE_METHODS["BIP-VI"], predict=all_of))
+    study = on(regulated(n_genes=MANY), methods=("BIP-VI",))
+    _, target = study.profiled[0]
+    results = all_rows(study, target)
+    others = [gene for gene in study.samples[0].genes if gene != target]
+    assert set(agreed(study, results, "BIP-VI", "t=0.5")[0, target]) == set(others)
+    first = results[results["setting"] == "t=0.5"]
+    assert (first["genes"].str.split().map(len) == first["predicted"]).all()
+    expected = dict(zip(others, np.linspace(0.95, 0.6, MANY - 1), strict=True))
+    assert held_out_means(study, first) == pytest.approx(expected, rel=1e-3)
+    profile = profile_of(study, results)
+    assert profile is not None
+    assert [gene for gene, _, _ in profile.leading] == others[:10]
+    assert (results.loc[results["setting"] != "t=0.5", "ranking"] == "").all()
+
+
+def test_warnings_of_a_fit_are_kept_and_said(on, monkeypatch: pytest.MonkeyPatch) -> None:
+    def doubtful(training: Training) -> Predicted:
+        warnings.warn("poor", ApproximationWarning, stacklevel=1)
+        warnings.warn("poor again", ApproximationWarning, stacklevel=1)
+        warnings.warn("not ours", DeprecationWarning, stacklevel=1)
+        return all_of(training)
+
+    monkeypatch.setitem(GENE_METHODS, "BIP-VI", replace(GENE_METHODS["BIP-VI"], predict=doubtful))
+    study = on(regulated(n_genes=12), methods=("BIP-VI", "Marginal"))
+    _, target = study.profiled[0]
+    results = all_rows(study, target)
+    assert set(results.loc[results["method"] == "BIP-VI", "warned"]) == {"ApproximationWarning"}
+    assert set(results.loc[results["method"] == "Marginal", "warned"]) == {""}
+    results.loc[results["fold"] > 0, "warned"] = ""
+    said = [line for line in study.reading(results) if line.startswith("Share of fits with a warning")]
+    assert len(said) == 1
+    assert "far from the posterior" in said[0]
+    assert said[0].endswith(": BIP-VI 0.20.")
+    earlier = results.drop(columns="warned")
+    assert not any("warning" in line for line in study.reading(earlier))
+
+
+def _fitted():
+    samples = regulated(n_genes=14, wild_types=80)
+    split = Split.of(samples, 5, np.random.default_rng(0))
+    return training_data(samples, "g2", split.training("g2", 0))
+
+
+def test_the_reward_and_the_priors_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(Training, "bip", lambda self, *settings: asked.append(settings) or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        GENE_METHODS["BIP λ=0.1"].answer(Training(_fitted(), 3, 10))
+    assert asked == [("tempering", BetaBinomialPrior(max_size=7), LinearGaussian(prediction=0.1))]
+
+
+def test_ten_genes_pass_the_screen() -> None:
+    training = Training(_fitted(), 3, 10)
+    training.__dict__["lasso"] = Timed(LassoFit(np.arange(13.0) + 1.0, 0.0), 0.0)
+    screened = training.behind_screen(ICP(progress=False))
+    assert screened.screened_features_ == training.data.feature_names[3:]
+    assert len(screened.screened_features_) == 10

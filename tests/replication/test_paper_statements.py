@@ -34,35 +34,24 @@ def means_by(results: pd.DataFrame, value: str, rows: list[str], columns: str) -
     return results.pivot_table(index=rows, columns=columns, values=value)
 
 
-# ---------------------------------------------------------------- theory
 # A mean over 300 replicates has a standard error of at most 0.026 for the posterior (its range is [0, 1], its standard
 # deviation here up to 0.45), and of at most 0.025 for μ_min.
 
 
-def test_posterior_rises_with_n(theory: pd.DataFrame) -> None:
-    means = means_by(theory[theory["E"] > 1], "posterior", ["strength", "E"], "n")
-    # From n=10 to 200 the full scale gains between 0.009 (strength 1, E=5, where it is 0.99 at once) and 0.39.
-    gain = means[200] - means[10]
-    assert (gain > 0.0).all()
-    assert gain.mean() > 0.12
-    for fewer, more in pairwise((10, 50, 200)):
-        assert (means[more] > means[fewer] - 0.02).all()
-
-
-def test_posterior_rises_with_environments(theory: pd.DataFrame) -> None:
-    means = means_by(theory, "posterior", ["strength", "n"], "E")
-    for fewer, more in pairwise((1, 2, 3, 5)):
-        # Smallest gains of the full scale: 0.11 (1 to 2), 0.02 (2 to 3 at strength 1 and n=200), 0.001 (3 to 5 there).
-        assert (means[more] > means[fewer] - 0.001).all(), (fewer, more)
-    # From two to five environments: 0.45 or more at strength 1/3.
-    assert (means.loc[1 / 3, 5] - means.loc[1 / 3, 2] > 0.3).all()
-
-
-def test_posterior_rises_with_strength(theory: pd.DataFrame) -> None:
-    means = means_by(theory[theory["E"] > 1], "posterior", ["E", "n"], "strength")
-    # Smallest gains of the full scale: 0.17 from 1/3 to 2/3, 0.01 from 2/3 to 1 (E=5, n=200).
-    assert (means[2 / 3] - means[1 / 3] > 0.08).all()
-    assert (means[1.0] > means[2 / 3]).all()
+@pytest.mark.parametrize(
+    ("rows", "columns", "gains"),
+    # Smallest gains of the full scale: with n .009 from 10 to 200; with E .11, .02 and .001; with strength .17 and .01
+    [
+        (["strength", "E"], "n", {(10, 50): -0.02, (50, 200): -0.02, (10, 200): 0.0}),
+        (["strength", "n"], "E", {(1, 2): 0.0, (2, 3): -0.001, (3, 5): -0.001}),
+        (["E", "n"], "strength", {(1 / 3, 2 / 3): 0.08, (2 / 3, 1.0): 0.0}),
+    ],
+)
+def test_posterior_rises(theory: pd.DataFrame, rows: list[str], columns: str, gains: dict) -> None:
+    chosen = theory if columns == "E" else theory[theory["E"] > 1]
+    means = means_by(chosen, "posterior", rows, columns)
+    for (fewer, more), gain in gains.items():
+        assert (means[more] - means[fewer] > gain).all(), (fewer, more)
 
 
 def test_posterior_converges_to_one(theory: pd.DataFrame) -> None:
@@ -86,9 +75,6 @@ def test_heterogeneity_rises(theory: pd.DataFrame) -> None:
     assert (means.loc[1.0, 5] - means.loc[1 / 3, 5]) > 0.4
 
 
-# ---------------------------------------------------------------- identifiability
-
-
 def test_two_modes_become_one(tmp_path: Path) -> None:
     study = make_study("identifiability", replicates=200)
     table = study.table(run_study(study, tmp_path, jobs=1).results).set_index(["example", "E", "subset"])["posterior"]
@@ -102,7 +88,6 @@ def test_two_modes_become_one(tmp_path: Path) -> None:
         assert table[example, 3, truth] > 0.999
 
 
-# ---------------------------------------------------------------- comparison with p = 10
 # 96 data sets for every E: a rate of 0.97 has a standard error of 0.017, and one of 0.5 of 0.05.
 
 

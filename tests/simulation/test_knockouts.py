@@ -49,13 +49,16 @@ def test_no_gene_causes_an_earlier_one(seed: int, genes: int, parents: float) ->
         assert simulated.truth(gene) == tuple(simulated.data.genes[j] for j in marked)
 
 
-def test_the_mean_number_of_parents_is_what_was_asked_for_and_there_are_hubs() -> None:
-    network = knockouts(3000, 5, 800, parents=2.0, pairs=0).network
-    n_parents, n_children = np.diff(network.weights.indptr), np.bincount(network.weights.indices, minlength=3000)
-    assert n_parents.mean() == pytest.approx(2.0, abs=0.15)
-    assert n_parents.var() == pytest.approx(2.0, abs=0.4)
-    assert n_children.max() > 40
+def test_parents_children_and_deletions_are_as_many_as_asked_for() -> None:
+    simulated = knockouts(1000, 5, 250, parents=2.0, pairs=0)
+    weights = simulated.network.weights
+    n_parents, n_children = np.diff(weights.indptr), np.bincount(weights.indices, minlength=1000)
+    assert n_parents.mean() == pytest.approx(2.0, abs=0.2)
+    assert n_parents.var() == pytest.approx(2.0, abs=0.5)
+    assert n_children.max() > 20
     assert 0.15 < np.mean(n_children == 0) < 0.65
+    deleted = np.isin(simulated.data.genes, [name for name in simulated.data.deleted if name])
+    assert n_children[deleted].mean() > 2.0 * n_children[~deleted].mean()
 
 
 @pytest.mark.parametrize("signal", [0.3, 0.6])
@@ -78,16 +81,9 @@ def test_wild_types_have_the_moments_of_the_network(hidden: float) -> None:
     np.testing.assert_allclose(values.mean(axis=0) / deviations, 0.0, atol=0.04)
     difference = (np.cov(values.T) - expected) / np.outer(deviations, deviations)
     np.testing.assert_allclose(difference, 0.0, atol=0.05)
-
-
-def test_hidden_factors_move_genes_together_without_more_noise() -> None:
-    plain, hidden = (knockouts(50, 5, 10, parents=0.0, pairs=0, hidden=share, seed=1) for share in (0.0, 0.5))
-    assert plain.network.loadings.shape == (50, 0)
-    assert hidden.network.loadings.shape == (50, 3)
-    covariance = structural_covariance(hidden)
-    np.testing.assert_allclose(np.diag(covariance), np.diag(structural_covariance(plain)))
-    shares = (hidden.network.loadings**2).sum(axis=1) / np.diag(covariance)
-    np.testing.assert_allclose(shares, 0.5)
+    plain = knockouts(30, 5, 10, pairs=2, seed=3).network
+    noise = simulated.network.deviations**2, (simulated.network.loadings**2).sum(axis=1)
+    np.testing.assert_allclose(noise, [(1 - hidden) * plain.deviations**2, hidden * plain.deviations**2])
 
 
 @settings(max_examples=15, deadline=None)
@@ -104,13 +100,6 @@ def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None
     moved = np.abs(low[4:] - high[4:]) > 1e-9
     for gene, downstream in zip(genes, moved, strict=True):
         assert set(np.flatnonzero(downstream)) <= reached_from(simulated, int(gene))
-
-
-def test_regulators_of_many_genes_are_deleted_more_often() -> None:
-    simulated = knockouts(1000, 5, 250, pairs=0)
-    n_children = np.bincount(simulated.network.weights.indices, minlength=1000)
-    deleted = np.isin(simulated.data.genes, [name for name in simulated.data.deleted if name])
-    assert n_children[deleted].mean() > 2.0 * n_children[~deleted].mean()
 
 
 def test_planted_pairs_move_by_many_deviations() -> None:
@@ -156,18 +145,3 @@ def test_impossible_settings_are_refused(changes: dict[str, object]) -> None:
         knockouts(**(SMALL | changes))
     with pytest.raises(DataError, match="'YMR104C'"):
         knockouts(**(SMALL | {"pairs": 6})).truth("YMR104C")
-
-
-@pytest.mark.parametrize(("hidden", "same"), [(0.0, True), (0.9, False)])
-def test_parents_are_invariant_without_hidden_factors(hidden: float, same: bool) -> None:
-    network = knockouts(30, 5, 10, pairs=0, hidden=hidden, seed=0).network
-    gene = int(np.flatnonzero(np.diff(network.weights.indptr) == 2)[0])
-    parents, rng = np.flatnonzero(network.weights.toarray()[gene]), np.random.default_rng(1)
-    levels = np.linspace(-6.0, -1.0, 200)
-    deleted = [network.expression(0, parents[:1], np.array([level]), rng)[0] for level in levels]
-    wild = network.expression(20_000, parents[:0], levels[:0], rng)
-    fitted, moved = (
-        np.linalg.lstsq(np.column_stack([np.ones(len(rows)), rows[:, parents]]), rows[:, gene], rcond=None)[0]
-        for rows in (wild, np.array(deleted))
-    )
-    assert (abs(fitted[1] - moved[1]) < 0.05) == same

@@ -15,7 +15,6 @@ from invariance.simulation import (
     P10,
     P450,
     THEORY,
-    CoefficientBound,
     SimulationParameters,
     example_1,
     example_2,
@@ -59,7 +58,7 @@ def test_strength_is_rounded_to_a_count_of_features(strength: float, p: int, cou
 def test_drawn_parameters_stay_in_the_published_ranges(
     parameters: SimulationParameters, p: int, new_range: tuple[float, float]
 ) -> None:
-    for seed in range(20):
+    for seed in range(10):
         model = random_model(p, 4, np.random.default_rng(seed), parameters)
         fewest, most = parameters.true_features
         assert fewest <= model.truth.sum() <= most
@@ -74,17 +73,6 @@ def test_drawn_parameters_stay_in_the_published_ranges(
         assert ((factor >= 0.1) & (factor <= 0.7)).all()
         share = model.intervened[1:].mean(axis=1)
         assert ((share >= parameters.strength[0] - 0.5 / p) & (share <= 1.0)).all()
-
-
-def test_environment_ranges_follow_its_own_m() -> None:
-    bound = CoefficientBound(0.5, factor=2.0)
-    assert bound(1.0) == 3.0
-    assert THEORY.new_upper(1.0) == 1.5**2
-    assert P450.new_upper(0.4) == pytest.approx(0.41 * 1.5)
-    model = random_model(20, 2, np.random.default_rng(0), replace(THEORY, intercept_mean=(0.3, 0.3), p_active=(1.0,)))
-    position = np.argsort(model.ordering)
-    new = np.abs(model.coefficients[1, :20][position[None, :] < position[:20, None]])
-    assert kstest(new, "uniform", (0.31**2, 0.8**2 - 0.31**2)).pvalue > 1e-3
 
 
 def test_shares_of_active_and_redrawn_coefficients() -> None:
@@ -113,18 +101,12 @@ def test_intercepts_before_and_after_intervention() -> None:
 
 def test_the_number_of_true_features_and_their_identity_are_uniform() -> None:
     rng = np.random.default_rng(0)
-    truths = np.array([p10(1, rng).truth for _ in range(1500)])
+    truths = np.array([p10(1, rng).truth for _ in range(600)])
     sizes = np.bincount(truths.sum(axis=1), minlength=11)
     assert sizes[[0, 6, 7, 8, 9, 10]].sum() == 0
     assert chisquare(sizes[1:6]).pvalue > 1e-3
     singles = truths[truths.sum(axis=1) == 1]
     assert chisquare(singles.sum(axis=0)).pvalue > 1e-3
-
-
-def test_default_strength_of_p10_is_uniform_from_a_half() -> None:
-    counts = p10(2001, np.random.default_rng(0)).intervened[1:].sum(axis=1)
-    # ρ·10 rounded: 5 and 10 have half the probability of 6..9
-    assert chisquare(np.bincount(counts, minlength=11)[5:], 2000 * np.array([1, 2, 2, 2, 2, 1]) / 10).pvalue > 1e-3
 
 
 @needs_reference
@@ -141,7 +123,7 @@ def test_scales_resemble_the_reference_data() -> None:
         counts = np.unique(env, return_counts=True)[1]
         assert 1 <= arrays["z_true"].sum() <= 5
         simulated = []
-        for seed in range(25):
+        for seed in range(10):
             rng = np.random.default_rng(seed)
             data = p10(len(counts), rng).sample(counts, rng)
             simulated.append(scales(data.X, data.environment_index == 0))

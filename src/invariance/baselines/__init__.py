@@ -6,22 +6,21 @@ from .._tools.registry import on_first_use
 
 if TYPE_CHECKING:
     from ..screening import LassoScreen
+    from .base import Screened
     from .eills import EILLS
-    from .hidden_icp import HiddenICP
-    from .icp import ICP
+    from .icp import ICP, HiddenICP
     from .regression import LassoSelection, MarginalSelection, Oracle, PooledRegression
-    from .screened import Screened
 
 _HOMES = {
     "EILLS": "eills",
-    "HiddenICP": "hidden_icp",
+    "HiddenICP": "icp",
     "ICP": "icp",
-    "LassoScreen": "screened",
+    "LassoScreen": "base",
     "LassoSelection": "regression",
     "MarginalSelection": "regression",
     "Oracle": "regression",
     "PooledRegression": "regression",
-    "Screened": "screened",
+    "Screened": "base",
 }
 
 __all__ = [*_HOMES]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.json import null, to_json
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
-from .._tools.registry import Value, check_settings, read_call, split_outside_brackets
+from .._tools.registry import check_settings, read_call, split_outside_brackets
 from .._tools.sections import Rendered, Section
 from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten
 from ..data.checks import did_you_mean
@@ -33,8 +34,8 @@ from ..models.base import Predicts, predicts_of
 from ..models.registry import FAMILY_OF_KIND, GAUSSIAN
 from ..posterior.summary import CAUSES, MOST_FEATURES, format_probability, model_in_words
 from ..screening import LassoScreen, Screening
-from .registry import LISTING, METHODS, REMARKS, compared_by_default, name_of
-from .screened import Screened, feature_values
+from .base import Screened, feature_values
+from .registry import LISTING, METHODS, REMARKS, default_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,8 +59,8 @@ _WRITTEN = (
     *("name", "outcome", "verdict", "model", "as_number", "status", "predictive_inclusion", "p_values", "coefficients"),
     *("column_coefficients", "seconds", "notes"),
 )
-_NAME_WIDTH = 18
-_TITLE_WIDTH = 17
+_NAME_WIDTH, _TITLE_WIDTH = 18, 17  # in text
+_LONGEST_LABEL, _MOST_DRAWN = 24, 40  # in the picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +99,7 @@ class MethodResult:
     @property
     def evidence(self) -> tuple[str, Floats] | None:
         """What the method selects by: its kind and (p,) values; None where it has no value at all."""
-        for kind, values in (
-            ("predictive inclusion", self.predictive_inclusion),
-            ("inclusion probability", self.inclusion),
-            ("p-value", self.p_values),
-        ):
+        for kind, values in zip(_FAVOURABLE, (self.predictive_inclusion, self.inclusion, self.p_values), strict=True):
             if values is not None and not np.isnan(values).all():
                 return kind, values
         return None
@@ -132,9 +129,7 @@ class Comparison(Rendered):
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row per method and feature, with the values of `MethodResult`. status : "selected", "not selected",
-        "screened out", "rejected" (ICP accepted no subset) or "failed"
-        """
+        """One row per method and feature, with the values of `MethodResult`; status : one of STATUSES"""
         frames = [
             pd.DataFrame(
                 {
@@ -193,9 +188,66 @@ class Comparison(Rendered):
             write_text(Path(path), text + "\n")
         return text
 
-    def plot(self, ax: Axes | None = None, truth: Any = None) -> Axes:
-        """The method × feature grid; see invariance.baselines.comparison.plot_comparison."""
-        return plot_comparison(self, ax, truth)
+    def plot(self, ax: Axes | None = None, truth: Iterable[str] | ArrayLike | None = None) -> Axes:
+        """One row per method, one column per feature: a square for what the method said of it.
+
+        Shows up to 40 features, those that `leading` finds. `truth` (names or a mask (p,)) marks the features that are
+        truly invariant. Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
+        """
+        true = np.zeros(len(self.feature_names), bool) if truth is None else as_mask(truth, self.feature_names)
+        shown = self.leading(_MOST_DRAWN)
+        n, k = len(self.methods), len(shown)
+        ax = axes_for(ax, self._plot_size)
+        from matplotlib.patches import Patch, Rectangle
+
+        looks: dict[str, dict[str, Any]] = {
+            status: {"facecolor": face, "edgecolor": "0.8" if hatch is None else "0.55", "hatch": hatch}
+            for status, (_, _, face, hatch) in STATUSES.items()
+        }
+        drawn = [method.status[shown].tolist() for method in self.methods]
+        for row, statuses in enumerate(drawn):
+            for column, status in enumerate(statuses):
+                ax.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, **looks[status]))
+        if k:
+            occurring = {status for statuses in drawn for status in statuses}
+            handles = [Patch(**looks[status], label=status) for status in STATUSES if status in occurring]
+            ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
+        else:
+            ax.text(0.5, 0.5, "no method selected a feature", transform=ax.transAxes, ha="center", va="center")
+        ax.set_xlim(-0.6, max(k, 1) - 0.4)
+        ax.set_ylim(n - 0.4, -0.6)
+        ax.set_aspect("equal")
+        names = name_labels([self.feature_names[j] for j in shown], _LONGEST_LABEL)
+        ax.set_xticks(np.arange(k), names, rotation=60, ha="right", rotation_mode="anchor")
+        ax.set_yticks(np.arange(n), name_labels([m.name for m in self.methods], _LONGEST_LABEL))
+        plain_ticks(ax)
+        for tick, j in zip(ax.get_xticklabels(), shown, strict=True):
+            if true[j]:
+                tick.set(color=TRUE, fontweight="bold")
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        cut = k < len(self.feature_names)
+        ax.set_xlabel(f"feature ({k} of {len(self.feature_names):,})" if cut else "feature")
+        ax.set_ylabel("method")
+        what = f"Selected for {shorten(self.outcome_name, _LONGEST_LABEL)}"
+        what += "" if truth is None else "; true features in green"
+        doubts = [f"{m.name}: even the most probable subset is far from invariant" for m in self.methods if m.verdict]
+        title(ax, "\n".join([*doubts, what]))
+        return ax
+
+    def save_plot(self, path: str | Path) -> Path:
+        """Write the picture to a file whose ending gives the format (png when there is none)."""
+        return save_drawing(self.plot, self._plot_size, path)
+
+    @property
+    def _plot_size(self) -> Size:
+        """Inches of a figure with room for the names."""
+        shown = self.leading(_MOST_DRAWN)
+        names = widest(name_labels([self.feature_names[j] for j in shown], _LONGEST_LABEL))
+        # Names of features stand at 60 degrees: the first reaches to the left, where the methods' names are.
+        left = max(widest(name_labels([method.name for method in self.methods], _LONGEST_LABEL)), 0.5 * names)
+        height = 1.3 + max(0.87 * names, 0.5) + 0.32 * max(len(self.methods), 4)
+        return 3.6 + max(left, 1.0) + 0.32 * max(len(shown), 6), height
 
     @property
     def sections(self) -> Iterator[Section]:
@@ -210,7 +262,9 @@ class Comparison(Rendered):
         fitted = [(title, m) for title, m in zip(titles, self.methods, strict=True) if m.outcome != "failed"]
         shown = self.leading(MOST_FEATURES)
         if fitted and len(shown):
-            yield from _grid(self, fitted, shown)
+            names = ("feature", *name_labels([self.feature_names[j] for j in shown], _NAME_WIDTH))
+            columns = [(title, *(_cell(method, int(j)) for j in shown)) for title, method in fitted]
+            yield from _side_by_side(names, columns)
         hidden = np.delete(np.sum([m.selected for m in self.methods], axis=0), shown)
         if len(hidden):
             yield Section(f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the methods.")
@@ -224,20 +278,15 @@ class Comparison(Rendered):
         yield Section("Methods", table=tuple(rows), text_columns=(0, 1, 2), notes=(*notes, *legend))
 
 
-def _grid(comparison: Comparison, fitted: list[tuple[str, MethodResult]], shown: NDArray[np.intp]) -> Iterator[Section]:
-    """As many methods side by side as a line has room for, then the next."""
-    names = ("feature", *name_labels([comparison.feature_names[j] for j in shown], _NAME_WIDTH))
-    columns = [(title, *(_cell(method, int(j)) for j in shown)) for title, method in fitted]
-    widths = [2 + max(map(display_width, column)) for column in columns]
-    first = last = 0
-    while first < len(columns):
-        room = COLUMNS - 2 - max(map(display_width, names))
-        while last < len(columns) and (widths[last] <= room or last == first):
-            room -= widths[last]
-            last += 1
-        table = tuple(zip(names, *columns[first:last], strict=True))
-        yield Section("Selected", table=table, text_columns=tuple(range(len(table[0]))))
-        first = last
+def _side_by_side(names: tuple[str, ...], columns: list[tuple[str, ...]]) -> Iterator[Section]:
+    """As many methods as a line has room for, then the next."""
+    room = COLUMNS - 2 - max(map(display_width, names))
+    while columns:
+        ends = np.cumsum([2 + max(map(display_width, column)) for column in columns])
+        n = max(int(np.sum(ends <= room)), 1)
+        table = tuple(zip(names, *columns[:n], strict=True))
+        yield Section("Selected", table=table, text_columns=tuple(range(n + 1)))
+        columns = columns[n:]
 
 
 def _cell(method: MethodResult, j: int) -> str:
@@ -289,7 +338,7 @@ compare.__doc__ = f"{compare.__doc__}\n{LISTING}\n\n    {REMARKS}\n"
 def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list[tuple[str, EnvironmentSelector]]:
     """(name, unfitted estimator) pairs with distinct names."""
     if methods is None:
-        methods = [method.name for method in compared_by_default(n_features)]
+        methods = default_names(n_features)
     if isinstance(methods, str):
         methods = split_outside_brackets(methods)
     if isinstance(methods, Mapping):
@@ -298,37 +347,39 @@ def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list
         pairs = [_known(m, bip) if isinstance(m, str) else (_name_of(m), m) for m in methods]
     if not pairs:
         raise SettingError(f"no methods to compare: name some of {', '.join(METHODS)}.")
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     distinct = []
     for name, model in pairs:
         if not isinstance(model, EnvironmentSelector):
             kind = type(model).__name__
             raise WrongTypeError(f"method {name!r} is {kind}, which is not one of this package's methods.")
-        counts[name] = counts.get(name, 0) + 1
+        counts[name] += 1
         distinct.append((name if counts[name] == 1 else f"{name} ({counts[name]})", model))
     return distinct
 
 
 def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
+    """ "ICP(max_size=3)": what stands for it in the comparison, and the estimator with these settings."""
     name, settings = read_call(text)
-    folded = {known.casefold(): known for known in METHODS}
-    if name.casefold() not in folded:
+    found = next((known for known in METHODS if known.casefold() == name.casefold()), None)
+    if found is None:
         hint = did_you_mean(name, list(METHODS))
         raise SettingError(f"no method is named {name!r}{hint or '.'} Known are {', '.join(METHODS)}.")
-    method = METHODS[folded[name.casefold()]]
-    model = method.build(None if bip is None or method.load() is not BIP else clone(bip))
-    return text.strip() if settings else method.name, _configured(model, settings)
-
-
-def _configured(model: EnvironmentSelector, settings: dict[str, Value]) -> EnvironmentSelector:
-    asked: Any = LassoScreen() if isinstance(model, Screened) else model
-    check_settings(type(asked).__name__, type(asked), settings)
-    asked.set_params(**settings)
-    return model.set_params(screen=asked) if isinstance(model, Screened) and settings else model
+    method = METHODS[found]
+    model = method.build(clone(bip) if bip is not None and method.load() is BIP else None)
+    configured: Any = LassoScreen() if method.screened else model
+    check_settings(type(configured).__name__, type(configured), settings)
+    configured.set_params(**settings)
+    if method.screened and settings:
+        model.set_params(screen=configured)
+    return text.strip() if settings else found, model
 
 
 def _name_of(model: Any) -> str:
-    return f"{_name_of(model.estimator)}-screen" if isinstance(model, Screened) else name_of(type(model))
+    if isinstance(model, Screened):
+        return f"{_name_of(model.estimator)}-screen"
+    name = type(model).__name__
+    return next((method.name for method in METHODS.values() if method.home.endswith(f":{name}")), name)
 
 
 def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> MethodResult:
@@ -350,21 +401,19 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         nothing = ~everything, everything, _one_each(zeros, data.features), zeros
         return MethodResult(name, "failed", *nothing, seconds, (reason,))
     seconds = time.perf_counter() - started
-    notes = [str(warning.message) for warning in caught if issubclass(warning.category, DataWarning)]
+    notes = []
     for warning in caught:
-        if not issubclass(warning.category, DataWarning):
+        if issubclass(warning.category, DataWarning):
+            notes.append(str(warning.message))
+        else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    inner = model.estimator_ if isinstance(model, Screened) else model
+    inner, seen = model, everything
     if isinstance(model, Screened):
+        inner, seen = model.estimator_, feature_values(model, "screened_", data)
         by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
-        notes.append(f"{model.screened_.sum()} of {data.n_features} features passed the screen{by_correlation}")
+        notes.append(f"{seen.sum()} of {data.n_features} features passed the screen{by_correlation}")
     posterior = getattr(inner, "posterior_", None)
     notes += () if posterior is None else posterior.notes
-
-    def known(attribute: str) -> Any:
-        """(p,), or None where the method has no such thing."""
-        return feature_values(model, attribute, data) if hasattr(model, attribute) else None
-
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
     # All but BIP fit the outcome as a number, and BIP where it was told to.
@@ -372,15 +421,15 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
     return MethodResult(
         name,
         getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"),
-        known("support_"),
-        known("screened_") if isinstance(model, Screened) else everything,
+        feature_values(model, "support_", data),
+        seen,
         _one_each(weights, data.features),
         weights,
         seconds,
         tuple(dict.fromkeys(notes)),
-        inclusion=known("inclusion_probabilities_"),
+        inclusion=feature_values(model, "inclusion_probabilities_", data),
         predictive_inclusion=_predictive_inclusion(inner, data),
-        p_values=known("p_values_"),
+        p_values=feature_values(model, "p_values_", data),
         verdict=None if posterior is None or posterior.verdict is None else str(posterior.verdict.sentence),
         model=None if posterior is None else model_in_words(posterior),
         pooled=isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
@@ -392,10 +441,9 @@ def _predictive_inclusion(model: EnvironmentSelector, data: MultiEnvironmentData
     """(p,) of the posterior that BIP selected the features by; NaN for screened-out features"""
     if not isinstance(model, BIP) or not isinstance(model.decision_.rule, BestCompatible | Median):
         return None
-    predictive = model.predictive_
-    if predictive is None:
+    if model.predictive_ is None:
         return None
-    by_name = dict(zip(predictive.feature_names, predictive.inclusion.tolist(), strict=True))
+    by_name = dict(zip(model.predictive_.feature_names, model.predictive_.inclusion.tolist(), strict=True))
     return np.array([by_name.get(name, np.nan) for name in data.feature_names])
 
 
@@ -403,74 +451,3 @@ def _one_each(weights: Mapping[str, float], features: Features) -> Floats:
     """(p,) the weight of each feature's column; NaN where it has several."""
     first = [weights[features.columns[start]] for start in features.starts[:-1]]
     return np.where(features.widths == 1, first, np.nan)
-
-
-_LONGEST_NAME = 24
-_MOST_FEATURES = 40
-
-
-def comparison_size(comparison: Comparison) -> Size:
-    """How large a figure `plot_comparison` wants, in inches."""
-    shown = comparison.leading(_MOST_FEATURES)
-    names = widest(name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME))
-    # Names of features stand at 60 degrees: the first reaches to the left, where the methods' names are.
-    left = max(widest(name_labels([method.name for method in comparison.methods], _LONGEST_NAME)), 0.5 * names)
-    height = 1.3 + max(0.87 * names, 0.5) + 0.32 * max(len(comparison.methods), 4)
-    return 3.6 + max(left, 1.0) + 0.32 * max(len(shown), 6), height
-
-
-def plot_comparison(
-    comparison: Comparison, ax: Axes | None = None, truth: Iterable[str] | ArrayLike | None = None
-) -> Axes:
-    """One row per method, one column per feature: a square for what the method said of it, which the legend explains.
-
-    Shows up to 40 features, those that `Comparison.leading` finds. `truth` (names or a mask (p,)) marks the features
-    that are truly invariant. Without `ax` a new figure of pyplot is made; it is at `ax.figure`.
-    """
-    true = None if truth is None else as_mask(truth, comparison.feature_names)
-    shown = comparison.leading(_MOST_FEATURES)
-    n, k = len(comparison.methods), len(shown)
-    ax = axes_for(ax, comparison_size(comparison))
-    from matplotlib.patches import Patch, Rectangle
-
-    looks: dict[str, dict[str, Any]] = {
-        status: {"facecolor": face, "edgecolor": "0.8" if hatch is None else "0.55", "hatch": hatch}
-        for status, (_, _, face, hatch) in STATUSES.items()
-    }
-    occurring = set()
-    for row, method in enumerate(comparison.methods):
-        for column, status in enumerate(method.status[shown].tolist()):
-            ax.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, **looks[status]))
-            occurring.add(status)
-    if occurring:
-        handles = [Patch(**looks[status], label=status) for status in STATUSES if status in occurring]
-        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
-    else:
-        ax.text(0.5, 0.5, "no method selected a feature", transform=ax.transAxes, ha="center", va="center")
-    ax.set_xlim(-0.6, max(k, 1) - 0.4)
-    ax.set_ylim(n - 0.4, -0.6)
-    ax.set_aspect("equal")
-    names = name_labels([comparison.feature_names[j] for j in shown], _LONGEST_NAME)
-    ax.set_xticks(np.arange(k), names, rotation=60, ha="right", rotation_mode="anchor")
-    ax.set_yticks(np.arange(n), name_labels([m.name for m in comparison.methods], _LONGEST_NAME))
-    plain_ticks(ax)
-    if true is not None:
-        for tick, j in zip(ax.get_xticklabels(), shown, strict=True):
-            if true[j]:
-                tick.set_color(TRUE)
-                tick.set_fontweight("bold")
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    cut = k < len(comparison.feature_names)
-    ax.set_xlabel(f"feature ({k} of {len(comparison.feature_names):,})" if cut else "feature")
-    ax.set_ylabel("method")
-    what = f"Selected for {shorten(comparison.outcome_name, _LONGEST_NAME)}"
-    what += "; true features in green" if true is not None else ""
-    doubts = [f"{m.name}: even the most probable subset is far from invariant" for m in comparison.methods if m.verdict]
-    title(ax, "\n".join([*doubts, what]))
-    return ax
-
-
-def save_comparison(comparison: Comparison, path: str | Path, truth: Iterable[str] | ArrayLike | None = None) -> Path:
-    """Write `plot_comparison` to a file whose ending gives the format (png when there is none)."""
-    return save_drawing(lambda ax: plot_comparison(comparison, ax, truth), comparison_size(comparison), path)

@@ -76,24 +76,22 @@ class EILLS(Baseline):
             raise SettingError(f"gamma={self.gamma!r} is not a weight: use a number from 0 on, such as 36.")
         check_columns("EILLS", data, _MOST_COLUMNS)
         space = checked_subsets("EILLS", data.n_features, self.max_size)
-        losses_of = _scorer(*_second_moments(data, self.center), float(self.gamma))
+        losses_of = _scorer(data, self.center, float(self.gamma))
         self.losses_ = np.empty(space.n_subsets)
-        for block, _, (part, _) in space.blocks(
-            lambda lists: losses_of(column_lists(lists, data.features)), "scoring subsets", self.n_jobs, self.progress
-        ):
-            self.losses_[block] = part
-        self.n_unscored_ = int(np.isnan(self.losses_).sum())
+        for block, (losses, _) in space.blocks(losses_of, "scoring subsets", self.n_jobs, self.progress):
+            self.losses_[block] = losses
+        unscored = np.flatnonzero(np.isnan(self.losses_))
+        self.n_unscored_ = len(unscored)
         if self.n_unscored_:
-            first = space.masks(np.flatnonzero(np.isnan(self.losses_))[:1])[0]
+            first = np.array(data.feature_names, dtype=object)[space.masks(unscored[:1])[0]]
             warn(
                 f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
-                f"(such as {quoted(np.array(data.feature_names, dtype=object)[first])}). "
-                "Leave some of them out to have all subsets scored."
+                f"(such as {quoted(first)}). Leave some of them out to have all subsets scored."
             )
-        selected = space.masks(np.array([np.nanargmin(self.losses_)]))[0]
-        chosen = np.flatnonzero(data.features.expand(selected))
+        best = np.array([np.nanargmin(self.losses_)])
+        selected = space.masks(best)[0]
         self._minimiser = np.zeros(data.features.n_columns)
-        _, self._minimiser[chosen] = losses_of((np.array([0, len(chosen)]), chosen))
+        _, self._minimiser[data.features.expand(selected)] = losses_of(space.lists(best))
         return selected
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
@@ -101,32 +99,24 @@ class EILLS(Baseline):
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
 
-def _second_moments(data: MultiEnvironmentData, center: bool) -> tuple[Floats, Floats]:
-    """Σ_e = X'X/n (E, q, q) and c_e = X'y/n (E, q), over columns."""
-    X = data.X - data.X.mean(axis=0) if center else data.X
-    y = data.y - data.y.mean() if center else data.y
-    largest = float(np.abs(X).max())
-    if largest > 1e60:
-        name = data.features.columns[int(np.argmax(np.abs(X).max(axis=0)))]
-        raise DataError(
-            f"feature {name!r} reaches {largest:.3g}, whose fourth power EILLS needs and float64 cannot hold: "
-            "rescale it, for example divide it by its standard deviation."
-        )
-    q = data.features.n_columns
-    sigma, cross = np.empty((data.n_environments, q, q)), np.empty((data.n_environments, q))
-    for e in range(data.n_environments):
-        rows = data.rows(e)
-        sigma[e] = X[rows].T @ X[rows] / len(rows)
-        cross[e] = X[rows].T @ y[rows] / len(rows)
-    return sigma, cross
-
-
-def _scorer(sigma: Floats, cross: Floats, gamma: float) -> Callable[[Lists], tuple[Floats, Floats]]:
+def _scorer(data: MultiEnvironmentData, center: bool, gamma: float) -> Callable[[Lists], tuple[Floats, Floats]]:
     """Losses (n,) of lists of subsets, and the minimiser of the last one.
 
-    With Σ restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged over
-    environments, makes the work per subset independent of the number of environments.
+    With Σ = X'X/n restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged
+    over environments, makes the work per subset independent of the number of environments.
     """
+    X = data.X - data.X.mean(axis=0) if center else data.X
+    y = data.y - data.y.mean() if center else data.y
+    largest = np.abs(X).max(axis=0)
+    if largest.max() > 1e60:
+        name = data.features.columns[int(np.argmax(largest))]
+        raise DataError(
+            f"feature {name!r} reaches {largest.max():.3g}, whose fourth power EILLS needs and float64 cannot hold: "
+            "rescale it, for example divide it by its standard deviation."
+        )
+    groups = [data.rows(e) for e in range(data.n_environments)]
+    sigma = np.array([X[rows].T @ X[rows] / len(rows) for rows in groups])
+    cross = np.array([X[rows].T @ y[rows] / len(rows) for rows in groups])
     weight = gamma / len(sigma)
     penalty = np.ascontiguousarray(weight * np.einsum("ejl,elk->ljk", sigma, sigma, optimize=True))
     slope = weight * np.einsum("ejl,el->lj", sigma, cross)
@@ -134,7 +124,7 @@ def _scorer(sigma: Floats, cross: Floats, gamma: float) -> Callable[[Lists], tup
     terms = sigma.mean(axis=0), penalty, cross.mean(axis=0), slope, constant
 
     def losses(lists: Lists) -> tuple[Floats, Floats]:
-        starts, members = lists
+        starts, members = column_lists(lists, data.features)
         loss, beta = np.empty(len(starts) - 1), np.empty(sigma.shape[1])
         subset_losses(*terms, starts, members, _PIVOT_TOLERANCE, loss, beta)
         return loss, beta[: starts[-1] - starts[-2]]

@@ -1,4 +1,4 @@
-"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016)."""
+"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016), also with hidden variables."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from functools import cached_property
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from scipy.special import betainc, ndtri, stdtr
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
-from ..data.checks import warn
+from ..data.checks import quoted, warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
+from ..exceptions import DataError
 from ..kernels.baseline_scores import (
     coefficient_hull,
     contrast_statistics,
@@ -50,11 +52,10 @@ class ResidualTests:
         n, n_environments = len(lists[0]) - 1, len(self.counts)
         if n_environments == 1:
             return np.ones(n), np.zeros(n, dtype=bool)
-        lists = column_lists(lists, self.data.features)
+        starts, members = lists = column_lists(lists, self.data.features)
         mean, scatter = residual_moments(self._gram, self._local, self._means, *lists, DECIDABLE)
         undecided = np.flatnonzero(np.isnan(scatter[:, 0]))
         if len(undecided):
-            starts, members = lists
             some = [members[starts[s] : starts[s + 1]] for s in undecided]
             new_starts = np.concatenate([[0], np.cumsum([len(subset) for subset in some])]).astype(np.int64)
             by_rows = residual_moments_by_rows(*self._rows, self.counts, new_starts, np.concatenate(some), DEPENDENT)
@@ -62,17 +63,14 @@ class ResidualTests:
         determined = np.all((scatter == 0.0) & (mean == 0.0), axis=1)
         p_values = _smallest(mean, scatter, self.counts)
         p_values = np.minimum(1.0, 2.0 * (n_environments - 1) * p_values)
-        p_values[determined] = 1.0
-        return p_values, determined
+        return np.where(determined, 1.0, p_values), determined
 
     def confidence_intervals(self, lists: Lists, alpha: float) -> Floats:
         """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4 × standard error."""
-        features = self.data.features
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
-        quantile = ndtri(1.0 - alpha / 4.0)
-        lists = column_lists(lists, features)
-        lower, upper = coefficient_hull(pooled, float(self.data.n_rows), *lists, DEPENDENT, quantile)
+        columns, quantile = column_lists(lists, self.data.features), ndtri(1.0 - alpha / 4.0)
+        lower, upper = coefficient_hull(pooled, float(self.data.n_rows), *columns, DEPENDENT, quantile)
         units = self._scale[:-1] / self._scale[-1]
         return np.column_stack([lower * units, upper * units])
 
@@ -129,13 +127,8 @@ class SubsetPValues:
         tested = np.flatnonzero(~np.isnan(self.p_values))
         order = tested[np.argsort(-self.p_values[tested], kind="stable")][:top]
         masks = self.space.masks(order)
-        return pd.DataFrame(
-            {
-                "subset": [self.names(mask) for mask in masks],
-                "size": masks.sum(axis=1),
-                "p_value": self.p_values[order],
-            }
-        )
+        subsets = [self.names(mask) for mask in masks]
+        return pd.DataFrame({"subset": subsets, "size": masks.sum(axis=1), "p_value": self.p_values[order]})
 
     def names(self, mask: Mask) -> tuple[str, ...]:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
@@ -177,8 +170,6 @@ class ICP(Baseline):
     True
     """
 
-    _single_environment_message = "all rows count as one environment: every subset is accepted, and nothing selected"
-
     def __init__(
         self,
         alpha: float = 0.05,
@@ -207,19 +198,19 @@ class ICP(Baseline):
         tests = ResidualTests(data)
         outside, common = np.zeros(data.n_features), np.ones(data.n_features, dtype=bool)
         self.subset_p_values_ = np.full(space.n_subsets, np.nan)
-        exact = np.empty(0, dtype=np.int64)
-        for block, _, (p_values, determined) in space.blocks(tests.test, "testing subsets", self.n_jobs, self.progress):
+        exact: list[int] = []
+        for block, (p_values, determined) in space.blocks(tests.test, "testing subsets", self.n_jobs, self.progress):
             self.subset_p_values_[block] = p_values
             masks = space.masks(np.arange(block.start, block.stop))
             outside = np.maximum(outside, np.where(masks, 0.0, p_values[:, None]).max(axis=0))
             common &= masks[p_values > self.alpha].all(axis=0)
-            exact = np.append(exact, block.start + np.flatnonzero(determined)[:1])
+            exact += (block.start + np.flatnonzero(determined)[:1]).tolist()
             if self.stop_if_empty and not common.any():
                 break
         self.stopped_early_ = block.stop < space.n_subsets
         self.subsets_ = SubsetPValues(self.subset_p_values_, space, data.feature_names)
-        if len(exact):
-            names = self.subsets_.names(space.masks(exact[:1])[0])
+        if exact:
+            names = self.subsets_.names(space.masks(np.array(exact[:1]))[0])
             warn(
                 f"features {format_subset(names)} determine the outcome {data.outcome_name!r} exactly, so nothing can "
                 "speak against their invariance. Is one of them a copy of the outcome? Leave it out."
@@ -229,10 +220,143 @@ class ICP(Baseline):
         if self.model_rejected_:
             self.outcome_ = "rejected"
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
-            intervals = np.full((data.features.n_columns, 2), np.nan)
-        else:
-            self.outcome_ = "selected" if common.any() else "empty"
-            self.p_values_ = self._expand(outside, 1.0)
-            intervals = tests.confidence_intervals(space.lists(accepted), self.alpha)
+            self.confidence_intervals_ = self._expand_columns(np.full((data.features.n_columns, 2), np.nan), 0.0)
+            return np.zeros_like(common)
+        self.outcome_ = "selected" if common.any() else "empty"
+        self.p_values_ = self._expand(outside, 1.0)
+        intervals = tests.confidence_intervals(space.lists(accepted), self.alpha)
         self.confidence_intervals_ = self._expand_columns(intervals, 0.0)
-        return common & (not self.model_rejected_)
+        return common
+
+
+_SMALLEST_ERROR = 1e-10
+_SINGULAR = 1e-13
+
+
+class HiddenICP(Baseline):
+    """ICP with hidden variables (Rothenhäusler, Bühlmann, Meinshausen & Peters 2019).
+
+    Effects follow from how second moments differ between environments. Hidden confounders may exist, of equal strength.
+
+    For each environment against the rest (one contrast when there are two), the effects solve
+    (difference of X'X/n) β = difference of X'y/n.
+
+    Parameters
+    ----------
+    alpha : level; a feature is selected when its p-value is at most alpha
+    intercept : add a column of ones; without it the moments are not centred and the answer depends on where zero is
+    columns : how a data frame X is read, Columns(environment="site")
+
+    Attributes
+    ----------
+    p_values_ : (n_features_in_,) smallest over the contrasts and over the feature's columns, Bonferroni corrected for
+        both; 1 for a constant feature
+    effects_ : (len(coef_),) β averaged over the contrasts, one for each column where features have several
+    confidence_intervals_ : (len(coef_), 2) intersection over the contrasts; where they contradict each other the
+        lower end is above the upper one
+    support_ : selected features; coef_, intercept_ : pooled least squares on them, for prediction
+
+    Examples
+    --------
+    >>> from invariance.baselines import HiddenICP
+    >>> from invariance.datasets import make_example
+    >>> HiddenICP(intercept=True).fit(make_example()).effects_.shape
+    (8,)
+    """
+
+    def __init__(self, alpha: float = 0.05, intercept: bool = False, columns: Columns | None = None) -> None:
+        self.alpha = alpha
+        self.intercept = intercept
+        self.columns = columns
+
+    def _select(self, data: MultiEnvironmentData) -> Mask:
+        check_level(self.alpha)
+        p_values, effects, intervals = hidden_effects(data, self.alpha, self.intercept)
+        self.p_values_ = self._expand(p_values, 1.0)
+        self.effects_ = self._expand_columns(effects, 0.0)
+        self.confidence_intervals_ = self._expand_columns(intervals, 0.0)
+        return p_values <= self.alpha
+
+
+def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) -> tuple[Floats, Floats, Floats]:
+    """p-values (p,) of the features; effects (q,) and intervals (q, 2) of their columns: all contrasts of one
+    environment against the rest, combined."""
+    features, n_environments = data.features, data.n_environments
+    q = features.n_columns
+    if n_environments == 1:
+        return np.ones(data.n_features), np.full(q, np.nan), np.tile([-np.inf, np.inf], (q, 1))
+    check_columns("HiddenICP", data, data.n_rows - 1 - intercept)
+    # The equations are equivariant: unit scale keeps the solve well conditioned. With an intercept shifts do not count.
+    if intercept:
+        names, scale = ("(intercept)", *features.columns), _spread_within(data)
+        X, y = (data.X - data.X.mean(axis=0)) / scale, data.y - data.y.mean()
+    else:
+        names, scale = features.columns, np.abs(data.X).max(axis=0)
+        X, y = data.X / scale, data.y
+    n_contrasts = n_environments if n_environments > 2 else 1
+    quantile = ndtri(max(0.5, 1.0 - alpha / (2.0 * n_environments)))
+    moments = _with_intercept if intercept else _as_given
+    effects, p_values = np.zeros(len(names)), np.ones(len(names))
+    lower, upper = np.full(len(names), -np.inf), np.full(len(names), np.inf)
+    for e in range(n_contrasts):
+        inside = data.environment_index == e
+        groups = np.flatnonzero(inside), np.flatnonzero(~inside)
+        rows, outcome, difference, target, size = moments(X, y, groups)
+        values, vectors = np.linalg.eigh(difference)
+        weakest = int(np.argmin(np.abs(values)))
+        if abs(values[weakest]) <= _SINGULAR * size:
+            involved = np.array(names, dtype=object)[np.abs(vectors[:, weakest]) > 1e-3]
+            raise DataError(
+                f"environment {data.environments[e]!r} has the others' second moments of {quoted(involved)}, whose "
+                "effects cannot be told apart: leave out combinations of other features, or the environment."
+            )
+        inverse = (vectors / values) @ vectors.T
+        directions = rows @ inverse
+        influence = directions * (outcome - directions @ target)[:, None]
+        variance = sum(influence[g].var(axis=0, ddof=1) / len(g) for g in groups)
+        beta, error = inverse @ target, np.maximum(np.sqrt(variance), _SMALLEST_ERROR)
+        effects += beta / n_contrasts
+        tail = stdtr(data.n_rows - 1.0, -np.abs(beta) / error)
+        p_values = np.minimum(p_values, 2.0 * n_environments * tail)
+        lower = np.maximum(lower, beta - quantile * error)
+        upper = np.minimum(upper, beta + quantile * error)
+    columns = slice(int(intercept), None)
+    intervals = np.column_stack([lower, upper])[columns] / scale[:, None]
+    smallest = np.minimum.reduceat(p_values[columns], features.starts[:-1])
+    return np.minimum(1.0, features.widths * smallest), effects[columns] / scale, intervals
+
+
+Groups = tuple[NDArray[np.intp], NDArray[np.intp]]
+# Rows X (N, q), y (N,); difference (q, q), target (q,): of X'X/n and X'y/n between two groups; the size of these.
+Contrast = tuple[Floats, Floats, Floats, Floats, float]
+
+
+def _as_given(X: Floats, y: Floats, groups: Groups) -> Contrast:
+    (gram, cross), (other, other_cross) = ((X[g].T @ X[g] / len(g), X[g].T @ y[g] / len(g)) for g in groups)
+    return X, y, gram - other, cross - other_cross, np.abs(gram).max() + np.abs(other).max()
+
+
+def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
+    """With a first column of ones, as large as keeps the equations balanced.
+
+    Only the intercept depends on where zero is. Seen from halfway between the two groups' means, the means' products
+    are the same in both and drop out of the difference, however large they are.
+    """
+    values = np.column_stack([X, y])
+    means = [values[g].mean(axis=0) for g in groups]
+    inner, other = ((values[g] - mean).T @ (values[g] - mean) / len(g) for g, mean in zip(groups, means, strict=True))
+    gap, values = means[0] - means[1], values - (means[0] + means[1]) / 2.0
+    largest = float(np.abs(gap[:-1]).max())
+    one = 1.0 / largest if largest > 0.0 else 1.0
+    difference, target = np.zeros((len(gap), len(gap))), np.append(one * gap[-1], (inner - other)[:-1, -1])
+    difference[0, 1:] = difference[1:, 0] = one * gap[:-1]
+    difference[1:, 1:] = (inner - other)[:-1, :-1]
+    rows = np.column_stack([np.full(len(y), one), values[:, :-1]])
+    return rows, values[:, -1], difference, target, np.abs(inner).max() + np.abs(other).max()
+
+
+def _spread_within(data: MultiEnvironmentData) -> Floats:
+    """(q,) standard deviation of each column inside the environments; its largest value where that is 0."""
+    squares = sum(len(rows) * data.X[rows].var(axis=0) for rows in map(data.rows, range(data.n_environments)))
+    spread = np.sqrt(squares / data.n_rows)
+    return np.where(spread > 0.0, spread, np.abs(data.X).max(axis=0))

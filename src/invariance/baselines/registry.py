@@ -36,19 +36,16 @@ class Method:
 
     def build(self, model: EnvironmentSelector | None = None, **settings: Any) -> EnvironmentSelector:
         """The unfitted method, behind its screen if it has one; model : in place of one with these settings"""
-        from .screened import Screened
+        from .base import Screened
 
         found: EnvironmentSelector = self.load()(**settings) if model is None else model
         return Screened(found) if self.screened else found
-
-    def behind_screen(self) -> Method:
-        return replace(self, name=f"{self.name}-screen", many=True, screened=True)
 
 
 _ALONE = (
     Method("BIP", "estimators.bip:BIP", "the best predictor among invariant subsets"),
     Method("ICP", "baselines.icp:ICP", "what all subsets with invariant residuals have in common", many=False),
-    Method("Hidden-ICP", "baselines.hidden_icp:HiddenICP", "effects that hold under hidden confounders", many=False),
+    Method("Hidden-ICP", "baselines.icp:HiddenICP", "effects that hold under hidden confounders", many=False),
     Method("EILLS", "baselines.eills:EILLS", "least squares with a penalty where environments disagree", many=False),
     Method("Regression", "baselines.regression:PooledRegression", "significant in pooled least squares", "prediction"),
     Method("Lasso", "baselines.regression:LassoSelection", "kept by a cross-validated Lasso", "prediction"),
@@ -57,8 +54,9 @@ _ALONE = (
     ),
     Method("Oracle", "baselines.regression:Oracle", "the true features that are significant: for simulations", "truth"),
 )
+_BEHIND_SCREENS = (replace(m, name=f"{m.name}-screen", screened=True) for m in _ALONE if m.kind == "invariance")
 
-METHODS = {m.name: m for m in (*_ALONE, *(m.behind_screen() for m in _ALONE if m.kind == "invariance"))}
+METHODS = {method.name: method for method in (*_ALONE, *_BEHIND_SCREENS)}
 LISTING = "\n".join(f"    {method.name:<10}  {method.help}" for method in _ALONE)
 REMARKS = (
     f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP and EILLS see by default only those that a Lasso screen lets "
@@ -67,12 +65,7 @@ REMARKS = (
 )
 
 
-def compared_by_default(n_features: int) -> list[Method]:
+def default_names(n_features: int) -> list[str]:
     """Every method that need not be told the truth, screened where there are too many features for it."""
     told = [method for method in _ALONE if method.kind != "truth"]
-    return [m if m.many or n_features <= MOST_FEATURES else m.behind_screen() for m in told]
-
-
-def name_of(estimator: type) -> str:
-    """The name of the method that a class is, or else the class's own."""
-    return next((method.name for method in _ALONE if method.load() is estimator), estimator.__name__)
+    return [m.name if m.many or n_features <= MOST_FEATURES else f"{m.name}-screen" for m in told]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,25 +64,18 @@ def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
     """p-values of the features and which are significant; says what makes them other than they seem."""
     p_values, exact = coefficient_tests(data.X, data.y, data.features.widths)
     names = np.array(data.feature_names, dtype=object)
-    redundant, selected = names[np.isnan(p_values)], p_values < alpha
-    if len(redundant):
-        warn(f"features that are combinations of those before them are not selected: {quoted(redundant)}")
+    redundant, selected = np.isnan(p_values), p_values < alpha
+    if redundant.any():
+        warn(f"features that are combinations of those before them are not selected: {quoted(names[redundant])}")
     if exact:
-        exactly = quoted(names[selected])
         warn(
-            f"the outcome {data.outcome_name!r} is an exact linear function of {exactly}, beside which nothing can be "
-            "significant: leave them out to see what the other features say."
+            f"the outcome {data.outcome_name!r} is an exact linear function of {quoted(names[selected])}, beside which "
+            "nothing can be significant: leave them out to see what the other features say."
         )
     return p_values, selected
 
 
-class _Pooled(Baseline):
-    """Methods that look at all rows together."""
-
-    _single_environment_message = "all rows count as one environment, as this method takes them in any case"
-
-
-class PooledRegression(_Pooled):
+class PooledRegression(Baseline):
     """Features with a significant coefficient in pooled least squares on all of them; where rows are too few for that,
     those that a Lasso with 10-fold cross-validation keeps.
 
@@ -111,13 +103,13 @@ class PooledRegression(_Pooled):
         if self.used_lasso_:
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
             folds = min(10, data.n_rows // 2)
-            return _with_a_coefficient(cross_validated_lasso(data, folds, random_state=self.random_state), data)
+            return _kept(cross_validated_lasso(data, folds, random_state=self.random_state), data)
         p_values, selected = _tested(data, self.alpha)
         self.p_values_ = self._expand(p_values, 1.0)
         return selected
 
 
-class LassoSelection(_Pooled):
+class LassoSelection(Baseline):
     """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation.
 
     A feature of several columns is kept when one of them is.
@@ -147,14 +139,14 @@ class LassoSelection(_Pooled):
         fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state)
         self.penalty_ = fit.penalty
         self.lasso_coef_ = self._expand_columns(fit.coefficients, 0.0)
-        return _with_a_coefficient(fit, data)
+        return _kept(fit, data)
 
 
-def _with_a_coefficient(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
+def _kept(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
     return np.logical_or.reduceat(fit.coefficients != 0.0, data.features.starts[:-1])
 
 
-class MarginalSelection(_Pooled):
+class MarginalSelection(Baseline):
     """Features whose correlation with the outcome over the pooled rows is significant, each on its own.
 
     Parameters
@@ -190,7 +182,7 @@ class MarginalSelection(_Pooled):
         return p_values < self.alpha
 
 
-class Oracle(_Pooled):
+class Oracle(Baseline):
     """Pooled least squares on features that are known to be invariant, those that are significant: for simulations.
 
     Parameters
@@ -206,10 +198,7 @@ class Oracle(_Pooled):
     """
 
     def __init__(
-        self,
-        support: Iterable[str] | ArrayLike | None = None,
-        alpha: float = 0.05,
-        columns: Columns | None = None,
+        self, support: Iterable[str] | ArrayLike | None = None, alpha: float = 0.05, columns: Columns | None = None
     ) -> None:
         self.support = support
         self.alpha = alpha
@@ -219,8 +208,8 @@ class Oracle(_Pooled):
         check_level(self.alpha)
         true = self._true_features(data)
         known = data.narrowed(true)
-        if data.n_rows < known.features.n_columns + 2:
-            n_columns = known.features.n_columns
+        n_columns = known.features.n_columns
+        if data.n_rows < n_columns + 2:
             raise DataError(f"{data.n_rows} rows cannot fit the {n_columns} true columns and leave residuals.")
         p_values = np.full(data.n_features, np.nan)
         selected = np.zeros(data.n_features, dtype=bool)
@@ -235,11 +224,9 @@ class Oracle(_Pooled):
                     "Oracle needs to know the true features, which simulated data carry", use(support=["x0", "x1"])
                 )
             return data.truth
-        names = data.names_as_given
-        chosen: list[Any] = list(cast("Iterable[Any]", self.support))
-        if chosen and all(isinstance(j, (int, np.integer)) and not isinstance(j, bool) for j in chosen):
-            outside = [int(j) for j in chosen if not 0 <= j < len(names)]
-            if outside:
-                raise DataError(f"support names positions {outside}, but there are features 0 to {len(names) - 1}.")
-            chosen = [names[j] for j in chosen]
-        return as_mask(chosen, names)[np.isin(names, data.feature_names)]
+        names, chosen = data.names_as_given, np.asarray(self.support)
+        if chosen.dtype.kind in "iu":
+            if chosen.min() < 0 or chosen.max() >= len(names):
+                raise DataError(f"support={chosen.tolist()}: the positions of features are 0 to {len(names) - 1}.")
+            chosen = np.isin(np.arange(len(names)), chosen)
+        return as_mask(chosen.tolist(), names)[np.isin(names, data.feature_names)]

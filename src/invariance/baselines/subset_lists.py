@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count as count_up
 from math import comb
 from typing import TypeVar
 
@@ -75,13 +74,12 @@ class Subsets:
 
     def blocks(
         self, work: Callable[[Lists], Result], what: str, n_jobs: int | None, progress: ProgressMode
-    ) -> Iterator[tuple[slice, Lists, Result]]:
-        """Positions, lists and `work(lists)` of block after block of all subsets."""
+    ) -> Iterator[tuple[slice, Result]]:
+        """Positions and `work(lists)` of block after block of all subsets."""
 
-        def of_block(start: int) -> tuple[slice, Lists, Result]:
+        def of_block(start: int) -> tuple[slice, Result]:
             block = slice(start, min(start + _PER_BLOCK, self.n_subsets))
-            lists = self.lists(np.arange(block.start, block.stop))
-            return block, lists, work(lists)
+            return block, work(self.lists(np.arange(block.start, block.stop)))
 
         starts = range(0, self.n_subsets, _PER_BLOCK)
         with ProgressBar(what, len(starts), progress) as bar:
@@ -104,15 +102,13 @@ def column_lists(lists: Lists, features: Features) -> Lists:
 def check_columns(method: str, data: MultiEnvironmentData, room: int, max_size: int | None = None) -> None:
     """Raise where a subset of `max_size` features (None: all) has more columns than the `room` that a fit has."""
     widest = np.cumsum(np.sort(data.features.widths)[::-1])
-    columns = int(widest[:max_size][-1]) if max_size != 0 else 0
-    if columns <= room:
-        return
-    most = int(np.searchsorted(widest, room, side="right"))
-    limit = "" if method == "HiddenICP" else f"max_size={most} or "
-    raise DataError(
-        f"{method} fits up to {room} columns here ({rows_text(data.n_rows)}), and subsets have up to {columns}: "
-        f"use {limit}Screened({method}(), LassoScreen(k={min(max(most, 1), SCREENED_FEATURES)}))."
-    )
+    columns = widest[:max_size].max(initial=0)
+    if columns > room:
+        k = np.clip(np.searchsorted(widest, room, side="right"), 1, SCREENED_FEATURES)
+        raise DataError(
+            f"{method} fits up to {room} columns here ({rows_text(data.n_rows)}), and subsets have up to {columns}: "
+            f"use Screened({method}(), LassoScreen(k={k}))."
+        )
 
 
 def checked_subsets(method: str, n_features: int, max_size: int | None) -> Subsets:
@@ -123,9 +119,8 @@ def checked_subsets(method: str, n_features: int, max_size: int | None) -> Subse
         max_size = None if max_size >= n_features else int(max_size)
     count = 1 << n_features if max_size is None else count_subsets(n_features, max_size)
     if count > MOST_SUBSETS:
-        largest = next(k for k in count_up() if count_subsets(n_features, k + 1) > MOST_SUBSETS)
         raise DataError(
             f"{method} takes up to {MOST_SUBSETS:,} subsets, and there are {approximate_count(count)} of {n_features} "
-            f"features: use max_size={largest} or Screened({method}())."
+            f"features: use max_size=2 or Screened({method}())."
         )
     return Subsets(n_features, max_size)

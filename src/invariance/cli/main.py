@@ -175,12 +175,11 @@ def compare(
             say("note", note)
 
         from ..baselines.comparison import compare as run_methods
-        from ..baselines.comparison import save_comparison
 
         result = run_methods(data, methods, bip)
         saved: Files = {
             "json": ("the comparison", result.to_json),
-            "plot": ("the picture", lambda path: save_comparison(result, path)),
+            "plot": ("the picture", result.save_plot),
         }
         deliver(comparison_for_shell(result), outputs, saved)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 import pandas as pd
@@ -47,23 +47,20 @@ class Deletions:
         return {gene: j for j, gene in enumerate(self.genes)}
 
     @cached_property
-    def rows_deleting(self) -> dict[str, NDArray[np.intp]]:
-        """{gene: rows of the samples where it is deleted}"""
-        rows: dict[str, list[int]] = {}
+    def _rows_deleting(self) -> dict[str | None, list[int]]:
+        rows: dict[str | None, list[int]] = {}
         for row, gene in enumerate(self.deleted):
-            if gene is not None:
-                rows.setdefault(gene, []).append(row)
-        return {gene: np.array(found, dtype=np.intp) for gene, found in rows.items()}
+            rows.setdefault(gene, []).append(row)
+        return rows
 
     def deleting(self, gene: str) -> NDArray[np.intp]:
         """Rows of the samples where a gene is deleted."""
-        return self.rows_deleting.get(gene, np.empty(0, dtype=np.intp))
+        return np.array(self._rows_deleting.get(gene, ()), dtype=np.intp)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each sample: the genes, and columns "environment" and "deleted"."""
         frame = pd.DataFrame(self.values, columns=list(self.genes), index=pd.Index(self.samples, name="sample"))
-        extra = pd.DataFrame({"environment": self.environments, "deleted": self.deleted}, index=frame.index)
-        return pd.concat([frame, extra], axis=1)
+        return frame.assign(environment=self.environments, deleted=self.deleted)
 
 
 # Log2 ratios: the deviation of a gene among wild types, and the level at which its own deletion leaves it.
@@ -95,15 +92,12 @@ class Network:
         columns = rng.standard_normal((d, n))
         columns *= self.deviations[:, None]
         columns += self.loadings @ rng.standard_normal((self.loadings.shape[1], n))
-        set_in: dict[int, tuple[int, float]] = {
-            gene: (wild_type + k, level) for k, (gene, level) in enumerate(zip(deleted.tolist(), levels, strict=True))
-        }
+        sample_of = {gene: k for k, gene in enumerate(deleted.tolist())}
         for gene in self.order.tolist():
             first, last = self.weights.indptr[gene : gene + 2]
             columns[gene] += self.weights.data[first:last] @ columns[self.weights.indices[first:last]]
-            if gene in set_in:
-                sample, level = set_in[gene]
-                columns[gene, sample] = level
+            if gene in sample_of:
+                columns[gene, wild_type + sample_of[gene]] = levels[sample_of[gene]]
         return np.ascontiguousarray(columns.T)
 
 
@@ -126,11 +120,11 @@ class Knockouts:
         That is so for hidden=0. With hidden factors, parents are still the direct causes, but the regression on them
         differs where one of them is deleted, which then no longer tells of the factors: no subset need be invariant.
         """
-        genes = self.data.genes
+        genes, weights = self.data.genes, self.network.weights
         if gene not in self.data.place:
             raise DataError(f"there is no gene {gene!r}: they are {genes[0]!r} to {genes[-1]!r}.")
-        first, last = self.network.weights.indptr[self.data.place[gene] :][:2]
-        return tuple(genes[j] for j in self.network.weights.indices[first:last])
+        first, last = weights.indptr[self.data.place[gene] :][:2]
+        return tuple(genes[j] for j in weights.indices[first:last])
 
 
 def knockouts(
@@ -169,17 +163,17 @@ def knockouts(
     True
     """
     n_regulators = max(round(REGULATORS * genes), 1)
-    for name, value, least, most in (
-        ("genes", genes, 2, np.inf),
-        ("wild_type", wild_type, 1, np.inf),
-        ("deletions", deletions, 1, genes),
-        ("pairs", pairs, 0, min(deletions, (genes - n_regulators) // 2)),
+    for name, value, kind, least, below in (
+        ("genes", genes, Integral, 2, np.inf),
+        ("wild_type", wild_type, Integral, 1, np.inf),
+        ("deletions", deletions, Integral, 1, genes + 1),
+        ("pairs", pairs, Integral, 0, min(deletions, (genes - n_regulators) // 2) + 1),
+        ("parents", parents, Real, 0, np.inf),
+        ("signal", signal, Real, 0, 1),
+        ("hidden", hidden, Real, 0, 1),
     ):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= most:
-            raise SettingError(f"{name}={value!r} must be a whole number from {least} to {most}.")
-    for name, number, below in (("parents", parents, np.inf), ("signal", signal, 1.0), ("hidden", hidden, 1.0)):
-        if not (isinstance(number, Real) and 0.0 <= number < below):
-            raise SettingError(f"{name}={number!r} must be at least 0 and less than {below}.")
+        if not isinstance(value, kind) or not least <= value < below:
+            raise SettingError(f"{name}={value!r} is not a number from {least} to below {below}, whole for counts.")
     rng = np.random.default_rng(seed)
     order, scale = rng.permutation(genes), rng.uniform(*WILD_TYPE_DEVIATION, genes)
     regulates = np.zeros(genes, dtype=bool)

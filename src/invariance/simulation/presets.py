@@ -59,19 +59,17 @@ class SimulationParameters:
     p_change: Range
 
     def __post_init__(self) -> None:
-        for name in ("true_features", "coefficients", "noise", "factor_min", "factor_extra", "strength", "p_change"):
+        most = {"strength": 1.0, "p_change": 1.0}
+        for name in ("true_features", "coefficients", "noise", "factor_min", "factor_extra", *most):
             low, high = getattr(self, name)
-            if not 0 <= low <= high < np.inf:
-                raise SettingError(f"{name}={(low, high)!r} must be two finite numbers with 0 ≤ low ≤ high.")
-        for name in ("strength", "p_change", "p_active"):
-            shares = getattr(self, name)
-            if not shares or not 0 <= min(shares) <= max(shares) <= 1:
-                raise SettingError(f"{name}={shares!r} must hold numbers from 0 to 1.")
+            if not 0 <= low <= high <= most.get(name, np.finfo(float).max):
+                raise SettingError(f"{name}={(low, high)!r} is not a range: 0 ≤ low ≤ high, finite, shares up to 1.")
+        if not self.p_active or not 0 <= min(self.p_active) <= max(self.p_active) <= 1:
+            raise SettingError(f"p_active={self.p_active!r} must hold numbers from 0 to 1.")
         if self.noise[0] == 0 or self.factor_min[0] == 0:
             raise SettingError("noise and factor_min must be positive: a column without noise has no density.")
-        for m in self.intercept_mean:
-            if not 0 <= self.new_lower(m) <= self.new_upper(m) < np.inf:
-                raise SettingError(f"new_lower and new_upper are not a range at intercept_mean={m!r}.")
+        if any(not 0 <= self.new_lower(m) <= self.new_upper(m) < np.inf for m in self.intercept_mean):
+            raise SettingError(f"new_lower and new_upper are no range for intercept_mean={self.intercept_mean!r}.")
 
 
 P10 = SimulationParameters(
@@ -112,7 +110,7 @@ def theory(
 ) -> StructuralModel:
     """The model of the theory study; strength 1/3, 2/3 or 1 intervenes on one, two or all three features.
 
-    `changes` are fields of `SimulationParameters` that differ from `THEORY`.
+    changes : fields of `SimulationParameters` that differ from `THEORY`
     """
     return random_model(p, n_environments, rng, _changed(THEORY, strength, changes))
 
@@ -122,11 +120,8 @@ def p10(
 ) -> StructuralModel:
     """The model of the low-dimensional comparison. A number as strength fixes the fraction in all environments.
 
-    The truth need not be the only invariant subset: features that no environment has intervened on leave others
-    invariant, and so can a later feature that the outcome does not act on. About half of the models have
-    mu_min() = 0 at E=2, one in six at E=5, one in fifty at E=20.
-
-    `changes` are fields of `SimulationParameters` that differ from `P10`.
+    The truth need not be the only invariant subset: half of the models have mu_min() = 0 at E=2, one in fifty at E=20.
+    changes : fields of `SimulationParameters` that differ from `P10`
     """
     return random_model(p, n_environments, rng, _changed(P10, strength, changes))
 
@@ -136,7 +131,7 @@ def p450(
 ) -> StructuralModel:
     """The model of the high-dimensional comparison, as published: features late in the ordering reach 1e30.
 
-    `changes` are fields of `SimulationParameters` that differ from `P450`.
+    changes : fields of `SimulationParameters` that differ from `P450`
     """
     return random_model(p, n_environments, rng, _changed(P450, strength, changes))
 
@@ -150,10 +145,10 @@ def random_model(
     Environments are drawn one after the other: with the same seed, fewer of them are the first ones of more.
     """
     fewest, most = parameters.true_features
-    if p < 1 or n_environments < 1:
-        raise SettingError(f"p={p} and n_environments={n_environments} must be at least 1.")
-    if fewest > p:
-        raise SettingError(f"true_features={parameters.true_features} asks for more than the p={p} features.")
+    if p < max(fewest, 1) or n_environments < 1:
+        raise SettingError(
+            f"p={p} is below true_features={parameters.true_features}, or n_environments={n_environments}."
+        )
     n_before = rng.integers(fewest, min(most, p), endpoint=True)
     ordering = np.insert(rng.permutation(p), n_before, p)
     position = np.argsort(ordering)
@@ -188,18 +183,12 @@ def _changed(
     parameters: SimulationParameters, strength: float | Range | None, changes: dict[str, Any]
 ) -> SimulationParameters:
     if strength is not None:
-        fixed = (strength, strength) if isinstance(strength, int | float | np.number) else strength
-        changes = {**changes, "strength": fixed}
+        changes = changes | {"strength": strength if isinstance(strength, tuple) else (strength, strength)}
     return replace(parameters, **changes)
 
 
 def signed(rng: np.random.Generator, magnitudes: Floats) -> Floats:
     return np.where(rng.random(magnitudes.shape) < 0.5, magnitudes, -magnitudes)
-
-
-# 4 causes, 3 descendants and 2 siblings
-FEWEST_FEATURES = 9
-P_HIT = 0.6
 
 
 def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> StructuralModel:
@@ -216,8 +205,8 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
     Causes and outcome are never touched, so that no environment tells the subsets of the causes apart. The truth is
     the best predictor among the invariant subsets once each descendant has been hit.
     """
-    if p < FEWEST_FEATURES or n_environments < 1:
-        raise SettingError(f"p={p} must be at least {FEWEST_FEATURES} and n_environments={n_environments} at least 1.")
+    if p < 9 or n_environments < 1:  # 4 causes, 3 descendants and 2 siblings
+        raise SettingError(f"p={p} must be at least 9 and n_environments={n_environments} at least 1.")
     n_causes, n_descendants = int(rng.integers(2, 5)), int(rng.integers(2, 4))
     shuffled = rng.permutation(p)
     causes, followers, irrelevant = np.split(shuffled, [n_causes, n_causes + n_descendants + 2])
@@ -241,7 +230,7 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
     intervened = np.zeros((n_environments, p), dtype=bool)
     intercepts[0, irrelevant] = rng.standard_normal(len(irrelevant))
     for e in range(1, n_environments):
-        hit = followers[rng.random(len(followers)) < P_HIT]
+        hit = followers[rng.random(len(followers)) < 0.6]
         intercepts[e, hit] = rng.normal(0.0, 4.0, len(hit))
         everywhere[e, hit] *= rng.uniform(-1.0, 1.5, (len(hit), 1))
         scales[e, hit] *= rng.uniform(0.5, 2.0, len(hit))

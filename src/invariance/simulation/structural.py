@@ -67,9 +67,9 @@ class StructuralModel:
     feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, kind in (("coefficients", float), ("intercepts", float), ("variances", float), ("intervened", bool)):
+        for name in ("coefficients", "intercepts", "variances", "intervened", "ordering"):
+            kind = {"intervened": bool, "ordering": np.intp}.get(name, float)
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
-        object.__setattr__(self, "ordering", np.asarray(self.ordering, dtype=np.intp))
         if not self.feature_names:
             object.__setattr__(self, "feature_names", tuple(f"x{j + 1}" for j in range(self.n_features)))
         self._check()
@@ -155,7 +155,7 @@ class StructuralModel:
 
         nan where some of them is beyond float64 (see `mu`); inf where there is no other subset.
         """
-        p, truth = self.n_features, self.truth
+        p = self.n_features
         limit = p if max_size is None else min(max_size, p)
         if sum(comb(p, k) for k in range(limit + 1)) > MOST_SUBSETS:
             raise SettingError(f"more than {MOST_SUBSETS} subsets of up to {limit} of {p} features: lower max_size.")
@@ -163,8 +163,8 @@ class StructuralModel:
         masks = np.zeros((len(members), p), dtype=bool)
         for mask, chosen in zip(masks, members, strict=True):
             mask[list(chosen)] = True
-        others = masks[(masks != truth).any(axis=1)]
-        return float(np.min(self.mu(others), initial=np.inf)) if len(others) else np.inf
+        others = masks[(masks != self.truth).any(axis=1)]
+        return float(np.min(self.mu(others))) if len(others) else np.inf
 
     @property
     def _outcome_name(self) -> str:
@@ -176,22 +176,20 @@ class StructuralModel:
         """Rows of the chosen environments, in their order."""
         if not 0.0 <= jitter < np.inf:
             raise SettingError(f"jitter={jitter!r} must be a finite number of at least 0.")
-        d, kept = self.n_features + 1, self._counts(n)[chosen]
-        ends = np.cumsum(kept)
-        X, y = np.empty((ends[-1], d - 1)), np.empty(ends[-1])
-        for e, count, end in zip(chosen.tolist(), kept.tolist(), ends.tolist(), strict=True):
-            columns = rng.standard_normal((d, count))
+        kept, parts = self._counts(n)[chosen], []
+        for e, count in zip(chosen.tolist(), kept.tolist(), strict=True):
+            columns = rng.standard_normal((self.n_features + 1, count))
             columns *= np.sqrt(self.variances[e])[:, None]
             columns += self.intercepts[e][:, None]
-            coefficients = self.coefficients[e]
+            coefficients = self.coefficients[e].copy()
             if jitter:
-                coefficients = coefficients.copy()
-                coefficients[-1] *= rng.normal(1.0, jitter, d)
+                coefficients[-1] *= rng.normal(1.0, jitter, self.n_features + 1)
             propagate(coefficients, self.ordering, columns)
-            X[end - count : end], y[end - count : end] = columns[:-1].T, columns[-1]
+            parts.append(columns.T)
+        rows = np.concatenate(parts)
         return MultiEnvironmentData(
-            X=X,
-            y=y,
+            X=np.ascontiguousarray(rows[:, :-1]),
+            y=rows[:, -1].copy(),
             environment_index=np.repeat(np.arange(len(chosen)), kept),
             feature_names=self.feature_names,
             environments=tuple(self.environments[e] for e in chosen),
