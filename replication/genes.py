@@ -771,8 +771,7 @@ def _notes_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
 
 
 def _warnings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
-    # Rows of an earlier version do not tell.
-    fits = _fits(results).reindex(columns=["method", "warned"]).dropna()
+    fits = _fits(results)
     said = []
     for kind, meaning in _WARNED.items():
         warned = fits["warned"].map(lambda kinds, kind=kind: kind in kinds.split())

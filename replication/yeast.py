@@ -159,10 +159,6 @@ def read_rdata(file: Path) -> Found:
         raise DataError(
             f"{file.name} is not the published list of R: {error!r}. Is the file whole? {ORIGIN}"
         ) from error
-    for matrix in (wild, mutated):
-        named = getattr(matrix, "coords", {})
-        if "dim_1" in named and _words(named["dim_1"]) != genes:
-            raise DataError(f"{file.name}: columns and genenames are not the same genes in the same order.")
     named = getattr(wild, "coords", {})
     samples = _words(named["dim_0"]) if "dim_0" in named else [f"wild type {i + 1}" for i in range(len(wild))]
     return _joined(file, np.asarray(wild, float), np.asarray(mutated, float), genes, samples, mutants)

@@ -106,9 +106,9 @@ def _case(name: str, table: Case, **settings: Any) -> Case:
     return {"name": name, "kind": "fit", "table": {"seed": seed} | table, "random_state": seed % 1000} | settings
 
 
-def _fit(family: str, rest: str, table: Case | None = None, **settings: Any) -> Case:
-    name, outcome = FAMILIES[family]
-    return _case(f"{family}/{rest}", {"outcome": outcome} | (table or {}), **({"family": name} | settings))
+def _fit(group: str, rest: str, table: Case | None = None, **settings: Any) -> Case:
+    family, outcome = FAMILIES[group]
+    return _case(f"{group}/{rest}", {"outcome": outcome} | (table or {}), **({"family": family} | settings))
 
 
 def _priors() -> Iterator[Case]:

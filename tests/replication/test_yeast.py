@@ -125,19 +125,6 @@ def test_a_file_that_is_cut_off(tmp_path: Path, write: Any) -> None:
         load_yeast(file)
 
 
-def test_genes_of_a_matrix_in_another_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rdata, xarray = pytest.importorskip("rdata"), pytest.importorskip("xarray")
-    named = {"dim_0": list("abcd"), "dim_1": list(GENES)}
-    members = {"obs": xarray.DataArray(VALUES[:4], named), "int": VALUES[4:], "mutantnames": MUTANTS}
-    monkeypatch.setattr(rdata, "read_rda", lambda *_, **__: {"data": members})
-    file = write_r(tmp_path / "file")
-    members["genenames"] = GENES
-    assert load_yeast(file).samples[:4] == ("a", "b", "c", "d")
-    members["genenames"] = GENES[::-1]
-    with pytest.raises(DataError, match="same order"):
-        load_yeast(file)
-
-
 def test_deletions_of_other_rows_are_noticed(tmp_path: Path) -> None:
     file = write_r(tmp_path / "file", intpos=None, mutantnames=np.array([*MUTANTS[1:], MUTANTS[0]]))
     with pytest.warns(DataWarning, match="Only in 0%"):
@@ -219,9 +206,7 @@ def test_names_that_the_files_do_not_tell(folder: Path) -> None:
     ("condition", "gene"),
     [
         ("swd1-del-matA vs. wt-matA", "swd1"),
-        ("wtm1-del vs. wt", "wtm1"),
         ("del1-del-2-vs-wt", "del1"),
-        ("yil014c-a-del vs wt", "yil014c-a"),
         ("atg4.del.1.vs..wt", "atg4"),
         ("ab1-del-cd2-del vs. wt", ""),
         ("wt-tl035-vs-wt", None),
@@ -249,7 +234,6 @@ def test_names() -> None:
         (lambda lines: [*lines[:4], lines[4] + "\t1", *lines[5:]], "is damaged"),
         (lambda lines: lines[:2], "is damaged"),
         (lambda lines: [lines[0], *lines[2:]], "is not a deleteome"),
-        (lambda lines: [], "is not a deleteome"),
         (lambda lines: [*lines[:3], lines[3].replace("-3.0", "x3.0"), *lines[4:]], "is damaged"),
         (lambda lines: [lines[0].replace("geneSymbol", "x"), *lines[1:]], "genes before line 6"),
         (lambda lines: [line.replace("\tY", "\tX") for line in lines[:-1]], "no gene has all values"),
@@ -273,25 +257,21 @@ def test_what_is_no_file_of_yeast(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- panels
 
 
-@pytest.mark.parametrize(
-    ("changed", "named"), [({}, ""), ({"genes": None}, "genes"), ({"is_obs": np.ones((2, 7), bool)}, "do not agree")]
-)
-def test_panels(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
+def test_panels(tmp_path: Path) -> None:
     position = [-1 if gene is None else GENES.index(gene) for gene in DELETED]
-    arrays = {
-        "X": np.array([VALUES, 2 * VALUES]),
-        "samples": np.array([list("stuvwxy")] * 2),
-        "genes": np.array([GENES] * 2),
-        "is_obs": np.array([[gene is None for gene in DELETED]] * 2),
-        "ko_index": np.array([position] * 2, dtype=np.int16),
+    arrays: dict[str, Any] = {
+        "X": [VALUES, 2 * VALUES],
+        "samples": [list("stuvwxy")] * 2,
+        "genes": [GENES] * 2,
+        "is_obs": [[gene is None for gene in DELETED]] * 2,
+        "ko_index": [position] * 2,
     }
-    np.savez(tmp_path / PANELS, **{name: array for name, array in (arrays | changed).items() if array is not None})
-    if named:
-        with pytest.raises(DataError, match=named):
-            load_yeast_panels(tmp_path)
-        return
+    np.savez(tmp_path / PANELS, **arrays)
     first, second = load_yeast_panels(tmp_path)
     np.testing.assert_array_equal(second.values, 2 * first.values)
     assert (first.genes, first.deleted) == (GENES, DELETED)
-    with pytest.raises(DataError, match="nowhere"):
-        load_yeast_panels(tmp_path / "nowhere.npz")
+    np.savez(tmp_path / "other.npz", **arrays | {"is_obs": [[True] * 7] * 2})
+    np.savez(tmp_path / "less.npz", X=[VALUES])
+    for name, named in (("other", "do not agree"), ("less", "samples"), ("nowhere", "nowhere")):
+        with pytest.raises(DataError, match=named):
+            load_yeast_panels(tmp_path / f"{name}.npz")

@@ -27,6 +27,8 @@ from ..screening import LassoScreen, Screening
 class Baseline(EnvironmentSelector):
     """A subclass implements `_select(data)`, which sets its own fitted attributes and returns a mask (p,)."""
 
+    alpha = 0.05
+
     @abstractmethod
     def _select(self, data: MultiEnvironmentData) -> Mask: ...
 
@@ -59,6 +61,10 @@ class Baseline(EnvironmentSelector):
 
     def _predicted(self, data: MultiEnvironmentData) -> PredictedOutcome:
         return PredictedOutcome.of(data, None)
+
+    def _check_settings(self) -> None:
+        if not 0.0 < self.alpha < 1.0:
+            raise SettingError(f"alpha={self.alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")
 
     def _check_outcome(self, data: MultiEnvironmentData) -> None:
         """Raise where least squares cannot be fitted to the outcome in every environment."""
@@ -129,9 +135,11 @@ class Screened(Baseline):
             raise SettingError(what, by_coefficients, use(" in a BIP for probabilities", family="logistic"))
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        given: Screening | None = self.__dict__.pop("_given", None)
-        screening = self.used_screen.screen(data) if given is None else given
-        kept = screening.kept | self._forced(data)
+        screening: Screening = self.__dict__.pop("_given", None) or self.used_screen.screen(data)
+        # What the method's prior includes for certain, whatever the screen thinks of it.
+        prior = getattr(self.estimator, "prior", None)
+        forced = () if prior is None else tuple(prior.forced(data.original_features))
+        kept = screening.kept | np.array([name in forced for name in data.feature_names])
         reduced = data.narrowed(kept)
         self.estimator_ = clone(self.estimator).fit(reduced)
         self.screened_features_ = reduced.feature_names
@@ -142,12 +150,6 @@ class Screened(Baseline):
             if values is not None:
                 setattr(self, name, self._expand(_unfold(values, kept, np.nan), np.nan))
         return _unfold(feature_values(self.estimator_, "support_", reduced), kept, False)
-
-    def _forced(self, data: MultiEnvironmentData) -> Mask:
-        """(p,) what the method's prior includes for certain, whatever the screen thinks of it."""
-        prior = getattr(self.estimator, "prior", None)
-        names = set() if prior is None else set(prior.forced(data.original_features))
-        return np.array([name in names for name in data.feature_names])
 
     def _mean(self, predictor: Floats) -> Floats:
         return self.estimator_._mean(predictor)
@@ -173,8 +175,3 @@ def _unfold(values: NDArray, kept: Mask, fill: Any) -> NDArray:
     full = np.full(kept.shape, fill, dtype=values.dtype)
     full[kept] = values
     return full
-
-
-def check_level(alpha: float) -> None:
-    if not 0.0 < alpha < 1.0:
-        raise SettingError(f"alpha={alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")

@@ -71,13 +71,10 @@ class MethodResult:
     selected, seen : (p,); seen: passed the screen
     coefficients : (p,) the features' weights in its predictions, NaN for a feature of several columns
     column_coefficients : those of all columns, by name
-    inclusion, p_values : (p,) or None where the method has none; NaN for screened-out features and, with ICP, where
-        the model is rejected
+    inclusion, p_values : (p,), None where the method has none; NaN for screened-out features and for a rejected model
     predictive_inclusion : (p,) in the posterior over compatible subsets, where BIP selects by that
-    verdict : that even the most probable subset is far from invariant, where BIP says so
-    model : of the outcome, with the reason for it, where BIP says so
-    pooled : the method asks what predicts on all rows together, not what is invariant
-    as_number : the method fits an outcome that is no number, or a count, by least squares
+    verdict, model : that no subset is near invariance, and of the outcome with its reason, where BIP says so
+    pooled : it asks what predicts on all rows together; as_number : it fits labels or counts by least squares
     """
 
     name: str
@@ -115,10 +112,7 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Rendered):
-    """Results of several methods on the same features; `print` shows them, `table` holds the numbers.
-
-    groups : {feature: its columns} of the features that are not one column of the same name
-    """
+    """Results of several methods on the same features; groups : {feature: its columns} of those with several"""
 
     feature_names: tuple[str, ...]
     outcome_name: str

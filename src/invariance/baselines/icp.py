@@ -26,7 +26,7 @@ from ..kernels.baseline_scores import (
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from ..posterior.summary import format_subset
-from .base import Baseline, check_level
+from .base import Baseline
 from .subset_lists import Lists, Subsets, check_columns, checked_subsets, column_lists
 
 # Second moments keep at least eight digits of a residual variance above this; below it the rows decide.
@@ -192,7 +192,6 @@ class ICP(Baseline):
         return self.subsets_.accepted(self.alpha)
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        check_level(self.alpha)
         space = checked_subsets("ICP", data.n_features, self.max_size)
         check_columns("ICP", data, data.n_rows - 2, space.max_size)
         tests = ResidualTests(data)
@@ -270,7 +269,6 @@ class HiddenICP(Baseline):
         self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        check_level(self.alpha)
         p_values, effects, intervals = hidden_effects(data, self.alpha, self.intercept)
         self.p_values_ = self._expand(p_values, 1.0)
         self.effects_ = self._expand_columns(effects, 0.0)

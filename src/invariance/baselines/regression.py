@@ -17,7 +17,7 @@ from ..exceptions import DataError, use
 from ..kernels.row_residuals import triangular_factor
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..screening import LassoFit, cross_validated_lasso, pooled_correlations
-from .base import Baseline, check_level
+from .base import Baseline
 
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
@@ -98,7 +98,6 @@ class PooledRegression(Baseline):
         self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        check_level(self.alpha)
         self.used_lasso_ = data.n_rows < data.features.n_columns + 2
         if self.used_lasso_:
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
@@ -165,7 +164,6 @@ class MarginalSelection(Baseline):
         self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        check_level(self.alpha)
         features = data.features
         correlations = pooled_correlations(data)[features.starts[:-1]]
         df = data.n_rows - 2.0
@@ -205,7 +203,6 @@ class Oracle(Baseline):
         self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        check_level(self.alpha)
         true = self._true_features(data)
         known = data.narrowed(true)
         n_columns = known.features.n_columns
