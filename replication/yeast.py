@@ -7,7 +7,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -273,7 +273,9 @@ def _read_table(file: Path) -> tuple[pd.DataFrame, list[tuple[str, str]]]:
     return values.groupby(level=0, sort=False).mean(), found
 
 
-def systematic_names(genes: Iterable[str], symbols: Iterable[tuple[str, str]], given: Mapping[str, str]) -> Any:
+def systematic_names(
+    genes: Iterable[str], symbols: Iterable[tuple[str, str]], given: Mapping[str, str]
+) -> Callable[[str], str]:
     """A function from any name of a gene to its systematic name; a name that stands for no gene or for several stays.
 
     symbols : (symbol, systematic name), several symbols with ; or | or / between; given : comes before both

@@ -144,12 +144,12 @@ def test_notes_and_verdicts_of_a_method() -> None:
             super().fit(X)
             warnings.warn("one of the columns is odd", DataWarning, stacklevel=2)
             verdict = SimpleNamespace(sentence="Even the best subset is bad.")
-            notes = ("one of the columns is odd",)
+            notes = ("one of the columns is odd", "and so is another")
             self.posterior_ = SimpleNamespace(verdict=verdict, notes=notes, model="", model_reason="")
             return self
 
     result = compare(EXAMPLE, {"BIP": Doubtful(), "ICP": ICP()})
-    assert result.methods[0].notes == ("one of the columns is odd",)
+    assert result.methods[0].notes == ("one of the columns is odd", "and so is another")
     assert f"BIP: Even the best subset is bad. {CAUSES}" in words(result)
     assert [m["verdict"] for m in json.loads(result.to_json())["methods"]] == ["Even the best subset is bad.", None]
     assert result.plot().get_title(loc="left").startswith("BIP: ")

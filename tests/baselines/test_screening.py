@@ -26,6 +26,7 @@ from invariance.baselines.regression import coefficient_tests
 from invariance.data import MultiEnvironmentData
 from invariance.datasets import make_example
 from invariance.exceptions import DataWarning
+from two_classes import LABELS, SITE, X, Y
 
 EXAMPLE = make_example()
 
@@ -108,6 +109,12 @@ def test_a_screened_logistic_model_predicts_probabilities(forced: str) -> None:
     linear = data.X @ model.coef_ + model.intercept_
     np.testing.assert_allclose(predicted, 1.0 / (1.0 + np.exp(-linear)), rtol=1e-12)
     assert np.ptp(predicted) > 0.3
+
+
+def test_a_screened_logistic_model_scores_words() -> None:
+    model = Screened(BIP("logistic"), LassoScreen(k=3)).fit(X, LABELS, environments=SITE)
+    residual = Y - model.predict(X)
+    assert model.score(X, LABELS) == pytest.approx(1.0 - residual @ residual / (len(Y) * Y.var()))
 
 
 @pytest.mark.parametrize("near", [False, True])

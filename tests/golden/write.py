@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -32,21 +31,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the results")
     parser.add_argument("--only", default="", help="cases whose name holds this text; results of others are kept")
-    parser.add_argument("--times", action="store_true", help="print the seconds of each case")
     options = parser.parse_args()
     chosen = [case for case in all_cases() if options.only in case["name"]]
     results = read(options.out) if options.only else {}
     failed: list[str] = []
     print(f"the package is {package.__file__}", flush=True)
     for case in chosen:
-        started = time.process_time()
         try:
             results[case["name"]] = result_of(case)
         except Exception:
             failed.append(case["name"])
             print(f"{case['name']}\n{traceback.format_exc()}", flush=True)
-        if options.times:
-            print(f"{time.process_time() - started:7.2f} s  {case['name']}", flush=True)
     write(options.out, results)
     print(f"{len(chosen) - len(failed)} cases written to {options.out}; failed: {', '.join(failed) or 'none'}")
     sys.exit(int(bool(failed)))

@@ -498,6 +498,14 @@ def test_a_null_result_is_called_one(study: Genes) -> None:
     assert f"methods, is {min(2 * alone, 1):.2g}, of Lasso ({alone:.2g} before, with 5 folds)." in said
 
 
+def test_a_small_p_value_of_one_of_several_methods_is_not_enough(study: Genes) -> None:
+    results = results_of(2, 2)
+    results.loc[(results["method"] == "Lasso") & (results["fold"] > 0), "correct"] = 3
+    line = study.table(results).iloc[0]
+    assert line["p_value"] < 0.05 < line["method_p_value"]
+    assert "A null result" in " ".join(study.reading(results))
+
+
 def test_one_method_above_chance_is_enough_and_is_named(study: Genes) -> None:
     results = results_of(2, 4, "failed: at once")
     said = " ".join(study.reading(results))
@@ -571,11 +579,14 @@ def test_the_reward_and_the_priors_limit(training: Training, monkeypatch: pytest
         GENE_METHODS["BIP λ=0.1"].answer(training)
     limit = int(training.data.counts.min()) * 200 // 262
     assert asked == [("tempering", BetaBinomialPrior(max_size=limit), LinearGaussian(prediction=0.1))]
+    many = replace(training.data, X=np.zeros((600, 1)), environment_index=np.repeat([0, 1], 300))
+    assert published_max_size(many) == 200
 
 
 def test_ten_genes_pass_the_screen(training: Training) -> None:
     training = replace(training)
-    training.__dict__["lasso"] = Timed(LassoFit(np.arange(13.0) + 1.0, 0.0), 0.0)
+    training.__dict__["lasso"] = Timed(LassoFit(np.arange(13.0) + 1.0, 0.0), 0.0, ("ApproximationWarning",))
+    assert "ApproximationWarning" in GENE_METHODS["ICP-screen"].answer(training).warned
     screened = training.behind_screen(ICP(progress=False))
     assert screened.screened_features_ == training.data.feature_names[3:]
     assert len(screened.screened_features_) == 10

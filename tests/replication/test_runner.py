@@ -60,6 +60,7 @@ def test_replicates_depend_on_their_own_name_only() -> None:
     assert small().replicate(cell, 5) != rows
 
 
+@pytest.mark.integration
 def test_rows_do_not_depend_on_the_number_of_processes(tmp_path: Path, whole: Path) -> None:
     two = run_study(small(), tmp_path, jobs=2)
     assert len(two.results) == 4 * 6 * 2

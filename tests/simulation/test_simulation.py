@@ -119,10 +119,10 @@ def test_mu_min_can_be_limited_to_small_subsets() -> None:
 
 @pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="long double is no wider than double here")
 def test_mu_at_p450_is_right_or_nan() -> None:
-    model, rng = p450(2, np.random.default_rng(0), p=150), np.random.default_rng(1)
-    masks = np.zeros((11, 150), dtype=bool)
+    model, rng = p450(2, np.random.default_rng(0)), np.random.default_rng(1)
+    masks = np.zeros((11, 450), dtype=bool)
     for mask, size in zip(masks[1:], np.tile([1, 3, 6, 10, 15], 2), strict=True):
-        mask[rng.choice(150, size, replace=False)] = True
+        mask[rng.choice(450, size, replace=False)] = True
     masks[0] = model.truth
     values = model.mu(masks)
     expected, pivots = precise_mu(model, masks)

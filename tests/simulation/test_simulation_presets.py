@@ -53,7 +53,12 @@ def test_strength_is_rounded_to_a_count_of_features(strength: float, p: int, cou
 
 @pytest.mark.parametrize(
     ("parameters", "p", "new_range"),
-    [(THEORY, 12, (0.01**2, 1.5**2)), (P10, 10, (0.02, 3.0)), (P450, 60, (0.01, 0.615))],
+    [
+        (THEORY, 12, (0.01**2, 1.5**2)),
+        (replace(THEORY, intercept_mean=(0.3, 0.3)), 12, (0.31**2, 0.8**2)),
+        (P10, 10, (0.02, 3.0)),
+        (P450, 60, (0.01, 0.615)),
+    ],
 )
 def test_drawn_parameters_stay_in_the_published_ranges(
     parameters: SimulationParameters, p: int, new_range: tuple[float, float]

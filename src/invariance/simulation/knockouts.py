@@ -115,10 +115,9 @@ class Knockouts:
     pairs: tuple[tuple[str, str], ...]
 
     def truth(self, gene: str) -> tuple[str, ...]:
-        """The parents of a gene: given these, it is the same in wild types and wherever it is not deleted itself.
+        """The parents of a gene: with hidden=0 it is the same given these wherever it is not deleted itself.
 
-        That is so for hidden=0. With hidden factors, parents are still the direct causes, but the regression on them
-        differs where one of them is deleted, which then no longer tells of the factors: no subset need be invariant.
+        With hidden factors the regression on parents differs where one is deleted: no subset need be invariant.
         """
         genes, weights = self.data.genes, self.network.weights
         if gene not in self.data.place:
@@ -140,11 +139,10 @@ def knockouts(
 ) -> Knockouts:
     """Simulated knock-outs, by default as many as in the yeast data of Kemmeren et al. (2014), as log2 ratios.
 
-    Genes stand in an order that their columns do not show. Four in five can regulate others, and a few of these are
-    hubs with up to hundreds of children. A gene has a Poisson number of parents among the regulators before it, and is
-    their weighted sum plus Gaussian noise; its deviation among wild types is about U[0.1, 0.3]. A deletion sets one
-    gene to a level of U[−6, −1], and what is downstream follows. No gene is deleted twice, and those that regulate
-    many are deleted more often: a gene is chosen in proportion to 1 + the number of its children.
+    Genes stand in an order that their columns do not show. Four in five can regulate others, a few of them hundreds. A
+    gene has a Poisson number of parents among the regulators before it, and is their weighted sum plus Gaussian noise;
+    its deviation among wild types is about U[0.1, 0.3]. A deletion sets one gene to a level of U[−6, −1], and what is
+    downstream follows. No gene is deleted twice; it is chosen in proportion to 1 + the number of its children.
 
     genes, wild_type, deletions : how many genes, wild-type samples, and samples with one gene deleted
     parents : how many parents a gene has on average, where there are as many regulators before it

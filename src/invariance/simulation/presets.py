@@ -30,20 +30,18 @@ class CoefficientBound:
 class SimulationParameters:
     """The numbers behind `random_model`. A range (low, high) is drawn from uniformly; low = high fixes the value.
 
-    Once per model:
-    true_features : p*_min and p*_max, the fewest and the most features before the outcome
-    p_active : the values from which p_act is drawn, the probability that a coefficient of a feature is not 0
-    coefficients : lb and ub, the range of absolute coefficients in the first environment
+    true_features : p*, the fewest and the most features before the outcome
+    p_active : values from which p_act is drawn, the probability that a coefficient of a feature is not 0
+    coefficients : range of absolute coefficients in the first environment
     noise : σ_min and σ_max; σ² is drawn from [σ_min², σ_max²] for every column
 
-    Once per environment after the first:
-    strength : the fraction ρ_e of features that are intervened on; ρ_e p is rounded to the nearest count, halves up
+    In each environment after the first:
+    strength : fraction ρ_e of features that are intervened on; ρ_e p is rounded to the nearest count, halves up
     intercept_mean : m_e; the intercept of an intervened feature is Normal(m_e, 1) with a random sign
-    new_lower, new_upper : lb_e and ub_e from m_e, the range of absolute coefficients that are drawn anew
+    new_lower, new_upper : from m_e, the range of absolute coefficients that are drawn anew
     factor_min, factor_extra : λ_min and λ_diff; σ² is multiplied by λ², λ from [λ_min, λ_min + λ_diff]
-    p_change : the probability that a coefficient of an intervened feature is drawn anew (0 with probability
-        1 − p_act), where otherwise it is that of the first environment. The supplement's prose has it the other way
-        round: pass 1 − p_change for that reading.
+    p_change : probability that a coefficient of an intervened feature is drawn anew (0 with probability 1 − p_act),
+        and not that of the first environment; the supplement's prose has it the other way round
     """
 
     true_features: tuple[int, int]
@@ -139,9 +137,8 @@ def p450(
 def random_model(
     p: int, n_environments: int, rng: np.random.Generator, parameters: SimulationParameters
 ) -> StructuralModel:
-    """Draw an ordering and all its conditionals.
+    """Draw an ordering, with the outcome's place uniform among those that `true_features` allows, and its conditionals.
 
-    The outcome's place is uniform among those that `true_features` allows and the features are shuffled around it.
     Environments are drawn one after the other: with the same seed, fewer of them are the first ones of more.
     """
     fewest, most = parameters.true_features
@@ -200,10 +197,9 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
     siblings : ±U[0.5, 1.5] times every cause, noise of deviation U[0.3, 0.8]
     irrelevant : Normal(m, 1) with an m ~ Normal(0, 1) of its own in each environment
 
-    Every environment after the first hits each descendant and sibling with probability 0.6: its mean moves by
-    Normal(0, 4²), its coefficients are multiplied by one U[−1, 1.5] and its noise's deviation by U[0.5, 2].
-    Causes and outcome are never touched, so that no environment tells the subsets of the causes apart. The truth is
-    the best predictor among the invariant subsets once each descendant has been hit.
+    Later environments hit each descendant and sibling with probability 0.6: its mean moves by Normal(0, 4²), its
+    coefficients are multiplied by one U[−1, 1.5] and its noise's deviation by U[0.5, 2]. Causes and outcome are never
+    touched: the truth is the best predictor among the invariant subsets once each descendant has been hit.
     """
     if p < 9 or n_environments < 1:  # 4 causes, 3 descendants and 2 siblings
         raise SettingError(f"p={p} must be at least 9 and n_environments={n_environments} at least 1.")

@@ -45,12 +45,12 @@ MOST_SUBSETS = 2**20
 class StructuralModel:
     """p features and one outcome y, each a linear function of those before it in one ordering, plus Gaussian noise.
 
-    The columns are numbered 0..p-1 for the features and p for the outcome. In environment e column i is
+    Columns 0..p-1 are the features and p is the outcome. In environment e column i is
 
         t_i = intercepts[e, i] + Σ_j coefficients[e, i, j] t_j + Normal(0, variances[e, i])
 
-    with the sum over the columns j that come before i in `ordering`. The first environment is the reference; another
-    one differs from it only in the features that `intervened` marks, and the outcome's row is the same in all.
+    over the columns j before i in `ordering`. Another environment differs from the first only in the features that
+    `intervened` marks, and the outcome's row is the same in all.
 
     ordering : (p+1,) permutation of the columns, first to last
     coefficients : (E, p+1, p+1), rows and columns numbered as above (not by position in the ordering)
@@ -96,8 +96,7 @@ class StructuralModel:
     def sample(self, n: int | ArrayLike, rng: np.random.Generator, jitter: float = 0.0) -> MultiEnvironmentData:
         """Independent rows, n in every environment or n[e] in environment e, in the order of the environments.
 
-        jitter : every environment multiplies each coefficient of the outcome by its own Normal(1, jitter²), so that
-            even the truth is invariant only about.
+        jitter : every environment multiplies each coefficient of the outcome by its own Normal(1, jitter²)
         """
         return self._rows(np.arange(self.n_environments), n, rng, jitter)
 
@@ -134,9 +133,8 @@ class StructuralModel:
         The paper's μ̄(z) = ½ [ log σ²_pool(z) − (1/E) Σ_e log σ²_e(z) ], with σ²_e(z) the residual variance of y on x^z
         in environment e and σ²_pool(z) that in their equal mixture: the limit of −log Λ(z) / N, 0 for an invariant z.
 
-        Nothing is squared on the way: residuals come from orthogonalising factors of the covariances. A subset whose
-        columns are collinear, or fix y, up to a squared, scaled pivot under 1e-20 in some environment or in the pool
-        has μ = nan.
+        Residuals come from orthogonalising factors of the covariances, without squares. Where columns are collinear, or
+        fix y, up to a squared, scaled pivot under 1e-20 in some environment or in the pool, μ is nan.
         """
         chosen = as_masks(masks, self.n_features)
         used = np.append(np.flatnonzero(chosen.any(axis=0)), self.n_features)
@@ -151,10 +149,8 @@ class StructuralModel:
         return np.maximum(values, 0.0)
 
     def mu_min(self, max_size: int | None = None) -> float:
-        """The smallest μ(z) over all subsets z of at most max_size features (default: any number) except the truth.
-
-        nan where some of them is beyond float64 (see `mu`); inf where there is no other subset.
-        """
+        """The smallest μ(z) over subsets of at most max_size features except the truth; nan where some μ is (see `mu`),
+        inf where there is no other subset."""
         p = self.n_features
         limit = p if max_size is None else min(max_size, p)
         if sum(comb(p, k) for k in range(limit + 1)) > MOST_SUBSETS:
@@ -223,10 +219,8 @@ class StructuralModel:
             values = getattr(self, name)
             if values.shape != (n_environments, *shape) or not np.isfinite(values).all():
                 raise SettingError(f"{name} must be finite and of shape {(n_environments, *shape)}.")
-        if not (self.variances > 0.0).all():
-            raise SettingError("variances must be positive.")
-        if len(self.feature_names) != d - 1 or len(set(self.feature_names)) != d - 1:
-            raise SettingError(f"feature_names must be {d - 1} different names.")
+        if not (self.variances > 0.0).all() or len({*self.feature_names}) != d - 1 or len(self.feature_names) != d - 1:
+            raise SettingError(f"variances must be positive, and feature_names {d - 1} different names.")
         position = np.argsort(self.ordering)
         if self.coefficients[:, position[None, :] >= position[:, None]].any():
             raise SettingError("coefficients point from a column to one that does not come after it in the ordering.")
