@@ -126,15 +126,11 @@ def test_a_seed_or_a_generator_decides_everything() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"genes": 1},
         {"genes": 60.0},
         {"wild_type": 0},
-        {"deletions": 0},
         {"deletions": 61},
-        {"pairs": -1},
         {"pairs": 7},
         {"parents": np.nan},
-        {"parents": "x"},
         {"signal": 1.0},
         {"hidden": -0.5},
     ],

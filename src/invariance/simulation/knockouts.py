@@ -60,7 +60,7 @@ class Deletions:
     def to_frame(self) -> pd.DataFrame:
         """One row for each sample: the genes, and columns "environment" and "deleted"."""
         frame = pd.DataFrame(self.values, columns=list(self.genes), index=pd.Index(self.samples, name="sample"))
-        return frame.assign(environment=self.environments, deleted=self.deleted)
+        return frame.assign(environment=self.environments, deleted=np.array(self.deleted, dtype=object))
 
 
 # Log2 ratios: the deviation of a gene among wild types, and the level at which its own deletion leaves it.
