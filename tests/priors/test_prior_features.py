@@ -60,7 +60,7 @@ def test_folds_may_drop_features(stated: Any) -> None:
 @constant
 def test_a_certain_feature_that_is_constant_is_announced() -> None:
     prior = InclusionPrior({"flat": 1.0, "b": 1.0})
-    with pytest.warns(DataWarning, match="'flat'"):
+    with pytest.warns(DataWarning, match="'flat' for certain"):
         model = BIP(prior=prior).fit(TABLE, DATA.y, environments=DATA.environment_index)
     assert model.inclusion_probabilities_[[1, 2]].tolist() == [0.0, 1.0]
 
