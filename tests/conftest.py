@@ -1,16 +1,35 @@
 from __future__ import annotations
 
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from numba.core.caching import IndexDataCacheFile
 
-import kernel_cache
 from bad_tables import GOOD
 from cli_runner import run
 
-kernel_cache.keep_in_order()
+
+def _one_process_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Of two processes that save two signatures of a kernel, numba may let the index name the code of the other."""
+
+    def locked(cache: IndexDataCacheFile, *arguments: Any) -> Any:
+        folder = os.open(cache._cache_path, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            return method(cache, *arguments)
+        finally:
+            os.close(folder)
+
+    return locked
+
+
+for _name in ("save", "load"):
+    setattr(IndexDataCacheFile, _name, _one_process_at_a_time(getattr(IndexDataCacheFile, _name)))
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")

@@ -1,18 +1,22 @@
-"""What importing the package costs, and that compiled code is kept between processes."""
+"""What importing the package costs, that compiled code is kept between processes, and that small problems need none."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import invariance
 
 
-def run(script: str) -> str:
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+def run(*arguments: str, **options: Any) -> str:
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -20,7 +24,7 @@ def run(script: str) -> str:
 @pytest.mark.integration
 def test_import_loads_and_compiles_nothing() -> None:
     heavy = "{'numba', 'sklearn', 'pandas', 'numpy', 'matplotlib', 'rich', 'typer'}"
-    assert run(f"import sys, invariance; print({heavy} & set(sys.modules))") == "set()"
+    assert run("-c", f"import sys, invariance; print({heavy} & set(sys.modules))") == "set()"
 
 
 def test_every_public_name_is_there() -> None:
@@ -46,8 +50,8 @@ functions = [f for m in (elementary, row_residuals, subset_sums, subset_tree)
 for kind in ("cache_misses", "cache_hits"):
     print(sum(sum(getattr(f.stats, kind).values()) for f in functions))
 """
-    run(script)
-    misses, hits = map(int, run(script).split())
+    run("-c", script)
+    misses, hits = map(int, run("-c", script).split())
     assert misses == 0
     assert hits > 0
 
@@ -59,3 +63,76 @@ def test_example_data_is_fixed() -> None:
     assert data.feature_names[np.flatnonzero(data.truth)[0]] == "age"
     np.testing.assert_array_equal(data.X, make_example().X)
     assert data.counts.tolist() == [150] * 4
+
+
+# ---- the first answer after an installation
+
+LISTENING = """
+import sys
+from numba.core import event
+
+class Listener(event.Listener):
+    def on_start(self, compiled):
+        print("COMPILED", compiled.data["dispatcher"].py_func.__qualname__)
+
+    def on_end(self, compiled): ...
+
+event.register("numba:compile", Listener())
+"""
+ESTIMATOR = """
+import matplotlib
+matplotlib.use("Agg")
+import pandas as pd
+from invariance import BIP
+from invariance.posterior.plots import plot_inclusion
+
+table = pd.read_csv(sys.argv[1])
+model = BIP().fit(table.drop(columns=["y", "site"]), table["y"], environments=table["site"])
+print(model.summary(), model.diagnose())
+plot_inclusion(model.posterior_)
+for kind in ("environments", "coefficients", "frontier", "subsets"):
+    model.plot(kind)
+model.predict(table.drop(columns=["y", "site"]))
+"""
+COMMAND = """
+from invariance.cli.main import app
+
+app(["fit", sys.argv[1], "--outcome", "y", "--environment", "site"])
+"""
+
+
+def messy_table() -> pd.DataFrame:
+    """Twelve columns and an outcome in four sites, some of them dependent on others."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(4), 60)
+    X = rng.normal(size=(240, 12)) + rng.normal(size=(4, 12))[site]
+    y = X[:, 0] - X[:, 1] + rng.normal(size=240)
+    X[:, 2] = y * np.array([1.0, -1.0, 0.5, 2.0])[site] + rng.normal(size=240)
+    X[:, 10] = X[:, 8] + X[:, 9]
+    X[site == 0, 11] = 1.0
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(12)]).assign(y=y)
+    return table.assign(site=np.array(list("abcd"))[site])
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("face", [ESTIMATOR, COMMAND], ids=["estimator", "command line"])
+def test_a_small_problem_compiles_nothing(tmp_path: Path, face: str):
+    table = tmp_path / "table.csv"
+    messy_table().to_csv(table, index=False)
+    (tmp_path / "run.py").write_text(LISTENING + face)
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONWARNINGS": "ignore"}
+    printed = run(str(tmp_path / "run.py"), str(table), env=environment)
+    assert "x0" in printed
+    assert "COMPILED" not in printed
+
+
+@pytest.mark.integration
+def test_a_command_ends_without_looking_for_garbage() -> None:
+    lines = """
+import atexit, gc, sys
+atexit.register(lambda: print(gc.get_freeze_count() > 0))
+sys.argv = ["invariance", "--version"]
+from invariance.__main__ import main
+main()
+"""
+    assert run("-c", lines).splitlines()[-1] == "True"

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._tools.arrays import Floats, Integers, Mask
-from ._tools.registry import Member, Registry
 from .data.checks import nearest, quoted, warn
 from .data.features import as_masks
 from .exceptions import SettingError
@@ -338,26 +337,22 @@ def _as_probability(value: Any, feature: object) -> float:
     return number
 
 
-PRIORS = Registry(
-    {
-        "uniform": Member("priors:UniformPrior"),
-        "beta-binomial": Member("priors:BetaBinomialPrior", forms=("beta-binomial", "beta-binomial(A,B)")),
-        "inclusion": Member("priors:InclusionPrior", forms=("inclusion(Q)",)),
-    }
-)
+PRIORS = {"uniform": UniformPrior, "beta-binomial": BetaBinomialPrior, "inclusion": InclusionPrior}
+# How they are typed, a number for each capital letter.
+PRIOR_FORMS = ("uniform", "beta-binomial", "beta-binomial(A,B)", "inclusion(Q)")
 
 
 def parse_prior(text: str, max_size: int | None) -> Prior:
-    """The prior that a text names: one of `PRIORS.forms`, with a number for each capital letter."""
+    """The prior that a text names: one of `PRIOR_FORMS`, with a number for each capital letter."""
     name, _, numbers = text.strip().lower().removesuffix(")").partition("(")
     values: list[float] | None = None
     with suppress(ValueError):
         values = [float(number) for number in numbers.split(",")] if numbers else []
-    shapes = [(form.partition("(")[0], len(re.findall("[A-Z]", form))) for form in PRIORS.forms]
+    shapes = [(form.partition("(")[0], len(re.findall("[A-Z]", form))) for form in PRIOR_FORMS]
     if values is not None and (name.strip(), len(values)) in shapes:
         prior: Prior = PRIORS[name.strip()](*values, max_size=max_size)
         return prior
-    raise SettingError(f"cannot read the prior {text!r}: use {', '.join(PRIORS.forms)}, with numbers for letters.")
+    raise SettingError(f"cannot read the prior {text!r}: use {', '.join(PRIOR_FORMS)}, with numbers for letters.")
 
 
 def as_prior(given: str | Prior | None) -> Prior:
@@ -367,5 +362,5 @@ def as_prior(given: str | Prior | None) -> Prior:
     if isinstance(given, str):
         return parse_prior(given, None)
     if not isinstance(given, Prior):
-        raise SettingError(f"prior={given!r} is not a prior: use UniformPrior() or {', '.join(PRIORS.forms)}.")
+        raise SettingError(f"prior={given!r} is not a prior: use UniformPrior() or {', '.join(PRIOR_FORMS)}.")
     return given

@@ -14,7 +14,7 @@ pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[repo
 
 from invariance import BIP, MultiEnvironmentData, compare
 from invariance.datasets import make_example
-from invariance.report.page import Block, Cell, Column, PageSection, Table, numbers, texts, write_page
+from invariance.report.page import Block, Cell, Column, Table, numbers, texts, write_page
 
 pytestmark = pytest.mark.integration
 
@@ -103,8 +103,8 @@ def test_no_table_falls_off_the_sheet(page: Page, tmp_path: Path) -> None:
     cells = (Cell("-0.5818 (-0.6060 to 0.5575)", 1.0),)
     for n in (9, 40):
         long = Table("Coefficients", [hospital, *(Column(f"systolic_pressure_{j}", cells) for j in range(n))])
-        section = PageSection("a", "section", (Block(table=long), short))
-        page.goto(write_page("title", "lead", [section], tmp_path / "r.html").as_uri())
+        sections = [("a", "section", (Block(table=long), short))]
+        page.goto(write_page("title", "lead", sections, tmp_path / "r.html").as_uri())
         page.emulate_media(media="print")
         page.set_viewport_size({"width": PAPER, "height": 1000})
         assert page.evaluate("document.documentElement.scrollWidth") == PAPER

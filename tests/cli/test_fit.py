@@ -19,7 +19,7 @@ from bad_tables import BAD_TABLES, table
 from cli_runner import PLAIN, fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior
 from invariance.cli.main import app
-from invariance.cli.options import said_by
+from invariance.cli.remedies import said_by
 from invariance.datasets import make_example
 from invariance.exceptions import EngineError, InvarianceError
 from invariance.posterior.summary import display_width

@@ -22,7 +22,7 @@ from invariance.decisions.rules import RULES, Threshold
 from invariance.exceptions import SettingError
 from invariance.inference.base import ENGINES
 from invariance.models.registry import FAMILIES, SHORT
-from invariance.priors import PRIORS
+from invariance.priors import PRIOR_FORMS
 
 COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
 
@@ -43,7 +43,7 @@ def test_help_is_short_and_complete(command: str) -> None:
 def test_help_names_every_member() -> None:
     assert {name for name in set(FAMILIES) - set(SHORT.values()) if name not in options._FAMILY} == set()
     assert {name for name in ("auto", *ENGINES) if name not in options._ENGINE} == set()
-    assert {form for form in PRIORS.forms if form not in options.PRIOR} == set()
+    assert {form for form in PRIOR_FORMS if form not in options.PRIOR} == set()
     assert {name for name in RULES if name not in options._SELECT} == set()
 
 

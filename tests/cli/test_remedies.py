@@ -17,7 +17,8 @@ import invariance
 from cli_runner import fails, run
 from invariance import BIP, Tempering
 from invariance.cli.main import app
-from invariance.cli.options import _NO_OPTIONS, FitOptions, in_shell, read_merges, read_names
+from invariance.cli.options import FitOptions, read_merges, read_names
+from invariance.cli.remedies import _NO_OPTIONS, in_shell
 from invariance.decisions.rules import Threshold
 from invariance.exceptions import DataError, DataWarning, Message, use
 

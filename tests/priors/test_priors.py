@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 from scipy.stats import chisquare
 
-from invariance.priors import PRIORS, BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior, parse_prior
+from invariance.priors import PRIOR_FORMS, BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior, parse_prior
 from twins import all_masks
 
 NAMES = ["age", "dose", "site"]
@@ -248,7 +248,7 @@ def test_size_limit_comes_from_prior_then_data_then_p() -> None:
         (lambda: UniformPrior().bind(3).log_prob([[0, 2, 1]]), ["masks"]),
         (lambda: parse_prior("inclusion(1.5)", None), ["1.5"]),
         *(
-            (lambda text=text: parse_prior(text, None), [repr(text), *PRIORS.forms])
+            (lambda text=text: parse_prior(text, None), [repr(text), *PRIOR_FORMS])
             for text in ("", "flat", "uniform(2)", "beta-binomial(1)", "inclusion", "inclusion(a)", "inclusion(1.2.3)")
         ),
     ],

@@ -18,7 +18,7 @@ def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     from invariance.report.page import Picture
 
     for module in (residuals, sections):
-        monkeypatch.setattr(module, "picture", lambda draw, size, alt, caption: Picture("", alt, caption))
+        monkeypatch.setattr(module, "picture", lambda draw, size, caption: Picture("", caption))
 
 
 @pytest.fixture

@@ -18,9 +18,9 @@ import numpy as np
 from ..exceptions import DataError, FileError
 
 T = TypeVar("T")
-_ITEMS: dict[str, set[type]] = {"f": {int, float}, "b": {bool}, "i": {int}}
 _NOT_FINITE = ("-inf", "inf", "nan")
-_WORDS = {dict: "an object", list: "a list", str: "text", int: "an integer", bool: "true or false"}
+_hints = cache(get_type_hints)
+_IN_WORDS = {dict: "an object", list: "a list", str: "text", int: "an integer", bool: "true or false"}
 
 
 def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
@@ -29,10 +29,9 @@ def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
     not_finite : what stands for NaN and infinities, by default "nan", "inf" and "-inf"
     """
     if isinstance(value, np.ndarray | np.generic):
-        finite = value.dtype.kind in "biu" or (value.dtype.kind == "f" and bool(np.isfinite(value).all()))
+        if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
+            return value.tolist()
         value = value.tolist()
-        if finite:
-            return value
     match value:
         case Enum():
             return to_json(value.value, not_finite)
@@ -109,16 +108,11 @@ def _dataclass(kind: Any, data: Any, place: str) -> Any:
     return kind(**given)
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
-
-
 def _array(dtype: np.dtype[Any], data: Any, place: str) -> Any:
     items = np.array(_a(list, data, place), dtype=object)
-    if set(map(type, items.flat)) <= _ITEMS[dtype.kind]:
-        return items.astype(dtype)
     kind = {"f": float, "b": bool, "i": int}[dtype.kind]
+    if set(map(type, items.flat)) <= {kind}:
+        return items.astype(dtype)
     return np.array([_read(kind, item, place) for item in items.flat], dtype).reshape(items.shape)
 
 
@@ -130,7 +124,7 @@ def _number(data: Any, place: str) -> float:
 
 def _a(kind: type[T], data: Any, place: str) -> T:
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
-        _refuse(data, _WORDS.get(kind, kind.__name__), place)
+        _refuse(data, _IN_WORDS.get(kind, kind.__name__), place)
     return data
 
 

@@ -10,7 +10,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from itertools import islice
 from numbers import Integral
@@ -105,28 +105,30 @@ def run_tasks(
     if dask is not None:
         return "a Dask cluster", _on_cluster(function, tasks, shared, dask, kept)
     processes = min(n_workers(jobs), max(len(tasks), 1))
-    if processes == 1:
-        return "1 process", _here(function, tasks, shared)
-    return f"{processes} processes", _on_processes(function, tasks, shared, processes, kept)
+    who = "1 process" if processes == 1 else f"{processes} processes"
+    return who, _on_processes(function, tasks, shared, processes, kept)
 
 
-def _here(function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any) -> Generator[Any, None, None]:
-    for task in tasks:
-        with one_thread():
-            result = function(shared, task)
-        yield result
+_Function = Callable[[Any, Any], Any]
 
 
 def _on_processes(
-    function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any, processes: int, kept: str
+    function: _Function, tasks: Sequence[Any], shared: Any, processes: int, kept: str
 ) -> Generator[Any, None, None]:
+    if processes == 1:
+        for task in tasks:
+            with one_thread():
+                result = function(shared, task)
+            yield result
+        return
     from joblib import Parallel, delayed
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     # Few tasks in advance: an interrupt must not wait for many. Large arrays are mapped, and stay writable, because
     # kernels would be compiled again for arrays that are not.
-    how = {"return_as": "generator_unordered", "batch_size": 1, "pre_dispatch": "2*n_jobs", "mmap_mode": "c"}
-    pool = Parallel(processes, backend="loky", **how)
+    pool = Parallel(
+        processes, "loky", return_as="generator_unordered", batch_size=1, pre_dispatch="2*n_jobs", mmap_mode="c"
+    )
     try:
         yield from pool(delayed(on_worker)(function, shared, task, __version__) for task in tasks)
     except TerminatedWorkerError as killed:
@@ -140,7 +142,7 @@ _FEWEST_IN_FLIGHT = 8
 
 
 def _on_cluster(
-    function: Callable[[Any, Any], Any], tasks: Sequence[Any], shared: Any, address: str, kept: str
+    function: _Function, tasks: Sequence[Any], shared: Any, address: str, kept: str
 ) -> Generator[Any, None, None]:
     with dask_client(address, f"{kept}: run it again to continue.") as client:
         from distributed import as_completed
@@ -198,8 +200,7 @@ def _greet(address: str) -> None:
         comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
         await comm.close()
 
-    # A thread of its own: in a notebook this one already has an event loop.
-    with ThreadPoolExecutor(1) as thread:
+    with ThreadPoolExecutor(1) as thread:  # in a notebook this thread already has an event loop
         try:
             thread.submit(lambda: asyncio.run(greet())).result()
         except (OSError, ValueError, TypeError) as failure:
@@ -215,12 +216,8 @@ def _await_workers(client: Any) -> None:
     The question is put without this package: where it is missing, Dask lets workers die of it one after the other.
     """
     if not client.nthreads():
-        warnings.warn(
-            "the Dask cluster has no worker at present: waiting. Start one with `dask worker "
-            f"{client.scheduler.address}`.",
-            InvarianceWarning,
-            stacklevel=2,
-        )
+        told = f"no worker at present: waiting. Start one with `dask worker {client.scheduler.address}`."
+        warnings.warn(f"the Dask cluster has {told}", InvarianceWarning, stacklevel=2)
     client.submit(os.getpid, pure=False).result()  # some clusters have no worker before they have a task
     asked = pkgutil.resolve_name, "invariance._version:__version__"
     found = {f"the Dask worker {name}": there for name, there in client.run(*asked, on_error="return").items()}
@@ -233,7 +230,7 @@ def _await_workers(client: Any) -> None:
             check_version(place, there, __version__)
 
 
-def on_worker(function: Callable[[Any, Any], Any], shared: Any, task: Any, version: str) -> Any:
+def on_worker(function: _Function, shared: Any, task: Any, version: str) -> Any:
     check_version("a worker that came later", __version__, version)
     hold_one_thread()
     return function(shared, task)
@@ -250,23 +247,23 @@ _GROUP = Path("/sys/fs/cgroup")
 
 
 def free_bytes() -> int | None:
-    """Memory that can be had now, cached files counted as free; None where the system does not tell."""
-    try:
-        if _LINUX.exists():
-            found = re.search(r"^MemAvailable:\s*(\d+) kB", _LINUX.read_text(encoding="ascii"), re.MULTILINE)
-            known = [free for free in (1024 * int(found[1]) if found else None, _left_to_group()) if free is not None]
-            return min(known, default=None)
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
+    """Memory that can be had now, cached files counted as free; None where the system does not tell.
+
+    The limit of a container or job (cgroup version 2) counts too.
+    """
+    free = []
+    with suppress(AttributeError, ValueError, OSError):
+        free.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    with suppress(OSError, ValueError):
+        free = [1024 * _number("MemAvailable:", _LINUX)]
+    with suppress(OSError, ValueError):
+        limit, taken = (int((_GROUP / f"memory.{name}").read_text()) for name in ("max", "current"))
+        free.append(max(limit - taken + _number("inactive_file", _GROUP / "memory.stat"), 0))
+    return min(free, default=None)
 
 
-def _left_to_group() -> int | None:
-    """Memory left to the container or job (cgroup version 2); None where there is no limit."""
-    try:
-        limit, taken, told = ((_GROUP / f"memory.{name}").read_text() for name in ("max", "current", "stat"))
-    except OSError:
-        return None
-    cached = re.search(r"^inactive_file (\d+)", told, re.MULTILINE)
-    free = int(limit) - int(taken) + (int(cached[1]) if cached else 0) if limit.strip().isdigit() else None
-    return None if free is None else max(free, 0)
+def _number(name: str, file: Path) -> int:
+    found = re.search(rf"^{name}\s*(\d+)", file.read_text(), re.MULTILINE)
+    if found is None:
+        raise ValueError(f"{file} has no {name}")
+    return int(found[1])

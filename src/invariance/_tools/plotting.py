@@ -61,9 +61,7 @@ def new_figure(width: float, height: float) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+    return FigureCanvasAgg(Figure(figsize=(width, height), layout="constrained")).figure
 
 
 def save_drawing(draw: Callable[[Axes], object], size: Size, path: str | Path) -> Path:
@@ -114,19 +112,19 @@ PARTS = BLUE, ORANGE, GREEN
 
 
 def tidy(ax: Axes, grid: Literal["x", "y", "both"] = "x", without: tuple[str, ...] = ("top", "right")) -> None:
-    """A faint grid behind what is drawn, and no frame on the sides `without`."""
+    """Draw a faint grid behind the data, and no frame on the sides `without`."""
     ax.grid(axis=grid, color=DARK_GRID if _is_dark(ax) else GRID)
     ax.set_axisbelow(True)
     ax.spines[list(without)].set_visible(False)
 
 
 def ink(ax: Axes) -> str:
-    """What stands out from the face of the axes."""
+    """A colour that stands out from the face of the axes."""
     return EMPTY if _is_dark(ax) else INK
 
 
 def empty(ax: Axes) -> str:
-    """What hardly does."""
+    """A colour close to the face of the axes."""
     return INK if _is_dark(ax) else EMPTY
 
 

@@ -14,8 +14,7 @@ from ..exceptions import SettingError
 from .text import duration
 
 COMPILING = "compiling, once after an installation"
-Report = Callable[[float, str], None]
-ProgressMode = bool | Literal["auto"] | Report
+ProgressMode = bool | Literal["auto"] | Callable[[float, str], None]
 
 _WORTH_SHOWING = 2.0
 _FIRST_LOOK = 0.25
@@ -29,18 +28,10 @@ class ProgressBar:
     mode : "auto" shows it in terminals and notebooks only, True everywhere, False never; a function is called with the
         fraction that is done and what is being done, by the thread that waits for the work. What it raises stops the
         work.
-    meanwhile : what happens before the first step
     only_compiling : show nothing but compilations
     """
 
-    def __init__(
-        self,
-        description: str,
-        total: int,
-        mode: ProgressMode = "auto",
-        meanwhile: str = "",
-        only_compiling: bool = False,
-    ) -> None:
+    def __init__(self, description: str, total: int, mode: ProgressMode = "auto", only_compiling: bool = False) -> None:
         if not callable(mode) and mode not in (True, False, "auto"):
             raise SettingError(
                 f"progress={mode!r} is not known: use True, False, 'auto' or a function of a fraction and a message."
@@ -49,10 +40,11 @@ class ProgressBar:
         self.description = description
         self.total = total
         self.mode: ProgressMode = False if unseen else mode
-        self.meanwhile = meanwhile
         self.only_compiling = only_compiling
         self.done = 0
-        self._display: _Told | _TerminalDisplay | _NotebookDisplay | None = None
+        self.shown = False
+        self._display: _TerminalBar | _NotebookBar | None = None
+        self._detail, self._latest = "", -_BETWEEN_UPDATES
         self._compiling = 0
         # A function that is called may itself come here, as when it has to be compiled.
         self._lock = threading.RLock()
@@ -84,10 +76,6 @@ class ProgressBar:
             self.mode = False
             self._hide()
 
-    @property
-    def shown(self) -> bool:
-        return self._display is not None
-
     def advance(self, steps: int = 1, detail: str = "") -> None:
         with self._lock:
             self.done += steps
@@ -112,19 +100,26 @@ class ProgressBar:
         with self._lock:
             idle = self.done == 0 and not self.only_compiling
             if self.mode is not False and _open[-1:] == [self] and (idle or self._compiling):
-                self._update(COMPILING if self._compiling else self.meanwhile)
+                self._update(COMPILING if self._compiling else "")
 
     def _update(self, detail: str) -> None:
+        """At most ten times a second, but for the begin and the end of a compilation."""
+        now, compilation = time.perf_counter(), COMPILING in (detail, self._detail) and detail != self._detail
+        if self.shown and not compilation and now - self._latest < _BETWEEN_UPDATES:
+            return
+        self._detail, self._latest = detail, now
+        self.shown = True
+        if callable(self.mode):
+            message = f"{self.description}: {detail}" if detail == COMPILING else self.description
+            self.mode(min(1.0, self.done / max(self.total, 1)), message)
+            return
         if self._display is None:
-            if callable(self.mode):
-                self._display = _Told(self.mode, self.description, self.total)
-            elif _notebook() is not None:
-                self._display = _NotebookDisplay(self.description, self.total)
-            else:
-                self._display = _TerminalDisplay(self.description, self.total, force=self.mode is True)
+            kind = _TerminalBar if _notebook() is None else _NotebookBar
+            self._display = kind(self.description, self.total, force=self.mode is True)
         self._display.update(self.done, detail)
 
     def _hide(self) -> None:
+        self.shown = False
         if self._display is not None:
             self._display.stop()
             self._display = None
@@ -160,34 +155,16 @@ def _notebook() -> Any | None:
     return shell if getattr(shell, "kernel", None) is not None else None
 
 
-class _Told:
-    """A function that is called with the fraction and a message, ten times a second at most."""
-
-    def __init__(self, report: Report, description: str, total: int) -> None:
-        self._report, self._description, self._total = report, description, total
-        self._message, self._latest = "", time.perf_counter()
-
-    def update(self, done: int, detail: str) -> None:
-        message = f"{self._description}: {detail}" if detail == COMPILING else self._description
-        now = time.perf_counter()
-        if message != self._message or now - self._latest >= _BETWEEN_UPDATES:
-            self._latest, self._message = now, message
-            self._report(min(1.0, done / max(self._total, 1)), message)
-
-    def stop(self) -> None: ...
-
-
-class _TerminalDisplay:
-    """A bar on standard error that vanishes at the end."""
+class _TerminalBar:
+    """On standard error; vanishes at the end."""
 
     def __init__(self, description: str, total: int, force: bool) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
         console = Console(stderr=True, force_terminal=True if force else None, force_jupyter=False)
-        texts = "{task.description}", "{task.fields[detail]}"
-        columns = texts[0], BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), texts[1]
-        self._bar = Progress(*columns, console=console, transient=True)
+        bar = BarColumn(), TaskProgressColumn(), TimeRemainingColumn()
+        self._bar = Progress("{task.description}", *bar, "{task.fields[detail]}", console=console, transient=True)
         self._task = self._bar.add_task(description, total=total, detail="")
         self._bar.start()
 
@@ -213,21 +190,17 @@ def _show_in_cell(content: str) -> None:
         _in_cell[0].update(HTML(content))
 
 
-class _NotebookDisplay:
-    """A bar in the cell, emptied at the end."""
+class _NotebookBar:
+    """In the cell; emptied at the end."""
 
-    def __init__(self, description: str, total: int) -> None:
+    def __init__(self, description: str, total: int, force: bool) -> None:
         self._description, self._total = html.escape(description), total
         self._first: tuple[float, int] | None = None
-        self._latest = -_BETWEEN_UPDATES
 
     def update(self, done: int, detail: str) -> None:
-        now = time.perf_counter()
+        now, left = time.perf_counter(), ""
         if self._first is None and done:
             self._first = now, done  # the time before, perhaps of compiling, does not tell of the rest
-        if now - self._latest < _BETWEEN_UPDATES and done not in (0, self._total) and detail != COMPILING:
-            return
-        self._latest, left = now, ""
         if self._first is not None and done > self._first[1]:
             since, first = self._first
             left = f"{duration((now - since) / (done - first) * (self._total - done))} left"

@@ -1,24 +1,17 @@
-"""Families of interchangeable parts: members by name, each loaded when it is first asked for."""
+"""Interchangeable parts by name, each loaded when it is first asked for; names with settings from text."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections import UserDict
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..exceptions import SettingError
-
-
-class Member(NamedTuple):
-    """home: "room.module:Class"; help: what it does, to follow its name; forms: how it is typed, if not by name."""
-
-    home: str
-    help: str = ""
-    forms: tuple[str, ...] = ()
 
 
 @cache
@@ -28,33 +21,11 @@ def load(home: str) -> Any:
     return getattr(import_module("." + module, __name__.partition(".")[0]), found)
 
 
-class Registry(Mapping[str, Any]):
-    """{name: class}; names and help are known before anything is loaded."""
-
-    def __init__(self, members: Mapping[str, Member]) -> None:
-        self.members = dict(members)
+class Registry(UserDict[str, Any]):
+    """{name: class}, made from {name: "room.module:Class"}; a class is loaded when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        return load(self.members[name].home)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.members
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.members)
-
-    def __len__(self) -> int:
-        return len(self.members)
-
-    @property
-    def class_names(self) -> dict[str, str]:
-        """{name of the class: name}"""
-        return {member.home.partition(":")[2]: name for name, member in self.members.items()}
-
-    @property
-    def forms(self) -> list[str]:
-        """All ways to type a member."""
-        return [form for name, member in self.members.items() for form in member.forms or (name,)]
+        return load(super().__getitem__(name))
 
 
 def on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:

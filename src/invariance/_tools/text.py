@@ -20,9 +20,7 @@ def printable(text: str) -> str:
 
 def display_width(text: str) -> int:
     """Terminal columns of printable text: two for wide characters, none for combining marks."""
-    if text.isascii():
-        return len(text)
-    return sum(_character_width(c) for c in text)
+    return len(text) if text.isascii() else sum(map(_character_width, text))
 
 
 def _character_width(character: str) -> int:
@@ -86,19 +84,12 @@ def subset_labels(subsets: Sequence[Sequence[str]], width: int) -> list[str]:
     short = dict(zip(names, name_labels(names, _LONGEST_IN_SUBSET), strict=True))
     first, labels = subsets[0], dict[str, None]()
     for number, subset in enumerate(subsets, 1):
+        whole = _braces([printable(name) for name in subset], len(subset))
         changes = [f" + {short[name]}" for name in subset if name not in first]
         changes += [f" − {short[name]}" for name in first if name not in subset]
-        members = [short[name] for name in subset]
-        forms = [_braces([printable(name) for name in subset], len(subset))]
-        if len(changes) > len(members):
-            forms.append(format_subset(members, width))
-        for shown in range(len(changes), 0, -1):
-            more = f", … {len(changes) - shown} more" if shown < len(changes) else ""
-            difference = "".join(["the first", *changes[:shown], more])
-            if display_width(difference) <= width:
-                forms.append(difference)
-                break
-        labels[_first_free([*forms, format_subset(members, width)], labels, number, width)] = None
+        cut = format_subset([short[name] for name in subset], width)
+        forms = [whole, "".join(["the first", *changes]), cut] if changes else [whole, cut]
+        labels[_first_free(forms, labels, number, width)] = None
     return list(labels)
 
 

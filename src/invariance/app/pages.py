@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from ..decisions.rules import RULES
 from ..exceptions import DataError, InvarianceError, SettingError
 from ..inference.base import ENGINES
 from ..models.registry import FAMILIES, SHORT
-from ..priors import PRIORS
+from ..priors import PRIOR_FORMS
 from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
 from .session import CANCELLED, DONE, RUNNING, BusyError, Fields, Run, Session, Table, discard
 from .tasks import MOST_GROUPS, REPORT, SCRIPT, with_outcome_columns
@@ -55,7 +56,7 @@ _templates.globals |= {
     "families": [name for name in FAMILIES if name not in SHORT.values()],
     "engines": ("auto", *ENGINES),
     "rules": tuple(RULES),
-    "priors": PRIORS.forms,
+    "priors": PRIOR_FORMS,
     "largest": LARGEST,
     "most_lines": MOST_LINES,
     "most_groups": MOST_GROUPS,
@@ -106,7 +107,8 @@ class Pages:
 
     def _starting(self, notice: str, status: int = 200, written: Mapping[str, str] | None = None) -> Response:
         values = {"notice": notice, "written": written or {}, "about_writing": written or _is_about_writing(notice)}
-        return page("start.html", status, running=self.session.running, last=self.session.result, **values)
+        running, last = self.session.latest(RUNNING), self.session.latest(DONE)
+        return page("start.html", status, running=running, last=last, **values)
 
     async def bring(self, request: Request) -> Response:
         """A table arrives; it is read before the next page is shown."""
@@ -153,9 +155,9 @@ class Pages:
 
     def _choosing(self, table: Table, notice: str = "", status: int = 200) -> Response:
         values = {"table": table, "found": table.found, "written": table.written, "rest": len(_rest(table))}
-        values |= {"notice": notice, "about_writing": _is_about_writing(notice), "running": self.session.running}
-        form = self.session.form
-        return page("table.html", status, form=form, **values, **self._choice(table, form))
+        values |= {"notice": notice, "about_writing": _is_about_writing(notice), "form": self.session.form}
+        running = self.session.latest(RUNNING)
+        return page("table.html", status, running=running, **values, **_choice(table, self.session.form))
 
     async def choice(self, request: Request) -> Response:
         """What is known of the outcome and the environments that are chosen at the moment, asked for by htmx."""
@@ -163,24 +165,7 @@ class Pages:
         if table is None or form.get("table") != table.id:
             self.session.notice = STALE
             return Response(headers={"HX-Redirect": "./" if table is None else "table"})
-        return page("_choice.html", **self._choice(table, form))
-
-    def _choice(self, table: Table, form: Fields) -> dict[str, Any]:
-        def column(role: str) -> dict[str, Any] | None:
-            columns: list[dict[str, Any]] = table.found["columns"]
-            place = place_in(columns, form.get(role, ""))
-            return None if place is None else columns[place]
-
-        outcome, event, exposure = map(column, ("outcome", "event", "exposure"))
-        model = outcome["as_outcome"] if outcome else []
-        if outcome and model and (event or exposure):
-            model = with_outcome_columns(
-                outcome["name"], *(found["name"] if found else None for found in (event, exposure))
-            )
-        family = form.get("family", "auto")
-        if model and family != "auto":
-            model = [family, "chosen below"]
-        return {"outcome": outcome, "outcome_model": model, "environment": column("environment")}
+        return page("_choice.html", **_choice(table, form))
 
     async def fit(self, request: Request) -> Response:
         session = self.session
@@ -228,7 +213,7 @@ class Pages:
         return "table"
 
     async def cancel(self, request: Request) -> Response:
-        wanted, run = (await sent_fields(request)).get("id"), self.session.running
+        wanted, run = (await sent_fields(request)).get("id"), self.session.latest(RUNNING)
         if run is not None and wanted in (None, run.id):
             await run_in_threadpool(self.session.worker.cancel)
         return go("run" if wanted is None else f"run?{urlencode({'id': wanted})}")
@@ -262,8 +247,21 @@ class Pages:
         return run.folder / name
 
 
+def _choice(table: Table, form: Fields) -> dict[str, Any]:
+    """The outcome, its model and the environment that are chosen at the moment."""
+    roles = ("outcome", "environment", "event", "exposure")
+    outcome, environment, event, exposure = (_sent(table.found["columns"], form.get(role, "")) for role in roles)
+    model = outcome["as_outcome"] if outcome else []
+    if model and (event or exposure):
+        model = with_outcome_columns(outcome["name"], event and event["name"], exposure and exposure["name"])
+    family = form.get("family", "auto")
+    if model and family != "auto":
+        model = [family, "chosen below"]
+    return {"outcome": outcome, "outcome_model": model, "environment": environment}
+
+
 def _elapsed(run: Run) -> str:
-    return duration(max(run.job.seconds, 0.1))
+    return duration(max(time.monotonic() - run.job.started, 0.1))
 
 
 def _rest(table: Table) -> list[str]:
@@ -286,16 +284,12 @@ def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], writ
     form : columns by their positions; rest : columns that one tick stands for; written : as `FileOptions` has it
     """
     given = {name: value.strip() for name, value in form.items()}
-
-    def column(position: str) -> str | None:
-        place = place_in(columns, position)
-        return None if place is None else columns[place]
-
-    roles = {role: column(given.get(role, "")) for role in ("outcome", "environment", "event", "exposure")}
+    roles = {role: _sent(columns, given.get(role, "")) for role in ("outcome", "environment", "event", "exposure")}
     for role in ("outcome", "environment"):
         if roles[role] is None:
             raise SettingError(f"Choose the column of the {role}.")
-    ticked = {*map(column, form.getlist("feature")), *(rest if "rest" in given else ())}
+    ticked = {*(_sent(columns, position) for position in form.getlist("feature"))}
+    ticked |= set(rest) if "rest" in given else set()
     others = [name for name in columns if name not in roles.values()]
     features = [name for name in others if name in ticked]
     if not features:
@@ -307,31 +301,30 @@ def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], writ
             raise SettingError(f"'Read as' is for features, and {name!r} is none: choose 'it is' in its line.")
         if kind and name in features:
             read_as[kind].append(name)
-    words: dict[str, Any] = {name: given[name] for name in ("family", "prior", "engine", "select") if given.get(name)}
+    as_typed: dict[str, Any] = {
+        name: given[name]
+        for name in ("family", "prior", "engine", "select", "drop_environment", "merge")
+        if given.get(name)
+    }
     return FitOptions(
         **written,
-        **words,
-        outcome=str(roles["outcome"]),
-        environment=str(roles["environment"]),
-        event=roles["event"],
-        exposure=roles["exposure"],
+        **as_typed,
+        **roles,
         features=None if features == others else write_names(features),
         categorical=write_names(read_as["category"]) or None,
         numeric=write_names(read_as["number"]) or None,
         missing=Missing.drop if "drop_missing" in given else Missing.error,
         min_rows=_whole(given, "min_rows", "Fewest rows of an environment") or 0,
-        drop_environment=given.get("drop_environment") or None,
-        merge=given.get("merge") or None,
         max_size=_whole(given, "max_size", "Most features in a subset"),
         strict="strict" in given,
         seed=_whole(given, "seed", "Seed") or 0,
     )
 
 
-def place_in(columns: Sequence[Any], position: str) -> int | None:
-    """Of a column whose position was sent, if there is one."""
-    sent = int(position) if position.isdecimal() and len(position) <= _MOST_DIGITS else len(columns)
-    return sent if sent < len(columns) else None
+def _sent(columns: Sequence[Any], position: str) -> Any:
+    """The column whose position was sent; None if there is none."""
+    place = int(position) if position.isdecimal() and len(position) <= _MOST_DIGITS else len(columns)
+    return columns[place] if place < len(columns) else None
 
 
 def _whole(given: Mapping[str, str], name: str, label: str) -> int | None:

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
@@ -51,10 +51,6 @@ class Job:
             self.state, self.error, self.result = state, error, result or {}
             self.ended.set()
 
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self.started
-
     def listen(self, connection: Any) -> None:
         """Follow what the process tells, until the end."""
         try:
@@ -71,8 +67,7 @@ class Job:
 
 
 class Worker:
-    """One process of `invariance.app.tasks`, and its latest job. It is no daemon, in which joblib would use one
-    thread."""
+    """One process of `invariance.app.tasks`, and its latest job; no daemon, in which joblib would use one thread."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -115,8 +110,8 @@ Fields = ImmutableMultiDict[str, str]
 
 @dataclass
 class Table:
-    """name : as it came; file : where it is kept, if need be under a plainer name; written : how, where it does not
-    show, as the fields of `FileOptions`; found : what `understand` tells of it; id : of this reading of it"""
+    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were stated
+    found : by `understand`; id : of this reading"""
 
     name: str
     file: Path
@@ -127,7 +122,7 @@ class Table:
 
 @dataclass
 class Run:
-    """A fit; folder : of its report and its script"""
+    """A fit; folder : with its report and its script"""
 
     table: Table
     choices: FitOptions
@@ -151,17 +146,9 @@ class Session:
         self.form = Fields()
         self.notice = ""
 
-    def latest(self, *states: str) -> Run | None:
-        """The latest fit, in one of these states if there are any."""
-        return next((run for run in reversed(self.runs.values()) if not states or run.job.state in states), None)
-
-    @property
-    def running(self) -> Run | None:
-        return self.latest(RUNNING)
-
-    @property
-    def result(self) -> Run | None:
-        return self.latest(DONE)
+    def latest(self, state: str | None = None) -> Run | None:
+        """The latest fit, in this state if one is given."""
+        return next((run for run in reversed(self.runs.values()) if state in (None, run.job.state)), None)
 
     def keep(self, table: Table) -> None:
         """In the place of the one before, of which nothing but reports is left."""
@@ -189,12 +176,9 @@ def discard(file: Path) -> None:
 @contextmanager
 def open_session() -> Iterator[Session]:
     """With a folder that is nobody else's (0700); both are gone after the block."""
-    folder = Path(mkdtemp(prefix="invariance-"))
-    try:
+    with ExitStack() as ending:
+        folder = Path(mkdtemp(prefix="invariance-"))
+        ending.callback(shutil.rmtree, folder, ignore_errors=True)
         worker = Worker(folder)
-        try:
-            yield Session(folder, worker)
-        finally:
-            worker.close()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        ending.callback(worker.close)
+        yield Session(folder, worker)

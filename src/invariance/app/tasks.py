@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..cli.inputs import default_notes, read_file
-from ..cli.options import FileOptions, FitOptions, for_shell, said_by
+from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import source_of_file
+from ..cli.remedies import for_shell, said_by
 from ..data.columns import Choices, RawTable, as_frame, doubtful
 from ..data.outcomes import OutcomeKind, outcome_kind
 from ..data.reading import PARQUET, TableFile, column_names, parse_label, read_columns

@@ -11,12 +11,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from ..exceptions import InvarianceError
+from .options import SpeechOptions
+from .remedies import said_by
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from .._tools.progress import ProgressMode
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 # "quiet", "usual" or "verbose"
@@ -24,18 +26,14 @@ _LOUDNESS = ContextVar("loudness", default="usual")
 
 
 @contextmanager
-def speaking(quiet: bool = False, verbose: bool = False) -> Iterator[None]:
+def messages(options: SpeechOptions) -> Iterator[None]:
     """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code 2.
 
     An interrupt exits with 130. Any other exception passes through: it is a bug, and its traceback the report.
     """
-    import typer
-
-    from .options import said_by
-
-    if quiet and verbose:
+    if options.quiet and options.verbose:
         raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
-    before = _LOUDNESS.set("quiet" if quiet else "verbose" if verbose else "usual")
+    before = _LOUDNESS.set("quiet" if options.quiet else "verbose" if options.verbose else "usual")
     start, said = time.perf_counter(), set[str]()
 
     def say_once(message: Warning | str, *details: Any, **more: Any) -> None:
@@ -59,10 +57,6 @@ def speaking(quiet: bool = False, verbose: bool = False) -> Iterator[None]:
         raise typer.Exit(2) from None
     finally:
         _LOUDNESS.reset(before)
-
-
-def shown_progress() -> ProgressMode:
-    return False if _LOUDNESS.get() == "quiet" else "auto"
 
 
 def _console(stderr: bool = False) -> Console:

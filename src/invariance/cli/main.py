@@ -16,7 +16,7 @@ from typer.core import TyperGroup
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError
-from .console import say, show, shown_progress, speaking
+from .console import messages, say, show
 from .inputs import ALL_METHODS, Named, default_notes, read, read_rows
 from .options import (
     TYPED,
@@ -26,8 +26,6 @@ from .options import (
     PlotKindOption,
     SpeechOptions,
     StreamOption,
-    comparison_for_shell,
-    for_shell,
     json_option,
     option,
     plot_option,
@@ -36,6 +34,7 @@ from .options import (
 )
 from .outputs import Files, checked_outputs, deliver, deliver_fit, save, source_of_report
 from .predict import predict
+from .remedies import comparison_for_shell, for_shell
 from .simulate import simulate
 from .sweep import sweep
 
@@ -118,7 +117,7 @@ def fit(
     Prints the decision with its reasons, and the posterior over invariant subsets. The outcome model follows from the
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
-    with given.speaking():
+    with messages(given):
         named = Named(files)
         asked = {"json": json, "plot": plot, "model": save_to, "report": report}
         outputs = checked_outputs(asked, named.file, plot_kind)
@@ -166,7 +165,7 @@ def compare(
 
     Options of the model apply to BIP, as in `invariance fit`.
     """
-    with given.speaking():
+    with messages(given):
         named = Named(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         bip = given.bip(given.jobs)
@@ -201,7 +200,7 @@ def explain(
     Fits as `invariance fit` does and compares each environment with all others. Also: the result without each of them,
     which experiment would separate the leading subsets, and the cost of small environments.
     """
-    with given.speaking():
+    with messages(given):
         from .._tools.sections import Section, as_text
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
@@ -230,7 +229,7 @@ def demo(
     speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
-    with speech.speaking():
+    with messages(speech):
         outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv}, None, plot_kind)
 
         from ..datasets import make_example, make_new_hospital
@@ -243,7 +242,7 @@ def demo(
             f"Invented blood pressures in {data.n_environments} hospitals: age, exercise and smoking cause them\n"
             "alike everywhere; the other five features result from them, differently in each.\n"
         )
-        model = BIP(n_jobs=-1, progress=shown_progress()).fit(data)
+        model = BIP(n_jobs=-1, progress=speech.progress).fit(data)
         probability = format_probability(model.posterior_.probability(data.truth))
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
         closing = f"The true subset {truth} has probability {probability}."
@@ -273,7 +272,7 @@ def open_page(
         if not no_browser:
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    with speaking():
+    with messages(SpeechOptions()):
         try:
             from ..app.server import serve
         except ImportError as error:

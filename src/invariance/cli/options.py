@@ -1,37 +1,31 @@
-"""Options of the commands, each declared once, in groups that map to the settings of the Python interface; and remedies
-of errors, warnings and notes, worded as these options are typed."""
+"""Options of the commands, each declared once, in groups that map to the settings of the Python interface."""
 
 from __future__ import annotations
 
 import csv
 import inspect
-import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
-from ..exceptions import DataError, Message, SettingError
-from .console import shown_progress, speaking
+from ..exceptions import DataError, SettingError
 
 if TYPE_CHECKING:
-    from ..baselines.comparison import Comparison
+    from .._tools.progress import ProgressMode
     from ..data.reading import TableFile
     from ..data.settings import Columns, Environments, FileFormat
     from ..estimators.bip import BIP
     from ..inference.base import Engine
     from ..models.invariance_test import Tolerance
-    from ..posterior.posterior import Posterior
 
-AnyPosterior = TypeVar("AnyPosterior", bound="Posterior")
 STANDARD_INPUT = Path("-")
 TYPED = "typed"  # in the context of a command: its name and arguments
 _RARE = "Further options"
@@ -77,13 +71,14 @@ class SpeechOptions:
     quiet: bool = setting(False, None, "Print the result, warnings and errors only.", False, "--quiet", "-q")
     verbose: bool = setting(False, None, "Print notes on reading and time.", False, "--verbose", "-v", rare=True)
 
-    def speaking(self) -> AbstractContextManager[None]:
-        return speaking(self.quiet, self.verbose)
+    @property
+    def progress(self) -> ProgressMode:
+        return False if self.quiet else "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileOptions:
-    """The format of a file."""
+    """Format of a file."""
 
     sep: str | None = setting(None, "SIGN", "Between cells: , ; | or tab.", "detected", rare=True)
     decimal: str | None = setting(None, "SIGN", "Before decimals: . or ,", "detected", rare=True)
@@ -164,7 +159,7 @@ _WEAK = "Smallest p-value if no subset reaches --level."
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelOptions:
+class ModelOptions(SpeechOptions):
     """Outcome model, prior, engine and rule of selection."""
 
     family: str = setting("auto", "NAME", _FAMILY, True)
@@ -201,7 +196,7 @@ class ModelOptions:
             select=self.select if self.threshold is None else Threshold(self.threshold),
             n_jobs=jobs or -1,
             random_state=self.seed,
-            progress=shown_progress(),
+            progress=self.progress,
         )
 
     def _engine(self) -> str | Engine:
@@ -228,7 +223,7 @@ class ModelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitOptions(SpeechOptions, ModelOptions, TableOptions):
+class FitOptions(ModelOptions, TableOptions):
     """One fit: what `fit`, `compare`, `explain` and the page ask for."""
 
     outcome: str = setting(MISSING, "COL", "Column to predict.")
@@ -331,67 +326,3 @@ def read_merges(text: str | None) -> dict[Hashable, list[str]]:
 
 def write_merges(merges: Mapping[Hashable, Iterable[Hashable]]) -> str:
     return write_names(f"{'+'.join(map(str, old))}={new}" for new, old in merges.items())
-
-
-# Parameters whose option has another name.
-_OPTIONS = {
-    "n_jobs": "jobs",
-    "random_state": "seed",
-    "drop_environments": "drop-environment",
-    "merge_environments": "merge",
-    "handle_unknown": "unknown",
-    "kind": "plot-kind",
-}
-# Settings that are no options: of a family, or of Python alone.
-_NO_OPTIONS = ("pseudo_rows", "knots", "intervals", "groups", "regressor", "second_moments", "trusted")
-
-
-def in_shell(name: str, value: Any) -> str:
-    """--missing drop for missing='drop'; no --features for features=None"""
-    from ..decisions.rules import Threshold
-    from ..models.registry import SHORT
-
-    option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
-    match name, value:
-        case _, None:
-            return f"no {option}"
-        case _, bool():
-            return option if value else f"--no-{option[2:]}"
-        case "support", list():
-            option, value = "--methods", f"Oracle(support=[{', '.join(map(str, value))}])"
-        case "predict_with", str():
-            return "--average" if value == "average" else "no --average"
-        case "family", str():
-            value = next((short for short, family in SHORT.items() if family == value), value)
-        case "select", Threshold():
-            return f"--select threshold --threshold {value.threshold:g}"
-        case "merge_environments", dict():
-            value = write_merges(value)
-    if isinstance(value, list | tuple):
-        value = write_names(map(str, value))
-    if name in _NO_OPTIONS or not isinstance(value, str | int | float):
-        return f"{name}={value!r}"
-    # A sign is quoted, or the full stop of the sentence looks like part of it.
-    return f"{option} {repr(value) if value in ('.', ',') else shlex.quote(str(value))}"
-
-
-def for_shell(text: str) -> str:
-    """A message in the words of the command line; other text as it is."""
-    return text.worded(in_shell) if isinstance(text, Message) else str(text)
-
-
-def said_by(error: Exception) -> str:
-    """The text of an error or a warning for the command line."""
-    return for_shell(error.args[0] if error.args and isinstance(error.args[0], Message) else str(error))
-
-
-def posterior_for_shell(posterior: AnyPosterior) -> AnyPosterior:
-    notes = tuple(map(for_shell, posterior.notes))
-    reason = posterior.model_reason.replace("family='linear_gaussian'", "--family gaussian")
-    return replace(posterior, notes=notes, model_reason=reason)
-
-
-def comparison_for_shell(comparison: Comparison) -> Comparison:
-    return replace(
-        comparison, methods=tuple(replace(m, notes=tuple(map(for_shell, m.notes))) for m in comparison.methods)
-    )

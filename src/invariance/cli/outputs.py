@@ -14,7 +14,8 @@ from .._tools.files import check_writable, replacing
 from ..exceptions import FileError
 from .console import show
 from .inputs import Named
-from .options import FitOptions, PlotKind, for_shell, posterior_for_shell
+from .options import FitOptions, PlotKind
+from .remedies import for_shell, posterior_for_shell
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData

@@ -11,7 +11,7 @@ import typer
 
 from .._tools.text import format_subset, wrap
 from ..exceptions import DataError, SettingError, use
-from .console import show
+from .console import messages, show
 from .inputs import Named
 from .options import FileArgument, FileOptions, SpeechOptions, option
 from .outputs import checked_outputs, save
@@ -62,12 +62,14 @@ def predict(
     counts with an exposure the rate, and prediction where the table has the exposure. Columns are found by name, and
     those that do not predict may be absent. Where the table has the outcome, prints the errors.
     """
-    with speech.speaking():
+    with messages(speech):
         target = checked_outputs({"csv": out}, file)["csv"]
 
         import numpy as np
+        import pandas as pd
 
         from ..data.checks import listing, most_first, rows_text
+        from ..data.columns import free_name
         from ..data.settings import Columns
         from ..estimators.saved import load
 
@@ -93,16 +95,16 @@ def predict(
         if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
             X = X.to_numpy()
         mean, ends, new, how = _predictions(saved, X, known, coverage)
-        save(target, lambda path: _with_columns(rows, new, complete).to_csv(path, index=False))
+        columns_taken = list(rows.columns)
+        added = {free_name(name, columns_taken): pd.Series(values, complete, object) for name, values in new.items()}
+        save(target, lambda path: rows.assign(**added).to_csv(path, index=False))
         averages = saved.predict_with == "average" and saved.predictive_ is not None
         by = "an average of compatible subsets" if averages else format_subset(saved.selected_features_)
         far = int(saved.extrapolates(X).sum())
         sentences = [
             f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{how}",
             f"No prediction for missing values {below}." if len(lacking) else "",
-            "No subset is compatible with invariance: there was nothing to average."
-            if average and not averages
-            else "",
+            "No subset is compatible with invariance: nothing to average." if average and not averages else "",
             f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
             _errors(saved, known, mean, ends, table.name),
         ]
@@ -141,16 +143,6 @@ def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFram
         read[exposure] = values
     rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
     return read.reset_index(drop=True), rows.reset_index(drop=True)
-
-
-def _with_columns(rows: pd.DataFrame, new: dict[str, Any], at: Any) -> pd.DataFrame:
-    """The rows with new values at these positions."""
-    import pandas as pd
-
-    from ..data.columns import free_name
-
-    columns = {free_name(name, list(rows.columns)): pd.Series(values, at, object) for name, values in new.items()}
-    return rows.assign(**columns)
 
 
 def _predictions(

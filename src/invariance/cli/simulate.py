@@ -14,7 +14,7 @@ import typer
 from .._tools.files import check_writable
 from .._version import __version__
 from ..exceptions import FileError
-from .console import show
+from .console import messages, show
 from .options import SpeechOptions, option
 from .outputs import save
 
@@ -47,7 +47,7 @@ def simulate(
 
     The truth goes into a second file beside the data: data.truth.json for data.parquet.
     """
-    with speech.speaking():
+    with messages(speech):
         output = Path(os.path.expanduser(output))
         ending = next((ending for ending in _TABLES if output.name.lower().endswith(ending)), None)
         if ending is None:

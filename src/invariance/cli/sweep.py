@@ -10,16 +10,16 @@ import typer
 
 from .._tools.files import check_writable
 from ..exceptions import DataError
-from .console import say, show, shown_progress
+from .console import messages, say, show
 from .inputs import Named
-from .options import PRIOR, FilesArgument, ModelOptions, SpeechOptions, TableOptions, option, read_names, setting
+from .options import PRIOR, FilesArgument, ModelOptions, TableOptions, option, read_names, setting
 
 if TYPE_CHECKING:
     from ..sweeps.source import Source
 
 
 @dataclass(frozen=True, kw_only=True)
-class SweepOptions(SpeechOptions, ModelOptions, TableOptions):
+class SweepOptions(ModelOptions, TableOptions):
     """With defaults for many features."""
 
     environment: str = setting(MISSING, "COL", "Column of environments.")
@@ -46,7 +46,7 @@ def sweep(
 
     Writes a Parquet data set: outcome, feature, inclusion probability, whether it is selected, and the verdict.
     """
-    with given.speaking():
+    with messages(given):
         if dask is not None and given.jobs is not None:
             raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
         folder = out.expanduser()
@@ -64,18 +64,8 @@ def sweep(
         if given.max_size is None:
             model.set_params(prior=parse_prior(given.prior, largest_subset(source)))
         try:
-            run = run_sweep(
-                source,
-                model,
-                chosen,
-                folder,
-                top or None,
-                given.jobs or -1,
-                dask,
-                given.seed,
-                shown_progress(),
-                device,
-            )
+            asked = source, model, chosen, folder, top or None, given.jobs or -1, dask, given.seed, given.progress
+            run = run_sweep(*asked, device)
         except KeyboardInterrupt:
             say("note", f"what is finished is in {str(folder)!r}; the same command continues")
             raise
@@ -96,7 +86,7 @@ def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Source:
     from ..data.sources import source_of
 
     source = source_of(named.rows, form=given.form)
-    asked = given.environment, columns, environments, missing, given.jobs or -1, shown_progress()
+    asked = given.environment, columns, environments, missing, given.jobs or -1, given.progress
     moments = moments_of_columns(source, *asked)
     say("note", f"read {moments.n_rows:,} rows of {source.name} in pieces, and kept their moments")
     return read_source(moments)

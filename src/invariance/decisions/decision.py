@@ -32,7 +32,7 @@ from .environments import WorstEnvironment, compared_model, environment_tests, w
 from .noise import NoiseChecks, noise_checks
 from .pipeline import Findings
 from .predictive import PredictiveScore
-from .rules import RULES, BestCompatible, Median, Rule
+from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -316,11 +316,11 @@ class Decision(Rendered):
 
     @property
     def rule_says(self) -> str:
-        name = RULES.class_names.get(type(self.rule).__name__)
+        name = next((name for name, kind in RULES.items() if type(self.rule) is kind), None)
         if name is None:
             return repr(self.rule)
         settings = ", ".join(f"{key} {value:g}" for key, value in vars(self.rule).items())
-        return f"{name}: {RULES.members[name].help}{f' ({settings})' if settings else ''}"
+        return f"{name}: {RULES_IN_WORDS[name]}{f' ({settings})' if settings else ''}"
 
     @property
     def verdict(self) -> str:

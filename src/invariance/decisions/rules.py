@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
-from .._tools.registry import Member, Registry
 from ..exceptions import SettingError, use
 from ..inference.base import Target
 
@@ -70,21 +69,12 @@ class Median:
         return least_risky(findings) if predictive is None else predictive.inclusion >= 0.5
 
 
-RULES = Registry(
-    {
-        "predictive": Member("decisions.rules:BestCompatible", "selects the best predictor that is invariant"),
-        "mode": Member("decisions.rules:Mode", "selects the most probable subset"),
-        "threshold": Member("decisions.rules:Threshold", "selects every feature that is probable enough"),
-        "median": Member("decisions.rules:Median", "selects what most compatible subsets hold, by how they predict"),
-    }
-)
 
 
 def as_rule(select: str | Rule) -> Rule:
     """The rule of this name, with its defaults, or the given one."""
     if isinstance(select, str) and select in RULES:
-        rule: Rule = RULES[select]()
-        return rule
+        return RULES[select]()
     if isinstance(select, str | type) or not hasattr(select, "select"):
         raise SettingError(f"select={select!r} is not a rule", *(use(select=name) for name in RULES))
     return select

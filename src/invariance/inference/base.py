@@ -10,7 +10,7 @@ import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
-from .._tools.registry import Member, Registry, check_settings, read_call
+from .._tools.registry import Registry, check_settings, read_call
 from ..data.checks import quoted, warn
 from ..exceptions import ApproximationWarning, EngineError, SettingError
 from ..models.base import BoundModel, of_all_features
@@ -104,9 +104,9 @@ class Precomputed:
 
 ENGINES = Registry(
     {
-        "exact": Member("inference.enumeration:Enumeration", "scores all subsets"),
-        "tempering": Member("inference.tempering:Tempering", "samples"),
-        "vi": Member("inference.variational:Variational", "approximates"),
+        "exact": "inference.enumeration:Enumeration",
+        "tempering": "inference.tempering:Tempering",
+        "vi": "inference.variational:Variational",
     }
 )
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .._tools.registry import Member, Registry, check_settings, read_call
+from .._tools.registry import Registry, check_settings, read_call
 from ..data.checks import did_you_mean
 from ..data.outcomes import at_two_values
 from ..exceptions import SettingError, use
@@ -19,15 +19,15 @@ from .regression import Regression
 AUTO, GAUSSIAN = "auto", "linear_gaussian"
 MODELS = Registry(
     {
-        AUTO: Member("models.registry:ByOutcome"),
-        GAUSSIAN: Member("models.gaussian:LinearGaussian"),
-        "linear_gaussian_mean": Member("models.gaussian:linear_gaussian_mean"),
-        "bayesian_linear_gaussian": Member("models.bayesian:BayesianLinearGaussian"),
-        "logistic": Member("models.logistic:Logistic"),
-        "poisson": Member("models.counts:Poisson"),
-        "negative_binomial": Member("models.counts:NegativeBinomial"),
-        "piecewise_exponential": Member("models.survival:PiecewiseExponential"),
-        "additive": Member("models.additive:Additive"),
+        AUTO: "models.registry:ByOutcome",
+        GAUSSIAN: "models.gaussian:LinearGaussian",
+        "linear_gaussian_mean": "models.gaussian:linear_gaussian_mean",
+        "bayesian_linear_gaussian": "models.bayesian:BayesianLinearGaussian",
+        "logistic": "models.logistic:Logistic",
+        "poisson": "models.counts:Poisson",
+        "negative_binomial": "models.counts:NegativeBinomial",
+        "piecewise_exponential": "models.survival:PiecewiseExponential",
+        "additive": "models.additive:Additive",
     }
 )
 # {short name: what it is short for}

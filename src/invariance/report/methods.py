@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import PurePath
 from typing import Any
 
@@ -88,10 +87,9 @@ def typed(value: Any, used: dict[str, str] | None = None) -> str:
     used = {} if used is None else used
     if isinstance(value, np.generic | np.ndarray):
         return typed(value.tolist(), used)
-    if isinstance(value, list):
-        return f"[{', '.join(typed(item, used) for item in value)}]"
-    if isinstance(value, tuple):
-        return f"({', '.join(typed(item, used) for item in value)}{',' if len(value) == 1 else ''})"
+    if isinstance(value, list | tuple):
+        items = ", ".join(typed(item, used) for item in value)
+        return f"[{items}]" if isinstance(value, list) else f"({items}{',' if len(value) == 1 else ''})"
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{typed(key, used)}: {typed(item, used)}" for key, item in value.items()) + "}"
     if isinstance(value, _GENERATORS):
@@ -107,24 +105,16 @@ def typed(value: Any, used: dict[str, str] | None = None) -> str:
     # A spline is written as a call of spline().
     if name != type(value).__name__ or not (is_dataclass(value) or isinstance(value, BaseEstimator)):
         return written
-    usual = {key: typed(default) for key, default in _defaults(value).items()}
+    usual = _parameters(type(value))
+    if is_dataclass(value):
+        usual |= {each.name: each.default_factory() for each in fields(value) if each.default_factory is not MISSING}
     given = {key: getattr(value, key) for key in usual}
-    return _call(name, {key: typed(item, used) for key, item in given.items() if typed(item) != usual[key]})
+    return _call(name, {key: typed(item, used) for key, item in given.items() if typed(item) != typed(usual[key])})
 
 
-def _defaults(specification: Any) -> dict[str, Any]:
-    """{parameter: default} of a dataclass or an estimator"""
-    if isinstance(specification, BaseEstimator):
-        return _parameters(type(specification))
-    return {
-        each.name: each.default if each.default_factory is MISSING else each.default_factory()
-        for each in fields(specification)
-        if each.init
-    }
-
-
-def _parameters(estimator: type) -> dict[str, Any]:
-    return {name: parameter.default for name, parameter in inspect.signature(estimator).parameters.items()}
+def _parameters(kind: type) -> dict[str, Any]:
+    """{parameter: default}"""
+    return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
 
 
 def _package_of(module: str, name: str) -> str:
@@ -157,10 +147,9 @@ def python_lines(subject: Subject) -> str:
     settings = {key: typed(value, used) for key, value in changed_settings(subject).items()}
     estimator = _call(subject.estimator.__name__, settings, _LONGEST)
     lines.append(f"model = {estimator}.fit({', '.join(_arguments_of_fit(subject))})")
-    packages = sorted(set(used.values()), key=lambda package: (package.partition(".")[0] == "invariance", package))
     imports = [
         f"from {package} import {', '.join(sorted(name for name in used if used[name] == package))}"
-        for package in packages
+        for package in sorted(set(used.values()), key=lambda package: (package.startswith("invariance"), package))
     ]
     return "\n".join([*imports, "", *lines, "print(model.summary())", ""])
 
@@ -193,13 +182,7 @@ def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -
 
 AUTHORS = "Luhuan Wu, Mingzhang Yin, Yixin Wang, John P. Cunningham and David M. Blei"
 PAPER = "Bayesian Invariance Modeling of Multi-Environment Data"
-_PACKAGES = {
-    "numpy": "numpy",
-    "scipy": "scipy",
-    "sklearn": "scikit-learn",
-    "numba": "numba",
-    "matplotlib": "matplotlib",
-}
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 _PARTS = {
     INTERCEPT: "the intercept",
     SLOPES: "the coefficients",
@@ -228,7 +211,7 @@ def method_blocks(subject: Subject) -> Iterator[Block]:
         ("Seed", f"{told}; the engine draws nothing" if exact else told),
         ("invariance", __version__),
         ("Python", platform.python_version()),
-        *((package, version(name)) for package, name in _PACKAGES.items() if find_spec(package) is not None),
+        *((package, version(package)) for package in _PACKAGES),
     ]
     yield Block("Engine, seed and versions", facts=facts)
     shell = [("In a shell", subject.source.command)] if subject.source.command else []

@@ -110,14 +110,13 @@ class Table:
 
 @dataclass(frozen=True)
 class Picture:
-    """svg : in base64; alt : for those who cannot see it"""
+    """svg : in base64; caption : also for those who cannot see it"""
 
     svg: str
-    alt: str
     caption: str
 
 
-def picture(draw: Callable[[Axes], object], size: Size, alt: str, caption: str) -> Picture:
+def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture:
     """What `draw` puts on axes, in matplotlib's own style; the same drawing gives the same text."""
     import matplotlib as mpl
     from matplotlib import style
@@ -132,7 +131,7 @@ def picture(draw: Callable[[Axes], object], size: Size, alt: str, caption: str) 
     # Matplotlib makes the names of clip paths from their unrounded corners.
     for number, clip in enumerate(dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', svg))):
         svg = svg.replace(clip, f"clip{number}")
-    return Picture(b64encode(svg.encode("utf-8")).decode("ascii"), printable(alt), caption)
+    return Picture(b64encode(svg.encode("utf-8")).decode("ascii"), caption)
 
 
 @dataclass(frozen=True)
@@ -150,17 +149,13 @@ class Block:
     code: Sequence[tuple[str, str]] = ()
 
 
-@dataclass(frozen=True)
-class PageSection:
-    """anchor : by which the list of contents finds it"""
+def write_page(
+    title: str, lead: str, sections: Sequence[tuple[str, str, Sequence[Block]]], path: str | os.PathLike[str]
+) -> Path:
+    """Write the page in one step; the same contents give the same text. Returns the path that was written.
 
-    anchor: str
-    title: str
-    blocks: tuple[Block, ...]
-
-
-def write_page(title: str, lead: str, sections: Sequence[PageSection], path: str | os.PathLike[str]) -> Path:
-    """Write the page in one step; the same contents give the same text. Returns the path that was written."""
+    sections : (anchor, title, blocks)
+    """
     file = checked_path(path)
     from jinja2 import Environment, PackageLoader, StrictUndefined
 

@@ -33,10 +33,7 @@ _WHAT = {
     Predicts.number: ("Mean outcome", "the outcome minus what the fit to all rows predicts"),
     Predicts.probability: ("Share of 1", "0 or 1 minus the probability that the fit to all rows predicts"),
     Predicts.rate: ("Mean count", "the count minus what the fit to all rows expects"),
-    Predicts.time: (
-        "Mean events",
-        "1 for an event and 0 for none, minus the events that the fit to all rows expects by then",
-    ),
+    Predicts.time: ("Mean events", "1 for an event and 0 for none, minus the events that the fit expects by then"),
 }
 
 
@@ -68,10 +65,6 @@ class EnvironmentResiduals:
     def means(self) -> Floats:
         """(E,) of what was missed"""
         return without_rounding(self.observed - self.expected, self.scale)
-
-    @property
-    def standard_errors(self) -> Floats:
-        return self.spread / np.sqrt(self.counts)
 
     @property
     def sampled(self) -> str:
@@ -125,23 +118,17 @@ def residual_block(subject: Subject) -> Block:
             expected = as_observed(fit.predict(X), data)
         found = EnvironmentResiduals.of_rows(observed, expected, data)
     if found is None:
-        return Block(
-            "Residuals",
-            sentences=["Second moments alone are known, and residuals need the rows: fit with the rows, too."],
-        )
+        told = "Second moments alone are known, and residuals need the rows: fit with the rows, too."
+        return Block("Residuals", sentences=[told])
     what, noise, points = predicts_of(subject.family), decision.noise, []
     if noise is not None and noise.shape is not None:
         told = f"an excess kurtosis of {noise.shape.excess_kurtosis:.2f} (normal noise: 0)"
         if decision.selected:
             told += f"; their spread depends on the selected features: p-value {format_p_value(noise.shape.p_even)}"
         points = [f"The residuals of each environment's own fit have {told}."]
-    return Block(
-        "Residuals",
-        sentences=[f"A residual is {_WHAT[what][1]}."],
-        picture=_picture(found, what is Predicts.number, VARIANCE in decision.findings.target.model.compares),
-        table=_table(found, what),
-        points=points,
-    )
+    drawn = _picture(found, what is Predicts.number, VARIANCE in decision.findings.target.model.compares)
+    sentences = [f"A residual is {_WHAT[what][1]}."]
+    return Block("Residuals", sentences=sentences, picture=drawn, table=_table(found, what), points=points)
 
 
 def _table(found: EnvironmentResiduals, what: Predicts) -> Table:
@@ -151,7 +138,7 @@ def _table(found: EnvironmentResiduals, what: Predicts) -> Table:
         numbers(_WHAT[what][0], found.observed),
         numbers("Mean predicted", found.expected),
         numbers("Mean residual", found.means),
-        numbers("Standard error", found.standard_errors),
+        numbers("Standard error", found.spread / np.sqrt(found.counts)),
         numbers("SD of residuals", found.spread),
     ]
     if what is not Predicts.number:
@@ -171,8 +158,7 @@ def _picture(found: EnvironmentResiduals, numeric: bool, spread: bool) -> Pictur
         )
     if shown < len(found.each):
         caption += f" The first {shown} environments are shown."
-    alt = f"Residuals of {shown} environment{'' if shown == 1 else 's'}; the table below has the numbers."
-    return picture(partial(_draw, found, numeric, shown), (7.0, 1.1 + 0.26 * max(shown, 3)), alt, caption)
+    return picture(partial(_draw, found, numeric, shown), (7.0, 1.1 + 0.26 * max(shown, 3)), caption)
 
 
 def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> None:
@@ -183,9 +169,8 @@ def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> N
         ax.hlines(places, lower, upper, color=PLAIN, lw=6.0)
         ax.plot(middle, places, "o", ms=4.5, mfc="white", mec=INK, mew=1.2, ls="")
     else:
-        ax.errorbar(
-            found.means[:shown], places, xerr=1.96 * found.standard_errors[:shown], fmt="o", ms=4.5, lw=1.2, color=PLAIN
-        )
+        half_widths = 1.96 * found.spread[:shown] / np.sqrt(found.counts[:shown])
+        ax.errorbar(found.means[:shown], places, xerr=half_widths, fmt="o", ms=4.5, lw=1.2, color=PLAIN)
     ax.axvline(0.0, color=GUIDE, lw=0.9, ls="--", zorder=0)
     ax.set_yticks(places, name_labels([str(label) for label in found.environments[:shown]], _LONGEST_LABEL))
     plain_ticks(ax)

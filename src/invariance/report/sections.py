@@ -38,7 +38,6 @@ from .page import (
     Block,
     Cell,
     Column,
-    PageSection,
     Picture,
     Table,
     counts,
@@ -60,7 +59,7 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
     facts = [(_LABELS[name], text) for name, text in said if name in _LABELS]
     yield Block(callout=(*state(decision), worded(decision.verdict)), facts=facts)
     yield Block("How sure this is", sentences=list(_readings(decision)))
-    caveats = [_sentence(text) for name, text in said if name in _CAVEATS]
+    caveats = [_capitalized(text) for name, text in said if name in _CAVEATS]
     yield Block("Caveats", points=[*caveats, *_caveats(decision)])
 
 
@@ -112,13 +111,17 @@ def _caveats(decision: Decision) -> Iterator[str]:
     )
 
 
-def _sentence(text: str) -> str:
+def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
 def data_blocks(subject: Subject) -> Iterator[Block]:
     posterior, data = subject.posterior, subject.data
     n, n_features, column = posterior.n_environments, posterior.n_features, getattr(data, "environment_name", None)
+    question = (
+        f"Which of {n_features:,} feature{'' if n_features == 1 else 's'} predict {printable(data.outcome_name)} "
+        f"in the same way in {n:,} environment{'' if n == 1 else 's'}, and how sure is that?"
+    )
     facts = [
         ("Outcome", _outcome(subject)),
         ("Rows", f"{int(posterior.counts.sum()):,}"),
@@ -133,15 +136,9 @@ def data_blocks(subject: Subject) -> Iterator[Block]:
         "moments cannot decide, and models for classes, counts, times and curves."
     )
     moments_alone = isinstance(data, Moments) and (data.second is None or data.second.fourths is None)
-    yield Block(
-        sentences=[
-            f"Which of {n_features:,} feature{'' if n_features == 1 else 's'} predict {printable(data.outcome_name)} "
-            f"in the same way in {n:,} environment{'' if n == 1 else 's'}, and how sure is that?"
-        ],
-        facts=facts,
-        table=Table("Environments", list(_environment_columns(subject))),
-        points=[*([without_rows] if moments_alone else []), *map(subject.source.worded, posterior.notes)],
-    )
+    points = [*([without_rows] if moments_alone else []), *map(subject.source.worded, posterior.notes)]
+    table = Table("Environments", list(_environment_columns(subject)))
+    yield Block(sentences=[question], facts=facts, table=table, points=points)
 
 
 def _outcome(subject: Subject) -> str:
@@ -203,55 +200,37 @@ def _environment_columns(subject: Subject) -> Iterator[Column]:
         yield numbers("SD", deviations, hint="standard deviation")
 
 
-def _decision_picture(decision: Decision, kind: str, alt: str, caption: str) -> Picture:
+def _decision_picture(decision: Decision, kind: str, caption: str) -> Picture:
     from ..decisions.plots import picture_size, plot
 
-    return picture(partial(plot, decision, kind), picture_size(decision, kind), alt, caption)
+    return picture(partial(plot, decision, kind), picture_size(decision, kind), caption)
 
 
 def feature_blocks(subject: Subject) -> Iterator[Block]:
     decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
     several, features = posterior.n_environments > 1, decision.features
-    order = np.argsort(-posterior.inclusion, kind="stable")[:5]
-    leading = ", ".join(f"{posterior.feature_names[j]} {format_probability(posterior.inclusion[j])}" for j in order)
     source = "as in the paper" if several else "by the prior, as one environment cannot tell"
-    drawn = _decision_picture(
-        decision,
-        "inclusion",
-        f"Bars of inclusion probabilities, the largest first: {leading}.",
-        f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half.",
-    )
+    caption = f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half."
     places = [posterior.feature_names.index(feature.name) for feature in features]
     compatible = np.full(posterior.n_features, np.nan) if predictive is None else predictive.inclusion
     weighed = "among compatible subsets, by how well these predict" if several else "by how well subsets predict"
+    belongs = "posterior probability of being in the invariant subset, as in the paper"
+    change = "of the selection when this feature alone is left out of it, or added to it"
     columns = [
         texts("Feature", (feature.name for feature in features)),
         texts("Selected", ("● yes" if feature.selected else "no" for feature in features)),
         texts("Role", (subject.source.worded(role_in_words(feature)) for feature in features)),
         numbers("Predictive inclusion", compatible[places], format_probability, f"probability {weighed}"),
-        numbers(
-            "Inclusion",
-            posterior.inclusion[places],
-            format_probability,
-            "posterior probability of being in the invariant subset, as in the paper",
-        ),
-        numbers(
-            "Change of R²",
-            (feature.r2_change for feature in features),
-            lambda known: f"{known:+z.3f}",
-            "of the selection when this feature alone is left out of it, or added to it",
-        ),
+        numbers("Inclusion", posterior.inclusion[places], format_probability, belongs),
+        numbers("Change of R²", (feature.r2_change for feature in features), "{:+z.3f}".format, change),
     ]
     if several:
         hint = "the p-value of invariance of the selection after that change"
         columns.append(numbers("p_inv then", (feature.p_invariant for feature in features), format_p_value, hint))
     columns.append(_pooled_coefficients(subject, [feature.name for feature in features]))
     none = f"No subset{decision.findings.allowed} is compatible with invariance: there is no predictive inclusion."
-    yield Block(
-        picture=drawn,
-        table=Table("Every feature", columns),
-        points=[none] if predictive is None and several else [],
-    )
+    drawn, points = _decision_picture(decision, "inclusion", caption), [none] if predictive is None and several else []
+    yield Block(picture=drawn, table=Table("Every feature", columns), points=points)
 
 
 def _pooled_coefficients(subject: Subject, names: list[str]) -> Column:
@@ -290,13 +269,8 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
         sentences.append("Intervals in environments take the shapes of the curves, fitted to all rows, as given.")
     if not intervals:
         sentences.append("This model gives no intervals for them.")
-    drawn = _decision_picture(
-        decision,
-        "coefficients",
-        "Coefficients of the selected features in each environment, beside those of all rows together; the table below "
-        "has the same numbers.",
-        "Invariance asks for the same coefficient everywhere, that of all rows together.",
-    )
+    told = "Invariance asks for the same coefficient in every environment, that of all rows together."
+    drawn = _decision_picture(decision, "coefficients", told)
     labels = texts("Environment", ["all together", *subject.posterior.environments])
     columns = [
         Column(printable(str(name)), tuple(_coefficient(*row) for row in rows.itertuples(index=False)))
@@ -326,37 +300,21 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
     if predictive is None:
         yield Block(title, sentences=[f"No subset{decision.findings.allowed} is compatible with invariance."])
     else:
-        first = format_subset(subject.posterior.names_of(decision.compatible.masks[0]))
-        drawn = _decision_picture(
-            decision,
-            "subsets",
-            f"{which}, the best predictor first, which is {first}; the table below has the same.",
-            f"{which}, the best predictor first: a dot for each feature in them. The selected one stands out.",
-        )
         caption = f"{which}, the best predictor first"
-        yield Block(
-            title, picture=drawn, table=_subset_table(caption, predictive, decision.mask, str(decision.compatible))
-        )
+        told = f"{caption}: a dot for each feature in them. The selected one stands out."
+        table = _subset_table(caption, predictive, decision.mask, str(decision.compatible))
+        yield Block(title, picture=_decision_picture(decision, "subsets", told), table=table)
     title = "By invariance alone"
     if not several:
         told = "One environment says nothing about invariance: the paper's posterior is the prior."
         yield Block(title, sentences=[told])
         return
-    at = f"R² {format_share(decision.evidence.r2)} and p-value {format_p_value(decision.evidence.p_invariant)}"
-    yield Block(
-        picture=_decision_picture(
-            decision,
-            "frontier",
-            f"R² against the p-value of invariance of the subsets; the selected one is at {at}.",
-            "What invariance costs: how well subsets predict against how much the data speak against their invariance.",
-        )
-    )
+    cost = "What invariance costs: how well subsets predict against how much the data speak against their invariance."
+    yield Block(picture=_decision_picture(decision, "frontier", cost))
+    told = "The paper's posterior weighs subsets by their invariance and the prior, not by prediction."
     n = format_count(subject.posterior.n_subsets)
-    yield Block(
-        title,
-        sentences=["The paper's posterior weighs subsets by their invariance and the prior, not by prediction."],
-        table=_subset_table("Most probable invariant subsets", subject.posterior, decision.mask, n),
-    )
+    table = _subset_table("Most probable invariant subsets", subject.posterior, decision.mask, n)
+    yield Block(title, sentences=[told], table=table)
 
 
 def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: str) -> Table:
@@ -365,16 +323,12 @@ def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: s
     n, evidence = len(masks), posterior.leading_evidence(len(masks))
     names = [f"{{{', '.join(map(printable, posterior.names_of(mask)))}}}" for mask in masks]
     bold = (masks == selected).all(axis=1).tolist()
+    explained = "share of the outcome's variance that the fit to all rows explains, by its likelihood"
     columns = [
         texts("Subset", (Cell(name, strong=strong) for name, strong in zip(names, bold, strict=True))),
         counts("Features", masks.sum(axis=1).tolist()),
         numbers("Probability", np.exp(posterior.log_probabilities[:n]), format_probability),
-        numbers(
-            "R²",
-            evidence.r2,
-            format_share,
-            "share of the outcome's variance that the fit to all rows explains, by its likelihood",
-        ),
+        numbers("R²", evidence.r2, format_share, explained),
     ]
     if posterior.n_environments > 1:
         invariance = "p-value of invariance, by the test that the methods below state"
@@ -395,13 +349,12 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
         from ..decisions.plots import environments_size, plot_environments
 
         opening, *others = subject.diagnosis.sections
-        drawn = picture(
-            partial(plot_environments, subject.diagnosis),
-            environments_size(subject.diagnosis.n_environments),
-            "Bars of −log₁₀ p of each environment against all others, by what may differ; a table has the p-values.",
+        size = environments_size(subject.diagnosis.n_environments)
+        caption = (
             "How much each environment differs from all others, given the selected features; diamonds, all parts "
-            "together, beyond the dashed line raise an alarm.",
+            "together, beyond the dashed line raise an alarm."
         )
+        drawn = picture(partial(plot_environments, subject.diagnosis), size, caption)
         yield Block(sentences=list(map(subject.source.worded, opening.sentences)), picture=drawn)
         for section in others:
             yield _as_block(section, subject)
@@ -410,7 +363,7 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
 
 def _as_block(section: results.Section, subject: Subject) -> Block:
     """A section of a result, as the page shows it."""
-    title, sentences = section.title, [_sentence(subject.source.worded(said)) for said in section.sentences]
+    title, sentences = section.title, [_capitalized(subject.source.worded(said)) for said in section.sentences]
     # Where Λ is a Bayes factor by the methods of the page, T is none of it.
     if title == T_BY_ENVIRONMENT and isinstance(subject.chosen_family, BayesianLinearGaussian):
         title = "T by environment"
@@ -469,8 +422,9 @@ def write_report(subject: Subject, path: Path, progress: ProgressMode = False) -
     title = f"What predicts {printable(subject.data.outcome_name)} alike in every environment?"
     lead = f"{format_subset(subject.decision.selected, 100)}: {state(subject.decision)[1]}"
     sections = []
-    with ProgressBar("report", len(SECTIONS), progress, meanwhile="drawing pictures") as bar:
-        for anchor, heading, blocks in SECTIONS:
-            sections.append(PageSection(anchor, heading, tuple(blocks(subject))))
+    with ProgressBar("report", len(SECTIONS), progress) as bar:
+        for anchor, heading, make_blocks in SECTIONS:
+            blocks = list(make_blocks(subject))
+            sections += [(anchor, heading, blocks)] if blocks else []
             bar.advance()
-    return write_page(title, lead, [section for section in sections if section.blocks], path)
+    return write_page(title, lead, sections, path)

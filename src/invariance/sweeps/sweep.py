@@ -218,7 +218,7 @@ def run_sweep(
         else:
             workers, entries = f"device {as_device(device)}", on_device(task, left, device, jobs)
         begun = time.perf_counter()
-        with ProgressBar("sweep", len(left), progress, "the first outcomes are fitted") as bar, closing(entries):
+        with ProgressBar("sweep", len(left), progress) as bar, closing(entries):
             for n, rows in enumerate(entries, 1):
                 store.add(rows)
                 bar.advance(1, f"{60 * n / (time.perf_counter() - begun):.3g} a minute")
