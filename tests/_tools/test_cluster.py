@@ -9,7 +9,6 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -70,25 +69,6 @@ def test_dask_goes_on_when_a_worker_dies(cluster: Cluster) -> None:
 def test_a_task_that_kills_its_workers(cluster: Cluster) -> None:
     with pytest.raises(EngineError, match="Rows are kept"):
         list(run_tasks(dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, kept="Rows are kept")[1])
-
-
-def test_a_task_travels_light(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Eight megabytes are shared, and no task takes them along; a few are on their way at a time."""
-    from distributed.protocol.pickle import dumps
-
-    sizes, original = [], distributed.Client.submit
-
-    def submit(self: Any, *sent: Any, **options: Any) -> Any:
-        sizes.append(sum(len(dumps(part)) for part in sent if not isinstance(part, distributed.Future)))
-        return original(self, *sent, **options)
-
-    monkeypatch.setattr(distributed.Client, "submit", submit)
-    _, results = run_tasks(scaled, range(40), shared=np.arange(1e6), jobs=None, dask=cluster.address)
-    with closing(results):
-        next(results)
-        assert len(sizes) <= 12
-        assert sorted(results)[-1] == 78.0
-    assert max(sizes) < 1000
 
 
 @pytest.mark.parametrize("lacking", ["", "scheduler", "worker"])

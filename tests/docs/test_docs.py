@@ -1,5 +1,5 @@
-"""README and docs: what they print is run, in order, in an empty folder without extras that the page does not name; what
-they link to or name is there."""
+"""README and docs: what they print is run, in order, in an empty folder without extras that the page does not name.
+What they link to or name is there."""
 
 from __future__ import annotations
 

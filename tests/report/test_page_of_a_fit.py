@@ -152,18 +152,6 @@ def test_what_cannot_be_written_is_refused_before_anything_is_computed(
         model.report(tmp_path / "report.html")
 
 
-def test_nobody_finds_half_a_page(model: BIP, tmp_path: Path, without_pictures: None) -> None:
-    path = tmp_path / "report.html"
-    path.write_text("before", encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "write_text", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-        with pytest.raises(FileError, match="No space left"):
-            model.report(path)
-    assert path.read_text(encoding="utf-8") == "before"
-    with pytest.raises(FileError, match="there is no folder"):
-        model.report(tmp_path / "nowhere" / "report.html")
-
-
 def test_progress_is_the_models(model: BIP, tmp_path: Path, without_pictures: None) -> None:
     seen: list[tuple[float, str]] = []
     told = BIP(progress=lambda fraction, message: seen.append((fraction, message))).fit(make_example())

@@ -126,13 +126,6 @@ def test_nothing_selected(page: Reader) -> None:
     assert "No feature is selected" in page(model).text
 
 
-def test_forty_environments(page: Reader) -> None:
-    labels = np.array([f"site {i % 40}" for i in range(len(X))])
-    read = page(BIP(select="mode").fit(X[["age"]], DATA.y, environments=labels))
-    lengths = {"Environments": 41, "Residuals by environment": 41, "T = −2 log Λ by environment": 42}
-    assert {caption: len(read.tables[caption]) for caption in lengths} == lengths
-
-
 def test_rows_that_were_left_out_are_told(page: Reader) -> None:
     holed = X.assign(y=DATA.y, site=SITE, constant=1.0)
     holed.loc[[0, 1, 200], "age"] = np.nan

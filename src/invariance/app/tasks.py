@@ -16,13 +16,14 @@ import numpy as np
 
 from ..cli.inputs import default_notes, read_file
 from ..cli.options import FileOptions, FitOptions
-from ..cli.outputs import source_of_file
+from ..cli.outputs import table_arguments
 from ..cli.remedies import for_shell, said_by
 from ..data.columns import Choices, RawTable, as_frame, doubtful
 from ..data.outcomes import OutcomeKind, outcome_kind
 from ..data.reading import PARQUET, TableFile, column_names, parse_label, read_columns
 from ..exceptions import DataError, InvarianceError
 from ..models.registry import FAMILY_OF_KIND
+from ..report.methods import Source, Subject, python_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,13 +42,11 @@ def look(tell: Tell, file: Path, written: dict[str, str]) -> dict[str, Any]:
 
 def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> dict[str, Any]:
     """Fit, and leave the report and the script, which calls the file by this name, in the folder."""
-    from ..report.methods import Subject, python_lines
-
     tell(0.0, "reading the table")
     model, data = choices.bip().set_params(progress=tell), read_file(file, choices)
     model.fit(data)
     tell(1.0, "writing the report")
-    source = source_of_file(name, choices)
+    source = Source(table_arguments(name, choices))
     model.report(folder / REPORT, source=source)
     script = f"{python_lines(Subject.of(model, source))}model.report({REPORT!r})\n"
     (folder / SCRIPT).write_text(script, encoding="utf-8")

@@ -7,17 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from .._tools.parallel import free_bytes, n_workers
+from ..data.columns import resolve_columns
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.outcomes import stated
+from ..data.sources import RowSource, crowded, frame_of, source_of
+from ..estimators.bip import BIP
 from ..exceptions import DataError, SettingError
+from ..models.registry import AUTO, FAMILY_OF_KIND, GAUSSIAN, as_family, family_of, needs_rows
+from ..moments.from_rows import Wanted, of_source, opened
+from ..moments.moments import Moments
 from .console import say
 from .options import STANDARD_INPUT, FitOptions
-
-if TYPE_CHECKING:
-    from ..data.multi_environment import MultiEnvironmentData
-    from ..data.sources import RowSource
-    from ..estimators.bip import BIP
-    from ..moments.moments import Moments
 
 # Files of so many bytes are read in pieces.
 LARGE = 500_000_000
@@ -53,26 +56,44 @@ class Need(NamedTuple):
 ALL_METHODS = Need("comparing methods")
 
 
-def read(
-    named: Named, given: FitOptions, model: BIP, stream: bool | None, need: Need | None = None
-) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
-    """Rows, or moments and where they can be read again. stream : None by size; need : what needs rows whatever the
-    model is"""
-    from .._tools.parallel import n_workers
-    from ..models.registry import AUTO, FAMILY_OF_KIND, GAUSSIAN
-    from ..moments.from_rows import Wanted, of_source, opened
+def fit_model(
+    named: Named, given: FitOptions, stream: bool | None, need: Need | None = None
+) -> tuple[BIP, MultiEnvironmentData | Moments]:
+    """The model, and the rows or moments it was fitted to. stream : None by size; need : what needs rows anyway"""
+    model, source = given.bip(given.jobs), None
+    if _streams(named, stream):
+        data, source = _read_in_pieces(named, given, model, need)
+    else:
+        data = read_rows(named, given)
+    say_defaults(model, given, data)
+    return (model.fit(data) if source is None else model.fit(data, None, given.environment, rows=source)), data
 
-    if not _streams(named, stream):
-        return read_rows(named, given), None
+
+def _streams(named: Named, asked: bool | None) -> bool:
+    if named.is_piped and asked:
+        raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
+    if named.is_piped or asked is not None:
+        return bool(asked)
+    if named.file is None:
+        return True
+    path, free = named.file.expanduser(), free_bytes()
+    size = path.stat().st_size if path.is_file() else 0
+    large = size >= LARGE or (free is not None and size * _GROWTH >= free)
+    return large and find_spec("pyarrow") is not None
+
+
+def _read_in_pieces(
+    named: Named, given: FitOptions, model: BIP, need: Need | None
+) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
+    """Moments and where their rows can be read again, or all rows where something needs them."""
     need = need or _need(model, given)
     if need is not None:
         return read_rows(named, given, need), None
     asked = given.outcome, given.environment, given.columns, given.environments, given.missing.value
     source, wanted = opened(named.rows, Wanted(*asked), {"form": given.form})
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
-    kind = rows.outcome_kind
+    kind, of_text = rows.outcome_kind, given.outcome in rows.rows.levels
     family = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN
-    of_text = given.outcome in rows.rows.levels
     if family != GAUSSIAN or of_text:
         what = "an outcome of text" if family == GAUSSIAN else f"the {family.replace('_', ' ')} model ({kind.reason})"
         return read_rows(named, given, Need(what, moments_do=not of_text)), None
@@ -82,16 +103,23 @@ def read(
     return moments, source
 
 
+def _need(model: BIP, given: FitOptions) -> Need | None:
+    for option in ("event", "exposure"):
+        if getattr(given, option) is not None:
+            return Need(f"a model with --{option}")
+    family = as_family(model.family)
+    return Need(f"the model {type(family).__name__}", moments_do=True) if needs_rows(family) else None
+
+
 def read_rows(named: Named, given: FitOptions, need: Need | None = None) -> MultiEnvironmentData:
     """All rows in memory; need : what for, where they could be read in pieces"""
-    from ..data.multi_environment import MultiEnvironmentData
-
     if named.file is not None and need is None:
         return read_file(named.file, given)
-    from ..data.sources import crowded, frame_of, source_of
-
     source = source_of(named.rows, form=given.form, warn_unnamed=given.features is None and named.file is None)
-    columns = _columns(source, given)
+    with_outcome = stated(given.event, given.exposure)
+    asked = given.outcome, given.environment, given.columns, source.name, with_outcome
+    *_, features = resolve_columns(source.schema.names, *asked)
+    columns = [*features, given.outcome, *with_outcome.values()]
     too_many = crowded(source, given.environment, columns, *(need or Need("reading a table as a whole")))
     if too_many is not None:
         other = "" if need else " Without --no-stream a linear Gaussian model reads any number of rows."
@@ -106,8 +134,6 @@ def read_rows(named: Named, given: FitOptions, need: Need | None = None) -> Mult
 
 
 def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
-    from ..data.multi_environment import MultiEnvironmentData
-
     source = given.open(file)
     data = MultiEnvironmentData.from_table(source, given.outcome, given.environment, **given.reading())
     found = f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
@@ -115,46 +141,13 @@ def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     return data
 
 
-def _streams(named: Named, asked: bool | None) -> bool:
-    from .._tools.parallel import free_bytes
-
-    if named.is_piped and asked:
-        raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
-    if named.is_piped or asked is not None:
-        return bool(asked)
-    if named.file is None:
-        return True
-    path, free = named.file.expanduser(), free_bytes()
-    size = path.stat().st_size if path.is_file() else 0
-    large = size >= LARGE or (free is not None and size * _GROWTH >= free)
-    return large and find_spec("pyarrow") is not None
-
-
-def _need(model: BIP, given: FitOptions) -> Need | None:
-    from ..models.registry import as_family, needs_rows
-
-    for option in ("event", "exposure"):
-        if getattr(given, option) is not None:
-            return Need(f"a model with --{option}")
-    family = as_family(model.family)
-    return Need(f"the model {type(family).__name__}", moments_do=True) if needs_rows(family) else None
-
-
-def _columns(source: RowSource, given: FitOptions) -> list[str]:
-    """Used columns but that of the environments."""
-    from ..data.columns import resolve_columns
-    from ..data.outcomes import stated
-
-    with_outcome = stated(given.event, given.exposure)
-    asked = given.outcome, given.environment, given.columns, source.name, with_outcome
-    *_, features = resolve_columns(source.schema.names, *asked)
-    return [*features, given.outcome, *with_outcome.values()]
+def say_defaults(model: BIP, given: FitOptions, data: MultiEnvironmentData | Moments) -> None:
+    for note in default_notes(model, given, data):
+        say("note", note)
 
 
 def default_notes(model: BIP, given: FitOptions, data: MultiEnvironmentData | Moments) -> list[str]:
     """Notes on the outcome model and the prior, where the defaults may surprise."""
-    from ..models.registry import AUTO, GAUSSIAN, family_of
-
     told, choice = [], family_of(data)
     if model.family == AUTO and choice.name != GAUSSIAN:
         other = "; --family gaussian overrides" if choice.overridable else ""

@@ -7,6 +7,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,7 +18,6 @@ from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError
 from .console import messages, say, show
-from .inputs import ALL_METHODS, Named, default_notes, read, read_rows
 from .options import (
     TYPED,
     Command,
@@ -32,7 +32,6 @@ from .options import (
     read_names,
     with_option_groups,
 )
-from .outputs import Files, checked_outputs, deliver, deliver_fit, save, source_of_report
 from .predict import predict
 from .remedies import comparison_for_shell, for_shell
 from .simulate import simulate
@@ -118,6 +117,9 @@ def fit(
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
     with messages(given):
+        from .inputs import ALL_METHODS, Named, fit_model
+        from .outputs import checked_outputs, deliver_fit, save, source_of_report
+
         named = Named(files)
         asked = {"json": json, "plot": plot, "model": save_to, "report": report}
         outputs = checked_outputs(asked, named.file, plot_kind)
@@ -128,7 +130,7 @@ def fit(
             if report is None:
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
-        model, data = _fitted(named, given, stream, compared is not None)
+        model, data = fit_model(named, given, stream, None if compared is None else ALL_METHODS)
         deliver_fit(model, top, outputs, plot_kind)
         if "model" in outputs:
             save(outputs["model"], model.save)
@@ -139,15 +141,6 @@ def fit(
             beside = None if compared is None else comparison_for_shell(run_methods(data, compared, model))
             save(outputs["report"], lambda path: model.report(path, beside, source))
             show(f"\nSaved the report to {outputs['report']}")
-
-
-def _fitted(named: Named, given: FitOptions, stream: bool | None, compares: bool = False) -> tuple[Any, Any]:
-    """The model, and the rows or moments it was fitted to; compares : whether other methods need the rows"""
-    model = given.bip(given.jobs)
-    data, source = read(named, given, model, stream, ALL_METHODS if compares else None)
-    for note in default_notes(model, given, data):
-        say("note", note)
-    return (model.fit(data) if source is None else model.fit(data, None, given.environment, rows=source)), data
 
 
 def compare(
@@ -166,20 +159,17 @@ def compare(
     Options of the model apply to BIP, as in `invariance fit`.
     """
     with messages(given):
+        from ..baselines.comparison import compare as run_methods
+        from .inputs import ALL_METHODS, Named, read_rows, say_defaults
+        from .outputs import checked_outputs, deliver
+
         named = Named(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         bip = given.bip(given.jobs)
         data = read_rows(named, given, ALL_METHODS if named.file is None else None)
-        for note in default_notes(bip, given, data):
-            say("note", note)
-
-        from ..baselines.comparison import compare as run_methods
-
+        say_defaults(bip, given, data)
         result = run_methods(data, methods, bip)
-        saved: Files = {
-            "json": ("the comparison", result.to_json),
-            "plot": ("the picture", result.save_plot),
-        }
+        saved = {"json": ("the comparison", result.to_json), "plot": ("the picture", result.save_plot)}
         deliver(comparison_for_shell(result), outputs, saved)
 
 
@@ -204,19 +194,18 @@ def explain(
         from .._tools.sections import Section, as_text
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
+        from .inputs import Named, fit_model
+        from .outputs import checked_outputs, deliver
 
         named = Named(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
-        model, data = _fitted(named, given, stream)
+        model, data = fit_model(named, given, stream)
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
         text = as_text([*diagnosis.sections, *notes], for_shell)
-        saved: Files = {
-            "json": ("the diagnosis", diagnosis.to_json),
-            "plot": ("the picture", lambda path: save_environments(diagnosis, path)),
-        }
-        deliver(text, outputs, saved)
+        draw = partial(save_environments, diagnosis)
+        deliver(text, outputs, {"json": ("the diagnosis", diagnosis.to_json), "plot": ("the picture", draw)})
 
 
 def demo(
@@ -230,12 +219,12 @@ def demo(
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
     with messages(speech):
-        outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv}, None, plot_kind)
-
         from ..datasets import make_example, make_new_hospital
         from ..estimators.bip import BIP
         from ..posterior.summary import format_probability, format_subset
+        from .outputs import checked_outputs, deliver_fit
 
+        outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv}, None, plot_kind)
         data = make_example()
         assert data.truth is not None
         show(
@@ -246,7 +235,7 @@ def demo(
         probability = format_probability(model.posterior_.probability(data.truth))
         truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
         closing = f"The true subset {truth} has probability {probability}."
-        tables: Files = {
+        tables = {
             "csv": ("the data", lambda path: data.to_frame().to_csv(path, index=False)),
             "new_csv": ("a new hospital", lambda path: make_new_hospital().to_frame().to_csv(path, index=False)),
         }
@@ -291,12 +280,10 @@ _EPILOGS: dict[Callable[..., None], str] = {
   invariance fit 'years/*.parquet' --outcome yield --environment site
 """,
     compare: """
-  invariance compare table.csv --outcome yield --environment site
   invariance compare table.csv --outcome yield --environment site \\
       --methods BIP,ICP,Lasso --json comparison.json --plot comparison.png
 """,
     explain: """
-  invariance explain table.csv --outcome yield --environment site
   invariance explain table.csv --outcome yield --environment site \\
       --subset rain,soil --drop-environment dakar --merge lima+cusco=peru
 """,
@@ -310,7 +297,6 @@ _EPILOGS: dict[Callable[..., None], str] = {
 After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads the table.
 """,
     demo: """
-  invariance demo
   invariance demo --csv patients.csv --new-csv new_patients.csv
 """,
     simulate: """
@@ -323,7 +309,6 @@ After an interruption the same command continues. In Python, invariance.read_swe
   invariance predict model.json new.csv --out predicted.csv --coverage 0.8
 """,
     open_page: """
-  invariance app
   invariance app --port 8800 --no-browser
 """,
 }

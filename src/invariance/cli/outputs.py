@@ -6,21 +6,25 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._tools.files import check_writable, replacing
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.settings import FileFormat
+from ..decisions.decision import FitSummary
+from ..decisions.plots import save_picture
+from ..estimators.bip import BIP
 from ..exceptions import FileError
+from ..moments.moments import Moments
+from ..posterior.io import to_plain
+from ..posterior.plots import save_inclusion
+from ..report.methods import Source
+from ..report.page import checked_path
 from .console import show
 from .inputs import Named
 from .options import FitOptions, PlotKind
 from .remedies import for_shell, posterior_for_shell
-
-if TYPE_CHECKING:
-    from ..data.multi_environment import MultiEnvironmentData
-    from ..estimators.bip import BIP
-    from ..report.methods import Source
 
 _PICTURES = (".png", ".pdf", ".svg")
 _SAVED = "table.csv"
@@ -48,12 +52,8 @@ def checked_outputs(
                 raise FileError(f"cannot write a picture as {path.suffix!r}: use {', '.join(_PICTURES)}")
         elif kind.endswith("csv") and path.suffix.lower() != ".csv":
             raise FileError(f"cannot write a table as {path.name!r}: use a name that ends in .csv")
-        elif kind == "report":
-            from ..report.page import checked_path
-
-            checked_path(path)
         with _write_errors(path):
-            check_writable(path)
+            checked_path(path) if kind == "report" else check_writable(path)
         if os.path.realpath(path) in taken:
             raise FileError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))
@@ -102,25 +102,18 @@ def deliver_fit(
     closing: str = "",
 ) -> None:
     """data : whose true features the picture marks, where they are known"""
-    from ..decisions.decision import FitSummary
+    posterior, predictive = model.posterior_, model.predictive_
 
     def write_json(path: Path) -> None:
-        from ..posterior.io import to_plain
-
-        predictive = model.predictive_
         decided = {"decision": model.decision_.to_plain()}
         posterior.to_json(path, decided | {"predictive": None if predictive is None else to_plain(predictive)})
 
     def draw(path: Path) -> None:
-        from ..decisions.plots import save_picture
-        from ..posterior.plots import save_inclusion
-
         if kind in (None, PlotKind.inclusion):
             save_inclusion(posterior, path, truth=None if data is None else data.truth)
         else:
             save_picture(model.decision_, str(kind), path)
 
-    posterior = model.posterior_
     files = {"json": ("the posterior and the decision", write_json), "plot": ("the picture", draw)}
     summary = FitSummary(model.decision_, posterior_for_shell(posterior).summary(top), for_shell)
     deliver(summary, outputs, files | dict(more or {}), closing)
@@ -128,26 +121,20 @@ def deliver_fit(
 
 def source_of_report(named: Named, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:
     """How to read the rows again; data : rows or moments; typed : the command"""
-    from ..data.settings import FileFormat
-    from ..moments.moments import Moments
-    from ..report.methods import Source
-
-    command = shlex.join(["invariance", *typed]) if typed else ""
+    command, remark = shlex.join(["invariance", *typed]) if typed else "", ""
     if isinstance(data, Moments):
-        rows = {"rows": named.rows, **_stated(given)} | ({} if given.form == FileFormat() else {"form": given.form})
-        return Source(rows, command, for_shell)
-    if named.file is not None and not named.is_piped:
-        return replace(source_of_file(str(named.file), given), command=command, worded=for_shell)
-    came = "by standard input" if named.is_piped else "in several files"
-    remark = f"The table came {came}: save all rows as {_SAVED} first."
-    return Source({"table": _SAVED, **_stated(given)}, command, for_shell, remark)
+        table = {"rows": named.rows, **_stated(given)} | ({} if given.form == FileFormat() else {"form": given.form})
+    elif named.file is not None and not named.is_piped:
+        table = table_arguments(str(named.file), given)
+    else:
+        came = "by standard input" if named.is_piped else "in several files"
+        table, remark = {"table": _SAVED, **_stated(given)}, f"The table came {came}: save all rows as {_SAVED} first."
+    return Source(table, command, for_shell, remark)
 
 
-def source_of_file(file: str, given: FitOptions) -> Source:
-    from ..data.settings import FileFormat
-    from ..report.methods import Source
-
-    return Source({"table": file if given.form == FileFormat() else given.open(Path(file)), **_stated(given)})
+def table_arguments(file: str, given: FitOptions) -> dict[str, Any]:
+    """As `MultiEnvironmentData.from_table` takes them."""
+    return {"table": file if given.form == FileFormat() else given.open(Path(file)), **_stated(given)}
 
 
 def _stated(given: FitOptions) -> dict[str, Any]:

@@ -12,9 +12,7 @@ import typer
 from .._tools.text import format_subset, wrap
 from ..exceptions import DataError, SettingError, use
 from .console import messages, show
-from .inputs import Named
 from .options import FileArgument, FileOptions, SpeechOptions, option
-from .outputs import checked_outputs, save
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,8 +61,6 @@ def predict(
     those that do not predict may be absent. Where the table has the outcome, prints the errors.
     """
     with messages(speech):
-        target = checked_outputs({"csv": out}, file)["csv"]
-
         import numpy as np
         import pandas as pd
 
@@ -72,7 +68,10 @@ def predict(
         from ..data.columns import free_name
         from ..data.settings import Columns
         from ..estimators.saved import load
+        from .inputs import Named
+        from .outputs import checked_outputs, save
 
+        target = checked_outputs({"csv": out}, file)["csv"]
         saved = load(model)
         if average and saved.regressor_ is not None:
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")

@@ -16,7 +16,6 @@ from .._version import __version__
 from ..exceptions import FileError
 from .console import messages, show
 from .options import SpeechOptions, option
-from .outputs import save
 
 if TYPE_CHECKING:
     from ..data.multi_environment import MultiEnvironmentData
@@ -57,6 +56,8 @@ def simulate(
             check_writable(path)
 
         import numpy as np
+
+        from .outputs import save
 
         rng = np.random.default_rng(seed)
         model = _model(preset.value, environments, strength, rng)

@@ -11,11 +11,11 @@ import typer
 from .._tools.files import check_writable
 from ..exceptions import DataError
 from .console import messages, say, show
-from .inputs import Named
 from .options import PRIOR, FilesArgument, ModelOptions, TableOptions, option, read_names, setting
 
 if TYPE_CHECKING:
     from ..sweeps.source import Source
+    from .inputs import Named
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +57,7 @@ def sweep(
         from ..priors import parse_prior
         from ..sweeps.sweep import checked_model, largest_subset, refuse_both, run_sweep
         from ..sweeps.text import sweep_lines
+        from .inputs import Named
 
         refuse_both(device, dask)
         checked_model(model)
