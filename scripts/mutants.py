@@ -206,7 +206,7 @@ MUTANTS = (
         file="report/page.py",
         find="autoescape=True",
         replace="autoescape=False",
-        tests=("tests/report/test_page_of_a_fit.py::test_hostile_names_are_only_names",),
+        tests=("tests/report/test_report.py::test_hostile_names_are_only_names",),
     ),
     Mutant(
         "loaded-not-invariant",
@@ -268,8 +268,8 @@ MUTANTS = (
         "a run goes on in a folder whose results are of other settings or data",
         old="_tools/run_folder.py",
         file="_tools/files.py",
-        find="        if not differing:\n            return\n",
-        replace="        return\n",
+        find="    if differing:\n",
+        replace="    if False:\n",
         tests=("tests/sweeps/test_sweep_store.py::test_other_settings_or_data_are_refused",),
     ),
     # ---- faces
@@ -289,7 +289,7 @@ MUTANTS = (
         file="app/security.py",
         find="            and host in self.hosts\n",
         replace="",
-        tests=("tests/app/test_app_security.py::test_another_host_is_refused",),
+        tests=("tests/app/test_app_pages.py::test_another_host_is_refused",),
     ),
     # ---- kernels
     Mutant(

@@ -1,7 +1,10 @@
-"""Uploads, several tabs, the button Back and odd requests: each page speaks of its own table and fit."""
+"""Each page speaks of its own table and fit, whatever is uploaded, opened in tabs or sent again. Nobody but a browser
+on this machine that was given the address gets an answer."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import re
 from pathlib import Path
@@ -18,6 +21,7 @@ from invariance.app.session import CANCELLED, DONE, FAILED, RUNNING, BusyError, 
 
 pytestmark = pytest.mark.integration
 
+HERE, HOME = "http://127.0.0.1:8123", "/s3cret/"
 ROLES = {"outcome": "0", "environment": "1", "feature": "2"}
 
 
@@ -77,7 +81,7 @@ def worker(session: Session) -> Any:
 
 @pytest.fixture
 def client(session: Session) -> TestClient:
-    return TestClient(pages.application(session, "t", 8123), base_url="http://127.0.0.1:8123/t/")
+    return TestClient(pages.application(session, "s3cret", 8123), base_url=HERE + HOME)
 
 
 def bring(client: TestClient, content: str, name: str = "table.csv", **form: str) -> str:
@@ -92,7 +96,7 @@ def bring(client: TestClient, content: str, name: str = "table.csv", **form: str
 def fit(client: TestClient, table: str, **form: str) -> str:
     """The id of the fit."""
     answer = client.post("run", data={"table": table, **ROLES, **form})
-    assert answer.url.path == "/t/run"
+    assert answer.url.path == f"{HOME}run"
     return answer.url.params["id"]
 
 
@@ -230,7 +234,7 @@ def test_a_table_is_read_again_in_another_way(client: TestClient, worker: Any, t
     table = bring(client, "y,site,a", "t.csv")
     assert client.post("again", data={"table": "other", "na": "n/k"}).status_code == 409
     answer = client.post("again", data={"table": table, "na": "n/k", "sep": ""})
-    assert answer.url.path == "/t/table"
+    assert answer.url.path == f"{HOME}table"
     assert worker.given["written"] == {"na": "n/k"}
     assert table not in answer.text
     assert files_in(tmp_path) == ["t.csv"]
@@ -243,3 +247,51 @@ def test_the_outcome_model_follows_from_all_that_is_chosen(client: TestClient) -
     for model, form in models.items():
         answer = client.get("choice", params={"table": table, **ROLES, **form})
         assert f"Outcome model: <strong>{model}</strong>" in answer.text
+
+
+# ---- who gets an answer
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8123", "127.0.0.1", "127.0.0.1:8124", ""])
+def test_another_host_is_refused(client: TestClient, host: str) -> None:
+    assert client.get(HERE + HOME, headers={"host": host}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", HOME, {}, 200),
+        ("GET", HOME, {"host": "localhost:8123"}, 200),
+        ("GET", HOME, {"sec-fetch-site": "same-origin"}, 200),
+        ("GET", HOME, {"sec-fetch-site": "none"}, 200),
+        ("GET", f"{HOME}static/style.css", {}, 200),
+        ("POST", f"{HOME}cancel", {"origin": HERE}, 303),
+        *(("GET", path, {}, 403) for path in ("/", "//", "/other/", "/s3cre/", "/s3cret2/", "/S3CRET/", "/é/")),
+        *(("GET", HOME, {"sec-fetch-site": site}, 403) for site in ("cross-site", "same-site")),
+        *(
+            ("POST", f"{HOME}cancel", {"origin": origin}, 403)
+            for origin in ("null", "http://evil.example", "http://127.0.0.1:8124", "http://localhost:8123")
+        ),
+        ("GET", f"{HOME}static/%2e%2e/pages.py", {}, 404),
+        ("GET", f"{HOME}reproduce.py", {}, 404),  # nothing was fitted
+    ],
+)
+def test_who_gets_an_answer(client: TestClient, method: str, path: str, headers: dict[str, str], status: int) -> None:
+    assert client.request(method, HERE + path, headers=headers, follow_redirects=False).status_code == status
+
+
+def test_every_answer_is_strict(client: TestClient) -> None:
+    for path in (HOME, "/wrong/", f"{HOME}nothing", f"{HOME}static/htmx.min.js"):
+        headers = client.get(HERE + path).headers
+        policy = dict(part.strip().split(" ", 1) for part in headers["content-security-policy"].split(";"))
+        assert policy["default-src"] == "'none'"
+        assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == policy["form-action"] == "'self'"
+        assert policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert (headers["cache-control"], headers["referrer-policy"]) == ("no-store", "same-origin")
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "set-cookie" not in headers
+
+
+def test_of_a_report_only_its_own_script_may_run() -> None:
+    policy = security.report_policy("<script>alert(1)</script> text <script>sort()</script></body>")
+    assert f"script-src 'sha256-{base64.b64encode(hashlib.sha256(b'sort()').digest()).decode()}';" in policy

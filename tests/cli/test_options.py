@@ -65,16 +65,6 @@ def test_start() -> None:
     assert "--environment" in fails("fit", "t.csv", "--outcome", "y")
 
 
-def test_completion() -> None:
-    for words, expected in {
-        "invariance f": {"fit"},
-        "invariance fit t.csv --miss": {"--missing"},
-        "invariance fit t.csv --missing ": {"error", "drop"},
-    }.items():
-        asked = {"_INVARIANCE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-        assert set(run(**asked).stdout.split()) == expected
-
-
 @pytest.mark.integration
 @pytest.mark.parametrize("no_color", [False, True])
 def test_the_program_on_a_terminal(no_color: bool) -> None:

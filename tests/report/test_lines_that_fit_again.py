@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from invariance import BIP, Columns, Enumeration, LinearGaussian, MultiEnvironmentData, Tolerance, spline
+from invariance import BIP, Columns, Enumeration, LinearGaussian, Tolerance, spline
 from invariance.data.settings import FileFormat
 from invariance.datasets import make_example
 from invariance.decisions import Threshold
@@ -88,15 +88,6 @@ def test_lines_of_a_second_pass_name_the_column_of_environments(tmp_path: Path) 
     assert again.posterior_.log_evidence == model.posterior_.log_evidence
     assert again._data.second is not None
     assert "environments=environments" in _lines(model)
-
-
-def test_lines_read_the_table_where_that_is_known(tmp_path: Path) -> None:
-    file = tmp_path / "a table.csv"
-    DATA.to_frame().to_csv(file, index=False)
-    given = {"table": file, "outcome": "blood_pressure", "environment": "hospital"}
-    given |= {"exclude": ["salt"], "drop_environments": ["west"]}
-    model = BIP(random_state=0).fit(MultiEnvironmentData.from_table(**given))
-    assert _again(_lines(model, Source(given))).posterior_.log_evidence == model.posterior_.log_evidence
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,9 @@ from ..exceptions import EngineError, FileError
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary name in the folder of `path`, with its ending, for the caller to write to.
+    """A temporary name beside `path` to write to, which takes its place when the block ends well.
 
-    When the block ends well the file takes the place of `path` in one step; otherwise `path` stays as it was. Links
-    are followed, and what is not a plain file (a pipe, /dev/null) is written directly.
+    Links are followed, and what is not a plain file (a pipe, /dev/null) is written directly.
     """
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
@@ -94,16 +93,12 @@ def check_identity(path: Path, identity: Mapping[str, Any], made: bool) -> None:
     if not made:
         write_text(path, json.dumps(now, indent=1) + "\n")
         return
+    holds = f"the folder {str(path.parent)!r} holds results of other settings"
     try:
         there = dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        there, told = {}, f"its {path.name}, which says what made them, is missing or damaged"
-    else:
-        differing = [name for name in {**there, **now} if there.get(name) != now.get(name)]
+        raise EngineError(f"{holds}: its {path.name} is missing or damaged. Name another folder.") from None
+    differing = [name for name in {**there, **now} if there.get(name) != now.get(name)]
+    if differing:
         told = "; ".join(f"{name}: {there.get(name)} there, {now.get(name)} now" for name in differing)
-        if not differing:
-            return
-    raise EngineError(
-        f"the folder {str(path.parent)!r} holds results of other settings ({told}). Name another folder, or delete "
-        "this one."
-    )
+        raise EngineError(f"{holds} ({told}). Name another folder, or delete this one.")

@@ -27,7 +27,7 @@ class Section:
 
 
 class Rendered:
-    """A result that prints as text and that notebooks show as HTML, by its `sections`."""
+    """A result that prints as text, and as HTML in notebooks."""
 
     @property
     def sections(self) -> Iterable[Section]:
@@ -66,7 +66,7 @@ def _lines(section: Section, worded: Callable[[str], str]) -> Iterator[str]:
         yield from wrap(worded(note), "  ", "    " if note.startswith(("… ", "- ")) else "  ")
 
 
-# Styles of notebooks: colours keep their contrast on white and on near-black, text takes the notebook's own.
+# Text and background are the notebook's own.
 _BOX = "color:inherit;background:transparent;font-size:0.95em;line-height:1.4;max-width:52em"
 _TABLE = "border-collapse:collapse;margin:0.2em 0 0.8em 0;color:inherit;background:transparent"
 _TITLE = "font-weight:600;margin:0.4em 0 0.1em 0"

@@ -70,7 +70,7 @@ def application(session: Session, token: str, port: int) -> Guard:
     routes = [
         Route("/", pages.start),
         Route("/table", pages.table),
-        Route("/table", pages.bring, methods=["POST"]),
+        Route("/table", pages.upload, methods=["POST"]),
         Route("/again", pages.read_again, methods=["POST"]),
         Route("/choice", pages.choice),
         Route("/run", pages.run),
@@ -103,27 +103,27 @@ class Pages:
         self.session = session
 
     async def start(self, request: Request) -> Response:
-        return self._starting(self.session.take_notice())
+        return self._start_page(self.session.take_notice())
 
-    def _starting(self, notice: str, status: int = 200, written: Mapping[str, str] | None = None) -> Response:
+    def _start_page(self, notice: str, status: int = 200, written: Mapping[str, str] | None = None) -> Response:
         values = {"notice": notice, "written": written or {}, "about_writing": written or _is_about_writing(notice)}
         running, last = self.session.latest(RUNNING), self.session.latest(DONE)
         return page("start.html", status, running=running, last=last, **values)
 
-    async def bring(self, request: Request) -> Response:
+    async def upload(self, request: Request) -> Response:
         """A table arrives; it is read before the next page is shown."""
         try:
             name, file, fields = await receive_table(request, self.session.folder)
         except ClientDisconnect:
             return Response(status_code=400)  # which nobody reads
         except DataError as error:
-            return self._starting(str(error), 413 if isinstance(error, TooLargeError) else 422)
+            return self._start_page(str(error), 413 if isinstance(error, TooLargeError) else 422)
         written = _how_written(fields)
         refused = await self._read(name, file, written)
         if refused is None:
             return go("table")
         discard(file)
-        return self._starting(*refused, written)
+        return self._start_page(*refused, written)
 
     async def read_again(self, request: Request) -> Response:
         """The table that is here already, written in another way."""
@@ -131,9 +131,9 @@ class Pages:
         if table is None:
             return go("./")
         if form.get("table") != table.id:
-            return self._choosing(table, STALE, 409)
+            return self._table_page(table, STALE, 409)
         refused = await self._read(table.name, table.file, _how_written(form))
-        return go("table") if refused is None else self._choosing(table, *refused)
+        return go("table") if refused is None else self._table_page(table, *refused)
 
     async def _read(self, name: str, file: Path, written: dict[str, str]) -> tuple[str, int] | None:
         """Keep a table, or say why not, and with which status."""
@@ -151,9 +151,9 @@ class Pages:
         """What was understood, and the choices."""
         if self.session.table is None:
             return go("./")
-        return self._choosing(self.session.table, self.session.take_notice())
+        return self._table_page(self.session.table, self.session.take_notice())
 
-    def _choosing(self, table: Table, notice: str = "", status: int = 200) -> Response:
+    def _table_page(self, table: Table, notice: str = "", status: int = 200) -> Response:
         values = {"table": table, "found": table.found, "written": table.written, "rest": len(_rest(table))}
         values |= {"notice": notice, "about_writing": _is_about_writing(notice), "form": self.session.form}
         running = self.session.latest(RUNNING)
@@ -173,7 +173,7 @@ class Pages:
         if session.table is None:
             return go("./")
         if form.get("table") != session.table.id:
-            return self._choosing(session.table, STALE, 409)
+            return self._table_page(session.table, STALE, 409)
         session.form = form
         try:
             names = [column["name"] for column in session.table.found["columns"]]
@@ -183,7 +183,7 @@ class Pages:
             session.notice = BUSY
             return go("run")
         except InvarianceError as error:
-            return self._choosing(session.table, str(error), 422)
+            return self._table_page(session.table, str(error), 422)
         return go(f"run?id={run.id}")
 
     def _asked(self, request: Request) -> Run | None:

@@ -40,8 +40,7 @@ HEADERS = {
 
 
 def report_policy(html: str) -> str:
-    """For a report, whose styles are inline: a sandbox with an origin of its own, out of which nothing is sent. The
-    script at its end alone may run: whatever else looks like one came with the table."""
+    """A sandbox out of which nothing is sent, in which the report's own script, the last one, may run alone."""
     scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     own = base64.b64encode(hashlib.sha256(scripts[-1].encode()).digest()).decode()
     return (
@@ -100,10 +99,8 @@ async def receive_table(request: Request, folder: Path) -> tuple[str, Path, dict
     if int(request.headers.get("content-length", 0)) > LARGEST:
         async for _ in request.stream():
             pass
-        raise TooLargeError(
-            f"The file has more than {LARGEST // 1_000_000} MB, which is too large for this page. The command line "
-            "takes files of any size."
-        )
+        megabytes = LARGEST // 1_000_000
+        raise TooLargeError(f"The file has more than {megabytes} MB. The command line takes files of any size.")
     try:
         form = await request.form()
     except HTTPException:

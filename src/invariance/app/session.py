@@ -1,5 +1,4 @@
-"""What one run of the page knows: its folder, the table, the choices and the fits; and the process that computes, which
-is killed to cancel and replaced when it is gone."""
+"""What one run of the page knows: folder, table, choices and fits; and the process that computes, killed to cancel."""
 
 from __future__ import annotations
 
@@ -20,10 +19,7 @@ from starlette.datastructures import ImmutableMultiDict
 from ..cli.options import FitOptions
 from .tasks import work
 
-DIED = (
-    "The process that computes has ended before its answer, perhaps for want of memory. A new one is at hand: try "
-    "again, with fewer features or rows if it happens again."
-)
+DIED = "The process that computes has ended before its answer, perhaps for want of memory: try fewer features or rows."
 RUNNING, DONE, FAILED, CANCELLED = "running", "done", "failed", "cancelled"
 _SPAWN = get_context("spawn")
 

@@ -137,7 +137,7 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
 
 
 def _groups(counts: pd.Series[int]) -> list[list[Any]]:
-    """As environments they would be, in which 1 and 1.0 are the same."""
+    """As environments: 1 and 1.0 are the same."""
     rows: dict[Any, list[Any]] = {}
     for text, n in counts.items():
         rows.setdefault(parse_label(str(text)), [str(text), 0])[1] += int(n)
@@ -176,10 +176,9 @@ def _are_dates(texts: Any) -> bool:
 
 def _are_ids(name: str, numbers: Floats) -> bool:
     """Whole numbers, all different, that are called so or leave out none."""
-    if len(numbers) < _FEWEST_IDS or np.isnan(numbers).any() or (numbers != np.rint(numbers)).any():
-        return False
+    different = len(np.unique(numbers)) == len(numbers) >= _FEWEST_IDS and not np.isnan(numbers).any()
     named = _ID.search(name) is not None or np.ptp(numbers) == len(numbers) - 1
-    return named and len(np.unique(numbers)) == len(numbers)
+    return different and named and bool((numbers == np.rint(numbers)).all())
 
 
 def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:

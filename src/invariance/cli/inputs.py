@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._tools.parallel import free_bytes, n_workers
 from ..data.columns import resolve_columns
@@ -56,9 +56,7 @@ class Need(NamedTuple):
 ALL_METHODS = Need("comparing methods")
 
 
-def fit_model(
-    named: Named, given: FitOptions, stream: bool | None, need: Need | None = None
-) -> tuple[BIP, MultiEnvironmentData | Moments]:
+def fit_model(named: Named, given: FitOptions, stream: bool | None, need: Need | None = None) -> tuple[BIP, Any]:
     """The model, and the rows or moments it was fitted to. stream : None by size; need : what needs rows anyway"""
     model, source = given.bip(given.jobs), None
     if _streams(named, stream):

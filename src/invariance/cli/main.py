@@ -195,7 +195,7 @@ def explain(
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
         from .inputs import Named, fit_model
-        from .outputs import checked_outputs, deliver
+        from .outputs import Files, checked_outputs, deliver
 
         named = Named(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
@@ -205,7 +205,8 @@ def explain(
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
         text = as_text([*diagnosis.sections, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
-        deliver(text, outputs, {"json": ("the diagnosis", diagnosis.to_json), "plot": ("the picture", draw)})
+        saved: Files = {"json": ("the diagnosis", diagnosis.to_json), "plot": ("the picture", draw)}
+        deliver(text, outputs, saved)
 
 
 def demo(

@@ -53,7 +53,9 @@ def checked_outputs(
         elif kind.endswith("csv") and path.suffix.lower() != ".csv":
             raise FileError(f"cannot write a table as {path.name!r}: use a name that ends in .csv")
         with _write_errors(path):
-            checked_path(path) if kind == "report" else check_writable(path)
+            if kind == "report":
+                checked_path(path)
+            check_writable(path)
         if os.path.realpath(path) in taken:
             raise FileError(f"cannot write {str(path)!r}: the same file is named twice, choose another name")
         taken.add(os.path.realpath(path))

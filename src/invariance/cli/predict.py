@@ -113,8 +113,7 @@ def predict(
 
 
 def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the model reads, with exposure and outcome where the table has them; all columns as text, with decimal
-    points."""
+    """What the model reads, with exposure and outcome where they are there; all columns as text with decimal points."""
     from ..data.checks import quoted, rows_text
     from ..data.columns import as_frame, frame_values, series_values
     from ..data.reading import column_names, in_points, read_columns
@@ -135,10 +134,8 @@ def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFram
         values = series_values(as_frame(read)[exposure], exposure)
         wrong = int(((values <= 0.0) | (values == float("inf"))).sum())
         if wrong:
-            raise DataError(
-                f"exposure {exposure!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}: leave those "
-                "rows out, or that column to predict rates."
-            )
+            told = f"exposure {exposure!r} of {file.name} must be above 0, and is not in {rows_text(wrong)}"
+            raise DataError(f"{told}: leave those rows out, or that column to predict rates.")
         read[exposure] = values
     rows = in_points(read_columns(file, names, as_text=names), file, of_levels)
     return read.reset_index(drop=True), rows.reset_index(drop=True)
@@ -212,9 +209,8 @@ def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | 
         told = [f"root mean squared error {figures['rmse']:.4g}", f"{np.mean(inside):.3g} inside their intervals"]
     else:
         told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]
-        told += [
-            text.format(figures[name]) for name, text in _FIGURES.items() if np.isfinite(figures.get(name, np.nan))
-        ]
+        shown = [name for name in _FIGURES if np.isfinite(figures.get(name, np.nan))]
+        told += [_FIGURES[name].format(figures[name]) for name in shown]
     return f"The outcome is known in {known.sum():,} of them: {', '.join(told)}."
 
 

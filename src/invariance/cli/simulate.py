@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -78,17 +79,16 @@ def simulate(
 def _model(preset: str, environments: int | None, strength: float | None, rng: Any) -> StructuralModel:
     from .. import simulation
 
-    if preset.startswith("example"):
-        if strength is not None:
-            raise typer.BadParameter(f"the model of {preset} is fixed: leave --strength out.")
-        if environments not in (None, 2, 3):
-            raise typer.BadParameter(f"{preset} has 2 or 3 environments, not {environments}.")
-        fixed: StructuralModel = getattr(simulation, preset)(environments or 3)
-        return fixed
     if preset == "theory":
         return simulation.theory(environments or 5, 1.0 if strength is None else strength, rng)
-    drawn: StructuralModel = getattr(simulation, preset)(environments or 5, rng, strength=strength)
-    return drawn
+    make: Callable[..., StructuralModel] = getattr(simulation, preset)
+    if not preset.startswith("example"):
+        return make(environments or 5, rng, strength=strength)
+    if strength is not None:
+        raise typer.BadParameter(f"the model of {preset} is fixed: leave --strength out.")
+    if environments not in (None, 2, 3):
+        raise typer.BadParameter(f"{preset} has 2 or 3 environments, not {environments}.")
+    return make(environments or 3)
 
 
 def _write_table(data: MultiEnvironmentData, path: Path, ending: str) -> None:

@@ -81,9 +81,7 @@ def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Source:
     if named.file is not None:
         return read_source(given.open(named.file), given.environment, perturbed, columns, environments, missing)
     if perturbed is not None:
-        raise DataError(
-            "--perturbed leaves out other rows for each outcome, so they must be in one file: write them to one."
-        )
+        raise DataError("--perturbed leaves out other rows for each outcome: write them to one file.")
     from ..data.sources import source_of
 
     source = source_of(named.rows, form=given.form)

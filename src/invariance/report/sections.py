@@ -385,14 +385,9 @@ def _sort_key(text: str) -> float | None:
 def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
     """Raise where it is none, or one of other data."""
     if not all(hasattr(comparison, wanted) for wanted in ("methods", "feature_names", "outcome_name")):
-        raise SettingError(
-            f"comparison={comparison!r} is no comparison: pass what compare(data, 'BIP,ICP') returns, or None."
-        )
+        raise SettingError(f"comparison={comparison!r} is no comparison: pass what compare() returns, or None.")
     if comparison.outcome_name != outcome or set(comparison.feature_names) != set(features):
-        raise SettingError(
-            f"the comparison is of {comparison.outcome_name!r} and {len(comparison.feature_names)} features, the model "
-            f"of {outcome!r} and {len(features)}: compare methods on the data that were fitted."
-        )
+        raise SettingError("the comparison has another outcome or other features: compare the data that were fitted.")
 
 
 def comparison_blocks(subject: Subject) -> Iterator[Block]:

@@ -1,4 +1,4 @@
-"""One function over many tasks on a Dask cluster whose workers die."""
+"""One function over many tasks: here, on processes, and on a Dask cluster whose workers die; memory that is free."""
 
 from __future__ import annotations
 
@@ -24,11 +24,18 @@ distributed = pytest.importorskip("distributed")
 
 from local_cluster import Cluster, two_workers
 
-pytestmark = pytest.mark.integration
-
 
 def scaled(shared: np.ndarray, task: int) -> float:
     return float(shared[task] * 2)
+
+
+def kinds(shared: dict[str, np.ndarray], task: int) -> tuple[Any, ...]:
+    """What a compiled kernel and the least digits depend on."""
+    from threadpoolctl import threadpool_info
+
+    array = shared["array"]
+    threads = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return array.flags.writeable, array.ctypes.data % 16, isinstance(array, np.memmap), float(array.sum()), *threads
 
 
 def dies(shared: None, task: int) -> int:
@@ -39,6 +46,58 @@ def dies(shared: None, task: int) -> int:
 def slow(shared: np.ndarray, task: int) -> tuple[int, float]:
     time.sleep(0.03)
     return task, float(shared[task])
+
+
+def complains(shared: None, task: int) -> int:
+    raise EngineError("a bad setting") if task == 3 else ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    ("jobs", "who"), [(None, "1 process"), pytest.param(2, "2 processes", marks=pytest.mark.integration)]
+)
+def test_all_tasks_are_done(jobs: int | None, who: str) -> None:
+    for factor in (1.0, 10.0):  # the same processes, and files that are found under the same path
+        said, results = run_tasks(scaled, range(20), shared=factor * np.arange(20.0), jobs=jobs)
+        assert said == who
+        assert sorted(results) == [2.0 * factor * task for task in range(20)]
+    shared = {"array": np.arange(300_000.0)}
+    large = set(run_tasks(kinds, range(3), shared=shared, jobs=jobs)[1])
+    assert large == {(True, 0, jobs == 2, float(shared["array"].sum()), 1)}
+    for task, error in ((3, EngineError), (1, ZeroDivisionError)):
+        with pytest.raises(error):
+            list(run_tasks(complains, [task, task], shared=None, jobs=jobs)[1])
+
+
+def test_no_more_processes_than_tasks() -> None:
+    assert run_tasks(scaled, [1], shared=np.arange(2.0), jobs=4)[0] == "1 process"
+    who, results = run_tasks(scaled, [], shared=np.arange(2.0), jobs=2)
+    assert (who, list(results)) == ("1 process", [])
+
+
+@pytest.mark.integration
+def test_a_killed_process() -> None:
+    with pytest.raises(EngineError, match="Rows are kept"):
+        list(run_tasks(dies, [1, 2], shared=None, jobs=2, kept="Rows are kept")[1])
+
+
+def test_free_memory_counts_files_that_are_kept_and_the_limit_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, limit = tmp_path / "meminfo", tmp_path / "memory.max"
+    told.write_text("MemTotal:  100 kB\nMemFree:  1 kB\nMemAvailable:   70 kB\nCached:  80 kB\n")
+    monkeypatch.setattr(parallel, "_LINUX", told)
+    monkeypatch.setattr(parallel, "_GROUP", tmp_path)
+    assert parallel.free_bytes() == 70 * 1024
+    (tmp_path / "memory.current").write_text("30000\n")
+    (tmp_path / "memory.stat").write_text("anon 5\nactive_file 7\ninactive_file 4000\n")
+    for written, free in (("50000", 24_000), ("10000", 0), ("9223372036854771712", 70 * 1024), ("max", 70 * 1024)):
+        limit.write_text(f"{written}\n")
+        assert parallel.free_bytes() == free
+    monkeypatch.setattr(parallel, "_LINUX", tmp_path / "nowhere")
+    assert parallel.free_bytes() is None or parallel.free_bytes() > 0
+
+
+# ---- Dask
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +112,7 @@ def cluster(shared_cluster: Cluster) -> Cluster:
     return shared_cluster
 
 
+@pytest.mark.integration
 def test_dask_goes_on_when_a_worker_dies(cluster: Cluster) -> None:
     values = np.random.default_rng(0).normal(size=200_000)
     who, results = run_tasks(slow, range(60), shared=values, jobs=None, dask=cluster.address)
@@ -65,12 +125,14 @@ def test_dask_goes_on_when_a_worker_dies(cluster: Cluster) -> None:
     assert sorted(got) == [(task, float(values[task])) for task in range(60)]
 
 
+@pytest.mark.integration
 @pytest.mark.slow
 def test_a_task_that_kills_its_workers(cluster: Cluster) -> None:
     with pytest.raises(EngineError, match="Rows are kept"):
         list(run_tasks(dies, [1], shared=np.ones(3), jobs=None, dask=cluster.address, kept="Rows are kept")[1])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("lacking", ["", "scheduler", "worker"])
 def test_another_version_on_the_cluster_or_none(
     cluster: Cluster, lacking: str, monkeypatch: pytest.MonkeyPatch
@@ -90,6 +152,7 @@ def test_another_version_on_the_cluster_or_none(
         list(run_tasks(scaled, [1], shared=np.ones(3), jobs=None, dask=cluster.address)[1])
 
 
+@pytest.mark.integration
 def test_a_cluster_that_has_no_worker_yet() -> None:
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", protocol="tcp://") as local:
         timer = threading.Timer(0.5, local.scale, (1,))
@@ -100,6 +163,7 @@ def test_a_cluster_that_has_no_worker_yet() -> None:
         timer.join()
 
 
+@pytest.mark.integration
 def test_a_scheduler_that_goes_away(cluster: Cluster) -> None:
     _, results = run_tasks(
         slow, range(2000), shared=np.arange(2000.0), jobs=None, dask=cluster.address, kept="Rows are kept"
@@ -110,6 +174,7 @@ def test_a_scheduler_that_goes_away(cluster: Cluster) -> None:
         list(results)
 
 
+@pytest.mark.integration
 def test_addresses_at_which_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "_CONNECTION_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
