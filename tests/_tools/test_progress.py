@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 from numba.core import event
@@ -125,67 +122,3 @@ def test_what_a_function_raises_stops_the_work(at: str, steps: int) -> None:
     with pytest.raises(Stopped, match=at):
         work()
     assert len(reached) == steps
-
-
-class Cell:
-    """What a notebook's cell shows: one display, and what it was changed to."""
-
-    def __init__(self) -> None:
-        self.shown: list[str] = []
-        self.n_displays = 0
-        self.shell: Any = SimpleNamespace(kernel=object(), execution_count=1)
-
-    def display(self, content: Any, display_id: bool) -> Cell:
-        assert display_id
-        self.n_displays += 1
-        self.update(content)
-        return self
-
-    def update(self, content: Any, raw: bool = False) -> None:
-        self.shown.append("" if raw else content.data)
-
-
-@pytest.fixture
-def cell(monkeypatch: pytest.MonkeyPatch) -> Cell:
-    cell = Cell()
-    ipython, displays = ModuleType("IPython"), ModuleType("IPython.display")
-    ipython.get_ipython = lambda: cell.shell
-    displays.HTML, displays.display = lambda text: SimpleNamespace(data=text), cell.display
-    monkeypatch.setattr(progress, "_in_cell", None)
-    for name, module in {"IPython": ipython, "IPython.display": displays}.items():
-        monkeypatch.setitem(sys.modules, name, module)
-    return cell
-
-
-def test_a_notebook_has_one_display_in_each_cell_and_a_shell_without_a_kernel_none(
-    cell: Cell, capfd: pytest.CaptureFixture[str]
-) -> None:
-    with ProgressBar("scoring <subsets>", 2, "auto") as bar, compilation():
-        time.sleep(0.2)
-        bar.advance(2, "best -9")
-        for part in ("scoring &lt;subsets&gt;", 'value="2" max="2"', "best -9"):
-            assert part in cell.shown[-1]
-    assert any(COMPILING in shown for shown in cell.shown)
-    assert (cell.n_displays, cell.shown[-1]) == (1, "")
-    cell.shell.execution_count = 2
-    progress._show_in_cell("in the next cell")
-    assert cell.n_displays == 2
-    assert capfd.readouterr().err == ""
-    cell.shell.kernel = None
-    for mode in ("auto", True):
-        with ProgressBar("counting", 100, mode) as bar:
-            time.sleep(0.03)
-            bar.advance()
-            assert bar.shown == (mode is True)
-    assert "counting" in capfd.readouterr().err
-    assert cell.n_displays == 2
-
-
-def test_the_time_left_does_not_count_the_first_step(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """40 seconds of compiling, then half a second for each step."""
-    monkeypatch.setattr(time, "perf_counter", iter([0.0, 40.0, 40.5, 41.0]).__next__)
-    display = progress._NotebookBar("counting", 20, force=False)
-    for done in range(4):
-        display.update(done, "")
-    told = [shown.split("</progress> ")[1] for shown in cell.shown]
-    assert told == ["0%", "5%", "10% 9.0 seconds left", "15% 8.5 seconds left"]

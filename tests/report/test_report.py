@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,29 +18,41 @@ import pytest
 
 pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
 
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
 from decision_cases import Fixed, made, role_of
 from invariance import (
     BIP,
     BIPClassifier,
     BIPSurvival,
     Columns,
+    Enumeration,
+    LinearGaussian,
     Logistic,
     MultiEnvironmentData,
     Tolerance,
     compare,
     spline,
 )
+from invariance.data.settings import FileFormat
 from invariance.datasets import make_example
+from invariance.decisions import Threshold
 from invariance.decisions.decision import role_in_words
 from invariance.exceptions import FileError, SettingError
 from invariance.moments import Moments
+from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
 from invariance.report import page as pages
 from invariance.report import residuals, sections
+from invariance.report.methods import Source, Subject, python_lines, typed
 from invariance.report.page import Picture, numbers, with_equal_decimals
 from report_reader import Page
 
 DATA = make_example()
-X = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))[["age", "exercise", "smoking"]]
+ALL = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))
+X = ALL[["age", "exercise", "smoking"]]
 SITE = np.array(DATA.environments, dtype=object)[DATA.environment_index]
 SCALED = (DATA.y - DATA.y.mean()) / DATA.y.std()
 TIMES = np.exp(-SCALED)
@@ -383,3 +396,80 @@ def test_notes_stand_in_the_cells_of_coefficients(page: Reader) -> None:
         text, value = read.column("Coefficients with 95% intervals by environment", column)[row]
         assert text.endswith(note) if note else text.endswith(")")
         assert (value is None) == (text == note)
+
+
+# ---- lines that fit again
+
+
+def _lines(model: BIP, source: Source | None = None) -> str:
+    return python_lines(Subject.of(model, source))
+
+
+def _again(lines: str, **known: Any) -> BIP:
+    namespace = dict(known)
+    exec(lines, namespace)
+    return namespace["model"]
+
+
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"family": "linear_gaussian_mean", "select": Threshold(0.4)},
+    {"family": LinearGaussian(invariance="mean"), "tolerance": Tolerance.strict(0.01)},
+    {"prior": InclusionPrior({"age": 0.9}, max_size=3), "random_state": 7},
+    {"prior": BetaBinomialPrior(1.0, 3.0), "columns": Columns(groups=[spline("age", knots=4)])},
+    {"engine": Enumeration(keep=9), "random_state": np.int64(5)},
+    {"regressor": make_pipeline(StandardScaler(), GridSearchCV(Ridge(), {"alpha": [0.5, 2.0]}))},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda given: "-".join(given) or "defaults")
+def test_lines_make_the_same_fit(settings: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    model = BIP(**settings, progress=False).fit(ALL, DATA.y, environments=DATA.environment_index)
+    lines = _lines(model)
+    assert "progress" not in lines
+    again = _again(lines, X=ALL, y=DATA.y, environments=DATA.environment_index)
+    assert again.posterior_.log_evidence == model.posterior_.log_evidence
+    assert again.selected_features_ == model.selected_features_
+    assert {name: typed(value) for name, value in again.get_params(deep=False).items() if name != "progress"} == {
+        name: typed(value) for name, value in model._settings.items() if name != "progress"
+    }
+
+
+def test_lines_of_one_environment_name_none() -> None:
+    model = BIP().fit(ALL, DATA.y)
+    assert _again(_lines(model), X=ALL, y=DATA.y).selected_features_ == model.selected_features_
+
+
+def test_lines_of_data_and_of_moments(tmp_path: Path) -> None:
+    assert _lines(BIP().fit(DATA)).splitlines()[-2] == "model = BIP().fit(data)"
+    assert ".fit(moments)" in _lines(BIP().fit(Moments.from_data(DATA)))
+    labelled = DATA.to_frame()
+    model = BIP(columns=Columns(environment="hospital")).fit(labelled.drop(columns="blood_pressure"), DATA.y)
+    assert _lines(model).splitlines()[-2] == "model = BIP(columns=Columns(environment='hospital')).fit(ALL, y)"
+
+
+def test_lines_of_a_second_pass_name_the_column_of_environments(tmp_path: Path) -> None:
+    file = str(tmp_path / "table.csv")
+    DATA.to_frame().to_csv(file, index=False, sep="|")
+    table = {"rows": file, "outcome": "blood_pressure", "environment": "hospital", "form": FileFormat(sep="|")}
+    model = BIP().fit(Moments.from_rows(**table), environments="hospital", rows=file, format=FileFormat(sep="|"))
+    again = _again(_lines(model, Source(table)))
+    assert again.posterior_.log_evidence == model.posterior_.log_evidence
+    assert again._data.second is not None
+    assert "environments=environments" in _lines(model)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (UniformPrior(), "UniformPrior()"),
+        (UniformPrior(max_size=3), "UniformPrior(max_size=3)"),
+        (replace(Tolerance(), delta=0.5), "Tolerance(delta=0.5)"),
+        (("a",), "('a',)"),
+        ({"a": [np.float64(0.5)]}, "{'a': [0.5]}"),
+        (np.random.default_rng(0), "rng"),
+        (object(), "<object object>"),
+    ],
+)
+def test_settings_as_typed(value: Any, text: str) -> None:
+    assert typed(value) == text

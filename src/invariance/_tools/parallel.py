@@ -177,13 +177,8 @@ def dask_client(dask: Any, then: str) -> Iterator[Any]:
         raise EngineError(f"dask={dask!r} is no Client, and no address: give one, or the address of a scheduler.")
     with ExitStack() as opened:
         if isinstance(dask, str):
-            try:
-                dask = opened.enter_context(Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False))
-            except (OSError, ValueError, TypeError) as failure:
-                raise EngineError(
-                    f"no Dask scheduler answers at {dask!r} ({failure or 'silence'}): give the address that "
-                    "`dask scheduler` prints, or run it without dask=."
-                ) from failure
+            _greet(dask)
+            dask = opened.enter_context(Client(dask, timeout=_CONNECTION_SECONDS, set_as_default=False))
         try:
             _await_workers(dask)
             yield dask
@@ -191,6 +186,28 @@ def dask_client(dask: Any, then: str) -> Iterator[Any]:
             raise EngineError(f"the Dask workers died again and again, perhaps for want of memory. {then}") from killed
         except (CancelledError, CommClosedError) as lost:
             raise EngineError(f"the Dask scheduler, or all its workers, were lost. {then}") from lost
+
+
+def _greet(address: str) -> None:
+    """Raise unless a scheduler answers soon: a Client would wait for ever where the other side keeps silent."""
+    import asyncio
+
+    from distributed import Security
+    from distributed.comm import connect
+
+    async def greet() -> None:
+        options = Security().get_connection_args("client")
+        comm = await asyncio.wait_for(connect(address, timeout=_CONNECTION_SECONDS, **options), _CONNECTION_SECONDS)
+        await comm.close()
+
+    with ThreadPoolExecutor(1) as thread:  # in a notebook this thread already has an event loop
+        try:
+            thread.submit(lambda: asyncio.run(greet())).result()
+        except (OSError, ValueError, TypeError) as failure:
+            raise EngineError(
+                f"no Dask scheduler answers at {address!r} ({failure or 'silence'}): give the address that "
+                "`dask scheduler` prints, or run it without dask=."
+            ) from failure
 
 
 def _await_workers(client: Any) -> None:
