@@ -445,7 +445,7 @@ def test_lines_of_data_and_of_moments(tmp_path: Path) -> None:
     assert ".fit(moments)" in _lines(BIP().fit(Moments.from_data(DATA)))
     labelled = DATA.to_frame()
     model = BIP(columns=Columns(environment="hospital")).fit(labelled.drop(columns="blood_pressure"), DATA.y)
-    assert _lines(model).splitlines()[-2] == "model = BIP(columns=Columns(environment='hospital')).fit(ALL, y)"
+    assert _lines(model).splitlines()[-2] == "model = BIP(columns=Columns(environment='hospital')).fit(X, y)"
 
 
 def test_lines_of_a_second_pass_name_the_column_of_environments(tmp_path: Path) -> None:
