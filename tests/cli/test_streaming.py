@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from cli_runner import PLAIN, fails, parts_of, run
 from invariance import read_sweep
 from invariance.cli import inputs
-from invariance.cli.inputs import Named
+from invariance.cli.inputs import InputFiles
 from invariance.cli.main import app
 
 RNG = np.random.default_rng(4)
@@ -184,5 +184,5 @@ def test_standard_input_and_names_of_files(folder: Path, tmp_path: Path) -> None
     assert "standard input" in piped.stderr
     odd = tmp_path / "a[1].csv"
     odd.write_text("a\n")
-    assert [Named([path]).file for path in (odd, tmp_path, tmp_path / "*.csv")] == [odd, None, None]
-    assert Named([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]
+    assert [InputFiles([path]).file for path in (odd, tmp_path, tmp_path / "*.csv")] == [odd, None, None]
+    assert InputFiles([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]

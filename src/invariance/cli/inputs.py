@@ -30,7 +30,7 @@ _GROWTH = 20
 MANY_FEATURES = 30
 
 
-class Named:
+class InputFiles:
     """The paths that a command was given.
 
     file : the one file, there or not; None for a folder, a pattern or several; rows : as `Moments.from_rows` takes them
@@ -56,7 +56,7 @@ class Need(NamedTuple):
 ALL_METHODS = Need("comparing methods")
 
 
-def fit_model(named: Named, given: FitOptions, stream: bool | None, need: Need | None = None) -> tuple[BIP, Any]:
+def fit_model(named: InputFiles, given: FitOptions, stream: bool | None, need: Need | None = None) -> tuple[BIP, Any]:
     """The model, and the rows or moments it was fitted to. stream : None by size; need : what needs rows anyway"""
     model, source = given.bip(given.jobs), None
     if _streams(named, stream):
@@ -67,7 +67,7 @@ def fit_model(named: Named, given: FitOptions, stream: bool | None, need: Need |
     return (model.fit(data) if source is None else model.fit(data, None, given.environment, rows=source)), data
 
 
-def _streams(named: Named, asked: bool | None) -> bool:
+def _streams(named: InputFiles, asked: bool | None) -> bool:
     if named.is_piped and asked:
         raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
     if named.is_piped or asked is not None:
@@ -81,7 +81,7 @@ def _streams(named: Named, asked: bool | None) -> bool:
 
 
 def _read_in_pieces(
-    named: Named, given: FitOptions, model: BIP, need: Need | None
+    named: InputFiles, given: FitOptions, model: BIP, need: Need | None
 ) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
     """Moments and where their rows can be read again, or all rows where something needs them."""
     need = need or _need(model, given)
@@ -109,7 +109,7 @@ def _need(model: BIP, given: FitOptions) -> Need | None:
     return Need(f"the model {type(family).__name__}", moments_do=True) if needs_rows(family) else None
 
 
-def read_rows(named: Named, given: FitOptions, need: Need | None = None) -> MultiEnvironmentData:
+def read_rows(named: InputFiles, given: FitOptions, need: Need | None = None) -> MultiEnvironmentData:
     """All rows in memory; need : what for, where they could be read in pieces"""
     if named.file is not None and need is None:
         return read_file(named.file, given)

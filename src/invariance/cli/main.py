@@ -117,10 +117,10 @@ def fit(
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
     with messages(given):
-        from .inputs import ALL_METHODS, Named, fit_model
+        from .inputs import ALL_METHODS, InputFiles, fit_model
         from .outputs import checked_outputs, deliver_fit, save, source_of_report
 
-        named = Named(files)
+        named = InputFiles(files)
         asked = {"json": json, "plot": plot, "model": save_to, "report": report}
         outputs = checked_outputs(asked, named.file, plot_kind)
         if compared is not None:
@@ -160,10 +160,10 @@ def compare(
     """
     with messages(given):
         from ..baselines.comparison import compare as run_methods
-        from .inputs import ALL_METHODS, Named, read_rows, say_defaults
+        from .inputs import ALL_METHODS, InputFiles, read_rows, say_defaults
         from .outputs import checked_outputs, deliver
 
-        named = Named(files)
+        named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         bip = given.bip(given.jobs)
         data = read_rows(named, given, ALL_METHODS if named.file is None else None)
@@ -194,10 +194,10 @@ def explain(
         from .._tools.sections import Section, as_text
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
-        from .inputs import Named, fit_model
+        from .inputs import InputFiles, fit_model
         from .outputs import Files, checked_outputs, deliver
 
-        named = Named(files)
+        named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         model, data = fit_model(named, given, stream)
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)

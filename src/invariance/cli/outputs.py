@@ -22,7 +22,7 @@ from ..posterior.plots import save_inclusion
 from ..report.methods import Source
 from ..report.page import checked_path
 from .console import show
-from .inputs import Named
+from .inputs import InputFiles
 from .options import FitOptions, PlotKind
 from .remedies import for_shell, posterior_for_shell
 
@@ -121,7 +121,7 @@ def deliver_fit(
     deliver(summary, outputs, files | dict(more or {}), closing)
 
 
-def source_of_report(named: Named, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:
+def source_of_report(named: InputFiles, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:
     """How to read the rows again; data : rows or moments; typed : the command"""
     command, remark = shlex.join(["invariance", *typed]) if typed else "", ""
     if isinstance(data, Moments):

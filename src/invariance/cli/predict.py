@@ -68,7 +68,7 @@ def predict(
         from ..data.columns import free_name
         from ..data.settings import Columns
         from ..estimators.saved import load
-        from .inputs import Named
+        from .inputs import InputFiles
         from .outputs import checked_outputs, save
 
         target = checked_outputs({"csv": out}, file)["csv"]
@@ -77,7 +77,7 @@ def predict(
             raise SettingError("the model has a regressor of its own and no average: leave --average out.")
         columns = replace(saved.columns or Columns(), handle_unknown=unknown.value)
         saved.set_params(columns=columns, predict_with="average" if average else saved.predict_with)
-        if Named([file]).file is None:
+        if InputFiles([file]).file is None:
             raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
         table = form.open(file)
         read, rows = _read(table, saved)

@@ -15,7 +15,7 @@ from .options import PRIOR, FilesArgument, ModelOptions, TableOptions, option, r
 
 if TYPE_CHECKING:
     from ..sweeps.source import Source
-    from .inputs import Named
+    from .inputs import InputFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,11 +57,11 @@ def sweep(
         from ..priors import parse_prior
         from ..sweeps.sweep import checked_model, largest_subset, refuse_both, run_sweep
         from ..sweeps.text import sweep_lines
-        from .inputs import Named
+        from .inputs import InputFiles
 
         refuse_both(device, dask)
         checked_model(model)
-        source = _read(Named(files), given, perturbed)
+        source = _read(InputFiles(files), given, perturbed)
         if given.max_size is None:
             model.set_params(prior=parse_prior(given.prior, largest_subset(source)))
         try:
@@ -73,7 +73,7 @@ def sweep(
         show("\n".join([*sweep_lines(run), "", f"Saved to {folder}"]))
 
 
-def _read(named: Named, given: SweepOptions, perturbed: str | None) -> Source:
+def _read(named: InputFiles, given: SweepOptions, perturbed: str | None) -> Source:
     """Of several files moments are kept, not rows."""
     from ..sweeps.source import moments_of_columns, read_source
 
