@@ -31,7 +31,7 @@ RNG = np.random.default_rng(0)
 
 
 def precise_mu(model: StructuralModel, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(S,) μ in extended precision, and (S,) the smallest squared pivot, scaled, in any environment or in the mixture."""
+    """(S,) μ in extended precision, and (S,) the smallest squared, scaled pivot in an environment or in the mixture."""
     populations = [_population(model, e) for e in range(model.n_environments)]
     mean = sum(means for _, means in populations) / np.longdouble(model.n_environments)
     values, pivots = np.empty(len(masks)), np.empty(len(masks))

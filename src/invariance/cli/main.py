@@ -161,7 +161,7 @@ def compare(
     with messages(given):
         from ..baselines.comparison import compare as run_methods
         from .inputs import ALL_METHODS, InputFiles, read_rows, say_defaults
-        from .outputs import checked_outputs, deliver
+        from .outputs import Files, checked_outputs, deliver
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
@@ -169,7 +169,7 @@ def compare(
         data = read_rows(named, given, ALL_METHODS if named.file is None else None)
         say_defaults(bip, given, data)
         result = run_methods(data, methods, bip)
-        saved = {"json": ("the comparison", result.to_json), "plot": ("the picture", result.save_plot)}
+        saved: Files = {"json": ("the comparison", result.to_json), "plot": ("the picture", result.save_plot)}
         deliver(comparison_for_shell(result), outputs, saved)
 
 
