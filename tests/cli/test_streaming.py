@@ -139,8 +139,8 @@ def test_saved_models_predict_and_reports_are_made_again(
     pytest.importorskip("jinja2")
     monkeypatch.chdir(tmp_path)
     written, options = [], ["--features", "a,late", "--merge", "north+west=rest", "--quiet"]
-    for files in (whole, "rows"):
-        result = run("fit", files, "--outcome", "y", *WHERE, *options, "--save", "m.json", "--report", "page.html")
+    for files, report in ((whole, []), ("rows", ["--report", "page.html"])):
+        result = run("fit", files, "--outcome", "y", *WHERE, *options, "--save", "m.json", *report)
         assert result.exit_code == 0, result.stderr
         assert run("predict", "m.json", whole, "--out", "out.csv").exit_code == 0
         written.append(pd.read_csv("out.csv"))
