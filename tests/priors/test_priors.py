@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from scipy.special import betaln
 from scipy.stats import chisquare
 
-from invariance.priors import PRIOR_FORMS, BetaBinomialPrior, BoundPrior, InclusionPrior, Prior, UniformPrior, parse_prior
+from invariance.priors import (
+    PRIOR_FORMS,
+    BetaBinomialPrior,
+    BoundPrior,
+    InclusionPrior,
+    Prior,
+    UniformPrior,
+    parse_prior,
+)
 from twins import all_masks
 
 NAMES = ["age", "dose", "site"]
