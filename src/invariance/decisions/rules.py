@@ -69,6 +69,18 @@ class Median:
         return least_risky(findings) if predictive is None else predictive.inclusion >= 0.5
 
 
+RULES: dict[str, type[Rule]] = {
+    "predictive": BestCompatible,
+    "mode": Mode,
+    "threshold": Threshold,
+    "median": Median,
+}
+RULES_IN_WORDS = {
+    "predictive": "selects the best predictor that is invariant",
+    "mode": "selects the most probable subset",
+    "threshold": "selects every feature that is probable enough",
+    "median": "selects what most compatible subsets hold, by how they predict",
+}
 
 
 def as_rule(select: str | Rule) -> Rule:
