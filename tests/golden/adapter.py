@@ -24,7 +24,8 @@ from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import InvarianceError
 
 # Fields, without [places], that the package gives no more: they are not compared.
-GONE: tuple[str, ...] = ("predictive.diagnostics.streamed",)
+_SAMPLED = ("visit_shares", "distinct_modes", "replicas_that_found_the_best", "best_log_probability", "mean_log_ratio")
+GONE = ("predictive.diagnostics.streamed", *(f"posterior.diagnostics.{name}" for name in _SAMPLED))
 # Words for people, clocks and rounding errors.
 LEFT_OUT = {
     *("notes", "note", "sentence", "rule", "engine", "prior", "model", "model_reason", "unjudged", "format"),

@@ -40,16 +40,19 @@ def near_duplicates(p: int, seed: int) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, y, site)
 
 
-@pytest.mark.parametrize("p", [6, 18])
 @pytest.mark.parametrize(
-    "engine",
-    [Variational(iterations=300), Variational.simulation(iterations=300), Variational(components=2, iterations=300)],
+    ("p", "engine"),
+    [
+        (6, Variational(iterations=300)),
+        (18, Variational.simulation(iterations=300)),
+        (18, Variational(components=2, iterations=300)),
+    ],
     ids=["default", "simulation", "two components"],
 )
 def test_no_wrong_probability_in_silence(p: int, engine: Variational) -> None:
     """Inclusion after reweighting is right to 0.1, or there is a warning, which the notes of both posteriors keep."""
     prior, warned = UniformPrior(4), 0
-    for seed in range(36 // p):
+    for seed in range(24 // p + 1):
         model = LinearGaussian().bind(near_duplicates(p, seed))
         exact = Enumeration().run(Target(model, prior.bind(p)), RunOptions())
         with warnings.catch_warnings(record=True) as raised:
@@ -130,9 +133,25 @@ def reached(model: LinearGaussian, prior, mode: np.ndarray, mask: np.ndarray) ->
     return bool(np.diff(law - true)[0] >= -np.log(50))
 
 
-def check_swaps(model: LinearGaussian, first: list[int], others: list[list[int]]) -> None:
-    """From the subset `first` alone swaps lead to where the others are in reach."""
-    p = model.n_features
+def two_for_one() -> MultiEnvironmentData:
+    """x0 is nearly x1 + x2."""
+    rng = np.random.default_rng(5)
+    site = np.repeat([0, 1, 2], 60)
+    X = rng.normal(size=(180, 18)) * rng.uniform(0.5, 2.0, (3, 18))[site] + rng.normal(size=(3, 18))[site]
+    X[:, 0] = X[:, 1] + X[:, 2] + 0.02 * rng.normal(size=180)
+    y = X[:, 0] + X[:, 3] + 0.5 * rng.normal(size=180)
+    return MultiEnvironmentData.from_arrays(X, y, site)
+
+
+@pytest.mark.parametrize(
+    ("data", "first", "others"),
+    [(near_duplicates(20, 2), [0, 1], [[0, 3], [1, 2], [2, 3]]), (two_for_one(), [0, 3], [[1, 2, 3]])],
+    ids=["duplicates", "two for one"],
+)
+def test_swaps_lead_to_where_the_others_are_in_reach(
+    data: MultiEnvironmentData, first: list[int], others: list[list[int]]
+) -> None:
+    model, p = LinearGaussian().bind(data), data.n_features
     prior = UniformPrior(5).bind(p)
     mode = np.isin(np.arange(p), first)
     found = with_swaps(Target(model, prior), mode[None])
@@ -145,19 +164,6 @@ def check_swaps(model: LinearGaussian, first: list[int], others: list[list[int]]
         mask = np.isin(np.arange(p), other)
         assert not reached(model, prior, mode, mask)
         assert any((one == mask).all() or reached(model, prior, one, mask) for one in found)
-
-
-def test_swaps_find_the_duplicates_of_a_mode() -> None:
-    check_swaps(LinearGaussian().bind(near_duplicates(20, 2)), [0, 1], [[0, 3], [1, 2], [2, 3]])
-
-
-def test_swaps_find_two_features_in_the_place_of_one() -> None:
-    rng = np.random.default_rng(5)
-    site = np.repeat([0, 1, 2], 60)
-    X = rng.normal(size=(180, 18)) * rng.uniform(0.5, 2.0, (3, 18))[site] + rng.normal(size=(3, 18))[site]
-    X[:, 0] = X[:, 1] + X[:, 2] + 0.02 * rng.normal(size=180)
-    y = X[:, 0] + X[:, 3] + 0.5 * rng.normal(size=180)
-    check_swaps(LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, site)), [0, 3], [[1, 2, 3]])
 
 
 @pytest.mark.parametrize(
@@ -203,8 +209,6 @@ def test_mixture_is_at_least_as_good_as_its_best_component() -> None:
     assert single.elbo - 1e-6 <= mixture.elbo <= exact.log_evidence + 4 * mixture.diagnostics["elbo_error"] + 1e-9
     far = np.abs(single.inclusion - exact.inclusion).max()
     assert np.abs(mixture.inclusion - exact.inclusion).max() <= far + 0.05
-    draws = mixture.sample(4000, random_state=0).to_numpy()
-    np.testing.assert_allclose(draws.mean(axis=0), mixture.inclusion, atol=0.05)
 
 
 @pytest.mark.parametrize("components", [1, "auto"])

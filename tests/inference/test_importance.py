@@ -78,25 +78,24 @@ def test_reweighting_uses_the_smoothed_weights() -> None:
     assert result.pareto_k == pytest.approx(k, rel=1e-6)
 
 
-@pytest.mark.parametrize("n_top", [100, 110, 130])
-@pytest.mark.parametrize("rest", [1500, 4000])
-def test_ties_at_the_top_have_no_tail(n_top: int, rest: int) -> None:
-    """The subset with the largest weight, drawn often: more of it than the tail, or all of the tail."""
-    log_weights = np.log(np.concatenate([np.ones(rest), np.full(n_top, 2.0)]))
+@pytest.mark.parametrize(
+    ("log_weights", "k"),
+    [
+        # The subset with the largest weight, drawn often: more of it than the tail, or all of the tail.
+        *((np.log(np.concatenate([np.ones(1500), np.full(n_top, 2.0)])), -np.inf) for n_top in (100, 110, 130)),
+        # A few draws above all others matter by their share.
+        (np.append(np.zeros(1000), np.log([1e3] * 3)), np.inf),
+        (np.append(np.zeros(1000), np.log([1.5] * 3)), -np.inf),
+        (np.array([0.0]), -np.inf),
+        (np.array([0.0, 3.0, 1.0]), np.inf),
+        (np.append(np.full(500, -np.inf), [0.0, 1.0]), np.inf),
+    ],
+)
+def test_weights_without_a_tail_to_fit(log_weights: np.ndarray, k: float) -> None:
     for jitter in (0.0, 1e-13):
         noisy = log_weights + jitter * np.random.default_rng(0).normal(size=len(log_weights))
-        k, smoothed = pareto_smoothed(noisy)
-        assert k == -np.inf
-        np.testing.assert_array_equal(smoothed, noisy)
-
-
-def test_a_few_draws_above_all_others_matter_by_their_share() -> None:
-    ones = np.zeros(1000)
-    assert pareto_smoothed(np.append(ones, np.log([1e3] * 3)))[0] == np.inf
-    assert pareto_smoothed(np.append(ones, np.log([1.5] * 3)))[0] == -np.inf
-    assert pareto_smoothed(np.array([0.0]))[0] == -np.inf
-    assert pareto_smoothed(np.array([0.0, 3.0, 1.0]))[0] == np.inf
-    assert pareto_smoothed(np.append(np.full(500, -np.inf), [0.0, 1.0]))[0] == np.inf
+        assert pareto_smoothed(noisy)[0] == k
+        np.testing.assert_array_equal(pareto_smoothed(noisy)[1], noisy)
 
 
 def test_a_few_draws_that_dwarf_all_others() -> None:

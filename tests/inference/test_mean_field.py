@@ -35,11 +35,12 @@ def entropy_of(log_probabilities: np.ndarray) -> float:
     return float(entr(np.exp(log_probabilities)).sum())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(laws())
 @example(MeanField(np.array([np.inf, np.inf, 0.0, 0.0]), 2))
 @example(MeanField(np.array([50.0, 40.0, 45.0, 60.0]), 2))
 @example(MeanField(np.zeros(4), 0))
+@example(MeanField(np.array([1.0, 1.0, 1.0, -1.0, -1.0]), 3))
 def test_everything_is_of_the_restricted_law(q: MeanField) -> None:
     masks, expected = all_masks(len(q.logits)), log_probabilities(q)
     np.testing.assert_allclose(q.log_prob(masks), expected, rtol=1e-9, atol=1e-9)
@@ -49,14 +50,6 @@ def test_everything_is_of_the_restricted_law(q: MeanField) -> None:
     product = log_probabilities(MeanField(q.logits, len(q.logits)))
     inside = masks.sum(axis=1) <= q.max_size
     assert q.log_support_mass == pytest.approx(logsumexp(product[inside]), rel=1e-9, abs=1e-9)
-
-
-@settings(max_examples=200, deadline=None)
-@given(laws())
-@example(MeanField(np.array([50.0, 40.0, 45.0, 60.0]), 2))
-@example(MeanField(np.array([1.0, 1.0, 1.0, -1.0, -1.0]), 3))
-def test_leading_subsets_are_all_of_them_in_order(q: MeanField) -> None:
-    expected = log_probabilities(q)
     possible = int((expected > -np.inf).sum())
     leading = q.leading(1000)
     assert len(np.unique(leading, axis=0)) == len(leading) == possible
@@ -67,7 +60,7 @@ def test_leading_subsets_are_all_of_them_in_order(q: MeanField) -> None:
 
 @pytest.mark.parametrize("max_size", [0, 1, 3, 6])
 def test_draws_have_the_probabilities_of_the_law(max_size: int) -> None:
-    """Far outside the support, too, where the product hardly ever is small enough."""
+    """Far outside the support, too."""
     q = MeanField(np.array([9.0, 8.0, 7.0, 1.0, -1.0, 0.5]), max_size)
     n = 40_000
     draws = q.sample(n, np.random.default_rng(0))

@@ -214,15 +214,15 @@ def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
 def test_one_step_leads_to_the_parts_of_the_sum() -> None:
     data = parts_of_a_sum(p=40)
     target = compiled_of(data)
-    steps = Synergies.of(target, np.flatnonzero(target.prior.free))
+    steps = Synergies(target, np.flatnonzero(target.prior.free))
     model, prior = LinearGaussian().bind(data), BetaBinomialPrior(max_size=12).bind(data.feature_names)
     elsewhere = target.start.copy()
     elsewhere[[7, 9, 11]] = True
     for start in (target.start, elsewhere):
-        found, value = steps.best_step(target, start)
+        found, value = steps.best_step(start)
         assert np.flatnonzero(found).tolist() == [0, 1, 2]
         assert value == pytest.approx(model.log_ratio(found[:-1]) + prior.log_prob(found[None, :-1])[0])
-    again, same = steps.best_step(target, found)
+    again, same = steps.best_step(found)
     assert same == pytest.approx(value)
     np.testing.assert_array_equal(again, found)
 
@@ -300,6 +300,7 @@ def sampled(data: MultiEnvironmentData, engine: Tempering, seed: int = 0, max_si
     return engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(seed), progress=False))
 
 
+@pytest.mark.slow
 def test_a_needle_is_found() -> None:
     data = needle()
     posterior = sampled(data, Tempering(), 31, 20)
@@ -308,6 +309,7 @@ def test_a_needle_is_found() -> None:
     assert 1 <= posterior.diagnostics["searches_that_found_the_best"] < posterior.diagnostics["searches"]
 
 
+@pytest.mark.slow
 def test_a_needle_that_is_missed_is_announced() -> None:
     data = needle()
     with pytest.warns(ApproximationWarning, match=r"only \d of \d searches came near the best subset"):
@@ -366,8 +368,7 @@ def test_hidden_sums_are_found() -> None:
 
 def blind(monkeypatch: pytest.MonkeyPatch) -> None:
     """The searches are left to single flips."""
-    of_columns = Synergies.of
-    monkeypatch.setattr(Synergies, "of", lambda sampler, starts: of_columns(sampler, starts[:0]))
+    monkeypatch.setattr(searching, "Synergies", lambda sampler, starts: Synergies(sampler, starts[:0]))
     monkeypatch.setattr(searching, "regression_path", lambda target, *_: np.zeros(target.n_columns, bool))
 
 
@@ -381,9 +382,10 @@ def test_what_is_missed_is_not_called_agreement(monkeypatch: pytest.MonkeyPatch)
     assert not posterior.diagnostics["converged"]
 
 
+@pytest.mark.slow
 def test_a_step_that_finds_a_better_subset_keeps_the_searches_going(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing joint is known beforehand; trying the cliques on the best subset leads to the parts all the same."""
-    monkeypatch.setattr(Synergies, "leading", lambda self, n_columns: [])
+    monkeypatch.setattr(Synergies, "leading", lambda self: [])
     data = numbered(18)
     posterior = sampled(data, Tempering(), 18)
     assert log_joint(data, posterior.mode_mask) >= log_joint(data, data.truth) - 1e-6

@@ -37,9 +37,7 @@ Scorer = Floats | CompiledScorer | ScoredSubsets
 
 
 class Schedule(Protocol):
-    def rates(self, n_iterations: int) -> Floats:
-        """(n_iterations,) learning rate of each step."""
-        ...
+    def rates(self, n_iterations: int) -> Floats: ...
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,8 @@ class Cyclical:
     halve: bool = False
 
     def rates(self, n_iterations: int) -> Floats:
-        step = np.arange(n_iterations)
-        cycle, within = np.divmod(step, 2 * self.steps_up)
+        """(n_iterations,) learning rate of each step"""
+        cycle, within = np.divmod(np.arange(n_iterations), 2 * self.steps_up)
         height = 1.0 - np.abs(within / self.steps_up - 1.0)
         return self.base + (self.maximum - self.base) * height * (0.5**cycle if self.halve else 1.0)
 
@@ -95,6 +93,10 @@ class FreeSpace:
         value = self.table + self.target.prior.over_free.log_prob(self.table_draws)
         return np.where(np.isnan(value), -np.inf, value)
 
+    def table_outside(self) -> Mask:
+        """(m, p) undecidable subsets"""
+        return self.target.masks(self.table_draws[self._undecidable])
+
     @cached_property
     def _search_table(self) -> Floats:
         table = self.table.copy()
@@ -106,15 +108,11 @@ class FreeSpace:
         """Draws that are small enough, and undecidable"""
         return np.isnan(self.table) & (self.table_draws.sum(axis=1) <= self.max_size)
 
-    def table_outside(self) -> Mask:
-        """(m, p) undecidable subsets"""
-        return self.target.masks(self.table_draws[self._undecidable])
-
     def table_modes(self, most: int = 8, relevant: float = 15.0) -> Mask:
         """(m, p) subsets that no single flip improves, best first, within `relevant` nats of the best."""
         codes, value = np.arange(len(self.table)), self.table_log_joint
-        flips = range(self.table_draws.shape[1])
-        best_neighbour = np.max([value[codes ^ (1 << j)] for j in flips], axis=0, initial=-np.inf)
+        flipped = [value[codes ^ (1 << j)] for j in range(self.table_draws.shape[1])]
+        best_neighbour = np.max(flipped, axis=0, initial=-np.inf)
         peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
         return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
 
@@ -123,9 +121,9 @@ class FreeSpace:
 
         Compiled scorers have a memory of their own, the others share one.
         """
+        model = self.target.model
         if self.table.size:
             return self._search_table if searching else self.table
-        model = self.target.model
         if self._scoring is not None:
             return self._compiled(self._scoring, memory, model.search_penalty if searching else np.nan)
         score, f = model.search_ratio_many if searching else model.log_ratio_many, len(self.target.prior.free)
@@ -210,6 +208,7 @@ def climb(
     elbo, error, feasible = np.empty((3, iterations))
     leaders: list[Iterate] = []
     logits, lowest = logits.copy(), np.zeros(1)
+    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * settings.pairs, f), dtype=bool)
     done, best, best_at = 0, -np.inf, 0
     while done < iterations:
         steps = min(STRETCH, iterations - done)
@@ -217,11 +216,15 @@ def climb(
         trace = Trace(elbo[part], error[part], feasible[part], np.empty((steps, f)))
         uniforms = rng.random((steps, settings.pairs, f))
         analytic = rng.random(steps) < settings.kl_analytic_probability
-        moves = logits, uniforms, rates[part], analytic, objective, lowest
         if isinstance(scorer, ScoredSubsets):
-            ascend_in_batches(*moves, lambda draws: space.log_ratios(draws, scorer), trace)
+            # As the kernel `ascend`: the same draws and steps, with one question about the draws of an iteration.
+            for t in range(steps):
+                trace.logits[t] = logits
+                draw_pairs(logits, uniforms[t], inclusion, draws)
+                moves = draws, space.log_ratios(draws, scorer), rates[done + t], analytic[t], objective, lowest
+                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(logits, inclusion, *moves, gradient)
         else:
-            ascend(*moves, scorer, trace)
+            ascend(logits, uniforms, rates[part], analytic, objective, lowest, scorer, trace)
         q = expit(trace.logits)
         entropy = -(xlogy(q, q) + xlogy(1 - q, 1 - q)).sum(axis=1)
         elbo[part] += q @ prior.log_odds - prior.log_normalizer + entropy
@@ -237,27 +240,6 @@ def climb(
             break
     last = Iterate(-np.inf, done - 1, trace.logits[-1].copy())
     return Climb([*leaders, last], elbo[:done], error[:done], feasible[:done])
-
-
-def ascend_in_batches(
-    logits: Floats,
-    uniforms: Floats,
-    rates: Floats,
-    analytic: Mask,
-    objective: Objective,
-    lowest: Floats,
-    score: Callable[[Mask], Floats],
-    trace: Trace,
-) -> None:
-    """As the kernel `ascend`: the same draws and steps, with one call of `score` for the draws of an iteration."""
-    n_iterations, n_pairs, f = uniforms.shape
-    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * n_pairs, f), dtype=bool)
-    for t in range(n_iterations):
-        trace.logits[t] = logits
-        draw_pairs(logits, uniforms[t], inclusion, draws)
-        trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(
-            logits, inclusion, draws, score(draws), rates[t], analytic[t], objective, lowest, gradient
-        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -70,7 +70,7 @@ class Target:
         return values if plain is self.model else plain.log_ratio_many(masks)
 
     def nothing_scored(self) -> EngineError:
-        """The error when not even the features that are forced in can be scored, with the reason."""
+        """Not even the features that are forced in can be scored."""
         forced = [self.prior.feature_names[j] for j in self.prior.forced]
         reasons = "; ".join(self.model.outside_support(self.start[None])) or "no reason is known"
         way_out = f"All subsets hold {quoted(forced)}: force fewer in." if forced else "Use other features or rows."
@@ -170,10 +170,7 @@ def common_fields(target: Target) -> dict[str, Any]:
     }
 
 
-AnyPosterior = TypeVar("AnyPosterior", bound=Posterior)
-
-
-def with_verdict(target: Target, posterior: AnyPosterior) -> AnyPosterior:
+def with_verdict(target: Target, posterior: Posterior) -> Posterior:
     """The posterior with log Λ in its table, all notes, and a verdict where its mode is far from invariant."""
     model = target.model.untilted
     log_ratios = target.log_ratios(posterior.masks, posterior.log_ratios)
@@ -186,7 +183,7 @@ def with_verdict(target: Target, posterior: AnyPosterior) -> AnyPosterior:
 
 
 def smallest(masks: Mask) -> Mask:
-    """(at most 64, p) of masks (S, p), those with the fewest members first"""
+    """(at most 64, p) those of masks (S, p) with the fewest members"""
     return masks[np.argsort(masks.sum(axis=1), kind="stable")[:EXAMPLES]]
 
 
@@ -257,15 +254,13 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
     difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
     wrong = ~(difference <= AGREEMENT) & ~(inexact & (np.abs(new - old) <= model.walk_error))
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
-    changed = wrong | inexact
-    repaired = np.concatenate([np.where(changed, new, old), log_ratios[n:]])
-    notes: tuple[str, ...] = ()
+    changed, notes = wrong | inexact, []
     if wrong.any():
         what = "the walk over all subsets was" if inexact else "second moments were"
-        note = (
+        notes.append(
             f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
             f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
         )
-        warn(note, ApproximationWarning)
-        notes = (note,)
-    return Rescoring(repaired, largest, notes, bool(changed.any()))
+        warn(notes[0], ApproximationWarning)
+    repaired = np.concatenate([np.where(changed, new, old), log_ratios[n:]])
+    return Rescoring(repaired, largest, tuple(notes), bool(changed.any()))

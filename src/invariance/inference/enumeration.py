@@ -7,7 +7,6 @@ being its bit pattern; `ListedBlocks` are those up to a size limit.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -50,7 +49,7 @@ class ScoredBlock:
     masks: Callable[[Integers], Mask]
 
 
-class SubsetBlocks(ABC):
+class _Blocks:
     """The subsets of f features that a prior, which forces none, allows: n_positions in n_blocks blocks."""
 
     n_blocks: int
@@ -62,28 +61,13 @@ class SubsetBlocks(ABC):
         self.n_features = walk.n_features
         self._sizes = prior.log_size_weight > -np.inf
 
-    @abstractmethod
-    def start(self, block: int) -> int:
-        """The position at which the block begins."""
-
-    @abstractmethod
-    def fixed(self, block: int) -> Integers:
-        """The features that all subsets of the block hold, by which a walk knows it."""
-
-    @abstractmethod
-    def scored(self, block: int) -> ScoredBlock: ...
-
-    @abstractmethod
-    def masks(self, positions: Integers) -> Mask:
-        """(len(positions), f)"""
-
     def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
         """Of unscored positions (n,) with subsets of `sizes` (n,) those inside the prior's support, small ones first"""
         inside = self._sizes[sizes]
         return unknown[inside][np.argsort(sizes[inside], kind="stable")]
 
 
-class DenseBlocks(SubsetBlocks):
+class DenseBlocks(_Blocks):
     """All 2**f subsets; block = choice of the features beyond the first `n_low`."""
 
     def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
@@ -100,13 +84,12 @@ class DenseBlocks(SubsetBlocks):
         self._low_log_prior = [log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high]
 
     def start(self, block: int) -> int:
+        """The position at which the block begins."""
         return block << self.n_low
 
-    def fixed(self, block: int) -> Integers:
-        return self.n_low + np.flatnonzero(block >> np.arange(self.n_features - self.n_low) & 1)
-
     def scored(self, block: int) -> ScoredBlock:
-        prior, high, start = self.prior, self.fixed(block), self.start(block)
+        prior, start = self.prior, self.start(block)
+        high = self.n_low + np.flatnonzero(block >> np.arange(self.n_features - self.n_low) & 1)
         log_ratio = self.walk.dense(high, self._sizes)
         log_posterior = log_ratio + self._low_log_prior[len(high)]
         log_posterior += float(prior.log_odds[high].sum()) - prior.log_normalizer
@@ -126,10 +109,11 @@ class DenseBlocks(SubsetBlocks):
         return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: self.masks(start + at))
 
     def masks(self, positions: Integers) -> Mask:
+        """(m, f) of m positions"""
         return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
 
 
-class ListedBlocks(SubsetBlocks):
+class ListedBlocks(_Blocks):
     """All subsets of at most `prior.max_size` features; block = choice of the first few included ones."""
 
     def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
@@ -148,16 +132,15 @@ class ListedBlocks(SubsetBlocks):
         self.n_positions = int(self._starts[-1])
 
     def start(self, block: int) -> int:
+        """The position at which the block begins."""
         return int(self._starts[block])
-
-    def fixed(self, block: int) -> Integers:
-        return np.array(self._prefixes[block], dtype=np.int64)
 
     def scored(self, block: int) -> ScoredBlock:
         prior, f = self.prior, self.n_features
         n = self.start(block + 1) - self.start(block)
         members = np.empty((n, max(prior.max_size, 1)), np.int32)
-        log_ratio = self.walk.listed(self.fixed(block), self._limits[block], self._sizes, members)
+        prefix = np.array(self._prefixes[block], dtype=np.int64)
+        log_ratio = self.walk.listed(prefix, self._limits[block], self._sizes, members)
         log_posterior, constant = np.empty(n), -prior.log_normalizer
         add_listed_prior(prior.log_odds, constant, prior.log_size_weight, members, log_ratio, log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
@@ -171,12 +154,16 @@ class ListedBlocks(SubsetBlocks):
         return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: listed_subsets(members[at], f))
 
     def masks(self, positions: Integers) -> Mask:
+        """(m, f) of m positions"""
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
         block = np.searchsorted(self._starts, positions, side="right") - 1
         for b in np.unique(block).tolist():
             rows = np.flatnonzero(block == b)
             masks[rows] = self.scored(b).masks(positions[rows] - self.start(b))
         return masks
+
+
+SubsetBlocks = DenseBlocks | ListedBlocks
 
 
 def count_subsets(n_features: int, max_size: int) -> int:
@@ -192,7 +179,7 @@ def _prefix_length(n_features: int, max_size: int) -> int:
     return depth
 
 
-def subset_blocks(walk: SubsetWalk, prior: BoundPrior, dense_advantage: int) -> DenseBlocks | ListedBlocks:
+def subset_blocks(walk: SubsetWalk, prior: BoundPrior, dense_advantage: int) -> SubsetBlocks:
     """The cheaper of the two walks over all subsets that the prior allows."""
     f = walk.n_features
     dense = 1 << f <= dense_advantage * count_subsets(f, prior.max_size)

@@ -7,7 +7,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count, islice
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -75,19 +75,17 @@ class MeanField:
         return self._law.log_prob(masks)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
-        """(n, p) draws: those of `sample_from`, whose uniforms are made a few rows at a time"""
+        """(n, p) draws: as `sample_from`, with uniforms of a few rows at a time"""
         p, chances = len(self.logits), expit(self.logits)
         step = max(1, _UNIFORMS_AT_A_TIME // max(p, 1))
         parts = [rng.random((min(step, n - start), p)) < chances for start in range(0, n, step)]
         return self._inside(np.concatenate(parts), rng)
 
     def sample_from(self, uniforms: Floats, rng: np.random.Generator) -> Mask:
-        """(n, p) draws: from the product, by uniforms (n, p), where those are small enough, and from the restricted law
-        for the rest."""
+        """(n, p) draws from the product, by uniforms (n, p); those that are too large again, from the restricted law"""
         return self._inside(uniforms < expit(self.logits), rng)
 
     def _inside(self, draws: Mask, rng: np.random.Generator) -> Mask:
-        """With those that are too large drawn again, from the restricted law"""
         too_large = np.flatnonzero(sizes(draws) > self.max_size)
         if len(too_large):
             draws[too_large] = self._law.sample(len(too_large), rng)
@@ -105,42 +103,30 @@ class MeanField:
         return masks
 
 
-# Subsets that hold some positions, all before a first open one: the most probable of them goes on up to a last one.
-_Branch = tuple[tuple[int, ...], int, int]
-
-
 def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
     """Positions in descending `values`, at most `room` of them: all choices, from the largest sum down.
 
-    The choices of a branch other than its best one differ from that first at some position t, left out or taken in.
-    The nearer t is to where the best one stops, the less it costs, so that of either kind only the next t waits.
+    From the best choice, the first positions, every other one is reached by changes that do not raise the sum: one
+    position more or less at the end, while they are the first ones, and one position moved to the next.
     """
-    n_positive = int((values > 0.0).sum())
-    waiting: list[tuple[float, int, tuple[int, ...], _Branch, _Branch | None, int]] = []
-
-    def push(members: tuple[int, ...], first: int, parent: _Branch | None, t: int) -> None:
-        stop = max(first, min(first + room - len(members), n_positive))
-        best = (*members, *range(first, stop))
-        heapq.heappush(
-            waiting, (-float(values[list(best)].sum()), next(order), best, (members, first, stop), parent, t)
-        )
-
-    def push_part(parent: _Branch, t: int) -> None:
-        members, first, stop = parent
-        if first <= t < min(stop, len(values)):
-            push((*members, *range(first, t)), t + 1, parent, t)
-        elif stop <= t < len(values) and len(members) + stop - first < room:
-            push((*members, *range(first, stop), t), t + 1, parent, t)
-
-    order = count()
-    push((), 0, None, 0)
+    first = min(int((values > 0.0).sum()), room)
+    waiting = [(-float(values[:first].sum()), tuple(range(first)))]
+    seen = {waiting[0][1]}
     while waiting:
-        _, _, best, branch, parent, t = heapq.heappop(waiting)
-        yield best
-        push_part(branch, branch[2] - 1)
-        push_part(branch, branch[2])
-        if parent is not None:
-            push_part(parent, t - 1 if t < parent[2] else t + 1)
+        cost, chosen = heapq.heappop(waiting)
+        yield chosen
+        size, changes = len(chosen), []
+        if chosen == tuple(range(size)):
+            changes += [(cost + values[size - 1], chosen[:-1])] if 0 < size <= first else []
+            changes += [(cost - values[size], (*chosen, size))] if first <= size < min(room, len(values)) else []
+        for i, (position, following) in enumerate(zip(chosen, (*chosen[1:], len(values)), strict=False)):
+            if position + 1 < following:
+                moved = (*chosen[:i], position + 1, *chosen[i + 1 :])
+                changes.append((cost + values[position] - values[position + 1], moved))
+        for change in changes:
+            if change[1] not in seen:
+                seen.add(change[1])
+                heapq.heappush(waiting, change)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,9 +207,8 @@ def fit_mixture(
     def terms(weights: Floats) -> list[Floats]:
         with np.errstate(divide="ignore"):
             log_weights = np.log(weights)[:, None]
-        return [
-            value - logsumexp(density + log_weights, axis=0) for value, density in zip(values, densities, strict=True)
-        ]
+        pairs = zip(values, densities, strict=True)
+        return [value - logsumexp(density + log_weights, axis=0) for value, density in pairs]
 
     def elbo(weights: Floats) -> float:
         means = terms(weights)

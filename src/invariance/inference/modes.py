@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from ..kernels.search import (
 )
 from .base import EXAMPLES, RunOptions, Target
 from .mean_field import MeanField
-from .replicas import CompiledReplica, CompiledSampler, GenericSampler, Proposals, block_rules, sampler_of
+from .replicas import AnySampler, CompiledReplica, CompiledSampler, GenericSampler, Proposals, block_rules, sampler_of
 
 _LEAST_GAIN = 1e-6
 # A column and at most this many partners.
@@ -68,6 +68,7 @@ _ROUNDS, _REPLACEMENTS, _MOST_WORK = 3, 4, 1e10
 # A subset (d,) and its log p(z)Λ(z).
 Mode = tuple[Mask, float]
 Groups = tuple[int, int]
+_NONE = np.empty(0, np.int64)
 
 
 def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet, most_steps: int = _MOST_STEPS) -> None:
@@ -126,45 +127,28 @@ def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
 
 
 def regression_path(
-    sampler: CompiledSampler,
-    groups: Groups,
-    damping: float,
-    length: int,
-    given: Integers | None = None,
-    without: Mask | None = None,
+    sampler: CompiledSampler, groups: Groups, damping: float, length: int, given: Integers = _NONE, apart: Any = False
 ) -> Mask:
-    """(d,) at most `length` columns: the given ones and what a regression of the outcome adds, except `without` (d,);
-    see `pursuit`."""
-    given = np.empty(0, np.int64) if given is None else given
-    free = sampler.free if without is None else sampler.free & ~without
+    """(d,) at most `length` columns: the given ones and what a regression of the outcome adds, except those `apart`
+    (d,); see `pursuit`."""
+    free = sampler.free & ~np.asarray(apart)
     path = np.empty(min(length, sampler.n_free), np.int64)
     path[: len(given)] = given[: len(path)]
     scale = inverse_scale_of(sampler.scoring, *groups)
     n = pursuit(sampler.scoring, sampler.scoring.outcome, *groups, scale, free, damping, path, len(given))
-    chosen = np.zeros(sampler.n_columns, bool)
-    chosen[given], chosen[path[:n]] = True, True
-    return chosen
+    return np.isin(np.arange(sampler.n_columns), np.concatenate([given, path[:n]]))
 
 
-@dataclass(frozen=True, eq=False)
 class Synergies:
-    """Columns, each with the partners that a regression of it picks, and how much more they explain together.
+    """Columns in `starts`, each with the partners that a regression of it picks, by second moments within environments
+    and over the pool, with and without those that are nearly copies; and how much more they explain together.
 
     members (s, k), of which the first sizes (s,) count; gains (s,): synergy times the number of rows, of the first
     `joint` (s,) members; determining (s,): whether they leave next to nothing of the outcome.
     """
 
-    members: Integers
-    sizes: Integers
-    gains: Floats
-    joint: Integers
-    determining: Mask
-
-    @classmethod
-    def of(cls, sampler: CompiledSampler, starts: Integers) -> Self:
-        """Of the columns in `starts`, by second moments within environments and over the pool, with and without those
-        that are nearly copies."""
-        n, width = len(starts), 1 + min(_PARTNERS, max(sampler.n_free - 1, 0))
+    def __init__(self, sampler: CompiledSampler, starts: Integers) -> None:
+        self.sampler, n, width = sampler, len(starts), 1 + min(_PARTNERS, max(sampler.n_free - 1, 0))
 
         def found(how: tuple[Groups, float]) -> tuple[NDArray[Any], ...]:
             groups, closest = how
@@ -174,63 +158,65 @@ class Synergies:
             add_synergies(sampler.scoring, *groups, members, sizes, gains, joint, determining)
             return members, sizes, sampler.n_rows * gains, joint, determining
 
-        parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), _n_jobs(sampler))
-        return cls(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        # Second moments on demand have one cache, which threads cannot share.
+        self._n_jobs = 1 if sampler.on_demand else sampler.n_jobs
+        parts = ordered_map(found, list(product(groupings(sampler), (1.0, _KIN))), self._n_jobs)
+        joined = (np.concatenate(part) for part in zip(*parts, strict=True))
+        self.members, self.sizes, self.gains, self.joint, self.determining = joined
 
-    def leading(self, n_columns: int) -> list[Integers]:
+    def leading(self) -> list[Integers]:
         """The columns that explain the outcome together and not one by one, beyond chance, the strongest first."""
         found: dict[frozenset[int], Integers] = {}
         for s in np.argsort(-self.gains, kind="stable"):
-            if self.gains[s] <= _CHANCE * np.log(n_columns) or len(found) == _MOST_SYNERGIES:
+            if self.gains[s] <= _CHANCE * np.log(self.sampler.n_columns) or len(found) == _MOST_SYNERGIES:
                 break
             columns = self.members[s, : self.joint[s]]
             found.setdefault(frozenset(columns.tolist()), columns)
         return list(found.values())
 
-    def disjoint(self, n_columns: int) -> Integers:
+    def disjoint(self) -> Integers:
         """The columns of all leading synergies that share none with a stronger one."""
         apart: list[int] = []
-        for columns in self.leading(n_columns):
+        for columns in self.leading():
             if not set(apart) & set(columns.tolist()):
                 apart += columns.tolist()
         return np.array(apart, dtype=np.int64)
 
-    def with_regressions(self, sampler: CompiledSampler) -> Mask:
+    def with_regressions(self) -> Mask:
         """(d,) the columns of the leading synergies, and those that a regression of the outcome adds to each"""
-        chosen = np.zeros(sampler.n_columns, bool)
-        for columns, groups in product(self.leading(sampler.n_columns), groupings(sampler)):
-            chosen |= regression_path(sampler, groups, FORWARD, len(columns) + _FOLLOWING, columns)
+        chosen = np.zeros(self.sampler.n_columns, bool)
+        for columns, groups in product(self.leading(), groupings(self.sampler)):
+            chosen |= regression_path(self.sampler, groups, FORWARD, len(columns) + _FOLLOWING, columns)
         return chosen
 
-    def climbed(self, sampler: CompiledSampler) -> list[Mode]:
+    def climbed(self) -> list[Mode]:
         """Where steepest ascent leads from each leading synergy and from all of them together"""
-        leading = self.leading(sampler.n_columns)
-        starts = []
-        for columns in (*leading, self.disjoint(sampler.n_columns)) if leading else ():
-            included = sampler.start.copy()
-            included[columns[: sampler.capacity - int(sampler.start.sum())]] = True
-            starts.append(included)
-        return _climbed(sampler, starts)
+        starts, forced = [], self.sampler.start
+        for columns in (*self.leading(), self.disjoint()) if self.leading() else ():
+            starts.append(forced.copy())
+            starts[-1][columns[: self.sampler.capacity - int(forced.sum())]] = True
+        return _climbed(self.sampler, starts)
 
-    def best_step(self, sampler: CompiledSampler, included: Mask) -> Mode:
+    def best_step(self, included: Mask) -> Mode:
         """The best subset to which steepest ascent leads when the members of one row have changed as a whole, from
         `included` (d,) or from the forced columns alone."""
         if not len(self.sizes):
             return included, -np.inf
         # Where second moments cannot decide, `climbed` knows the synergies from rows, and scanning takes too long.
-        scoring = sampler.scoring._replace(rows=without_values(sampler.scoring.rows))
+        scoring = self.sampler.scoring._replace(rows=without_values(self.sampler.scoring.rows))
 
         def scanned(base: Mask) -> Mask:
             found = np.empty_like(base)
-            scan_cliques(scoring, sampler.prior, base, self.members, self.sizes, found)
+            scan_cliques(scoring, self.sampler.prior, base, self.members, self.sizes, found)
             return found
 
-        starts = ordered_map(scanned, [included, sampler.start], _n_jobs(sampler))
-        return max(_climbed(sampler, list(starts)), key=_value)
+        starts = ordered_map(scanned, [included, self.sampler.start], self._n_jobs)
+        return max(_climbed(self.sampler, list(starts)), key=_value)
 
-    def undecidable(self, sampler: CompiledSampler) -> Mask:
+    def undecidable(self) -> Mask:
         """(m, p) subsets of features that pick each other and that cannot be decided; with rows, these are features
         that together determine the outcome."""
+        sampler = self.sampler
         wanted = self.determining if sampler.scoring.rows.values.size else np.ones(len(self.sizes), bool)
         how = self.members, self.sizes, sampler.capacity, wanted
         found = np.flatnonzero(undecidable_cliques(sampler.scoring, sampler.prior, *how))[:EXAMPLES]
@@ -238,10 +224,6 @@ class Synergies:
         for mask, s in zip(masks, found, strict=True):
             mask[self.members[s, : self.sizes[s]][: sampler.capacity]] = True
         return np.unique(masks[:, sampler.features], axis=0)
-
-
-def _n_jobs(sampler: CompiledSampler) -> int | None:
-    return 1 if sampler.on_demand else sampler.n_jobs
 
 
 def _climbed(sampler: CompiledSampler, starts: list[Mask]) -> list[Mode]:
@@ -295,18 +277,17 @@ class Searched:
 
     def best_met(self, sampler: AnySampler) -> Mode:
         """The best subset that any replica has met, or that synergies led to."""
-        met = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in sampler.replicas]
-        return max(met + self.stepped, key=_value)
+        return max(_bests(sampler) + self.stepped, key=_value)
 
     def modes(self, sampler: AnySampler) -> tuple[Mask, Floats]:
         """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
-        met = [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in sampler.replicas]
-        coldest = [(included[-1], values[-1:]) for included, values in self.states]
-        left = [(mask, float(sampler.log_posterior(mask[None], value)[0])) for mask, value in coldest]
-        return leading_modes(self.ends + self.stepped + left + met)
+        coldest, log_ratios = (np.array([values[-1] for values in part]) for part in zip(*self.states, strict=True))
+        left = zip(coldest, sampler.log_posterior(coldest, log_ratios).tolist(), strict=True)
+        return leading_modes([*self.ends, *self.stepped, *left, *_bests(sampler)])
 
 
-AnySampler = CompiledSampler | GenericSampler
+def _bests(sampler: AnySampler) -> list[Mode]:
+    return [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in sampler.replicas]
 
 
 def most_searches(searches: int) -> int:
@@ -337,8 +318,7 @@ def search_modes(sampler: AnySampler, betas: Floats, block_size: int, searches: 
 
 
 def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, searches: int) -> Searched:
-    """Every replica anneals `searches` chains at a time, half of them thriftily, until enough have come near the best
-    subset."""
+    """Every replica anneals `searches` chains at a time, half of them thriftily."""
     result, c = Searched(np.zeros(sampler.n_columns)), searches * len(sampler.replicas)
     for _ in range(_PATIENCE):
         rules = block_rules(sampler, result.interest, block_size, result.interest)
@@ -373,11 +353,10 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
     paths = [regression_path(sampler, groups, MATCHING, _PATH) for groups in groupings(sampler)]
     # On demand, second moments of all columns take too long: those on a path have to do.
     starts = np.any(paths, axis=0) & sampler.free if sampler.on_demand else sampler.free
-    synergies = Synergies.of(sampler, np.flatnonzero(starts))
-    climbed = synergies.climbed(sampler)
-    given = synergies.disjoint(sampler.n_columns)
+    synergies = Synergies(sampler, np.flatnonzero(starts))
+    climbed, given = synergies.climbed(), synergies.disjoint()
     aside = regression_path(sampler, groupings(sampler)[0], FORWARD, _PATH + len(given), given, np.any(paths, axis=0))
-    synergic = np.any([synergies.with_regressions(sampler), aside, *(mask for mask, _ in climbed)], axis=0)
+    synergic = np.any([synergies.with_regressions(), aside, *(mask for mask, _ in climbed)], axis=0)
     guide = np.sum([*paths, synergic], axis=0, dtype=float)
     few, many = block_rules(sampler, guide, block_size, guide)
     mixed, nothing = (few, many), np.zeros((0, sampler.n_columns), bool)
@@ -398,7 +377,7 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
             sampler.report(1, f"best {result.best[1]:.1f}")
         result.states += [(replica.included, replica.log_ratios) for replica in sampler.replicas]
         if number + 1 >= least and result.settled(len(kinds)):
-            better = synergies.best_step(sampler, result.best[0])
+            better = synergies.best_step(result.best[0])
             if better[1] < result.best[1] + SAME:
                 break
             kinds.append(_Kind(mixed, free=better[0] | result.best[0] | synergic))
@@ -440,9 +419,8 @@ def around(target: Target, mode: Mask) -> MeanField:
 def with_swaps(target: Target, modes: Mask) -> Mask:
     """(m, p) modes and the subsets that one or a few swaps of a member for one or two other features lead to.
 
-    Searches end with the best subset that they meet; a feature that others nearly give leads to a second one, about as
-    probable. Best first, within 8 nats of the best, without those that are `around` a better one. Large subsets of many
-    features are swapped only as far as that is quick.
+    Best first, within 8 nats of the best, without those that are `around` a better one. Large subsets of many features
+    are swapped only as far as that is quick.
     """
     size = float(modes.sum(axis=1).max()) + 1.0
     # Multiplications for the swaps of the largest mode: one factorisation for each replacement.

@@ -41,10 +41,6 @@ _SWEEPS, _GUIDED_FLIPS = 10, 20
 Report = Callable[[int, str], object]
 
 
-def no_report(steps: int, text: str) -> None:
-    return
-
-
 class Proposals(NamedTuple):
     """What the moves draw from: fixed while samples are kept.
 
@@ -90,41 +86,41 @@ def nothing_yet(start: Mask) -> Best:
 
 def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
     if log_posterior > record.log_posterior[0]:
-        record.included[:] = included
-        record.log_posterior[0] = log_posterior
+        record.included[:], record.log_posterior[0] = included, log_posterior
 
 
 class Sampler(ABC):
     """Replicas that move over a target. A subset is a row of d flags, one for each column of a compiled scorer, or one
     for each free feature where scores come from a memory.
 
-    start (d,): the subset of forced features; free (d,): columns that may change; block_sizes: columns of a block by
-    default, and at most; report(steps, text): shows the progress
+    start (d,): the subset of forced features; columns (f,): of the free features, free (d,): the same as flags;
+    block_sizes: columns of a block by default, and at most; report(steps, text): shows the progress
     """
 
     block_sizes: tuple[int, int]
     replicas: Sequence[Replica]
 
-    def __init__(self, target: Target, start: Mask, free: Mask, options: RunOptions, report: Report) -> None:
-        self.target, self.start, self.free = target, start, free
-        self.n_rows, self.n_columns, self.n_free = target.model.n_rows, start.size, int(free.sum())
+    def __init__(self, target: Target, start: Mask, columns: Integers, options: RunOptions, report: Report) -> None:
+        self.target, self.start, self.columns = target, start, columns
+        self.n_rows, self.n_columns, self.n_free = target.model.n_rows, start.size, len(columns)
+        self.free = np.isin(np.arange(start.size), columns)
         self.n_jobs, self.report = options.n_jobs, report
 
     def block_size(self, asked: int | None) -> int:
         usual, most = self.block_sizes
         return max(1, min(usual if asked is None else min(asked, most), self.n_free))
 
-    @abstractmethod
-    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
-        """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)"""
-
-    @abstractmethod
     def masks(self, included: Mask) -> Mask:
         """(n, p) the features of rows of `included` (n, d)"""
+        return self.target.masks(included[:, self.columns])
 
-    @abstractmethod
     def by_feature(self, values: Floats, of_forced: float) -> Floats:
-        """(p,) values (d,) of the columns by feature; features that no column stands for have of_forced, or 0"""
+        """(p,) values (d,) of the columns by feature; excluded features have 0"""
+        return self.target.expanded(values[self.columns], of_forced, 0.0)
+
+    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
+        """(n,) log p(z)Λ(z), unnormalised by the evidence, of rows of `included` (n, d)"""
+        return self.target.log_joint(self.masks(included), log_ratios)
 
     @abstractmethod
     def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
@@ -153,12 +149,10 @@ def with_own_cache(scoring: Scoring) -> Scoring:
 class CompiledReplica(Replica):
     """With what it scores by, and room for that."""
 
-    def __init__(
-        self, start: Mask, start_log_ratio: float, rng: np.random.Generator, scoring: Scoring, most: int
-    ) -> None:
-        super().__init__(start, start_log_ratio, rng)
-        self.scoring = with_own_cache(scoring)
-        self.work = active_set(len(scoring.weights), start.size, most + 1)
+    def __init__(self, sampler: CompiledSampler, rng: np.random.Generator) -> None:
+        super().__init__(sampler.start, sampler.start_log_ratio, rng)
+        self.scoring = with_own_cache(sampler.scoring)
+        self.work = active_set(len(self.scoring.weights), sampler.n_columns, sampler.capacity + 1)
 
 
 class CompiledSampler(Sampler):
@@ -171,47 +165,28 @@ class CompiledSampler(Sampler):
     replicas: list[CompiledReplica]
 
     def __init__(
-        self,
-        target: Target,
-        scoring: Scoring,
-        n_replicas: int,
-        options: RunOptions,
-        report: Report = no_report,
+        self, target: Target, scoring: Scoring, n_replicas: int, options: RunOptions, report: Report = lambda *_: None
     ) -> None:
         prior, d = target.prior, scoring.inverse_scale.shape[1]
         self.scoring = scoring
         self.on_demand = isinstance(scoring.scatter, GramRows)
         self.features = np.delete(np.arange(d), scoring.outcome)
         self.block_sizes = 12 if len(scoring.weights) <= 21 else 10, 20
-        log_odds, free, start = np.zeros(d), np.zeros(d, bool), np.zeros(d, bool)
-        log_odds[self.features] = prior.log_odds
-        free[self.features[prior.free]] = True
-        start[self.features[prior.forced_in]] = True
-        super().__init__(target, start, free, options, report)
-        self.prior = SubsetPrior(log_odds, np.array(prior.log_size_weight), free, -prior.log_normalizer)
+        log_odds, start = np.zeros(d), np.zeros(d, bool)
+        log_odds[self.features], start[self.features] = prior.log_odds, prior.forced_in
+        super().__init__(target, start, self.features[prior.free], options, report)
+        self.prior = SubsetPrior(log_odds, np.array(prior.log_size_weight), self.free, -prior.log_normalizer)
         self.start_log_ratio = float(log_ratio_of(scoring, start))
         if np.isnan(self.start_log_ratio):
             raise target.nothing_scored()
-        self.capacity = max(1, min(prior.max_size, int(free.sum() + start.sum())))
+        self.capacity = max(1, min(prior.max_size, self.n_free + int(start.sum())))
         size = 8.0 * self.capacity * d * len(scoring.weights)
         if size > _MOST_FACTOR_BYTES:
             raise EngineError(
                 f"following subsets of up to {self.capacity:,} of {d - 1:,} features takes {size / 1e9:.1f} GB for "
                 "each chain. Set a smaller max_size, such as 200."
             )
-        first = start, self.start_log_ratio
-        rngs = options.rng.spawn(n_replicas)
-        self.replicas = [CompiledReplica(*first, rng, scoring, self.capacity) for rng in rngs]
-
-    def masks(self, included: Mask) -> Mask:
-        return included[:, self.features]
-
-    def by_feature(self, values: Floats, of_forced: float) -> Floats:
-        return values[self.features]
-
-    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
-        sizes = included.sum(axis=1)
-        return included @ self.prior.log_odds + self.prior.by_size[sizes] + self.prior.constant + log_ratios
+        self.replicas = [CompiledReplica(self, rng) for rng in options.rng.spawn(n_replicas)]
 
     def value_of(self, included: Mask, scoring: Scoring | None = None) -> float:
         """log p(z)Λ(z) of one subset (d,); -inf where it is undecidable."""
@@ -231,27 +206,27 @@ class CompiledSampler(Sampler):
         favours small ones while it is hot, where crowded subsets would hide the way. With `free` (d,) only those
         columns enter. Leaves in every chain of the ladder the subset with which its temperature ended.
         """
-        prior = self.prior
+        prior, betas = self.prior, proposals.betas
         replica.place(self.start[None], np.array([self.start_log_ratio]))
         found = nothing_yet(self.start)
         visited, values, interest = [], [], np.zeros(self.n_columns)
         hot = replica.scoring._replace(rows=without_values(replica.scoring.rows))
-        for i, beta in enumerate(proposals.betas):
+        for i, beta in enumerate(betas):
             best = nothing_yet(self.start)
-            scoring = replica.scoring if i >= len(proposals.betas) - _BY_ROWS else hot
             tempered = prior._replace(
                 log_odds=beta * prior.log_odds,
                 by_size=beta * prior.by_size - (1.0 - beta) * thrift * np.arange(prior.by_size.size),
                 free=prior.free if free is None else prior.free & free,
             )
-            stage = proposals._replace(betas=np.array([beta]))
-            interest += self.sweep(replica, stage, n, _SEARCH, tempered, best, scoring).interest / len(proposals.betas)
+            scoring = replica.scoring if i >= len(betas) - _BY_ROWS else hot
+            stage = proposals._replace(betas=betas[i : i + 1])
+            interest += self.sweep(replica, stage, n, _SEARCH, tempered, best, scoring).interest / len(betas)
             value = self.value_of(best.included, replica.scoring)
             for record in (replica.best, found):
                 keep_better(record, best.included, value)
             visited.append(replica.included[0].copy())
             values.append(replica.log_ratios[0])
-        replica.included, replica.log_ratios = np.array(visited), np.array(values)
+        replica.place(np.array(visited), np.array(values))
         return found, interest
 
     def sweep(
@@ -268,23 +243,9 @@ class CompiledSampler(Sampler):
         t, d = len(proposals.betas), self.n_columns
         sums, rejected = np.zeros((t, 3, d)), np.zeros(t - 1)
         draws, trace = np.empty((n, d), bool), np.empty((n, t))
-        sweeps(
-            replica.scoring if scoring is None else scoring,
-            self.prior if prior is None else prior,
-            proposals.rules,
-            proposals.differences,
-            effort,
-            proposals.betas,
-            replica.included,
-            replica.log_ratios,
-            replica.work,
-            sums,
-            rejected,
-            replica.best if best is None else best,
-            draws,
-            trace,
-            replica.rng,
-        )
+        law = scoring or replica.scoring, prior or self.prior, proposals.rules, proposals.differences, effort
+        chains = proposals.betas, replica.included, replica.log_ratios, replica.work
+        sweeps(*law, *chains, sums, rejected, best or replica.best, draws, trace, replica.rng)
         n_flips = n * (effort.flips + 1)
         flips, blocks, n_blocks = sums[-1]
         inclusion = (flips + _BLOCK_WEIGHT * blocks) / (n_flips + _BLOCK_WEIGHT * n_blocks)
@@ -296,8 +257,8 @@ def block_rules(sampler: Sampler, interest: Floats, block_size: int, doubt: Floa
     """Two recipes: mostly members of the subset, or whatever is open, member or not.
 
     interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
-    the coldest. Part of every chance is equal for all, so that every column keeps its turn. When all free columns fit
-    into one block, the second recipe takes them all: then every such move is an exact draw from π_β.
+    the coldest. Every column keeps a chance. When all free columns fit into one block, the second recipe takes them
+    all: then every such move is an exact draw from π_β.
     """
     free = sampler.free
     even = free / max(sampler.n_free, 1)
@@ -354,8 +315,7 @@ class Chains:
         """(..., c) of scores (3, ..., c), some for each chain"""
         beta, power, thrift = self.law
         decided = scores[0] > -np.inf
-        values = beta * np.where(decided, scores[0], 0.0)
-        values += power * scores[1] - thrift * scores[2]
+        values = beta * np.where(decided, scores[0], 0.0) + (power * scores[1] - thrift * scores[2])
         return np.where(decided, values, -np.inf)
 
     def scored(self, subsets: Mask) -> Floats:
@@ -378,12 +338,12 @@ class Chains:
 
     def flip(self, features: Integers, uniforms: Floats) -> None:
         """Flip features (c,)."""
+        at = self._every, features
         proposals = self.included.copy()
-        proposals[self._every, features] ^= True
+        proposals[at] ^= True
         gains = self.metropolis(proposals, uniforms)
-        entering = proposals[self._every, features]
-        self.flips[self._every, features] += expit(np.where(entering, gains, -gains))
-        self.n_flips[self._every, features] += 1.0
+        self.flips[at] += expit(np.where(proposals[at], gains, -gains))
+        self.n_flips[at] += 1.0
 
     def flip_guided(self, guessed: Floats, choice: Floats, uniforms: Floats) -> None:
         """Flip a feature, by the root of how probable the result is if log Λ is as guessed (c, f) after each flip: a
@@ -406,9 +366,9 @@ class Chains:
         shares = block_shares(log_weights)
         drawn = drawn_from(shares, uniforms), self._every
         self._move(self._every, subsets[drawn], scores[:, *drawn], log_weights[drawn])
-        rows = self._every[:, None]
-        self.blocks[rows, features] += shares.T @ choices
-        self.n_blocks[rows, features] += 1.0
+        at = self._every[:, None], features
+        self.blocks[at] += shares.T @ choices
+        self.n_blocks[at] += 1.0
 
     def swap_acceptance(self, first: Integers) -> Floats:
         """Of exchanging the subsets of chains `first` (...) with those of the chains after them."""
@@ -445,8 +405,7 @@ class Chains:
             self.metropolis(exchanged(self.included, uniforms(f)), uniforms())
         if f:
             self.draw_block(chosen_blocks(rule.chance, uniforms(f), min(rule.largest, f)), uniforms())
-        n = len(proposals.differences)
-        if n:
+        if n := len(proposals.differences):
             difference = proposals.differences[(n * uniforms()).astype(np.intp)]
             self.metropolis(self.included ^ difference, uniforms())
 
@@ -537,21 +496,12 @@ class GenericSampler(Sampler):
 
     def __init__(self, target: Target, n_replicas: int, options: RunOptions, report: Report) -> None:
         f = len(target.prior.free)
-        super().__init__(target, np.zeros(f, dtype=bool), np.ones(f, dtype=bool), options, report)
+        super().__init__(target, np.zeros(f, dtype=bool), np.arange(f), options, report)
         self.memory = ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), f)
         start_log_ratio = float(self.memory.values(self.start[None])[0])
         if start_log_ratio == -np.inf:
             raise target.nothing_scored()
         self.replicas = [Replica(self.start, start_log_ratio, rng) for rng in options.rng.spawn(n_replicas)]
-
-    def log_posterior(self, included: Mask, log_ratios: Floats) -> Floats:
-        return self.target.prior.over_free.log_prob(included) + log_ratios
-
-    def masks(self, included: Mask) -> Mask:
-        return self.target.masks(included)
-
-    def by_feature(self, values: Floats, of_forced: float) -> Floats:
-        return self.target.expanded(values, of_forced, 0.0)
 
     def _uniforms(self, each: int) -> Callable[..., Floats]:
         """Uniform numbers (c, *shape) for `each` chain of the replicas, from the replicas' own generators."""
@@ -601,14 +551,14 @@ class GenericSampler(Sampler):
 
     def _search_on(self, chains: Chains, proposals: Proposals, uniforms: Callable[..., Floats]) -> None:
         """At one temperature. Where the model can guess, and features are many, only what looks good is scored."""
-        target, model = self.target, self.target.model
-        if isinstance(model, GuessesFlips) and self.n_columns > ALL_FLIPPED:
-            for _ in range(_GUIDED_FLIPS):
-                guessed = model.guessed_flips(target.masks(chains.included)).log_ratio[:, target.prior.free]
-                chains.flip_guided(guessed, uniforms(), uniforms())
+        model = self.target.model
+        if not isinstance(model, GuessesFlips) or self.n_columns <= ALL_FLIPPED:
+            for _ in range(_SWEEPS):
+                chains.sweep(proposals, uniforms)
             return
-        for _ in range(_SWEEPS):
-            chains.sweep(proposals, uniforms)
+        for _ in range(_GUIDED_FLIPS):
+            guessed = model.guessed_flips(self.masks(chains.included)).log_ratio[:, self.target.prior.free]
+            chains.flip_guided(guessed, uniforms(), uniforms())
 
     def _note_best(self, chains: Chains, each: int) -> None:
         """Of `each` chain of every replica"""
@@ -617,8 +567,11 @@ class GenericSampler(Sampler):
             keep_better(replica.best, chains.best_included[top], float(chains.best[top]))
 
 
+AnySampler = CompiledSampler | GenericSampler
+
+
 def sampler_of(
-    target: Target, n_replicas: int, options: RunOptions, report: Report = no_report
+    target: Target, n_replicas: int, options: RunOptions, report: Report = lambda *_: None
 ) -> CompiledSampler | GenericSampler:
     """Compiled where the model has a compiled scorer."""
     scoring = target.model.scoring()

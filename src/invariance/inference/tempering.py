@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,10 @@ from .._tools.progress import ProgressBar
 from ..data.checks import warn
 from ..exceptions import ApproximationWarning, Message, SettingError, use
 from ..models.base import check_whole_number
-from ..posterior.posterior import Posterior, format_tail, table_order
+from ..posterior.posterior import Posterior, SubsetSource, format_tail
 from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_verdict
-from .modes import SAME, AnySampler, Searched, first_betas, most_searches, search_modes
-from .replicas import GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
+from .modes import SAME, Searched, first_betas, most_searches, search_modes
+from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,7 +38,6 @@ ENOUGH_REVISITS = 0.1
 # The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
 _ALL_AGAINST_HALVES = 0.8
 _FEWEST_SEGMENTS = 4
-_COMPARED, _SHOWN = 500, 20
 # A subset this probable should have been visited.
 _NOTABLE = 0.05
 # A subset whose log ratio is so low for an invariant one may well be the best of those that are not.
@@ -57,20 +56,17 @@ class Tempering:
     During warm-up an annealed search looks for modes, and the ladder, the block choice and a list of mode-to-mode
     jumps are tuned; then all of that is frozen and samples are kept. Every kept move leaves π_β unchanged:
 
-    - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact conditional over
-      all features;
+    - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact conditional;
     - informed flips: Metropolis-Hastings with proposals ∝ single-site conditionals (Zanella 2020);
-    - blocks: features enter a block independently, all 2^b subsets of the block are scored and one is drawn. In one
-      recipe the chances do not depend on z, and the draw is from π_β given the rest. In the other, members of z have
-      another chance than the rest, and the draw has weight π_β(z)·P(block | z): a Gibbs step for the pair (z, block),
-      in which z has the law π_β, so this block may follow z without a correction afterwards;
-    - jumps: flip all features in which two known modes differ (a symmetric proposal, the modes found in warm-up);
+    - blocks: features enter a block independently, all 2^b subsets of the block are scored and one is drawn. Where
+      members of z enter by another chance than the rest, the draw has weight π_β(z)·P(block | z): a Gibbs step for the
+      pair (z, block), which needs no correction afterwards;
+    - jumps: flip all features in which two modes differ that were found in warm-up;
     - swaps between neighbouring temperatures.
 
-    Inclusion probabilities are Rao-Blackwellised: averages of P(z_j = 1 | others), from the flips' conditionals and,
-    with more weight, from those of the blocks that do not follow z. Sampling goes on until the replicas agree or
-    `steps` is reached. Models without a compiled scorer, and features of several columns, are sampled by plainer moves
-    of the same kinds: Metropolis flips of every feature in turn, uniform exchanges, small blocks that do not follow z.
+    Inclusion probabilities are Rao-Blackwellised by the conditionals of flips and blocks. Sampling goes on until the
+    replicas agree or `steps` is reached. Models without a compiled scorer, and features of several columns, are sampled
+    by plainer moves of the same kinds.
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
@@ -96,12 +92,9 @@ class Tempering:
     rescore: int = 20
 
     def __post_init__(self) -> None:
-        usual: dict[str, int | str] = {"chains": 4, "searches": 4, "keep": 4096, "rescore": 20}
-        usual |= {name: "auto" for name in ("steps", "block_size") if getattr(self, name) != "auto"}
-        if isinstance(self.temperatures, int):
-            usual["temperatures"] = "auto"
-        for name, value in usual.items():
-            check_whole_number(self, name, 0 if name == "rescore" else 1, value)
+        for name in ("chains", "temperatures", "steps", "block_size", "searches", "keep", "rescore"):
+            if getattr(self, name) != "auto" and (name != "temperatures" or isinstance(self.temperatures, int)):
+                check_whole_number(self, name, 0 if name == "rescore" else 1, getattr(type(self), name))
         if self.block_size != "auto" and self.block_size > 20:
             raise SettingError(f"block_size={self.block_size!r}: scoring 2^{self.block_size} subsets is too many.")
         if not self.precision > 0 or not self.agreement > 1:
@@ -118,12 +111,72 @@ class Tempering:
         with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
             sampler = sampler_of(target, self.chains, options, bar.advance)
             proposals, searched = self._warm_up(sampler)
-            found_by = np.array([replica.best.log_posterior[0] for replica in sampler.replicas])
-            rounds, verdict = self._sample(sampler, proposals, n_rounds, min(_ROUND, most_sweeps))
+            rounds, agreement = self._sample(sampler, proposals, n_rounds, min(_ROUND, most_sweeps))
             visited = Visited.of(sampler, rounds)
             evidence = evidence_of(sampler, proposals, rounds, visited)
-        sampled = Sampled(sampler, searched, proposals, rounds, visited, evidence, verdict, found_by)
-        return with_verdict(target, tempering_posterior(sampled, self, started))
+        n_sweeps = sum(len(part.draws) for part in rounds[0])
+        included, best = searched.best_met(sampler)
+        masks, log_ratios = visited.leading(sampler, included, best, self.keep)
+        check = rescore_leading(target.model, masks, log_ratios, min(self.rescore, len(masks)))
+        log_joint = target.log_joint(masks, check.log_ratios)
+        log_evidence = max(evidence.log_evidence, float(logsumexp(log_joint)))
+        tail = 1.0
+        # Nothing can be hidden where every subset was visited, or where a block of the second recipe holds all columns.
+        all_in_a_block = sampler.n_free <= proposals.rules[1].largest
+        if not all_in_a_block and len(visited.masks) != target.prior.support_size():
+            mode = np.argmax(log_joint, keepdims=True)
+            log_ratio = target.log_ratios(masks[mode], check.log_ratios[mode])
+            tail = float(target.model.invariance_tails(masks[mode], log_ratio).probability[0])
+        never_sampled = best - log_evidence if best > visited.log_joint.max() + SAME else -np.inf
+        problem = _problem(searched, agreement, never_sampled, self.agreement, tail)
+        reached, error, r_hat = agreement.reached(self), agreement.largest_error, agreement.largest_r_hat
+        figures = f"standard errors of inclusion up to {error:.4f}, R̂ up to {r_hat:.3f}"
+        outcome = f"{len(rounds)} replicas {'stopped' if problem else 'agree'} after {n_sweeps:,} sweeps: {figures}."
+        if not reached:
+            wanted = f"standard errors {self.precision:g}, R̂ {self.agreement:g}"
+            outcome = f"the budget of {n_sweeps:,} sweeps ended before the target ({wanted}) was reached: {figures}."
+        notes = [*check.notes, outcome]
+        if problem is not None:
+            notes.append(problem)
+            warn(problem, ApproximationWarning)
+        if isinstance(sampler, GenericSampler):
+            unscored = sampler.masks(sampler.memory.without_value)
+        else:
+            assert searched.synergies is not None
+            unscored = searched.synergies.undecidable()
+        every = [part for parts in rounds for part in parts]
+        draws = np.concatenate([part.draws for part in every])
+        kept = sampler.masks(np.unpackbits(draws, axis=1, count=sampler.n_columns).astype(bool))
+        posterior = TemperingPosterior(
+            **common_fields(target),
+            inclusion=np.clip(sampler.by_feature(agreement.inclusion, 1.0), 0.0, 1.0),
+            masks=masks,
+            log_ratios=check.log_ratios,
+            log_probabilities=log_joint - log_evidence,
+            log_evidence=log_evidence,
+            entropy=visited.entropy(log_evidence),
+            engine=f"parallel tempering ({len(rounds)} replicas, {n_sweeps:,} sweeps each)",
+            notes=(*notes, *support_notes(target, unscored)),
+            diagnostics={
+                "seconds": time.perf_counter() - started,
+                "converged": bool(reached and problem is None),
+                "sweeps": n_sweeps,
+                "replicas": len(rounds),
+                "inclusion_errors": sampler.by_feature(agreement.standard_error, 0.0).tolist(),
+                "largest_error": error,
+                "largest_r_hat": _finite(r_hat),
+                "log_evidence_error": _finite(evidence.error),
+                "log_evidence_method": evidence.method,
+                "inverse_temperatures": proposals.betas.tolist(),
+                "swap_rates": (1.0 - np.mean([part.rejected for part in every], axis=0)).tolist(),
+                "visited_subsets": len(visited.masks),
+                "searches": len(searched.ends),
+                "searches_that_found_the_best": int((searched.values > best - SAME).sum()),
+                "rescoring_difference": check.difference,
+            },
+            source=DrawnSource(target, log_evidence, np.packbits(kept, axis=1)),
+        )
+        return with_verdict(target, posterior)
 
     def most_sweeps(self, target: Target) -> int:
         if self.steps != "auto":
@@ -174,11 +227,38 @@ class Tempering:
             for kept, new in zip(rounds, sampler.advance(proposals, length, r_hat), strict=True):
                 kept.append(new)
             if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
-                verdict = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
-                r_hat = verdict.largest_r_hat
-                if verdict.reached(self) and number >= _FEWEST_ROUNDS:
+                agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
+                r_hat = agreement.largest_r_hat
+                if agreement.reached(self) and number >= _FEWEST_ROUNDS:
                     break
-        return rounds, verdict
+        return rounds, agreement
+
+
+def _problem(
+    searched: Searched, agreement: Agreement, never_sampled: float, wanted: float, tail: float
+) -> Message | None:
+    """What stands against relying on a run, and what to do; None where nothing does.
+
+    never_sampled: log probability of the best subset where no chain was there; wanted: R̂; tail: probability that an
+    invariant subset has a log ratio as low as the best one
+    """
+    if never_sampled > np.log(_NOTABLE):
+        share = np.exp(never_sampled)
+        return Message(f"the best subset (probability {share:.2g}) was never sampled at temperature 1", _MORE_STEPS)
+    if agreement.largest_r_hat > wanted:
+        figures = f"R̂ up to {agreement.largest_r_hat:.2f}, standard errors up to {agreement.largest_error:.3f}"
+        return Message(f"the replicas disagree ({figures})", _MORE_STEPS)
+    if searched.hidden:
+        near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
+        return Message(f"{near}, and a better one may be hidden", _LONGER)
+    if tail < _IMPLAUSIBLE:
+        low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
+        return Message(f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER)
+    return None
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _redistribute(sampler: AnySampler, betas: Floats, searched: Searched) -> None:
@@ -228,8 +308,7 @@ def retuned(betas: Floats, rejected: Floats, free_number: bool) -> Floats:
 # ---------------------------------------------------------------- agreement of the replicas, and the evidence
 
 
-@dataclass(frozen=True, eq=False)
-class Agreement:
+class Agreement(NamedTuple):
     """inclusion, standard_error, r_hat: (d,) each."""
 
     inclusion: Floats
@@ -272,8 +351,7 @@ def agreement_of(batches: Floats) -> Agreement:
     return Agreement(inclusion, error, np.where(settled, 1.0, r_hat))
 
 
-@dataclass(frozen=True)
-class Evidence:
+class EvidenceEstimate(NamedTuple):
     """log_evidence: estimate of log Z; error: its Monte-Carlo standard error; method: how it came about."""
 
     log_evidence: float
@@ -281,7 +359,7 @@ class Evidence:
     method: str
 
 
-def by_revisits(log_joint: Floats, visits: Integers) -> Evidence | None:
+def by_revisits(log_joint: Floats, visits: Integers) -> EvidenceEstimate | None:
     """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
 
     log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m).
@@ -304,7 +382,9 @@ def by_revisits(log_joint: Floats, visits: Integers) -> Evidence | None:
         errors.append(values.std(ddof=1) / np.sqrt(len(values)) / inverses.mean())
     lowest = float(logsumexp(log_joint))
     estimate = max(lowest, lowest - float(np.log(inverses.mean())))
-    return Evidence(estimate, max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum())), "revisits")
+    return EvidenceEstimate(
+        estimate, max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum())), "revisits"
+    )
 
 
 def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats, Floats]:
@@ -314,16 +394,18 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
     return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
 
 
-def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited) -> Evidence:
+def evidence_of(
+    sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited
+) -> EvidenceEstimate:
     """By revisits or, where these are too few, by stepping stones."""
     model = sampler.target.model
     if model.n_environments == 1 and model.untilted is model:
-        return Evidence(0.0, 0.0, "one environment")
+        return EvidenceEstimate(0.0, 0.0, "one environment")
     traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
     return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(sampler, proposals, traces)
 
 
-def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> Evidence:
+def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> EvidenceEstimate:
     """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
 
     traces: of each replica (n, t) log Λ. Below the hottest temperature, a ladder down to the prior is run for this.
@@ -340,7 +422,7 @@ def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floa
     start = float(np.log(max(decidable, 0.5 / _PRIOR_DRAWS)))
     total = start + from_prior + from_hottest
     error = float(total.std(ddof=1) / np.sqrt(len(total))) if len(total) > 1 else float("inf")
-    return Evidence(float(total.mean()), error, "stepping stones")
+    return EvidenceEstimate(float(total.mean()), error, "stepping stones")
 
 
 def bridges(betas: Floats, trace: Floats) -> float:
@@ -373,7 +455,7 @@ class TemperingPosterior(Posterior):
 
 
 @dataclass(frozen=True, eq=False)
-class DrawnSource:
+class DrawnSource(SubsetSource):
     """Answers from the conditional model and the evidence estimate; draws come from the kept ones.
 
     draws (n, ⌈p/8⌉): packed masks.
@@ -396,9 +478,6 @@ class DrawnSource:
         rows = self.draws[rng.integers(0, len(self.draws), size=n)]
         return np.unpackbits(rows, axis=1, count=self.target.n_features).astype(bool)
 
-    def leading(self, mass: float) -> None:
-        return None
-
 
 @dataclass(frozen=True, eq=False)
 class Visited:
@@ -415,20 +494,28 @@ class Visited:
 
     @classmethod
     def of(cls, sampler: Sampler, rounds: list[list[Round]]) -> Visited:
-        packed, values, segment = [], [], []
         per_replica = max(2, -(-_FEWEST_SEGMENTS // len(rounds)))
-        for r, parts in enumerate(rounds):
-            for i, part in enumerate(parts):
-                packed.append(part.draws)
-                values.append(part.trace[:, -1])
-                segment.append(np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)))
-        rows, ratios, segments = np.concatenate(packed), np.concatenate(values), np.concatenate(segment)
+        found = [
+            (part.draws, part.trace[:, -1], np.full(len(part.draws), per_replica * r + per_replica * i // len(parts)))
+            for r, parts in enumerate(rounds)
+            for i, part in enumerate(parts)
+        ]
+        rows, ratios, segments = (np.concatenate(values) for values in zip(*found, strict=True))
         distinct, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
         included = np.unpackbits(distinct, axis=1, count=sampler.n_columns).astype(bool)
         visits = np.zeros((per_replica * len(rounds), len(distinct)), np.int64)
         np.add.at(visits, (segments, group.ravel()), 1)
         log_joint = sampler.log_posterior(included, ratios[first])
         return cls(sampler.masks(included), ratios[first], log_joint, visits)
+
+    def leading(self, sampler: AnySampler, best: Mask, value: float, keep: int) -> tuple[Mask, Floats]:
+        """Masks and log ratios of the best `keep` subsets and of the best met anywhere (d,), log p(z)Λ(z) = value"""
+        order = np.argsort(-self.log_joint, kind="stable")[:keep]
+        masks, log_ratios, first = self.masks[order], self.log_ratios[order], sampler.masks(best[None])
+        if (masks == first).all(axis=1).any():
+            return masks, log_ratios
+        log_ratio = value - sampler.log_posterior(best[None], np.zeros(1))
+        return np.concatenate([first, masks])[:keep], np.concatenate([log_ratio, log_ratios])[:keep]
 
     def entropy(self, log_evidence: float) -> float:
         """Of each segment: Σ −p log p over what the others visited, and the mean of −log p of its own draws elsewhere.
@@ -442,143 +529,3 @@ class Visited:
             elsewhere = self.visits.sum(axis=0) > own
             estimates.append(terms[elsewhere].sum() + own[~elsewhere] @ surprise[~elsewhere] / own.sum())
         return max(0.0, float(np.mean(estimates)))
-
-    def shares_of(self, masks: Mask) -> list[float]:
-        """Share of all draws of each of the subsets (k, p), 0 for those that were not visited."""
-        total = self.visits.sum(axis=0)
-        known = dict(zip((mask.tobytes() for mask in self.masks), total / total.sum(), strict=True))
-        return [float(known.get(mask.tobytes(), 0.0)) for mask in masks]
-
-    def n_modes(self) -> int:
-        """Leading subsets from which no other leading one, a single flip away, is more probable."""
-        top = np.argsort(-self.log_joint, kind="stable")[:_COMPARED]
-        masks, values = self.masks[top].astype(np.float64), self.log_joint[top]
-        sizes = masks.sum(axis=1)
-        distance = sizes[:, None] + sizes - 2.0 * masks @ masks.T
-        return int((~((distance < 1.5) & (values[None] > values[:, None])).any(axis=1)).sum())
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """What a run leaves behind.
-
-    rounds: for each replica its rounds; warm_up_bests (replicas,): log p(z)Λ(z) of the best of each in warm-up
-    """
-
-    sampler: AnySampler
-    searched: Searched
-    proposals: Proposals
-    rounds: list[list[Round]]
-    visited: Visited
-    evidence: Evidence
-    verdict: Agreement
-    warm_up_bests: Floats
-
-    def leading(self, keep: int) -> tuple[Mask, Floats]:
-        """Masks and log ratios of the best `keep` subsets that were visited, and of the best one met anywhere."""
-        visited, (included, value) = self.visited, self.searched.best_met(self.sampler)
-        order = np.argsort(-visited.log_joint, kind="stable")[:keep]
-        masks, log_ratios = visited.masks[order], visited.log_ratios[order]
-        best = self.sampler.masks(included[None])
-        if (masks == best).all(axis=1).any():
-            return masks, log_ratios
-        log_ratio = value - self.sampler.log_posterior(included[None], np.zeros(1))
-        return np.concatenate([best, masks])[:keep], np.concatenate([log_ratio, log_ratios])[:keep]
-
-    def problem(self, log_evidence: float, agreement: float, tail: float) -> Message | None:
-        """What stands against relying on the run, and what to do; None where nothing does.
-
-        tail: probability that an invariant subset has a log ratio as low as the best one
-        """
-        best, verdict, searched = self.searched.best_met(self.sampler)[1], self.verdict, self.searched
-        log_probability = best - log_evidence
-        if best > self.visited.log_joint.max() + SAME and log_probability > np.log(_NOTABLE):
-            share = np.exp(log_probability)
-            return Message(f"the best subset (probability {share:.2g}) was never sampled at temperature 1", _MORE_STEPS)
-        if verdict.largest_r_hat > agreement:
-            figures = f"R̂ up to {verdict.largest_r_hat:.2f}, standard errors up to {verdict.largest_error:.3f}"
-            return Message(f"the replicas disagree ({figures})", _MORE_STEPS)
-        if searched.hidden:
-            near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
-            return Message(f"{near}, and a better one may be hidden", _LONGER)
-        if tail < _IMPLAUSIBLE:
-            low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
-            return Message(f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER)
-        return None
-
-
-def tempering_posterior(sampled: Sampled, engine: Tempering, started: float) -> TemperingPosterior:
-    """The posterior of a run, with a warning where it is not to be relied on."""
-    sampler, verdict, visited, searched = sampled.sampler, sampled.verdict, sampled.visited, sampled.searched
-    target, best, n_replicas = sampler.target, searched.best_met(sampler)[1], len(sampled.rounds)
-    n_sweeps = sum(len(part.draws) for part in sampled.rounds[0])
-    masks, log_ratios = sampled.leading(engine.keep)
-    check = rescore_leading(target.model, masks, log_ratios, min(engine.rescore, len(masks)))
-    log_joint = target.log_joint(masks, check.log_ratios)
-    log_evidence = max(sampled.evidence.log_evidence, float(logsumexp(log_joint)))
-    mode, tail = int(np.argmax(log_joint)), 1.0
-    # Nothing can be hidden where every subset was visited, or where a block of the second recipe holds all columns.
-    all_in_a_block = sampler.n_free <= sampled.proposals.rules[1].largest
-    if not all_in_a_block and len(visited.masks) != target.prior.support_size():
-        (log_ratio,) = target.log_ratios(masks[mode : mode + 1], check.log_ratios[mode : mode + 1])
-        tail = float(target.model.invariance_tails(masks[mode : mode + 1], [log_ratio])[0])
-    problem = sampled.problem(log_evidence, engine.agreement, tail)
-    figures = f"standard errors of inclusion up to {verdict.largest_error:.4f}, R̂ up to {verdict.largest_r_hat:.3f}"
-    if verdict.reached(engine):
-        ended = "agree" if problem is None else "stopped"
-        outcome = f"{n_replicas} replicas {ended} after {n_sweeps:,} sweeps: {figures}."
-    else:
-        wanted = f"standard errors {engine.precision:g}, R̂ {engine.agreement:g}"
-        outcome = f"the budget of {n_sweeps:,} sweeps ended before the target ({wanted}) was reached: {figures}."
-    notes = [*check.notes, outcome]
-    if problem is not None:
-        notes.append(problem)
-        warn(problem, ApproximationWarning)
-    if isinstance(sampler, GenericSampler):
-        unscored = sampler.masks(sampler.memory.without_value)
-    else:
-        assert searched.synergies is not None
-        unscored = searched.synergies.undecidable(sampler)
-    notes += support_notes(target, unscored)
-    every = [part for parts in sampled.rounds for part in parts]
-    draws = np.concatenate([part.draws for part in every])
-    included = np.unpackbits(draws, axis=1, count=sampler.n_columns).astype(bool)
-    order = table_order(masks, log_joint)[:_SHOWN]
-    return TemperingPosterior(
-        **common_fields(target),
-        inclusion=np.clip(sampler.by_feature(verdict.inclusion, 1.0), 0.0, 1.0),
-        masks=masks,
-        log_ratios=check.log_ratios,
-        log_probabilities=log_joint - log_evidence,
-        log_evidence=log_evidence,
-        entropy=visited.entropy(log_evidence),
-        engine=f"parallel tempering ({n_replicas} replicas, {n_sweeps:,} sweeps each)",
-        notes=tuple(notes),
-        diagnostics={
-            "seconds": time.perf_counter() - started,
-            "converged": bool(verdict.reached(engine) and problem is None),
-            "sweeps": n_sweeps,
-            "replicas": n_replicas,
-            "inclusion_errors": sampler.by_feature(verdict.standard_error, 0.0).tolist(),
-            "largest_error": verdict.largest_error,
-            "largest_r_hat": _finite(verdict.largest_r_hat),
-            "log_evidence_error": _finite(sampled.evidence.error),
-            "log_evidence_method": sampled.evidence.method,
-            "inverse_temperatures": sampled.proposals.betas.tolist(),
-            "swap_rates": (1.0 - np.mean([part.rejected for part in every], axis=0)).tolist(),
-            "visited_subsets": len(visited.masks),
-            "visit_shares": visited.shares_of(masks[order]),
-            "distinct_modes": visited.n_modes(),
-            "replicas_that_found_the_best": int((sampled.warm_up_bests > best - SAME).sum()),
-            "searches": len(searched.ends),
-            "searches_that_found_the_best": int((searched.values > best - SAME).sum()),
-            "best_log_probability": best - log_evidence,
-            "mean_log_ratio": float(np.concatenate([part.trace[:, -1] for part in every]).mean()),
-            "rescoring_difference": check.difference,
-        },
-        source=DrawnSource(target, log_evidence, np.packbits(sampler.masks(included), axis=1)),
-    )
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None

@@ -21,8 +21,8 @@ from ..data.checks import warn
 from ..data.features import distinct
 from ..exceptions import ApproximationWarning, EngineError, Message, SettingError, use
 from ..kernels.subset_sums import weighted_shares
-from ..models.base import BoundModel, check_whole_number
-from ..posterior.posterior import Posterior, Verdict, verdict_of
+from ..models.base import BoundModel, check_choice, check_whole_number
+from ..posterior.posterior import Posterior, SubsetSource, Verdict, verdict_of
 from ..priors import BoundPrior
 from ..screening import LassoScreen
 from .ascent import Ascent, Cyclical, FreeSpace, Schedule, climb, measured
@@ -70,21 +70,17 @@ class Prepared(NamedTuple):
 class Variational:
     """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
 
-    The defaults are the paper's simulation settings with four changes, where the published ones stall: how the
-    informative start screens features (`screen`), what it expects of the others (`rest`), a third start, and the value
-    of draws outside the prior's support (`infeasible`). `Variational.simulation()` and `Variational.genes()` are the
-    published settings. All are compared with the subsets that searches find, which does not change their result.
+    The defaults are the paper's simulation settings except for `screen`, `rest`, a third start and `infeasible`, where
+    the published ones stall; these are `Variational.simulation()` and `Variational.genes()`.
 
     iterations, pairs : T gradient steps, each from M coupled pairs of draws
     schedule : learning rates for the objective divided by the number of rows
-    starts : "uninformative" (σ₀ = min(0.9·max_size/p, 0.4) everywhere, or `inclusion` when that is given),
-        "informative" (0.5 on the screened features and `rest` elsewhere; "auto" is 0.1, or less so that one feature
-        outside the screen is expected) and "searched" (0.9 on the most probable subset that short tempered searches
-        find; up to 16 features, that enumeration finds). No start expects more than 0.9·max_size features. The best
-        ELBO wins.
-    screen : "search" screens by invariance: the members of the most probable subsets that the searches find. "lasso"
-        screens by prediction, as published: it loses true features whose effect other features can stand in for, needs
-        the rows, and often takes longer than the rest.
+    starts : the best ELBO of these wins; none expects more than 0.9·max_size features: "uninformative" (`inclusion`, or
+        min(0.9·max_size/p, 0.4), everywhere), "informative" (0.5 on the screened features and `rest` elsewhere; "auto"
+        is 0.1, or less so that one feature outside the screen is expected) and "searched" (0.9 on the most probable
+        subset that short tempered searches or, up to 16 features, enumeration finds)
+    screen : "search", the members of the most probable subsets that the searches find; "lasso", as published, needs the
+        rows and loses true features whose effect other features can stand in for
     screened : number of features that pass the screen at most, if the best subset alone does not have more
     initial : starts from here instead: a mask, probabilities (p,), or {feature: probability}
     kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
@@ -92,10 +88,9 @@ class Variational:
     leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
     patience : stop when the best ELBO has not risen for this many iterations (None: never)
     draws : number of draws from the result that are reweighted to the posterior, and of those that look for what it
-        misses: all subsets up to 16 features, the subsets that searches find and their surroundings beyond
+        misses around the subsets that searches find (up to 16 features all subsets are looked at)
     memory : how many scored subsets are remembered (rounded up to a power of two)
-    components : 1 is the mean field. More, or "auto" (as many as the search finds modes, up to 8), is a mixture of mean
-        fields, one started at each mode, with weights that maximise the ELBO.
+    components : 1 is the mean field; more, or "auto" (one for each mode that the search finds, up to 8), a mixture
     """
 
     iterations: int = 2000
@@ -126,16 +121,10 @@ class Variational:
     @classmethod
     def genes(cls, **changes: Any) -> Self:
         """The published settings of the gene study; its prior is UniformPrior(max_size=200)."""
-        settings: dict[str, Any] = {
-            "iterations": 10_000,
-            "pairs": 10,
-            "schedule": Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True),
-            "starts": ("uninformative",),
-            "inclusion": 0.02,
-            "kl_analytic_probability": 0.5,
-            "infeasible": -1.0,
-        }
-        return cls(**(settings | changes))
+        schedule = Cyclical(base=0.5, maximum=10.0, steps_up=500, halve=True)
+        published: dict[str, Any] = {"iterations": 10_000, "pairs": 10, "schedule": schedule, "infeasible": -1.0}
+        published |= {"starts": ("uninformative",), "inclusion": 0.02, "kl_analytic_probability": 0.5}
+        return cls(**(published | changes))
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
@@ -172,14 +161,89 @@ class Variational:
         chosen = max(fits, key=lambda start: fits[start].elbo)
         q, elbo = self._approximation(target, fits, chosen, ready.rng)
         reweighted = reweight_draws(target, q, self.draws, ready.rng, _REWEIGHTED)
-        missed: Missed | None = None
-        outside = reweighted.outside
+        missed, outside = None, reweighted.outside
         if space.table.size:
             missed, outside = missed_in_table(space, q), space.table_outside()
         elif len(ready.peaks):
             missed = missed_at_modes(target, q, ready.peaks, self.draws, ready.check_rng)
-        seconds = time.perf_counter() - started
-        posterior = variational_posterior(target, q, elbo, fits, chosen, reweighted, missed, outside, seconds)
+        fit, prior = fits[chosen], target.prior
+        masks = q.leading(_LISTED)
+        log_ratios = target.model.log_ratio_many(masks)
+        if (log_ratios > -np.inf).any():
+            masks, log_ratios = masks[log_ratios > -np.inf], log_ratios[log_ratios > -np.inf]
+        check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
+        notes = [
+            f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
+            f"are the approximation's. {_WEIGHED.format(reweighted.ess)}"
+        ]
+        notes += [*check.notes, *support_notes(target, smallest(outside))]
+        doubts = []
+        if missed is None:
+            notes.append(_UNSEARCHED)
+        elif missed.mass >= _MUCH:
+            subset = format_subset([prior.feature_names[j] for j in np.flatnonzero(missed.mask)])
+            doubts.append(
+                f"the approximation misses about {missed.mass:.2f} of the posterior, such as {subset} with probability "
+                f"{missed.probability:.2g}, {missed.approximate:.1g} under q; Pareto k̂ and `reweighted` do not see it"
+            )
+        if reweighted.undecided >= _MUCH:
+            doubts.append(
+                f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets that cannot be "
+                "scored; its inclusion probabilities count them, `reweighted` does not"
+            )
+        if reweighted.pareto_k > POOR_PARETO_K:
+            doubts.append(
+                f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} importance "
+                f"weights are unreliable), {reweighted.ess:.0f} draws are effective"
+            )
+        remedies = [use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")]
+        if isinstance(q, MeanField):
+            remedies.append(use(engine="vi(components=auto)"))
+        for doubt in doubts:
+            notes.append(Message(doubt, *remedies))
+            warn(notes[-1], ApproximationWarning)
+        reweighted_ratios = target.log_ratios(reweighted.masks, reweighted.log_ratios)
+        verdict = verdict_of(target.model.untilted, reweighted.masks, reweighted_ratios, prior.support_size())
+        posterior = VariationalPosterior(
+            **common_fields(target),
+            inclusion=q.inclusion,
+            masks=masks,
+            log_ratios=check.log_ratios,
+            log_probabilities=q.log_prob(masks),
+            log_evidence=elbo.value,
+            entropy=q.entropy,
+            engine=f"variational inference ({'mean field' if isinstance(q, MeanField) else 'mixture'})",
+            notes=tuple(notes),
+            diagnostics={
+                "elbo": elbo.value,
+                "elbo_error": elbo.error,
+                "weights": q.weights.tolist() if isinstance(q, Mixture) else [1.0],
+                "start": chosen,
+                "iterations": len(fit.trace.elbo),
+                "chosen_iteration": fit.iteration,
+                "seconds": time.perf_counter() - started,
+                "feasible_fraction": fit.feasible,
+                "pareto_k": reweighted.pareto_k,
+                "effective_draws": reweighted.ess,
+                "missed_mass": None if missed is None else missed.mass,
+                "undecided_mass": reweighted.undecided,
+                "elbo_by_start": {start: one.elbo for start, one in fits.items()},
+                "rescoring_difference": check.difference,
+                "trace": {
+                    start: {name: getattr(one.trace, name).tolist() for name in ("elbo", "error", "feasible")}
+                    for start, one in fits.items()
+                },
+                "reweighted": {
+                    "inclusion": reweighted.inclusion.tolist(),
+                    "subsets": [np.flatnonzero(mask).tolist() for mask in reweighted.masks],
+                    "log_ratios": reweighted_ratios.tolist(),
+                    "log_probabilities": reweighted.log_probabilities.tolist(),
+                    "log_evidence": reweighted.log_evidence,
+                    "verdict": to_json(verdict),
+                },
+            },
+            source=ApproximateSource(q),
+        )
         return with_verdict(target, posterior)
 
     def _check(self) -> None:
@@ -191,8 +255,7 @@ class Variational:
             raise SettingError(f"infeasible={self.infeasible!r} is not known: use 'relative' or a negative number.")
         if set(self.starts) - set(_STARTS) or (not self.starts and self.initial is None):
             raise SettingError(f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}.")
-        if self.screen not in ("search", "lasso"):
-            raise SettingError(f"screen={self.screen!r} is not known: use 'search' or 'lasso'.")
+        check_choice(self, "screen", ("search", "lasso"))
         if self.components != "auto":
             check_whole_number(self, "components", 1, "auto")
 
@@ -202,10 +265,8 @@ class Variational:
         return np.nan if self.infeasible == "relative" else float(self.infeasible)
 
     def _modes(self, space: FreeSpace, options: RunOptions) -> tuple[Mask, Mask]:
-        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss.
-
-        None where no start needs a search and searching would take longer than the rest.
-        """
+        """(m, p) good subsets, best first, that starts may need, and all known ones that q must not miss; none where no
+        start needs a search and searching would take longer than the rest."""
         target = space.target
         by_search = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
         needed = self.components != 1 or (self.initial is None and by_search)
@@ -280,17 +341,17 @@ class Variational:
             if fits[name].elbo > -np.inf:
                 best[laws[name].mode.tobytes()] = laws[name]
         components = tuple(reversed(best.values()))
-        return fit_mixture(
-            components, lambda masks: target.log_joint(masks, log_ratios_of(target.model, masks)), self.fresh, rng
-        )
+
+        def log_joint(masks: Mask) -> Floats:
+            return target.log_joint(masks, log_ratios_of(target.model, masks))
+
+        return fit_mixture(components, log_joint, self.fresh, rng)
 
 
-def _members_of(modes: Mask, most: int) -> NDArray[np.intp]:
+def _members_of(modes: Mask, most: int) -> list[int]:
     """All members of the first of modes (m, p), then of the others until there are `most`."""
-    if not len(modes):
-        return np.zeros(0, dtype=np.intp)
     ranked = dict.fromkeys(int(feature) for mode in modes for feature in np.flatnonzero(mode))
-    return np.array(list(ranked)[: max(most, int(modes[0].sum()))], dtype=np.intp)
+    return list(ranked)[: max(most, int(modes[:1].sum()))]
 
 
 def _near(mask: Mask) -> Floats:
@@ -312,10 +373,8 @@ class Reweighted:
     """Self-normalised importance estimates from draws of q.
 
     inclusion (p,); masks (k, p): distinct draws, most probable first; log_ratios, log_probabilities (k,)
-    pareto_k: tail index of the weights, above 0.7 they cannot be trusted; -inf where the largest weights tie, inf where
-    they are too few to tell; ess: effective number of draws
-    log_evidence: estimate of log Σ p(z)Λ(z); outside (m, p): the distinct draws that cannot be scored; undecided: their
-    share
+    pareto_k: tail index of the weights, see `pareto_smoothed`; ess: effective number of draws; log_evidence: estimate
+    outside (m, p): the distinct draws that cannot be scored; undecided: their share
     """
 
     inclusion: Floats
@@ -361,10 +420,9 @@ def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, 
 def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
     """Pareto-k̂ and smoothed log weights (Vehtari, Simpson, Gelman, Yao & Gabry 2024).
 
-    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to them. Draws of a subset
-    have the same weight, so that there may be nothing to fit: k̂ is -inf where the largest weights tie, which have no
-    tail, and inf where fewer than five draws stand above the others and hold a share of the weight that matters, or
-    where these dwarf the rest of the tail so far that it vanishes in float64.
+    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to them. k̂ is -inf where
+    the largest weights tie, and inf where fewer than five draws stand above the others and hold a share of the weight
+    that matters, or dwarf the rest of the tail so far that it vanishes in float64. Above 0.7 weights are unreliable.
     """
     n = len(log_weights)
     centred = log_weights - log_weights.max()
@@ -458,9 +516,7 @@ class VariationalPosterior(Posterior):
     """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
 
     Inclusion probabilities, mode, subsets and probabilities are those of q. `reweighted` corrects them by importance
-    weights from draws of q, as far as these reach; `diagnostics` holds elbo, elbo_error, iterations, seconds,
-    feasible_fraction, pareto_k, effective_draws, missed_mass (how much of the posterior such draws do not reach) and
-    the traces of all starts.
+    weights from draws of q, as far as these reach; `diagnostics` says how far that is and has the traces of all starts.
     """
 
     @property
@@ -481,34 +537,25 @@ class VariationalPosterior(Posterior):
     @property
     def reweighted(self) -> Posterior:
         """The posterior as importance-weighted draws of q estimate it."""
-        stored = self.diagnostics["reweighted"]
-        masks = np.zeros((len(stored["subsets"]), self.n_features), dtype=bool)
-        for row, members in zip(masks, stored["subsets"], strict=True):
+        stored = dict(self.diagnostics["reweighted"])
+        subsets, verdict = stored.pop("subsets"), stored.pop("verdict", None)
+        masks = np.zeros((len(subsets), self.n_features), dtype=bool)
+        for row, members in zip(masks, subsets, strict=True):
             row[members] = True
         log_probabilities = np.array(stored["log_probabilities"])
-        probabilities = np.exp(log_probabilities)
+        about = ("feature_names", "n_subsets", "prior", "model", "outcome_name", "environments", "counts")
         return Posterior(
-            feature_names=self.feature_names,
-            inclusion=np.array(stored["inclusion"]),
+            **{name: getattr(self, name) for name in about} | stored,
             masks=masks,
-            log_ratios=np.array(stored["log_ratios"]),
-            log_probabilities=log_probabilities,
-            log_evidence=stored["log_evidence"],
-            entropy=float(-(probabilities * log_probabilities).sum()),
-            n_subsets=self.n_subsets,
+            entropy=float(-(np.exp(log_probabilities) * log_probabilities).sum()),
             engine="variational inference, importance-reweighted",
-            prior=self.prior,
-            model=self.model,
-            outcome_name=self.outcome_name,
-            environments=self.environments,
-            counts=self.counts,
             notes=(_WEIGHED.format(self.diagnostics["effective_draws"]), *self.notes[1:]),
-            verdict=None if stored.get("verdict") is None else from_json(Verdict, stored["verdict"]),
+            verdict=None if verdict is None else from_json(Verdict, verdict),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class ApproximateSource:
+class ApproximateSource(SubsetSource):
     """Answers for any subset under q."""
 
     q: Approximation
@@ -518,101 +565,3 @@ class ApproximateSource:
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
         return self.q.sample(n, rng)
-
-    def leading(self, mass: float) -> None:
-        return None
-
-
-def variational_posterior(
-    target: Target,
-    q: Approximation,
-    elbo: Elbo,
-    fits: dict[str, Ascent],
-    chosen: str,
-    reweighted: Reweighted,
-    missed: Missed | None,
-    outside: Mask,
-    seconds: float,
-) -> VariationalPosterior:
-    """Put a run's results together, with a warning when q is a poor approximation.
-
-    outside (k, p): subsets that were met and have no value
-    """
-    fit, prior = fits[chosen], target.prior
-    masks = q.leading(_LISTED)
-    log_ratios = target.model.log_ratio_many(masks)
-    if (log_ratios > -np.inf).any():
-        masks, log_ratios = masks[log_ratios > -np.inf], log_ratios[log_ratios > -np.inf]
-    check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
-    notes = [
-        f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
-        f"are the approximation's. {_WEIGHED.format(reweighted.ess)}"
-    ]
-    notes += [*check.notes, *support_notes(target, smallest(outside))]
-    doubts = []
-    if missed is None:
-        notes.append(_UNSEARCHED)
-    elif missed.mass >= _MUCH:
-        subset = format_subset([name for name, member in zip(prior.feature_names, missed.mask, strict=True) if member])
-        doubts.append(
-            f"the approximation misses about {missed.mass:.2f} of the posterior, such as {subset} with probability "
-            f"{missed.probability:.2g}, {missed.approximate:.1g} under q; Pareto k̂ and `reweighted` do not see it"
-        )
-    if reweighted.undecided >= _MUCH:
-        doubts.append(
-            f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets that cannot be scored; "
-            "its inclusion probabilities count them, `reweighted` does not"
-        )
-    if reweighted.pareto_k > POOR_PARETO_K:
-        doubts.append(
-            f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} importance "
-            f"weights are unreliable), {reweighted.ess:.0f} draws are effective"
-        )
-    remedies = [use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")]
-    if isinstance(q, MeanField):
-        remedies.append(use(engine="vi(components=auto)"))
-    for doubt in doubts:
-        notes.append(Message(doubt, *remedies))
-        warn(notes[-1], ApproximationWarning)
-    reweighted_ratios = target.log_ratios(reweighted.masks, reweighted.log_ratios)
-    verdict = verdict_of(target.model.untilted, reweighted.masks, reweighted_ratios, prior.support_size())
-    return VariationalPosterior(
-        **common_fields(target),
-        inclusion=q.inclusion,
-        masks=masks,
-        log_ratios=check.log_ratios,
-        log_probabilities=q.log_prob(masks),
-        log_evidence=elbo.value,
-        entropy=q.entropy,
-        engine="variational inference (mean field)" if isinstance(q, MeanField) else "variational inference (mixture)",
-        notes=tuple(notes),
-        diagnostics={
-            "elbo": elbo.value,
-            "elbo_error": elbo.error,
-            "weights": q.weights.tolist() if isinstance(q, Mixture) else [1.0],
-            "start": chosen,
-            "iterations": len(fit.trace.elbo),
-            "chosen_iteration": fit.iteration,
-            "seconds": seconds,
-            "feasible_fraction": fit.feasible,
-            "pareto_k": reweighted.pareto_k,
-            "effective_draws": reweighted.ess,
-            "missed_mass": None if missed is None else missed.mass,
-            "undecided_mass": reweighted.undecided,
-            "elbo_by_start": {start: one.elbo for start, one in fits.items()},
-            "rescoring_difference": check.difference,
-            "trace": {
-                start: {name: getattr(one.trace, name).tolist() for name in ("elbo", "error", "feasible")}
-                for start, one in fits.items()
-            },
-            "reweighted": {
-                "inclusion": reweighted.inclusion.tolist(),
-                "subsets": [np.flatnonzero(mask).tolist() for mask in reweighted.masks],
-                "log_ratios": reweighted_ratios.tolist(),
-                "log_probabilities": reweighted.log_probabilities.tolist(),
-                "log_evidence": reweighted.log_evidence,
-                "verdict": to_json(verdict),
-            },
-        },
-        source=ApproximateSource(q),
-    )

@@ -73,10 +73,9 @@ def from_json(path_or_text: str | Path) -> Posterior:
         posterior = plain.from_json(Posterior, content)
         posterior.__dict__["table_evidence"] = evidence
         return posterior
-    except KeyError as error:
-        raise DataError(f"{origin} is damaged: it has no {error}") from error
-    except (TypeError, ValueError, IndexError, OverflowError) as error:
-        raise DataError(f"{origin} is damaged: {error}") from error
+    except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+        what = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise DataError(f"{origin} is damaged: {what}") from error
 
 
 def _numbers(value: Any) -> Any:
@@ -105,18 +104,16 @@ def to_datatree(posterior: Posterior) -> Any:
     except ImportError as error:
         raise ImportError("to_datatree() needs xarray: pip install 'invariance[xarray]'") from error
     names = list(posterior.feature_names)
-    whole = Dataset({"inclusion": ("feature", posterior.inclusion.copy())}, coords={"feature": names})
+    whole = Dataset({"inclusion": ("feature", posterior.inclusion.copy())}, {"feature": names})
     if posterior.pairwise is not None:
         pairs = ("feature", "other_feature"), posterior.pairwise.copy()
         whole = whole.assign_coords(other_feature=names).assign(pairwise=pairs)
-    subsets = Dataset(
-        {
-            "mask": (("subset", "feature"), posterior.masks.copy()),
-            "log_ratio": ("subset", posterior.log_ratios.copy()),
-            "probability": ("subset", np.exp(posterior.log_probabilities)),
-        },
-        coords={"subset": np.arange(len(posterior.masks)), "feature": names},
-    )
+    table = {
+        "mask": (("subset", "feature"), posterior.masks.copy()),
+        "log_ratio": ("subset", posterior.log_ratios.copy()),
+        "probability": ("subset", np.exp(posterior.log_probabilities)),
+    }
+    subsets = Dataset(table, {"subset": np.arange(len(posterior.masks)), "feature": names})
     tree = DataTree.from_dict({"posterior": whole, "subsets": subsets})
     same = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
     tree.attrs.update(

@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._tools.plotting import (
-    FALSE,
-    GUIDE,
-    PLAIN,
-    TRUE,
-    Size,
-    axes_for,
-    plain_ticks,
-    save_drawing,
-    tidy,
-    title,
-)
+from .._tools.plotting import FALSE, GUIDE, PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, tidy, title
 from .._tools.text import name_labels, shorten
 from ..data.features import as_mask
 from ..exceptions import SettingError, WrongTypeError, use
@@ -47,10 +36,7 @@ def inclusion_size(posterior: Posterior, top: int = MOST_BARS) -> Size:
 
 
 def plot_inclusion(
-    posterior: Posterior,
-    ax: Axes | None = None,
-    top: int = MOST_BARS,
-    truth: Iterable[str] | ArrayLike | None = None,
+    posterior: Posterior, ax: Axes | None = None, top: int = MOST_BARS, truth: Iterable[str] | ArrayLike | None = None
 ) -> Axes:
     """Horizontal bars of the `top` largest inclusion probabilities of a posterior or fitted model, largest on top.
 
@@ -100,10 +86,7 @@ def _title(posterior: Posterior) -> str:
 
 
 def save_inclusion(
-    posterior: Posterior,
-    path: str | Path,
-    truth: Iterable[str] | ArrayLike | None = None,
-    top: int = MOST_BARS,
+    posterior: Posterior, path: str | Path, truth: Iterable[str] | ArrayLike | None = None, top: int = MOST_BARS
 ) -> Path:
     """Write `plot_inclusion` to a file whose ending gives the format (png when there is none); returns its path."""
     size = inclusion_size(posterior, top)

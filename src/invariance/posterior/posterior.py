@@ -35,13 +35,16 @@ class SubsetSource(Protocol):
 
     def log_probability(self, masks: Mask) -> Floats:
         """(S,) log posterior probability of masks (S, p); -inf outside the support"""
+        ...
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
         """(n, p) draws"""
+        ...
 
     def leading(self, mass: float) -> SubsetTable | None:
         """Masks (k, p), log ratios (k,), log probabilities (k,) of the most probable subsets that together hold at
         least `mass`; None when the engine cannot tell."""
+        return None
 
 
 # A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
@@ -74,14 +77,13 @@ class Verdict:
     @property
     def sentence(self) -> str:
         """The headline with its figures."""
-        figures = (
-            f"{self.headline}: log ratio {self.log_ratio:.1f}, where about {self.expected:.1f} is expected of an "
-            f"invariant subset (tail probability {format_tail(self.tail_probability)})."
-        )
-        if self.exception is None:
-            return figures
-        others = f"{self.n_exceptions:,} of the {self._judged}, {format_subset(self.exception)} first"
-        return f"{figures} Not as far off: {others}."
+        expected = f"where about {self.expected:.1f} is expected of an invariant subset"
+        tail = f"(tail probability {format_tail(self.tail_probability)})"
+        others = ""
+        if self.exception is not None:
+            first = f"{format_subset(self.exception)} first"
+            others = f" Not as far off: {self.n_exceptions:,} of the {self._judged}, {first}."
+        return f"{self.headline}: log ratio {self.log_ratio:.1f}, {expected} {tail}.{others}"
 
     @property
     def _judged(self) -> str:
@@ -166,7 +168,7 @@ class Judge:
         object.__setattr__(self, "model", self.model.untilted)
 
     def evidence(self, masks: ArrayLike, log_ratios: Floats | None = None, elsewhere: bool = True) -> Evidence[Floats]:
-        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support, and r2_new is unless
+        """Of subsets (S, p), whose log Λ (S,) may be known; p-values are NaN outside the support, r2_new unless
         `elsewhere`: it takes a fit for each environment."""
         chosen = as_masks(masks, self.model.n_features)
         if log_ratios is None:
@@ -208,8 +210,6 @@ class Posterior:
     Arrays are copied, checked and made read-only. The table is ordered: most probable subsets first, ties by size, then
     by the positions of their features.
 
-    Attributes
-    ----------
     inclusion : (p,) posterior probability that each feature belongs to the subset
     pairwise : (p, p) probability that two features belong together, diagonal = `inclusion`; or None
     masks : (k, p) the leading subsets;  log_ratios, log_probabilities : (k,) log Λ and log posterior of each
@@ -321,7 +321,7 @@ class Posterior:
         """Posterior inclusion probability by feature name, in the order of the features."""
         import pandas as pd
 
-        return pd.Series(self.inclusion.copy(), index=list(self.feature_names), name="inclusion_probability")
+        return pd.Series(self.inclusion.copy(), list(self.feature_names), name="inclusion_probability")
 
     @property
     def pairwise_inclusion(self) -> pd.DataFrame:
@@ -330,8 +330,7 @@ class Posterior:
 
         if self.pairwise is None:
             raise SettingError(f"pairwise inclusion was not estimated ({self.engine})", use(engine="exact"))
-        names = list(self.feature_names)
-        return pd.DataFrame(self.pairwise.copy(), index=names, columns=names)
+        return pd.DataFrame(self.pairwise.copy(), list(self.feature_names), list(self.feature_names))
 
     def subsets(self, top: int | None = 20) -> pd.DataFrame:
         """The `top` most probable subsets (None: all that the table holds, which limits any `top`).
@@ -384,10 +383,9 @@ class Posterior:
             warnings.warn(
                 f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the probability, less than the "
                 f"level {level:g}. Fit with an engine that keeps more subsets, or ask for a lower level.",
-                UserWarning,
                 stacklevel=2,
             )
-        return self._frame(table[0][:needed], table[1][:needed], table[2][:needed])
+        return self._frame(*(part[:needed] for part in table))
 
     def probability(self, subset: Iterable[str] | ArrayLike) -> float:
         """Posterior probability of one subset, given as names or as a boolean mask (p,)."""
