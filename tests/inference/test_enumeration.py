@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
-import textwrap
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +16,7 @@ from scipy.special import logsumexp
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
 from invariance.exceptions import ApproximationWarning, EngineError
 from invariance.inference.ascent import FreeSpace
-from invariance.inference.base import Engine, RunOptions, Target, choose_engine
+from invariance.inference.base import RunOptions, Target, choose_engine
 from invariance.inference.enumeration import (
     DenseBlocks,
     ListedBlocks,
@@ -48,8 +47,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch, features: int, listed: int = 8
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", listed)
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize("max_size", [None, 3])
+@pytest.mark.parametrize(("streamed", "max_size"), [(False, None), (True, None), (False, 3)])
 def test_blocks_memory_and_threads_do_not_change_the_result(
     monkeypatch: pytest.MonkeyPatch, streamed: bool, max_size: int | None
 ) -> None:
@@ -69,7 +67,7 @@ def test_blocks_memory_and_threads_do_not_change_the_result(
 
 
 def test_no_probability_exceeds_one() -> None:
-    for seed in range(12):
+    for seed in range(4):
         found = run(LinearGaussian().bind(simulated(8, (200, 200, 200), seed=seed)), UniformPrior())
         assert found.pairwise_inclusion.to_numpy().max() <= 1.0
 
@@ -138,25 +136,24 @@ def test_reference_posteriors(name: str) -> None:
     assert np.flatnonzero(posterior.mode_mask).tolist() == exact["mode"]
 
 
+INTERRUPTED = """
+import numpy as np, os, signal, threading
+from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
+from invariance.inference.base import RunOptions, Target
+X = np.random.default_rng(0).normal(size=(200, 34))
+model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, X[:, 0] + X[:, 1] ** 2, np.repeat([0, 1], 100)))
+threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    Enumeration(time_limit=None).run(Target(model, UniformPrior().bind(34)), RunOptions(n_jobs=2))
+except KeyboardInterrupt:
+    again = Enumeration().run(Target(model, UniformPrior(max_size=2).bind(34)), RunOptions(n_jobs=2))
+    print("interrupted", threading.active_count(), again.diagnostics["subsets_scored"])
+"""
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("n_jobs", [2])
-def test_an_interrupt_ends_it_cleanly(n_jobs: int) -> None:
-    script = textwrap.dedent(f"""
-        import numpy as np, os, signal, threading
-        from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
-        from invariance.inference.base import RunOptions, Target
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(200, 34)); y = X[:, 0] + rng.normal(size=200)
-        model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 100)))
-        threading.Timer(2.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-        try:
-            Enumeration(time_limit=None).run(Target(model, UniformPrior().bind(34)), RunOptions(n_jobs={n_jobs}))
-        except KeyboardInterrupt:
-            small = UniformPrior(max_size=2).bind(34)
-            again = Enumeration().run(Target(model, small), RunOptions(n_jobs={n_jobs}))
-            print("interrupted", threading.active_count(), again.diagnostics["subsets_scored"])
-    """)
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False)
+def test_an_interrupt_ends_it_cleanly() -> None:
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.strip() == "interrupted 1 596", done.stderr
 
 
@@ -183,10 +180,8 @@ def correlated(p: int, groups: dict[str, list[str]] | None = None) -> MultiEnvir
 
 
 CASES = {
-    "single": (correlated(8), {"x0": 1.0}),
     "two forced, one out": (correlated(8), {"x0": 1.0, "x7": 1.0, "x3": 0.0}),
     "last forced": (correlated(8), {"x7": 1.0, "x1": 0.3}),
-    "grouped": (correlated(10, {"g": ["x2", "x3", "x4"], "h": ["x8", "x9"]}), {"x0": 1.0}),
     "forced group": (correlated(10, {"g": ["x0", "x1"], "h": ["x8", "x9"], "k": ["x4", "x5"]}), {"g": 1.0}),
 }
 
@@ -204,7 +199,7 @@ def test_forced_features_in_several_blocks(
 
 
 @pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("hole", [(), (0, 3), (4,)], ids=str)
+@pytest.mark.parametrize("hole", [(), (0, 3)], ids=str)
 def test_a_model_without_a_walk_in_several_blocks(
     monkeypatch: pytest.MonkeyPatch, hole: tuple[int, ...], prior: str
 ) -> None:
@@ -266,44 +261,31 @@ def of_shape(n_environments: int) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("p", "n_environments", "max_size", "engine"),
+    ("n_environments", "max_size", "most"),
     [
-        *((most, e, None, Enumeration) for e, most in ((2, 29), (5, 28), (10, 27), (20, 26))),
-        *((most + 1, e, None, Tempering) for e, most in ((2, 29), (5, 28), (10, 27), (20, 26))),
-        (450, 5, None, Tempering),
-        (100, 5, 4, Enumeration),
-        (100, 5, 5, Tempering),
-        (450, 5, 3, Enumeration),
-        (450, 5, 4, Tempering),
-        (1400, 5, 2, Enumeration),
-        (2000, 5, 2, Tempering),  # one block for each feature, with sums over all pairs in each
-        (6000, 5, 1, Enumeration),
-        (6000, 5, 198, Tempering),
+        *((e, None, most) for e, most in ((2, 29), (5, 28), (10, 27), (20, 26))),
+        (5, 4, 149),
+        (5, 3, 480),
+        (5, 2, 1447),  # with more there is a block for each feature, with sums over all pairs in each
     ],
 )
-def test_auto_is_exact_while_that_is_quick(
-    p: int, n_environments: int, max_size: int | None, engine: type[Engine]
-) -> None:
-    target = Target(of_shape(n_environments), UniformPrior(max_size).bind(p))
-    assert type(choose_engine("auto", target)) is engine
-
-
-def test_forced_features_are_no_work() -> None:
+def test_auto_is_exact_while_that_is_quick(n_environments: int, max_size: int | None, most: int) -> None:
+    for p, engine in ((most, Enumeration), (most + 1, Tempering)):
+        target = Target(of_shape(n_environments), UniformPrior(max_size).bind(p))
+        assert type(choose_engine("auto", target)) is engine
+    # Forced features are no work.
     prior = InclusionPrior([1.0] * 20 + [0.0] * 20 + [0.5] * 20).bind(60)
     assert isinstance(choose_engine("auto", Target(of_shape(5), prior)), Enumeration)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 64])
-@pytest.mark.parametrize("seconds_per_look", [0.0, 1000.0])
-def test_neither_the_clock_nor_the_threads_refuse(
-    monkeypatch: pytest.MonkeyPatch, seconds_per_look: float, n_jobs: int
-) -> None:
+def test_neither_the_clock_nor_the_threads_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = itertools.count()
-    monkeypatch.setattr(time, "perf_counter", lambda: next(looks) * seconds_per_look)
+    monkeypatch.setattr(time, "perf_counter", lambda: next(looks) * 1000.0)
     model, limit = LinearGaussian().bind(simulated(12, (60, 70), seed=2)), 3 * 2**12 / 150_000_000
-    assert run(model, UniformPrior(), Enumeration(time_limit=1.001 * limit), n_jobs).n_subsets == 2**12
-    with pytest.raises(EngineError, match="4,096 subsets"):
-        run(model, UniformPrior(), Enumeration(time_limit=0.999 * limit), n_jobs)
+    for n_jobs in (1, 64):
+        assert run(model, UniformPrior(), Enumeration(time_limit=1.001 * limit), n_jobs).n_subsets == 2**12
+        with pytest.raises(EngineError, match="4,096 subsets"):
+            run(model, UniformPrior(), Enumeration(time_limit=0.999 * limit), n_jobs)
 
 
 @pytest.mark.parametrize(("p", "wait"), [(60, r"about 7\d\d years"), (400, r"about 10\^120 subsets")])

@@ -36,7 +36,6 @@ from invariance.inference.tempering import (
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand, moments_bytes
 from invariance.posterior import Posterior
-from invariance.simulation import example_1, example_2, example_3, p10
 from quadratic_toy import PRIORS, Toy, brute_force, target_of
 from twins import simulated
 
@@ -49,19 +48,6 @@ def run(model: BoundModel, prior, engine: Tempering | None = None, seed: int = 0
 def exact(model: BoundModel, prior) -> Posterior:
     bound = prior.bind(model.feature_names, model.largest_size)
     return Enumeration().run(Target(model, bound), RunOptions(progress=False))
-
-
-@pytest.mark.parametrize("seed", [0, 1])
-def test_inclusion_is_that_of_exact_inference(seed: int) -> None:
-    """Two-feature examples with two invariant subsets, and ten-feature data whose truth is rarely the only one."""
-    rng = np.random.default_rng(seed)
-    make = (example_1, example_2, example_3)[seed % 3] if seed % 5 == 0 else None
-    simulation = make(2) if make else p10(2 + seed % 2, rng, p=14 if seed % 5 == 1 else 10)
-    model = LinearGaussian().bind(simulation.sample((30, 60, 150)[seed % 3], rng))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ApproximationWarning)
-        sampled = run(model, UniformPrior(), Tempering(precision=0.002), seed)
-    np.testing.assert_allclose(sampled.inclusion, exact(model, UniformPrior()).inclusion, atol=0.01)
 
 
 @pytest.mark.parametrize("prior", [InclusionPrior({"x0": 1.0, "x2": 0.0, "x1": 0.9}), BetaBinomialPrior(1, 3)], ids=str)
@@ -100,30 +86,18 @@ def test_models_without_a_compiled_scorer_agree_with_brute_force(prior: str) -> 
 
 
 class TwoModes(Toy):
-    """Ten features all in or all out, and 25 nats between."""
+    """Eight features all in or all out, and 20 nats between."""
 
     def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
-        sizes = np.asarray(masks)[:, :10].sum(axis=1)
-        return np.where(sizes < 5, -0.5, 0.0) - 5.0 * np.minimum(sizes, 10 - sizes)
+        sizes = np.asarray(masks)[:, :8].sum(axis=1)
+        return np.where(sizes < 4, -0.5, 0.0) - 5.0 * np.minimum(sizes, 8 - sizes)
 
 
 def test_two_far_modes_get_their_shares() -> None:
-    masks, probabilities, evidence = brute_force(target_of(TwoModes(12)))
-    posterior = run(TwoModes(12), UniformPrior(), Tempering(searches=2))
+    masks, probabilities, evidence = brute_force(target_of(TwoModes(9)))
+    posterior = run(TwoModes(9), UniformPrior())
     np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.03)
     assert posterior.log_evidence == pytest.approx(evidence, abs=0.1)
-
-
-def test_wide_posteriors_have_their_evidence_from_stepping_stones() -> None:
-    """Features that do not interact: Z is a product."""
-    model = Toy(22)
-    model.curvature = np.diag(np.linspace(0.1, 2.0, 22))
-    posterior = run(model, UniformPrior(), Tempering(chains=2, searches=1, steps=50))
-    at_zero, at_one = -0.5 * np.diag(model.curvature) * np.array([model.centre**2, (1.0 - model.centre) ** 2])
-    evidence = np.logaddexp(at_zero, at_one).sum() - 22 * np.log(2.0)
-    assert posterior.diagnostics["log_evidence_method"] == "stepping stones"
-    assert posterior.log_evidence == pytest.approx(evidence, abs=0.25)
-    np.testing.assert_allclose(posterior.inclusion, 1.0 / (1.0 + np.exp(at_zero - at_one)), atol=0.05)
 
 
 def test_one_environment_gives_back_the_prior() -> None:
@@ -144,21 +118,11 @@ def test_a_short_run_says_that_it_is_short() -> None:
     assert "budget of 10 sweeps" in posterior.notes[0]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"chains": 0},
-        {"temperatures": [0.5, 0.4, 1.0]},
-        {"temperatures": [0.1, 0.9]},
-        {"temperatures": 0},
-        {"steps": 0},
-        {"block_size": 30},
-        {"precision": 0.0},
-        {"agreement": 1.0},
-        {"searches": 1.5},
-    ],
-    ids=str,
-)
+IMPOSSIBLE = [{"chains": 0}, {"temperatures": [0.5, 0.4, 1.0]}, {"temperatures": [0.1, 0.9]}, {"temperatures": 0}]
+IMPOSSIBLE += [{"steps": 0}, {"block_size": 30}, {"precision": 0.0}, {"agreement": 1.0}, {"searches": 1.5}]
+
+
+@pytest.mark.parametrize("settings", IMPOSSIBLE, ids=str)
 def test_impossible_settings(settings) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         Tempering(**settings)
@@ -216,31 +180,25 @@ def test_every_feature_keeps_its_turn_in_blocks() -> None:
 
 def test_search_leaves_a_subset_at_every_temperature() -> None:
     model = LinearGaussian().bind(simulated(12, (60, 60), seed=2))
-    target = sampler_of(
-        Target(model, UniformPrior().bind(model.feature_names)), 1, RunOptions(rng=np.random.default_rng(0))
-    )
-    (replica,) = target.replicas
-    rules = block_rules(target, np.zeros(13), 6, np.zeros(13))
-    target.search(replica, Proposals(np.geomspace(0.1, 1.0, 4), rules, np.zeros((0, 13), bool)), 5)
+    sampler = sampler_of(target_of(model), 1, RunOptions(rng=np.random.default_rng(0)))
+    (replica,) = sampler.replicas
+    rules = block_rules(sampler, np.zeros(13), 6, np.zeros(13))
+    sampler.search(replica, Proposals(np.geomspace(0.1, 1.0, 4), rules, np.zeros((0, 13), bool)), 5)
     assert replica.included.shape == (4, 13)
     np.testing.assert_allclose(replica.log_ratios, model.log_ratio_many(replica.included[:, :12]), rtol=1e-12)
     assert replica.best.included[:12].tolist() == exact(model, UniformPrior()).mode_mask.tolist()
 
 
-def with_knockout(p: int) -> MultiEnvironmentData:
-    data = simulated(p, (30, 40, 35), seed=9, scale=10.0)
-    X = data.X.copy()
-    X[data.rows(1), 2] = 7.0
-    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-
-
 @pytest.mark.slow  # the kernels compile a second time
 @pytest.mark.parametrize("kept", [64, 9])
 def test_sampling_without_a_matrix_of_second_moments(monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
-    """Also when the cache is so small that it is emptied again and again."""
+    """Also when the cache is so small that it is emptied again and again; a feature is constant somewhere."""
     monkeypatch.setattr("invariance.models.gaussian._CACHE_BYTES", 0.0)
     monkeypatch.setattr("invariance.models.gaussian._FEWEST_KEPT", kept)
-    data = with_knockout(20)
+    data = simulated(20, (30, 40, 35), seed=9, scale=10.0)
+    X = data.X.copy()
+    X[data.rows(1), 2] = 7.0
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
     engine, prior = Tempering(chains=2, steps=200, searches=1), UniformPrior(max_size=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ApproximationWarning)
@@ -298,31 +256,20 @@ LAWS = {
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_entropy_and_evidence_have_no_bias(name: str) -> None:
+def test_entropy_and_evidence_have_no_bias_and_the_stated_error(name: str) -> None:
     log_probabilities, n = LAWS[name]
     entropy = -float(np.exp(log_probabilities) @ log_probabilities)
     rng = np.random.default_rng(8)
-    estimates, evidences = [], []
-    for _ in range(40):
-        one = visited(log_probabilities, n, rng)
-        found = by_revisits(one.log_joint, one.visits)
-        assert found is not None
-        evidences.append(found.log_evidence)
-        estimates.append(one.entropy(LOG_EVIDENCE))
-    assert np.mean(evidences) == pytest.approx(LOG_EVIDENCE, abs=0.02)
-    assert np.mean(estimates) == pytest.approx(entropy, abs=0.03)
-    assert max(abs(np.array(estimates) - entropy)) < 0.35
-
-
-@pytest.mark.parametrize("name", ["nearly all mass visited", "much of it", "little of it"])
-def test_the_error_of_the_evidence_is_that_over_repetitions(name: str) -> None:
-    log_probabilities, n = LAWS[name]
-    rng = np.random.default_rng(9)
-    runs = [visited(log_probabilities, n, rng) for _ in range(150)]
+    runs = [visited(log_probabilities, n, rng) for _ in range(100)]
     found = [by_revisits(one.log_joint, one.visits) for one in runs]
     deviations = np.array([one.log_evidence - LOG_EVIDENCE for one in found])
-    reported = np.array([one.error for one in found])
-    assert 0.8 < np.sqrt(np.mean(deviations**2) / np.mean(reported**2)) < 1.25
+    assert np.mean(deviations) == pytest.approx(0.0, abs=0.02)
+    entropies = np.array([one.entropy(LOG_EVIDENCE) for one in runs])
+    assert np.mean(entropies) == pytest.approx(entropy, abs=0.03)
+    assert np.abs(entropies - entropy).max() < 0.35
+    if name != "all of it":
+        reported = np.array([one.error for one in found])
+        assert 0.8 < np.sqrt(np.mean(deviations**2) / np.mean(reported**2)) < 1.25
 
 
 def test_hardly_any_revisits_say_nothing() -> None:

@@ -17,14 +17,7 @@ from hypothesis import strategies as st
 
 from invariance.exceptions import SettingError, WrongTypeError
 from invariance.posterior.posterior import Evidence
-from posteriors import (
-    all_masks,
-    assert_same,
-    cut,
-    enumerate_posterior,
-    from_probabilities,
-    random_posterior,
-)
+from posteriors import all_masks, assert_same, cut, enumerate_posterior, from_probabilities, random_posterior
 
 
 def test_marginals_and_mode_agree_with_enumeration() -> None:
@@ -89,27 +82,21 @@ def test_credible_collection_asks_the_source_or_warns() -> None:
 
 
 def test_order_of_ties_does_not_depend_on_the_engine() -> None:
-    rng = np.random.default_rng(5)
-    masks = all_masks(9)[rng.permutation(512)]
+    rng, base = np.random.default_rng(5), random_posterior(0, p=9)
     log_ratios = -rng.integers(0, 2, 512).astype(float)
-    log_probabilities = log_ratios - np.log(np.exp(log_ratios).sum())
-    base = random_posterior(0, p=9)
-    tables = []
-    for seed in (0, 1):
-        order = np.random.default_rng(seed).permutation(512)
-        posterior = replace(
-            base, masks=masks[order], log_ratios=log_ratios[order], log_probabilities=log_probabilities[order]
-        )
-        tables.append(posterior)
-    assert_same(*tables)
-    keys = [
-        (-log_probability, int(mask.sum()), tuple(np.flatnonzero(mask)))
-        for mask, log_probability in zip(tables[0].masks, tables[0].log_probabilities, strict=True)
-    ]
+    table = all_masks(9), log_ratios, log_ratios - np.log(np.exp(log_ratios).sum())
+    found = []
+    for _ in range(2):
+        order = rng.permutation(512)
+        masks, log_ratios, log_probabilities = (values[order] for values in table)
+        found.append(replace(base, masks=masks, log_ratios=log_ratios, log_probabilities=log_probabilities))
+    assert_same(*found)
+    rows = zip(found[0].masks, found[0].log_probabilities, strict=True)
+    keys = [(-log_probability, int(mask.sum()), tuple(np.flatnonzero(mask))) for mask, log_probability in rows]
     assert keys == sorted(keys)
 
 
-def test_probability_by_names_and_mask() -> None:
+def test_probability_by_names_and_mask_in_the_table_and_outside() -> None:
     posterior = random_posterior(7)
     table = posterior.subsets(None)
     for subset, probability in zip(table["subset"].tolist(), table["probability"].tolist(), strict=True):
@@ -117,21 +104,15 @@ def test_probability_by_names_and_mask() -> None:
         mask = [name in subset for name in posterior.feature_names]
         assert posterior.probability(mask) == posterior.probability(np.array(mask))
         assert posterior.probability(reversed(subset)) == posterior.probability(mask)
-    assert posterior.probability([]) == posterior.probability(np.zeros(4, dtype=bool))
-
-
-def test_probability_outside_the_table() -> None:
-    whole = random_posterior(7)
-    last = whole.subsets(None)["subset"].iloc[-1]
-    assert cut(whole, 3, source=True).probability(last) == pytest.approx(whole.probability(last), rel=1e-12)
-    assert cut(whole, 3, n_subsets=3).probability(last) == 0.0
-    assert whole.probability(whole.mode) == cut(whole, 3).probability(whole.mode)
+    last = table["subset"].iloc[-1]
+    assert cut(posterior, 3, source=True).probability(last) == pytest.approx(posterior.probability(last), rel=1e-12)
+    assert cut(posterior, 3, n_subsets=3).probability(last) == 0.0
+    assert posterior.probability(posterior.mode) == cut(posterior, 3).probability(posterior.mode)
 
 
 def test_sample_matches_the_probabilities() -> None:
     posterior = random_posterior(2, p=3, scale=1.0)
     draws = posterior.sample(20_000, random_state=0)
-    assert draws.shape == (20_000, 3)
     assert list(draws.columns) == ["x0", "x1", "x2"]
     assert set(draws.dtypes) == {np.dtype(bool)}
     np.testing.assert_allclose(draws.mean(), posterior.inclusion, atol=0.015)
@@ -163,24 +144,21 @@ def test_what_is_refused(ask: Callable[[], Any], error: type[Exception], named: 
         ask()
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"feature_names": ("a", "a", "b", "c")}, "feature_names"),
-        ({"inclusion": np.zeros(3)}, "inclusion"),
-        ({"inclusion": np.array([0, 0.5, math.nan, 0])}, "inclusion"),
-        ({"masks": np.zeros((16, 4))}, "masks"),
-        ({"masks": np.zeros((16, 4), dtype=bool)}, "masks"),
-        ({"log_ratios": np.zeros(3)}, "log_ratios"),
-        ({"log_probabilities": np.zeros(16)}, "log_probabilities"),
-        ({"log_probabilities": np.full(16, -np.inf)}, "log_probabilities"),
-        ({"environments": ("a",)}, "counts"),
-        ({"entropy": math.nan}, "entropy"),
-    ],
-)
-def test_inconsistent_parts_are_refused(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(ValueError, match=named):
-        replace(random_posterior(0), **changes)
+INCONSISTENT = {
+    "feature_names": [("a", "a", "b", "c")],
+    "inclusion": [np.zeros(3), np.array([0, 0.5, math.nan, 0])],
+    "masks": [np.zeros((16, 4)), np.zeros((16, 4), dtype=bool)],
+    "log_ratios": [np.zeros(3)],
+    "log_probabilities": [np.zeros(16), np.full(16, -np.inf)],
+    "counts": [np.ones(1, dtype=int)],
+    "entropy": [math.nan],
+}
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, one) for name, values in INCONSISTENT.items() for one in values])
+def test_inconsistent_parts_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=name):
+        replace(random_posterior(0), **{name: value})
 
 
 def test_arrays_are_read_only_copies() -> None:

@@ -15,11 +15,7 @@ from hypothesis import strategies as st
 
 from invariance.exceptions import DataError, FileError
 from invariance.posterior import Posterior
-from posteriors import (
-    assert_same,
-    enumerate_posterior,
-    random_posterior,
-)
+from posteriors import assert_same, enumerate_posterior, random_posterior
 
 labels = st.one_of(st.text(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none())
 json_values = st.recursive(
@@ -113,15 +109,12 @@ def test_unreadable_json_is_refused(tmp_path: Path) -> None:
 def test_datatree() -> None:
     posterior = random_posterior(4, p=3)
     tree = posterior.to_datatree()
-    inclusion = tree["posterior"]["inclusion"]
-    assert float(inclusion.sel(feature="x1")) == posterior.inclusion[1]
+    assert float(tree["posterior"]["inclusion"].sel(feature="x1")) == posterior.inclusion[1]
     pair = tree["posterior"]["pairwise"].sel(feature="x0", other_feature="x2")
-    assert posterior.pairwise is not None
     assert float(pair) == posterior.pairwise[0, 2]
-    subsets = tree["subsets"]
-    np.testing.assert_array_equal(subsets["mask"].values, posterior.masks)
-    np.testing.assert_array_equal(subsets["log_ratio"].values, posterior.log_ratios)
-    np.testing.assert_array_equal(subsets["probability"].values, np.exp(posterior.log_probabilities))
+    table = {"mask": posterior.masks, "log_ratio": posterior.log_ratios}
+    for name, values in (table | {"probability": np.exp(posterior.log_probabilities)}).items():
+        np.testing.assert_array_equal(tree["subsets"][name].values, values)
     assert tree.attrs["engine"] == "exact enumeration"
     assert tree.attrs["counts"] == [40, 50, 1060]
     assert "pairwise" not in random_posterior(4, pairwise=None).to_datatree()["posterior"]

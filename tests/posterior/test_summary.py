@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 from invariance._tools.text import shorten
 from invariance.posterior.posterior import Evidence
 from invariance.posterior.summary import bar, format_count, format_probability, format_subset
-from posteriors import (
-    from_probabilities,
-    random_posterior,
-)
+from posteriors import from_probabilities, random_posterior
 
 
 @pytest.mark.parametrize(
@@ -93,11 +90,10 @@ def test_summary_text() -> None:
 
 
 def test_summary_of_many_features_says_how_many_more() -> None:
-    inclusion = np.linspace(0.9, 0.02, 45)
     posterior = replace(
         random_posterior(0, p=2),
         feature_names=tuple(f"gene{j}" for j in range(45)),
-        inclusion=inclusion,
+        inclusion=np.linspace(0.9, 0.02, 45),
         pairwise=None,
         masks=np.tril(np.ones((4, 45), dtype=bool)),
         n_subsets=2**45,

@@ -29,7 +29,6 @@ from invariance.posterior.posterior import Verdict, verdict_of
 from posteriors import from_probabilities, random_posterior
 from twins import log_ratio
 
-ENGINES = (Enumeration(), Tempering(steps=50), Variational())
 FAILING = Verdict(-2174.2, -52.3, 0.0, n_judged=8, all_judged=True, n_exceptions=0, exception=None)
 
 
@@ -51,28 +50,25 @@ def invariant(constant: np.ndarray, rows: int, rng: np.random.Generator) -> Mult
     return MultiEnvironmentData.from_arrays(X, X.sum(axis=1) + rng.normal(size=len(site)), site)
 
 
-# ---------------------------------------------------------------- the law of an invariant subset
-
-
 @pytest.mark.parametrize("constants", ["none", "everywhere", "in one"])
 def test_law_of_an_invariant_subset(constants: str) -> None:
-    """200 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
+    """120 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
     rng = np.random.default_rng(1)
     constant = np.zeros((5, 8), dtype=bool)
     constant[:, :2] = constants == "everywhere"
     constant[0, :6] |= constants == "in one"
     everything = np.ones((1, 8), dtype=bool)
-    values, chances = np.empty((2, 200))
-    for i in range(200):
+    values, chances = np.empty((2, 120))
+    for i in range(120):
         model = LinearGaussian().bind(invariant(constant, 15, rng))
         values[i] = model.log_ratio_many(everything)[0]
         tails = model.invariance_tails(everything, values[i : i + 1])
         chances[i] = tails[0]
-    assert values.mean() == pytest.approx(model.null_many(everything).expected[0], abs=4 * values.std() / np.sqrt(200))
+    assert values.mean() == pytest.approx(model.null_many(everything).expected[0], abs=4 * values.std() / np.sqrt(120))
     _, variance = deviance_moments(model.moments.group_counts, model.ranks(everything))
-    assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.2)
+    assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.25)
     for level in (0.05, 0.5):
-        assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 200))
+        assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 120))
 
 
 def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
@@ -82,9 +78,6 @@ def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
     assert (expected[0], probability[0]) == (-np.inf, 1.0)
     assert np.isfinite(expected[1])
     assert probability[1] < 1e-9
-
-
-# ---------------------------------------------------------------- the verdict
 
 
 @pytest.mark.parametrize("chance", [1.01e-9, 0.99e-9])
@@ -117,28 +110,19 @@ def test_one_environment_has_no_verdict() -> None:
         assert model.invariance_tails([[True]], [0.0]).tolist() == [1.0]
 
 
-# ---------------------------------------------------------------- every route
-
-
-@pytest.mark.parametrize(("engine", "rows"), [(ENGINES[0], True), *((engine, False) for engine in ENGINES)])
-def test_every_engine_gives_a_verdict(engine: Any, rows: bool) -> None:
+@pytest.mark.parametrize("engine", [Enumeration(), Tempering(steps=50), Variational(iterations=300)])
+def test_every_engine_gives_a_verdict(engine: Any) -> None:
     data = broken()
-    model = LinearGaussian().bind(data if rows else Moments.from_data(data))
-    prior = UniformPrior().bind(model.feature_names, model.largest_size)
-    posterior = engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0)))
-    verdict = posterior.verdict
-    assert verdict is not None
-    assert verdict.log_ratio == posterior.log_ratios[0]
-    assert verdict.log_ratio == pytest.approx(log_ratio(data, posterior.mode_mask), rel=1e-9)
-    assert verdict.n_judged == len(posterior.masks)
-    assert verdict.all_judged == (len(posterior.masks) == 8)
-    assert verdict.n_exceptions == 0
-    assert verdict.tail_probability < 1e-9
-    if isinstance(engine, Variational):
-        reweighted = posterior.reweighted
-        assert reweighted.verdict is not None
-        assert reweighted.verdict.log_ratio == reweighted.log_ratios[0]
-        assert reweighted.verdict.n_judged == len(reweighted.masks)
+    model = LinearGaussian().bind(Moments.from_data(data))
+    posterior = engine.run(Target(model, UniformPrior().bind(3)), RunOptions(rng=np.random.default_rng(0)))
+    assert posterior.verdict.log_ratio == pytest.approx(log_ratio(data, posterior.mode_mask), rel=1e-9)
+    for found in (posterior, posterior.reweighted) if isinstance(engine, Variational) else (posterior,):
+        verdict = found.verdict
+        assert verdict.log_ratio == found.log_ratios[0]
+        assert verdict.n_judged == len(found.masks)
+        assert verdict.all_judged == (len(found.masks) == 8)
+        assert verdict.n_exceptions == 0
+        assert verdict.tail_probability < 1e-9
 
 
 def test_fit_warns() -> None:
@@ -164,9 +148,6 @@ def test_subsets_that_may_be_invariant_are_excepted() -> None:
     assert verdict is not None
     assert (verdict.n_judged, verdict.n_exceptions, verdict.exception) == (4, 1, ("x0", "x1"))
     assert "{} (>0.999)" in posterior.reading()
-
-
-# ---------------------------------------------------------------- faces
 
 
 @pytest.mark.parametrize("table", [{(0, 1): 0.96, (0,): 0.04}, {(0, 1): 0.41, (0,): 0.38, (1,): 0.21}])

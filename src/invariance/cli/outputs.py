@@ -108,7 +108,7 @@ def deliver_fit(
 
     def write_json(path: Path) -> None:
         decided = {"decision": model.decision_.to_plain()}
-        posterior.to_json(path, decided | {"predictive": None if predictive is None else to_plain(predictive)})
+        posterior.to_json(path, decided | {"predictive": None if predictive is None else predictive.to_plain()})
 
     def draw(path: Path) -> None:
         if kind in (None, PlotKind.inclusion):

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -171,11 +170,8 @@ class Mixture:
         return masks[np.argsort(-self.log_prob(masks), kind="stable")[:n]]
 
 
-class Elbo(NamedTuple):
-    """Lower bound of the log evidence, in nats, and its Monte-Carlo standard error."""
-
-    value: float
-    error: float
+# Lower bound of the log evidence, in nats, and its Monte-Carlo standard error.
+Elbo = tuple[float, float]
 
 
 def share_variance(n_inside: int, n_draws: int) -> float:
@@ -226,7 +222,7 @@ def fit_mixture(
         best[c] ** 2 * (parts[c].var() + share_variance(len(parts[c]), n_draws)) / len(parts[c])
         for c in np.flatnonzero(best > 0.0)
     )
-    return Mixture(components, best), Elbo(elbo(best), float(np.sqrt(variance)))
+    return Mixture(components, best), (elbo(best), float(np.sqrt(variance)))
 
 
 Approximation = MeanField | Mixture

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,8 @@ _ROUNDS, _REPLACEMENTS, _MOST_WORK = 3, 4, 1e10
 # A subset (d,) and its log p(z)Λ(z).
 Mode = tuple[Mask, float]
 Groups = tuple[int, int]
+# Of searches: rules for blocks, thrift, and columns that may enter; see `CompiledSampler.search`.
+Kind = tuple[tuple[BlockRule, BlockRule], float, Mask | None]
 _NONE = np.empty(0, np.int64)
 
 
@@ -334,14 +336,6 @@ def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, s
     return result
 
 
-class _Kind(NamedTuple):
-    """A kind of search; see `CompiledSampler.search`."""
-
-    rules: tuple[BlockRule, BlockRule]
-    thrift: float = 0.0
-    free: Mask | None = None
-
-
 def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int, searches: int) -> Searched:
     """Every replica goes through all kinds of search in turn, each beginning with another.
 
@@ -360,12 +354,12 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
     guide = np.sum([*paths, synergic], axis=0, dtype=float)
     few, many = block_rules(sampler, guide, block_size, guide)
     mixed, nothing = (few, many), np.zeros((0, sampler.n_columns), bool)
-    kinds = [_Kind((few, many._replace(follows=True))), _Kind(mixed, _THRIFT)]
-    kinds += [_Kind(mixed, free=columns) for columns in (*paths, synergic)]
+    kinds: list[Kind] = [((few, many._replace(follows=True)), 0.0, None), (mixed, _THRIFT, None)]
+    kinds += [(mixed, 0.0, columns) for columns in (*paths, synergic)]
 
-    def anneal(turn: tuple[CompiledReplica, _Kind]) -> tuple[Best, Floats]:
-        replica, kind = turn
-        return sampler.search(replica, Proposals(betas, kind.rules, nothing), _SWEEPS, kind.thrift, kind.free)
+    def anneal(turn: tuple[CompiledReplica, Kind]) -> tuple[Best, Floats]:
+        replica, (rules, thrift, free) = turn
+        return sampler.search(replica, Proposals(betas, rules, nothing), _SWEEPS, thrift, free)
 
     result = Searched(np.zeros(sampler.n_columns), stepped=climbed, synergies=synergies)
     least = max(searches, -(-len(kinds) // len(sampler.replicas)))
@@ -380,7 +374,7 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
             better = synergies.best_step(result.best[0])
             if better[1] < result.best[1] + SAME:
                 break
-            kinds.append(_Kind(mixed, free=better[0] | result.best[0] | synergic))
+            kinds.append((mixed, 0.0, better[0] | result.best[0] | synergic))
             result.stepped.append(better)
     return result
 

@@ -126,7 +126,7 @@ class Tempering:
         if not all_in_a_block and len(visited.masks) != target.prior.support_size():
             mode = np.argmax(log_joint, keepdims=True)
             log_ratio = target.log_ratios(masks[mode], check.log_ratios[mode])
-            tail = float(target.model.invariance_tails(masks[mode], log_ratio).probability[0])
+            tail = float(target.model.invariance_tails(masks[mode], log_ratio)[0])
         never_sampled = best - log_evidence if best > visited.log_joint.max() + SAME else -np.inf
         problem = _problem(searched, agreement, never_sampled, self.agreement, tail)
         reached, error, r_hat = agreement.reached(self), agreement.largest_error, agreement.largest_r_hat

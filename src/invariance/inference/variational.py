@@ -159,7 +159,7 @@ class Variational:
         """The posterior, from where each start ended."""
         target = space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
-        q, elbo = self._approximation(target, fits, chosen, ready.rng)
+        q, (elbo, elbo_error) = self._approximation(target, fits, chosen, ready.rng)
         reweighted = reweight_draws(target, q, self.draws, ready.rng, _REWEIGHTED)
         missed, outside = None, reweighted.outside
         if space.table.size:
@@ -173,7 +173,7 @@ class Variational:
             masks, log_ratios = masks[log_ratios > -np.inf], log_ratios[log_ratios > -np.inf]
         check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
         notes = [
-            f"log evidence at least {elbo.value:.2f} (ELBO, error {elbo.error:.2g}; {chosen} start). Probabilities "
+            f"log evidence at least {elbo:.2f} (ELBO, error {elbo_error:.2g}; {chosen} start). Probabilities "
             f"are the approximation's. {_WEIGHED.format(reweighted.ess)}"
         ]
         notes += [*check.notes, *support_notes(target, smallest(outside))]
@@ -210,13 +210,13 @@ class Variational:
             masks=masks,
             log_ratios=check.log_ratios,
             log_probabilities=q.log_prob(masks),
-            log_evidence=elbo.value,
+            log_evidence=elbo,
             entropy=q.entropy,
             engine=f"variational inference ({'mean field' if isinstance(q, MeanField) else 'mixture'})",
             notes=tuple(notes),
             diagnostics={
-                "elbo": elbo.value,
-                "elbo_error": elbo.error,
+                "elbo": elbo,
+                "elbo_error": elbo_error,
                 "weights": q.weights.tolist() if isinstance(q, Mixture) else [1.0],
                 "start": chosen,
                 "iterations": len(fit.trace.elbo),
@@ -335,7 +335,7 @@ class Variational:
             what = f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}"
             raise EngineError(what, use(engine="tempering"))
         if self.components == 1:
-            return q, Elbo(fit.elbo, fit.elbo_error)
+            return q, (fit.elbo, fit.elbo_error)
         best: dict[bytes, MeanField] = {}
         for name in sorted(fits, key=lambda name: fits[name].elbo):
             if fits[name].elbo > -np.inf:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
@@ -14,9 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.files import write_text
+from .._tools.json import from_json, parse, read_object, to_json
 from .._tools.text import format_subset, shorten
 from ..data.features import as_mask, as_masks
-from ..exceptions import SettingError, WrongTypeError, use
+from ..exceptions import DataError, SettingError, WrongTypeError, use
 from ..models.invariance_test import Tolerance
 from .summary import Summary, format_probability, reading
 
@@ -26,6 +29,9 @@ if TYPE_CHECKING:
 
     from ..models.base import BoundModel
 
+FORMAT = "invariance.posterior/1"
+# So many subsets of the table are saved with their evidence.
+_WITH_EVIDENCE = 100
 SubsetTable = tuple[Mask, Floats, Floats]
 Value = TypeVar("Value", Floats, float)
 
@@ -385,7 +391,7 @@ class Posterior:
                 f"level {level:g}. Fit with an engine that keeps more subsets, or ask for a lower level.",
                 stacklevel=2,
             )
-        return self._frame(*(part[:needed] for part in table))
+        return self._frame(table[0][:needed], table[1][:needed], table[2][:needed])
 
     def probability(self, subset: Iterable[str] | ArrayLike) -> float:
         """Posterior probability of one subset, given as names or as a boolean mask (p,)."""
@@ -443,13 +449,32 @@ class Posterior:
             raise SettingError(f"this posterior came without a fit, as from JSON, and has no {kind}.")
         return self.decision.plot(kind, ax, top)
 
-    def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
-        """The posterior without its source as strict JSON, also written to `path`; more : further keys, which
-        `from_json` ignores."""
-        from .._tools.files import write_text
-        from .io import to_json
+    def to_plain(self) -> dict[str, Any]:
+        """Values that JSON can hold, of all fields but judge, source and decision; `subsets`, positions of features,
+        for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and "-inf" for numbers that are not finite."""
+        labels = [label.item() if isinstance(label, np.generic) else label for label in self.environments]
+        lacking = {type(label).__name__ for label in labels if not isinstance(label, str | int | float | None)}
+        note = f"Environment labels of type {', '.join(sorted(lacking))} were saved as text."
+        known = self.judge is not None or self.table_evidence is not None
+        own = {
+            "n_subsets": _count(self.n_subsets),
+            "environments": [str(label) if type(label).__name__ in lacking else label for label in labels],
+            "notes": (*self.notes, note) if lacking else self.notes,
+            "table_evidence": self.leading_evidence(_WITH_EVIDENCE).columns() if known else None,
+        }
+        content: dict[str, Any] = {"format": FORMAT}
+        for one in fields(Posterior):
+            if one.name == "masks":
+                content["subsets"] = [np.flatnonzero(mask).tolist() for mask in self.masks]
+            elif one.name not in ("judge", "source", "decision"):
+                content[one.name] = to_json(own.get(one.name, getattr(self, one.name)))
+        return content
 
-        text = to_json(self, more)
+    def to_json(self, path: str | Path | None = None, more: Mapping[str, Any] | None = None) -> str:
+        """`to_plain` as strict JSON, also written to `path`; more : further keys, which `from_json` ignores"""
+        content = self.to_plain() | dict(more or {})
+        lines = (f" {json.dumps(key)}: {json.dumps(value, allow_nan=False)}" for key, value in content.items())
+        text = "{\n" + ",\n".join(lines) + "\n}"
         if path is not None:
             write_text(path, text + "\n")
         return text
@@ -457,15 +482,53 @@ class Posterior:
     @classmethod
     def from_json(cls, path_or_text: str | Path) -> Self:
         """Read what `to_json` wrote, from a file or from the text itself. Arrays come back exactly."""
-        from .io import from_json
-
-        return cls(**vars(from_json(path_or_text)))
+        content, origin = _read(path_or_text)
+        if content.get("format") != FORMAT:
+            raise DataError(f"{origin} has the format {content.get('format')!r}, and this version reads {FORMAT!r}")
+        try:
+            evidence, n_subsets = content.pop("table_evidence", None), content["n_subsets"]
+            if isinstance(n_subsets, str):
+                content["n_subsets"] = int(n_subsets, 16)
+            masks = np.zeros((len(content["subsets"]), len(content["feature_names"])), dtype=bool)
+            for mask, members in zip(masks, content["subsets"], strict=True):
+                mask[np.array(members, dtype=np.uint32)] = True
+            content |= {"masks": masks, "diagnostics": _numbers(content["diagnostics"])}
+            if evidence is not None:
+                evidence = Evidence(**{name: np.array(values, dtype=float) for name, values in evidence.items()})
+            return cls(**vars(from_json(Posterior, content)) | {"table_evidence": evidence})
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
+            what = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise DataError(f"{origin} is damaged: {what}") from error
 
     def to_datatree(self) -> Any:
         """An `xarray.DataTree` with the groups "posterior" and "subsets" (needs the extra `xarray`)."""
-        from .io import to_datatree
-
-        return to_datatree(self)
+        try:
+            from xarray import Dataset, DataTree
+        except ImportError as error:
+            raise ImportError("to_datatree() needs xarray: pip install 'invariance[xarray]'") from error
+        names = list(self.feature_names)
+        whole = Dataset({"inclusion": ("feature", self.inclusion.copy())}, {"feature": names})
+        if self.pairwise is not None:
+            pairs = ("feature", "other_feature"), self.pairwise.copy()
+            whole = whole.assign_coords(other_feature=names).assign(pairwise=pairs)
+        table = {
+            "mask": (("subset", "feature"), self.masks.copy()),
+            "log_ratio": ("subset", self.log_ratios.copy()),
+            "probability": ("subset", np.exp(self.log_probabilities)),
+        }
+        subsets = Dataset(table, {"subset": np.arange(len(self.masks)), "feature": names})
+        tree = DataTree.from_dict({"posterior": whole, "subsets": subsets})
+        same = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
+        tree.attrs.update(
+            {key: getattr(self, key) for key in same},
+            outcome=self.outcome_name,
+            n_subsets=_count(self.n_subsets),
+            environments=[str(label) for label in self.environments],
+            counts=self.counts.tolist(),
+            notes=list(self.notes),
+            verdict="" if self.verdict is None else self.verdict.sentence,
+        )
+        return tree
 
     def __repr__(self) -> str:
         mode = f"mode {format_subset(self.mode, 60)}, probability {format_probability(self.mode_probability)}"
@@ -508,6 +571,29 @@ def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
     if len(distinct) < len(keys):
         raise ValueError("masks: the same subset occurs twice")
     return np.lexsort((position, masks.sum(axis=1), -log_probabilities))
+
+
+def _count(n_subsets: int) -> int | str:
+    return n_subsets if n_subsets < 2**53 else hex(n_subsets)
+
+
+def _numbers(value: Any) -> Any:
+    """Numbers that are not finite in place of their names."""
+    if isinstance(value, dict):
+        return {key: _numbers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_numbers(item) for item in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def _read(path_or_text: str | Path) -> tuple[dict[str, Any], str]:
+    """The object in a file or a text, and its origin for messages."""
+    if not isinstance(path_or_text, str) or path_or_text.lstrip()[:1] not in ("", "{", "["):
+        return read_object(Path(path_or_text), "a saved posterior"), str(path_or_text)
+    try:
+        return dict(parse(path_or_text)), "the text"
+    except (TypeError, ValueError) as error:
+        raise DataError(f"the text is not a saved posterior: {error}") from error
 
 
 def check_at_least_one(name: str, value: int) -> None:

@@ -97,12 +97,10 @@ def _sentences(posterior: Posterior) -> Iterator[str]:
     order = np.argsort(-posterior.inclusion, kind="stable").tolist()
     undecided = [j for j in order if 1 - _DECIDED < posterior.inclusion[j] < _DECIDED]
     if undecided:
-        told = [
-            f"{printable(posterior.feature_names[j])} ({format_probability(posterior.inclusion[j])})"
-            for j in undecided[:6]
-        ]
+        names, chances = posterior.feature_names, posterior.inclusion
+        told = ", ".join(f"{printable(names[j])} ({format_probability(chances[j])})" for j in undecided[:6])
         more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
-        yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {', '.join(told)}{more}."
+        yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {told}{more}."
 
 
 def _mode(posterior: Posterior) -> str:
