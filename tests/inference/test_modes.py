@@ -306,6 +306,7 @@ def test_a_needle_is_found() -> None:
     assert 1 <= posterior.diagnostics["searches_that_found_the_best"] < posterior.diagnostics["searches"]
 
 
+@pytest.mark.slow
 def test_parts_so_large_that_only_rows_can_tell() -> None:
     """The third part has a share of 1e-11 left when the others are known: beyond second moments."""
     rng = np.random.default_rng(8)
