@@ -117,10 +117,8 @@ class FreeSpace:
         return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
 
     def scorer(self, memory: int, searching: bool) -> Scorer:
-        """What scores draws, with room to remember so many; collinear draws have a value only when searching.
-
-        Compiled scorers have a memory of their own, the others share one.
-        """
+        """What scores draws and remembers so many; collinear draws have a value only when searching. Compiled scorers
+        have a memory of their own, the others share one."""
         model = self.target.model
         if self.table.size:
             return self._search_table if searching else self.table

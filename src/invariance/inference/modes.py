@@ -337,13 +337,10 @@ def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, s
 
 
 def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int, searches: int) -> Searched:
-    """Every replica goes through all kinds of search in turn, each beginning with another.
-
-    Two kinds move among all columns, one with blocks that follow the flips, one thriftily; the others are held to a few
-    columns: two to those of a regression path, one to synergies and to what a regression adds to these when it may not
-    use the paths, which the outcome's own effects fill. Before it ends, all synergies are tried on the best subset;
-    where that finds a better one, it goes on.
-    """
+    """Every replica goes through all kinds of search in turn, each beginning with another: among all columns with
+    blocks that follow the flips, or thriftily; among those of a regression path; among synergies and what a regression
+    adds to these when it may not use the paths, which the outcome's own effects fill. Before it ends, all synergies are
+    tried on the best subset; where that finds a better one, it goes on."""
     paths = [regression_path(sampler, groups, MATCHING, _PATH) for groups in groupings(sampler)]
     # On demand, second moments of all columns take too long: those on a path have to do.
     starts = np.any(paths, axis=0) & sampler.free if sampler.on_demand else sampler.free

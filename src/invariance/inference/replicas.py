@@ -200,11 +200,10 @@ class CompiledSampler(Sampler):
         self, replica: CompiledReplica, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None
     ) -> tuple[Best, Floats]:
         """Anneal a single chain from the hottest to the coldest temperature, n sweeps at each, from the start: the best
-        subset that it met, and the mean interest (d,).
+        subset that it met, and the mean interest (d,). Leaves in the ladder what each temperature ended with.
 
         The prior is tempered too: one that favours small subsets would keep the hot chains from larger ones. `thrift`
-        favours small ones while it is hot, where crowded subsets would hide the way. With `free` (d,) only those
-        columns enter. Leaves in every chain of the ladder the subset with which its temperature ended.
+        favours small ones while it is hot, where crowded subsets would hide the way; only `free` (d,) columns enter.
         """
         prior, betas = self.prior, proposals.betas
         replica.place(self.start[None], np.array([self.start_log_ratio]))
@@ -328,8 +327,7 @@ class Chains:
         return np.array([log_ratios, log_priors, subsets.sum(axis=-1)])
 
     def metropolis(self, proposals: Mask, uniforms: Floats) -> Floats:
-        """Take proposals (c, f), as probable one way as the other, or stay. Returns the log of how many times more
-        weight they have (c,)."""
+        """Take proposals (c, f), of a symmetric law, or stay; returns the gains (c,) in log weight."""
         scores = self.scored(proposals)
         log_weights = self.log_weights(scores)
         gains = log_weights - self._log_weights
@@ -346,14 +344,13 @@ class Chains:
         self.n_flips[at] += 1.0
 
     def flip_guided(self, guessed: Floats, choice: Floats, uniforms: Floats) -> None:
-        """Flip a feature, by the root of how probable the result is if log Λ is as guessed (c, f) after each flip: a
-        search, not a draw."""
+        """Flip a feature by the root of its probability if log Λ is as guessed (c, f): a search, not a draw."""
         subsets = self.included ^ np.eye(self.included.shape[1], dtype=bool)[:, None]
         log_priors = np.stack([self._prior.log_prob(flipped) for flipped in subsets])
         gains = self.log_weights(np.array([guessed.T, log_priors, subsets.sum(axis=-1)])) - self._log_weights
         self.flips += expit(np.where(self.included, -gains.T, gains.T))
         self.n_flips += 1.0
-        features = drawn_from(block_shares(np.maximum(0.5 * gains, _FARTHEST)), choice)
+        _, features = draw_shares(np.maximum(0.5 * gains, _FARTHEST), choice)
         proposals = self.included.copy()
         proposals[self._every, features] ^= True
         self.metropolis(proposals, uniforms)
@@ -363,8 +360,8 @@ class Chains:
         subsets, choices = block_subsets(self.included, features)
         scores = self.scored(subsets)
         log_weights = self.log_weights(scores)
-        shares = block_shares(log_weights)
-        drawn = drawn_from(shares, uniforms), self._every
+        shares, number = draw_shares(log_weights, uniforms)
+        drawn = number, self._every
         self._move(self._every, subsets[drawn], scores[:, *drawn], log_weights[drawn])
         at = self._every[:, None], features
         self.blocks[at] += shares.T @ choices
@@ -452,16 +449,12 @@ def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
     return subsets, choices
 
 
-def block_shares(log_weights: Floats) -> Floats:
-    """(n, c) probabilities of n subsets for each chain, in proportion to their weights"""
+def draw_shares(log_weights: Floats, uniforms: Floats) -> tuple[Floats, Integers]:
+    """Probabilities (n, c) of n subsets for each chain, and the number (c,) that uniforms (c,) draw from each."""
     weights = np.exp(log_weights - log_weights.max(axis=0))
-    return np.asarray(weights / weights.sum(axis=0))
-
-
-def drawn_from(shares: Floats, uniforms: Floats) -> Integers:
-    """(c,) a number drawn from the probabilities (n, c) of each chain, by uniforms (c,)"""
+    shares = weights / weights.sum(axis=0)
     last = len(shares) - 1 - (shares[::-1] > 0.0).argmax(axis=0)
-    return np.minimum((shares.cumsum(axis=0) <= uniforms).sum(axis=0), last)
+    return shares, np.minimum((shares.cumsum(axis=0) <= uniforms).sum(axis=0), last)
 
 
 def n_proposed(f: int) -> int:
@@ -533,10 +526,8 @@ class GenericSampler(Sampler):
 
     def anneal(self, proposals: Proposals, each: int, thrifts: Floats) -> tuple[Chains, Mask, Floats]:
         """`each` chain of every replica from the hottest to the coldest temperature, then by steepest ascent from the
-        best that it met: the chains, and what they left at every temperature (c, t, f), with log Λ (c, t).
-
-        The prior is tempered too, as in compiled searches. thrifts (c,): what a member costs while it is hot.
-        """
+        best that it met: the chains, and what they left at every temperature (c, t, f), with log Λ (c, t). The prior is
+        tempered too. thrifts (c,): what a member costs while it is hot"""
         c = len(thrifts)
         chains = Chains(self.target, self.memory, np.repeat(self.start[None], c, axis=0), np.ones(c))
         left, values = [], []

@@ -351,7 +351,7 @@ def agreement_of(batches: Floats) -> Agreement:
     return Agreement(inclusion, error, np.where(settled, 1.0, r_hat))
 
 
-class EvidenceEstimate(NamedTuple):
+class LogEvidence(NamedTuple):
     """log_evidence: estimate of log Z; error: its Monte-Carlo standard error; method: how it came about."""
 
     log_evidence: float
@@ -359,14 +359,12 @@ class EvidenceEstimate(NamedTuple):
     method: str
 
 
-def by_revisits(log_joint: Floats, visits: Integers) -> EvidenceEstimate | None:
+def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
     """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
 
-    log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m).
-    For any set S of subsets P(z in S) = Σ_S p(z)Λ(z) / Z. For each segment, S is what the other segments visited, and
-    the probability of S is the segment's own share of draws there. A subset that two segments visit counts for both, so
-    that these estimates depend on each other; those of one half of the segments, with S from the other half, do not,
-    and tell the error.
+    log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). For any set S of subsets
+    P(z in S) = Σ_S p(z)Λ(z) / Z, which a segment's share of draws estimates where S is what the others visited. These
+    estimates depend on each other; those of one half of the segments, with S from the other half, tell the error.
     """
     visits = visits[visits.sum(axis=1) > 0]
     half = len(visits) // 2
@@ -382,7 +380,7 @@ def by_revisits(log_joint: Floats, visits: Integers) -> EvidenceEstimate | None:
         errors.append(values.std(ddof=1) / np.sqrt(len(values)) / inverses.mean())
     lowest = float(logsumexp(log_joint))
     estimate = max(lowest, lowest - float(np.log(inverses.mean())))
-    return EvidenceEstimate(
+    return LogEvidence(
         estimate, max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum())), "revisits"
     )
 
@@ -394,18 +392,16 @@ def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats,
     return shares, shares * np.exp(logsumexp(log_joint) - logsumexp(log_joint[known])) if known.any() else shares
 
 
-def evidence_of(
-    sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited
-) -> EvidenceEstimate:
+def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]], visited: Visited) -> LogEvidence:
     """By revisits or, where these are too few, by stepping stones."""
     model = sampler.target.model
     if model.n_environments == 1 and model.untilted is model:
-        return EvidenceEstimate(0.0, 0.0, "one environment")
+        return LogEvidence(0.0, 0.0, "one environment")
     traces = [np.concatenate([part.trace for part in kept]) for kept in rounds]
     return by_revisits(visited.log_joint, visited.visits) or by_stepping_stones(sampler, proposals, traces)
 
 
-def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> EvidenceEstimate:
+def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> LogEvidence:
     """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
 
     traces: of each replica (n, t) log Λ. Below the hottest temperature, a ladder down to the prior is run for this.
@@ -422,7 +418,7 @@ def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floa
     start = float(np.log(max(decidable, 0.5 / _PRIOR_DRAWS)))
     total = start + from_prior + from_hottest
     error = float(total.std(ddof=1) / np.sqrt(len(total))) if len(total) > 1 else float("inf")
-    return EvidenceEstimate(float(total.mean()), error, "stepping stones")
+    return LogEvidence(float(total.mean()), error, "stepping stones")
 
 
 def bridges(betas: Floats, trace: Floats) -> float:
@@ -440,9 +436,8 @@ def bridges(betas: Floats, trace: Floats) -> float:
 class TemperingPosterior(Posterior):
     """Posterior estimated by parallel tempering.
 
-    Inclusion probabilities are Rao-Blackwellised averages with Monte-Carlo standard errors (`inclusion_errors`). The
-    probability of a subset is p(z)Λ(z) / Ẑ, where Ẑ = exp(log_evidence) comes from revisits or, where the posterior is
-    too wide for that, from stepping stones; `diagnostics` says which, with its error.
+    Inclusion probabilities are Rao-Blackwellised averages; the probability of a subset is p(z)Λ(z) / exp(log_evidence),
+    by revisits or, where the posterior is too wide for that, by stepping stones, as `diagnostics` says.
     """
 
     @property

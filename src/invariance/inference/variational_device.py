@@ -35,11 +35,8 @@ Result = TypeVar("Result")
 
 
 class Start(NamedTuple):
-    """One start of one outcome; what it draws is settled before it goes to the device.
-
-    prior: over the free features; columns (f,): theirs; forced (k,): of those that are always in; logits (f,)
-    seed: of its draws; analytic (T,): when the KL term's gradient is exact
-    """
+    """One start of one outcome. prior: over the free features; columns (f,): theirs; forced (k,): of those that are
+    always in; logits (f,); seed: of its draws; analytic (T,): when the KL term's gradient is exact"""
 
     arrays: OutcomeArrays
     prior: BoundPrior
@@ -120,10 +117,8 @@ def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedS
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """One outcome: how to make its target, and how to run.
-
-    removed (R, G, d): rows that are not used for it, as in `kernels.device.problem.Problem`
-    """
+    """One outcome: how to make its target, and how to run. removed (R, G, d): rows that are not used for it, as in
+    `kernels.device.problem.Problem`"""
 
     name: str
     target: Callable[[], Target]
@@ -139,10 +134,8 @@ class Found(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A job and what is kept of it while others are prepared: not its target, whose moments may be its own.
-
-    climbs: one for each start, None where the device could not score all draws; seconds: its share of the batch
-    """
+    """A job and what is kept of it while others are prepared: not its target, whose moments may be its own. climbs: one
+    for each start, None where the device could not score all draws; seconds: its share of the batch"""
 
     job: Job
     ready: Prepared
