@@ -1,20 +1,39 @@
-"""What the data say about single subsets, against plain computations from the rows."""
+"""What the data say about single subsets, against plain computations, and when none of them looks invariant."""
 
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import gamma
 
 from decision_twins import all_masks, risk_in_a_new_environment
 from decision_twins import evidence as plain_evidence
-from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Posterior, Tolerance
-from invariance.exceptions import SettingError
-from invariance.posterior.posterior import Judge
-from twins import simulated
+from invariance import (
+    BIP,
+    Enumeration,
+    InclusionPrior,
+    LinearGaussian,
+    Moments,
+    MultiEnvironmentData,
+    Posterior,
+    Tempering,
+    Tolerance,
+    UniformPrior,
+    Variational,
+)
+from invariance.exceptions import DataWarning, NotInvariantWarning, SettingError
+from invariance.inference.base import RunOptions, Target
+from invariance.models.invariance_test import deviance_moments
+from invariance.posterior.plots import plot_inclusion
+from invariance.posterior.posterior import Judge, Verdict, verdict_of
+from posteriors import from_probabilities, random_posterior
+from twins import log_ratio, simulated
 
 EXAMPLE = simulated(p=4)
 MASKS = all_masks(4)
@@ -160,3 +179,153 @@ def test_levels_of_a_tolerance() -> None:
     assert Tolerance(level=0.01).weak.level == 0.01
     assert Tolerance.strict(0.05).weak == Tolerance.strict(0.05)
     assert Tolerance.strict().in_words("invariance", "delta") == "exact invariance at level 0.05"
+
+
+# The most probable subset is far from invariant
+
+FAILING = Verdict(-2174.2, -52.3, 0.0, n_judged=8, all_judged=True, n_exceptions=0, exception=None)
+
+
+def broken(p: int = 3, rows: int = 100, seed: int = 0) -> MultiEnvironmentData:
+    """No subset is invariant: the first coefficient and the variance differ by environment."""
+    rng = np.random.default_rng(seed)
+    site = np.repeat([0, 1, 2], rows)
+    X = rng.normal(size=(3 * rows, p)) + site[:, None]
+    y = (1 + site) * X[:, 0] + (1 + site) * rng.normal(size=3 * rows)
+    return MultiEnvironmentData.from_arrays(X, y, site, feature_names=[f"x{j}" for j in range(p)])
+
+
+def invariant(constant: np.ndarray, rows: int, rng: np.random.Generator) -> MultiEnvironmentData:
+    """y is the sum of all features; `constant` (E, p) says where one does not vary."""
+    n_environments, p = constant.shape
+    site = np.repeat(np.arange(n_environments), rows)
+    X = rng.normal(size=(len(site), p)) * (1 + site[:, None])
+    X = np.where(constant[site], rng.normal(size=(n_environments, p))[site], X)
+    return MultiEnvironmentData.from_arrays(X, X.sum(axis=1) + rng.normal(size=len(site)), site)
+
+
+@pytest.mark.parametrize("constants", ["none", "everywhere", "in one"])
+def test_law_of_an_invariant_subset(constants: str) -> None:
+    """120 invariant subsets: mean and spread of log Λ are those of the law, and its tails hold what they say."""
+    rng = np.random.default_rng(1)
+    constant = np.zeros((5, 8), dtype=bool)
+    constant[:, :2] = constants == "everywhere"
+    constant[0, :6] |= constants == "in one"
+    everything = np.ones((1, 8), dtype=bool)
+    values, chances = np.empty((2, 120))
+    for i in range(120):
+        model = LinearGaussian().bind(invariant(constant, 15, rng))
+        values[i] = model.log_ratio_many(everything)[0]
+        tails = model.invariance_tails(everything, values[i : i + 1])
+        chances[i] = tails[0]
+    assert values.mean() == pytest.approx(model.null_many(everything).expected[0], abs=4 * values.std() / np.sqrt(120))
+    _, variance = deviance_moments(model.moments.group_counts, model.ranks(everything))
+    assert values.std() == pytest.approx(np.sqrt(variance[0]) / 2, rel=0.25)
+    for level in (0.05, 0.5):
+        assert np.mean(chances <= level) == pytest.approx(level, abs=4 * np.sqrt(level * (1 - level) / 120))
+
+
+def test_nothing_is_said_where_no_degree_of_freedom_is_left() -> None:
+    model = LinearGaussian().bind(Moments.from_data(broken(p=3, rows=4)))
+    masks = [[1, 1, 1], [1, 0, 0]]
+    expected, probability = model.null_many(masks).expected, model.invariance_tails(masks, [-1e6, -1e6])
+    assert (expected[0], probability[0]) == (-np.inf, 1.0)
+    assert np.isfinite(expected[1])
+    assert probability[1] < 1e-9
+
+
+@pytest.mark.parametrize("chance", [1.01e-9, 0.99e-9])
+def test_far_begins_at_one_in_a_thousand_million(chance: float) -> None:
+    """The log ratio whose tail probability under the gamma law lies just on either side."""
+    model = LinearGaussian().bind(broken())
+    mask = np.array([[True, False, True]])
+    mean, variance = deviance_moments(model.moments.group_counts, model.ranks(mask))
+    log_ratios = -gamma.isf(chance, mean**2 / variance, scale=variance / mean) / 2
+    verdict = verdict_of(model, mask, log_ratios, 8)
+    assert (verdict is None) == (chance > 1e-9)
+    if verdict is not None:
+        assert verdict.tail_probability == pytest.approx(chance, rel=1e-6)
+
+
+def test_subsets_that_cannot_be_scored_are_not_judged() -> None:
+    model = LinearGaussian().bind(broken())
+    masks = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]], dtype=bool)
+    assert verdict_of(model, masks, np.array([-np.inf, -1e3, -1e3]), 8) is None
+    verdict = verdict_of(model, masks, np.array([-1e3, -1e3, -np.inf]), 3)
+    assert verdict is not None
+    assert (verdict.n_judged, verdict.all_judged) == (2, False)
+
+
+def test_one_environment_has_no_verdict() -> None:
+    for n in (8, 59):
+        x = np.arange(float(n))
+        model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(x[:, None], x**2))
+        assert verdict_of(model, np.array([[True]]), np.array([0.0]), 2) is None
+        assert model.invariance_tails([[True]], [0.0]).tolist() == [1.0]
+
+
+@pytest.mark.parametrize("engine", [Enumeration(), Tempering(steps=50), Variational(iterations=300)])
+def test_every_engine_gives_a_verdict(engine: Any) -> None:
+    data = broken()
+    model = LinearGaussian().bind(Moments.from_data(data))
+    posterior = engine.run(Target(model, UniformPrior().bind(3)), RunOptions(rng=np.random.default_rng(0)))
+    assert posterior.verdict.log_ratio == pytest.approx(log_ratio(data, posterior.mode_mask), rel=1e-9)
+    for found in (posterior, posterior.reweighted) if isinstance(engine, Variational) else (posterior,):
+        verdict = found.verdict
+        assert verdict.log_ratio == found.log_ratios[0]
+        assert verdict.n_judged == len(found.masks)
+        assert verdict.all_judged == (len(found.masks) == 8)
+        assert verdict.n_exceptions == 0
+        assert verdict.tail_probability < 1e-9
+
+
+def test_fit_warns() -> None:
+    data = broken()
+    X = np.column_stack([data.X, np.ones(len(data.X))])
+    model = BIP()
+    with pytest.warns(DataWarning, match="x3"), pytest.warns(NotInvariantWarning) as caught:
+        model.fit(X, data.y, environments=data.environment_index)
+    (warning,) = (w for w in caught if w.category is NotInvariantWarning)
+    assert Path(warning.filename) == Path(__file__)
+    assert model.posterior_.verdict is not None
+    assert str(warning.message).startswith(model.posterior_.verdict.sentence)
+    assert not model.invariant_
+
+
+def test_subsets_that_may_be_invariant_are_excepted() -> None:
+    """A prior that forbids nearly everything puts the empty subset first, although {x0, x1} is invariant."""
+    data = invariant(np.zeros((3, 2), dtype=bool), 200, np.random.default_rng(0))
+    with pytest.warns(NotInvariantWarning, match="{x0, x1}"):
+        posterior = BIP(prior=InclusionPrior(1e-60), select="mode").fit(data).posterior_
+    assert posterior.mode == ()
+    verdict = posterior.verdict
+    assert verdict is not None
+    assert (verdict.n_judged, verdict.n_exceptions, verdict.exception) == (4, 1, ("x0", "x1"))
+    assert "{} (>0.999)" in posterior.reading()
+
+
+@pytest.mark.parametrize("table", [{(0, 1): 0.96, (0,): 0.04}, {(0, 1): 0.41, (0,): 0.38, (1,): 0.21}])
+def test_the_verdict_leads(table: dict[tuple[int, ...], float]) -> None:
+    posterior = from_probabilities(table, verdict=FAILING)
+    sentence = f"N{FAILING.sentence[1:]}"
+    assert all(figure in sentence for figure in ("8 subsets", "-2174.2", "-52.3", "1e-300"))
+    reading = posterior.reading()
+    assert reading.startswith(sentence)
+    assert "{x0, x1} (0." in reading
+    assert ("{x0} (0.380)" in reading) == posterior.is_spread
+    assert str(posterior.summary()).splitlines()[1].endswith(FAILING.headline)
+    title = plot_inclusion(posterior).get_title(loc="left")
+    assert title.startswith(f"N{FAILING.headline[1:]}")
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [FAILING, Verdict(-1.5, -0.25, 1e-12, 3, False, 2, ("x0",)), Verdict(-1.5, -0.25, 1e-12, 3, False, 1, ())],
+)
+def test_json_and_datatree_keep_the_verdict(verdict: Verdict) -> None:
+    posterior = random_posterior(0, verdict=verdict)
+    again = Posterior.from_json(posterior.to_json())
+    assert again.verdict == verdict
+    assert again.reading() == posterior.reading()
+    assert posterior.to_datatree().attrs["verdict"] == verdict.sentence
+    assert random_posterior(0).to_datatree().attrs["verdict"] == ""
