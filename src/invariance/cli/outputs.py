@@ -17,7 +17,6 @@ from ..decisions.plots import save_picture
 from ..estimators.bip import BIP
 from ..exceptions import FileError
 from ..moments.moments import Moments
-from ..posterior.io import to_plain
 from ..posterior.plots import save_inclusion
 from ..report.methods import Source
 from ..report.page import checked_path
