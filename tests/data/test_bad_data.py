@@ -151,7 +151,6 @@ BAD_COLUMNS = {
     "born": [f"{1 + i % 9}.5.1970" for i in range(N)],
     "patient": [f"P{i}" for i in range(N)],
     "dose": ["1,5", "2,5"] * (N // 2),
-    "number": list(range(1000, 1000 + N)),
 }
 
 
@@ -159,17 +158,7 @@ BAD_COLUMNS = {
 def test_all_unusable_columns_at_once(read: Callable[..., Any]) -> None:
     with pytest.raises(DataError) as caught:
         read(GOOD.assign(**BAD_COLUMNS), "y", "site")
-    levels = [name for name in BAD_COLUMNS if name != "number"]
     advised = {setting: value for remedy in caught.value.args[0].remedies for setting, value in remedy.settings}
     of_files = {"decimal": ","} if read == Moments.from_rows else {}
-    assert advised == {"exclude": list(BAD_COLUMNS), "categorical": levels, **of_files}
+    assert advised == {"exclude": list(BAD_COLUMNS), "categorical": list(BAD_COLUMNS), **of_files}
     assert all(f"column {name!r}" in str(caught.value) for name in BAD_COLUMNS)
-
-
-def test_row_numbers_alone_are_told_of() -> None:
-    number = BAD_COLUMNS["number"]
-    shuffled = GOOD.assign(number=number).sample(frac=1.0, random_state=0)
-    with pytest.warns(match=r"'number' .* 1000 to 1039.*exclude=\['number'\]"):
-        from_table(shuffled, "y", "site")
-    from_table(GOOD.assign(number=[0, *number[1:]]), "y", "site")
-    from_table(GOOD.assign(number=[1002.5, *number[:2], *number[3:]]), "y", "site")

@@ -58,21 +58,6 @@ def test_two_classes_are_zero_and_one(values: Any, classes: tuple[Any, Any], one
     np.testing.assert_array_equal(again.y, data.y)
 
 
-def test_two_classes_in_arrays_polars_and_files(tmp_path: Path) -> None:
-    words = np.where(YES, "yes", "no")
-    for y in (words, words.tolist(), words.astype(object), words[:, None]):
-        data = from_arrays(TABLE[["a", "b"]], y, SITE)
-        assert data.classes == ("no", "yes")
-        np.testing.assert_array_equal(data.y, YES)
-    assert from_arrays(TABLE[["a", "b"]], YES, SITE).classes == (False, True)
-    table = TABLE.assign(died=words)
-    assert from_table(pl.from_pandas(table), "died", "site").classes == ("no", "yes")
-    enum = pl.from_pandas(table).with_columns(pl.col("died").cast(pl.Enum(["yes", "no"])))
-    assert from_table(enum, "died", "site").classes == ("no", "yes")
-    table.to_csv(tmp_path / "table.csv", index=False)
-    assert from_table(tmp_path / "table.csv", "died", "site").classes == ("no", "yes")
-
-
 def test_numbers_stay_what_they_are() -> None:
     data = from_table(TABLE.assign(y=np.where(YES, 2, 1)), "y", "site")
     assert data.classes is None
@@ -93,9 +78,6 @@ def test_more_classes_are_refused_with_the_way() -> None:
     for y in (np.resize(["a", "b", "c"], N), np.resize(["a", "b", "c"], N).tolist(), table["site"]):
         with pytest.raises(DataError, match="has 3 classes"):
             from_arrays(TABLE[["a", "b"]], y, SITE)
-    for other in ("yes", "YES", " Yes"):
-        with failing("capitals or blanks"):
-            from_table(table.assign(stage=np.resize(["No", "Yes", other], N)), "stage", "site")
     compared = from_table(table.assign(stage=table["stage"] == "a"), "stage", "site")
     np.testing.assert_array_equal(compared.y, np.resize([1.0, 0.0, 0.0], N))
 
@@ -127,6 +109,16 @@ def test_an_environment_without_events_is_one() -> None:
         from_table(TABLE.assign(y=flat), "y", "site").choosing(["east"])
 
 
+@pytest.mark.parametrize("convert", [lambda t: t, pl.from_pandas, "file"])
+def test_classes_of_tables_and_files_come_back(tmp_path: Path, convert: Any) -> None:
+    table = TABLE.assign(died=np.where(YES, "yes", "no"))
+    if convert == "file":
+        table.to_csv(tmp_path / "table.csv", index=False)
+    data = from_table(tmp_path / "table.csv" if convert == "file" else convert(table), "died", "site")
+    assert data.classes == ("no", "yes")
+    assert data.to_frame()["died"].tolist() == table["died"].tolist()
+
+
 # ---------------------------------------------------------------- events and exposures
 
 
@@ -147,43 +139,22 @@ def test_what_comes_with_the_outcome_is_no_feature() -> None:
     assert from_arrays(TABLE[["a", "b"]], TIMES, SITE, event=SURVIVAL["died"]).event_name == "died"
 
 
-@pytest.mark.filterwarnings("ignore:column 'row' counts the rows")
-def test_it_stays_with_its_rows(tmp_path: Path) -> None:
+def test_events_stay_with_their_rows() -> None:
     """Through dropping, merging, choosing, narrowing and back to a table."""
     shuffled = SURVIVAL.assign(row=np.arange(N, dtype=float)).sample(frac=1.0, random_state=1)
     shuffled.loc[[3, 7], "a"] = np.nan
     shuffled["died"] = shuffled["died"].astype("Int64").mask(shuffled["row"] == 11)
+    merge = {"rest": ["south", "east"]}
     with pytest.warns(DataWarning, match="dropped 3 of 60 rows"):
-        data = from_table(
-            shuffled,
-            "time",
-            "site",
-            missing="drop",
-            event="died",
-            merge_environments={"rest": ["south", "east"]},
-        )
-    rows = data.X[:, data.feature_names.index("row")].astype(int)
-    np.testing.assert_array_equal(data.event, YES[rows])
-    np.testing.assert_array_equal(data.y, TIMES[rows])
-    chosen = data.choosing(["rest"])
-    rows = chosen.X[:, chosen.feature_names.index("row")].astype(int)
-    assert set(SITE[rows]) == {"south", "east"}
-    np.testing.assert_array_equal(chosen.event, YES[rows])
-    np.testing.assert_array_equal(data.narrowed(np.array([True, False, False])).event, data.event)
+        data = from_table(shuffled, "time", "site", missing="drop", event="died", merge_environments=merge)
+    for rows_of in (data, data.choosing(["rest"]), data.narrowed(np.array([False, False, True]))):
+        rows = rows_of.X[:, rows_of.feature_names.index("row")].astype(int)
+        np.testing.assert_array_equal(rows_of.event, YES[rows])
+        np.testing.assert_array_equal(rows_of.y, TIMES[rows])
     again = from_table(data.to_frame(), "time", "site", event="died")
     np.testing.assert_array_equal(again.event, data.event)
     few = from_table(COUNTS, "visits", "site", exposure="years", min_rows=2, drop_environments=["north"])
     np.testing.assert_array_equal(few.exposure, YEARS[SITE != "north"])
-    few.to_frame().to_csv(tmp_path / "few.csv", index=False)
-    read = from_table(tmp_path / "few.csv", "visits", "site", exposure="years")
-    np.testing.assert_array_equal(read.exposure, few.exposure)
-
-
-def test_classes_come_back_in_a_table() -> None:
-    table = TABLE.assign(died=np.where(YES, "yes", "no"))
-    data = from_table(table, "died", "site")
-    assert data.to_frame()["died"].tolist() == table["died"].tolist()
-    assert from_table(data.to_frame(), "died", "site").classes == data.classes
 
 
 @pytest.mark.parametrize(
@@ -248,26 +219,24 @@ def values(*counts: tuple[float, int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("y", "kind", "reason"),
+    ("y", "kind"),
     [
-        pytest.param(values((0, 5), (1, 5)), "classes", "y has two values: 0 and 1", id="zero or one"),
-        pytest.param(values((-1, 5), (2.5, 5)), "classes", "y has two values: -1 and 2.5", id="two numbers"),
-        pytest.param(values((0, 6), (1, 3), (2, 1)), "count", "y is whole numbers from 0 to 2", id="counts"),
-        pytest.param(values((0, 3), (1, 2), (9, 1)), "count", "y is whole numbers from 0 to 9", id="two rows a value"),
-        pytest.param(values((0, 2), (1, 2), (9, 1)), "number", "few are equal", id="fewer than two rows a value"),
-        pytest.param(values((0, 5), (0.5, 5), (1, 5)), "number", "no counts", id="halves"),
-        pytest.param(values((-1, 5), (0, 5), (1, 1)), "number", "no counts", id="below zero"),
-        pytest.param(np.repeat(np.arange(18.0, 90.0), 3), "number", "without a 0, from 18 to 89", id="ages"),
-        pytest.param(np.repeat(np.arange(1.0, 11.0), 9), "number", "without a 0, from 1 to 10", id="marks"),
-        pytest.param(values((0, 1), (5, 3), (8, 9), (10, 9)), "number", "mean, 8.05, is not low", id="a score"),
-        pytest.param(values((0, 4), (1, 4), (2, 4)), "number", "mean, 1, is not low", id="as many of each"),
-        pytest.param(np.arange(200.0), "number", "few are equal", id="row numbers"),
+        pytest.param(values((0, 5), (1, 5)), "classes", id="zero or one"),
+        pytest.param(values((-1, 5), (2.5, 5)), "classes", id="two numbers"),
+        pytest.param(values((0, 6), (1, 3), (2, 1)), "count", id="counts"),
+        pytest.param(values((0, 3), (1, 2), (9, 1)), "count", id="two rows a value"),
+        pytest.param(values((0, 2), (1, 2), (9, 1)), "number", id="fewer than two rows a value"),
+        pytest.param(values((0, 5), (0.5, 5), (1, 5)), "number", id="halves"),
+        pytest.param(values((-1, 5), (0, 5), (1, 1)), "number", id="below zero"),
+        pytest.param(np.repeat(np.arange(18.0, 90.0), 3), "number", id="ages"),
+        pytest.param(values((0, 1), (5, 3), (8, 9), (10, 9)), "number", id="a score"),
+        pytest.param(values((0, 4), (1, 4), (2, 4)), "number", id="as many of each"),
+        pytest.param(np.arange(200.0), "number", id="row numbers"),
     ],
 )
-def test_kinds_of_outcomes(y: np.ndarray, kind: str, reason: str) -> None:
+def test_kinds_of_outcomes(y: np.ndarray, kind: str) -> None:
     found = outcome_kind(y, "y")
     assert found.kind == kind
-    assert reason in found.reason
     assert found.reason.startswith("y ")
     assert outcome_kind(y[::-1], "y") == found
 

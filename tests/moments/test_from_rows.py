@@ -158,14 +158,9 @@ def test_as_in_memory(columns: dict[str, Any], settings: dict[str, Any], blocks:
         assert_alike(found, expected)
 
 
-@pytest.mark.parametrize(
-    "z",
-    [[None] * N, pa.nulls(N, pa.string()), ["only", None, None, None] * 15, [None, 1.5, None] * 20],
-    ids=["nothing", "no text", "one level", "one number"],
-)
+@pytest.mark.parametrize("z", [[None] * N, pa.nulls(N, pa.string())], ids=["nothing", "no text"])
 @pytest.mark.parametrize("missing", ["error", "drop"])
 def test_columns_without_values(z: Any, missing: str, blocks: None) -> None:
-    """In memory they leave, as constants do. Here the rows that went for them cannot be had back."""
     found, _ = outcome_of(lambda: Moments.from_rows(pa.table({**PLAIN, "z": z}), "y", "site", missing=missing))
     assert isinstance(found, str)
     assert "column 'z' has" in found

@@ -13,7 +13,7 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError, Remedy, SettingError, use
-from .checks import check_distinct_labels, check_unique, encode_labels, nearest, quoted, with_counts
+from .checks import check_unique, encode_labels, nearest, quoted, with_counts
 from .reading import number_formats
 from .settings import Columns, listed_names
 from .terms import Spline
@@ -205,29 +205,19 @@ def free_name(default: str, taken: Sequence[str]) -> str:
 
 # ---------------------------------------------------------------- levels
 
-# Not 01 or +1: such text is a code, which a number would lose.
-_DECIMAL = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?", re.ASCII)
-_TRUTH = {"TRUE": "True", "true": "True", "FALSE": "False", "false": "False"}
-
 
 class Levels(NamedTuple):
     """texts: the levels as text; in_order: whether the column's type orders them, and lists some that may not occur;
-    declared: whether the column's type, not its text alone, makes it a category; written: {level: how text had it}."""
+    declared: whether the column's type, not its text alone, makes it a category."""
 
     texts: tuple[str, ...]
     in_order: bool = False
     declared: bool = False
-    written: Mapping[str, frozenset[str]] = {}
 
 
 def as_text(level: object) -> str:
-    """A level as text. Text that is a number is the level of that number, so that a file, of which text is read, and a
-    table, which holds numbers, agree: 3, 3.0, "3" and "3.00" are one level, as are True and "TRUE"."""
-    text = str(level)
-    if isinstance(level, float) or (_DECIMAL.fullmatch(text) and not text.removeprefix("-").isdigit()):
-        number = float(text)
-        return str(int(number)) if number.is_integer() else str(number)
-    return _TRUTH.get(text, text)
+    """A level as text: text as it is written, whole numbers without a fraction, so that 3 and 3.0 are one."""
+    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
 
 
 def in_natural_order(texts: Iterable[str]) -> list[str]:
@@ -236,27 +226,13 @@ def in_natural_order(texts: Iterable[str]) -> list[str]:
     return sorted(listed, key=lambda text: (float(text), text)) if all(map(reads_as_number, listed)) else sorted(listed)
 
 
-def check_levels(name: str, levels: Levels) -> None:
-    """Raise when two levels of a column would look alike in print, or text that differs would be one level."""
-    check_distinct_labels(levels.texts, f"column {name!r}", "levels")
-    for text in levels.texts:
-        ways = sorted(levels.written.get(text, ()))
-        if len(ways) > 1:
-            found = f"column {name!r}: {ways[0]!r} and {ways[1]!r} are the same number or truth value"
-            raise DataError(f"{found}. Write them in the same way, or give them names that are no numbers.")
-
-
 def joined(first: Levels | None, second: Levels) -> Levels:
     """Levels of two pieces of a column: in the order of their type, else in the natural one."""
     if first is None:
         return second
     texts = dict.fromkeys(first.texts + second.texts)
     in_order = first.in_order and second.in_order
-    written = dict(first.written)
-    for text, ways in second.written.items():
-        written[text] = ways | written.get(text, frozenset())
-    ordered = tuple(texts if in_order else in_natural_order(texts))
-    return Levels(ordered, in_order, first.declared or second.declared, written)
+    return Levels(tuple(texts if in_order else in_natural_order(texts)), in_order, first.declared or second.declared)
 
 
 def level_codes(series: Any) -> tuple[Floats, Levels]:
@@ -278,12 +254,7 @@ def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]
     texts = [as_text(label) for label in labels]
     ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
     position = {text: float(k) for k, text in enumerate(ordered)}
-    codes = np.array([*(position[text] for text in texts), np.nan])
-    written: dict[str, frozenset[str]] = {}
-    for text, label in zip(texts, labels, strict=True):
-        if isinstance(label, str):
-            written[text] = written.get(text, frozenset()) | {label}
-    return codes[first_seen], Levels(tuple(ordered), bool(categories), written=written)
+    return np.array([*(position[text] for text in texts), np.nan])[first_seen], Levels(tuple(ordered), bool(categories))
 
 
 def recoded(
@@ -306,7 +277,7 @@ def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tu
     codes, strange = recoded(codes, levels.texts, stated)
     if strange:
         raise DataError(not_listed(name, strange))
-    return codes, Levels(stated, in_order=True, declared=True, written=levels.written)
+    return codes, Levels(stated, in_order=True, declared=True)
 
 
 def not_listed(name: str, strange: str) -> str:
@@ -458,8 +429,6 @@ _MEANT_AS_NUMBERS = 0.5
 _DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
-# Of fewer rows, a count of them may well be a measurement.
-COUNTED_ROWS = 20
 _MOST_WORDS = 8
 # Settings that only files have
 _OF_FILES = ("na", "decimal", "thousands")
@@ -558,38 +527,18 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
     if texts and not levels.declared:
         if all(map(_MOMENT.fullmatch, texts)):
             return Refusal(f"holds dates or times (for example {texts[0]!r})", (as_levels,))
-        written = [way for text in texts for way in sorted(levels.written.get(text, ())) or [text]]
-        formats, strange = number_formats(written), [text for text in written if not reads_as_number(text)]
+        formats, strange = number_formats(texts), [text for text in texts if not reads_as_number(text)]
         if formats or not strange:
-            reason = f"holds numbers stored as text (for example {(strange or written)[0]!r})"
+            reason = f"holds numbers stored as text (for example {(strange or texts)[0]!r})"
             return Refusal(reason, (*formats, *([] if strange else [use(numeric=[name])]), as_levels))
         others = [text for text in strange if not number_formats([text])]
-        if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(written):
+        if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
             return Refusal(reason, (*([use(na=others[:_MOST_WORDS])] if others else []), as_levels))
     if len(texts) > MOST_LEVELS * n_rows:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, (as_levels,))
     return None
-
-
-def row_numbers(raw: RawTable) -> dict[str, Refusal]:
-    """Columns that count the rows, as identifiers do."""
-    n_rows = len(raw.values)
-    if n_rows < COUNTED_ROWS:
-        return {}
-    lowest, highest = raw.values.min(axis=0), raw.values.max(axis=0)
-    with np.errstate(invalid="ignore"):
-        spread = np.flatnonzero(highest - lowest == n_rows - 1)
-    return {
-        raw.names[j]: counts_rows(lowest[j], highest[j])
-        for j in spread
-        if raw.names[j] not in raw.levels and (np.diff(np.sort(raw.values[:, j])) == 1.0).all()
-    }
-
-
-def counts_rows(lowest: float, highest: float) -> Refusal:
-    return Refusal(f"counts the rows from {lowest:.0f} to {highest:.0f}, as an identifier does")
 
 
 def refuse(refused: Mapping[str, Refusal], of_file: bool, excluded: Sequence[str] = ()) -> None:

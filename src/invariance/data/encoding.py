@@ -13,19 +13,17 @@ import numpy as np
 
 from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, Message, use
-from .checks import quoted, warn
+from .checks import check_distinct_labels, quoted, warn
 from .columns import (
     Choices,
     Levels,
     RawTable,
     Refusal,
-    check_levels,
     column_of,
     doubtful,
     level_codes,
     recoded,
     refuse,
-    row_numbers,
     series_values,
     text_as_numbers,
 )
@@ -179,25 +177,24 @@ class Encoding:
 class Found(NamedTuple):
     """What all rows of a table show, before any is left out.
 
-    levels : {column of words: the levels that occur}; refused, row_numbers : {column: what is wrong with it};
-    empty : columns without values
+    levels : {column of words: the levels that occur}; refused : {column: what is wrong with it}; empty : columns
+    without values
     """
 
     n_rows: int
     levels: Mapping[str, Levels]
     refused: Mapping[str, Refusal]
     empty: Collection[str]
-    row_numbers: Mapping[str, Refusal]
 
     @classmethod
-    def of(cls, raw: RawTable, in_table: bool) -> Found:
+    def of(cls, raw: RawTable) -> Found:
         levels = {}
         for name, known in raw.levels.items():
             codes = raw.values[:, raw.names.index(name)]
             found = np.unique(codes[~np.isnan(codes)]).astype(int)
             levels[name] = known._replace(texts=tuple(known.texts[k] for k in found))
         empty = {name for name, column in zip(raw.names, raw.values.T, strict=True) if np.isnan(column).all()}
-        return cls(len(raw.values), levels, raw.refused, empty, row_numbers(raw) if in_table else {})
+        return cls(len(raw.values), levels, raw.refused, empty)
 
     def check(self, columns: Sequence[str], choices: Choices, of_file: bool = True) -> None:
         """Raise about all columns that cannot be used."""
@@ -206,7 +203,6 @@ class Found(NamedTuple):
             doubt = None if name in choices.categorical else doubtful(name, levels, self.n_rows)
             if doubt is not None:
                 refused[name] = doubt
-        refused |= self.row_numbers if refused else {}
         refuse({name: refused[name] for name in columns if name in refused}, of_file, choices.excluded)
         for name in choices.splines:
             if name in self.levels:
@@ -245,7 +241,7 @@ def learn_encoding(
         return None
     ordered = {name: tuple(text for text in found.levels[name].texts if text in learnt[name]) for name in learnt}
     for name, texts in ordered.items():
-        check_levels(name, found.levels[name]._replace(texts=texts))
+        check_distinct_labels(texts, f"column {name!r}", "levels")
 
     def term(column: str) -> Term:
         if column in learnt:
@@ -269,12 +265,6 @@ def learn_encoding(
 
 def _warn(choices: Choices, found: Found, learnt: Learnt) -> None:
     """Of columns that do not mean what they seem to."""
-    for name, levels in choices.levels.items():
-        met = learnt[name]
-        if len(met) > 1 and levels[0] not in met:
-            occurring_first = [*filter(met.__contains__, levels), *(level for level in levels if level not in met)]
-            what = f"no row has {levels[0]!r}, with which the levels of {name!r} are compared"
-            warn(Message(what, use(categorical={name: occurring_first})))
     # Among rows with the same level, environments could not differ.
     telling = [
         name
@@ -284,8 +274,6 @@ def _warn(choices: Choices, found: Found, learnt: Learnt) -> None:
     if telling:
         what = f"each level of {quoted(telling)} occurs in one environment only, so that anything looks invariant"
         warn(Message(what, use(exclude=[*choices.excluded, *telling])))
-    for name, doubt in found.row_numbers.items():
-        warn(Message(f"column {name!r} {doubt.reason}", use(exclude=[*choices.excluded, name])))
 
 
 def check_names(encoding: Encoding, taken: Sequence[str]) -> None:

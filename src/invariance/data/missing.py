@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError, Message, Remedy, use
 from .checks import NO_ROWS, listing, most_first, quoted, rows_text, warn, with_counts
-from .columns import RawTable
 
 # A feature that is missing in more than this share of the rows is better left out.
 _MOSTLY = 0.5
-
-
-def filled(raw: RawTable) -> RawTable:
-    """Columns with at most one distinct value are filled with it: they are dropped as constant and cost no row."""
-    values, levels = raw.values, dict(raw.levels)
-    for j in np.flatnonzero(np.isnan(raw.values).any(axis=0)).tolist():
-        missing = np.isnan(raw.values[:, j])
-        present = raw.values[~missing, j]
-        if len(present) and (present.min() != present.max() or np.isinf(present[0])):
-            continue
-        values = raw.values.copy() if values is raw.values else values
-        values[missing, j] = present[0] if len(present) else 0.0
-        if not len(present) and not getattr(levels.get(raw.names[j]), "texts", ()):
-            levels.pop(raw.names[j], None)
-    return replace(raw, values=values, levels=levels)
 
 
 class Tally:

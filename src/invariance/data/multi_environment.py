@@ -30,7 +30,7 @@ from .checks import (
 from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve_columns, table_of
 from .encoding import Encoding, Found, learn_encoding, learnt_levels
 from .features import Features
-from .missing import Tally, announce_constant, filled, losses
+from .missing import Tally, announce_constant, losses
 from .outcomes import (
     Classes,
     Outcome,
@@ -376,8 +376,7 @@ def _learnt(
     notes: tuple[str, ...] = (),
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself, and checked. labels : None: a single environment"""
-    raw = filled(raw)
-    found = Found.of(raw, in_table=environment is not None)
+    found = Found.of(raw)
     found.check(raw.names, choices, of_file)
     with_it = outcome.outcome_columns
     named = [outcome.name, *(name for name, _ in with_it.values())]

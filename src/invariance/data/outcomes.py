@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
@@ -43,10 +42,6 @@ class Outcome:
         if self.classes is None:
             return y, None
         found = [self.classes[int(k)] for k in np.unique(y)]
-        alike = Counter(" ".join(str(value).casefold().split()) for value in found)
-        if len(alike) < len(found):
-            what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
-            raise DataError(f"{what}, {quoted(found, 4)}: write them in the same way.")
         if len(found) != 2:
             what = f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two"
             raise DataError(f"{what}. Compare one with the rest, as {self.name} == {found[0]!r} does.")
@@ -235,16 +230,12 @@ def outcome_kind(
 def number_kind(name: str, n_rows: int, low: float, high: float, mean: float, n_values: int | None) -> OutcomeKind:
     """Of numbers that are not two values; n_values: how many different ones, None where not all of them are whole and
     none below 0"""
-    if n_values is None:
-        return OutcomeKind("number", f"{name} takes values that are no counts")
-    if low > 0.0:
-        return OutcomeKind("number", f"{name} is whole numbers without a 0, from {low:g} to {high:g}")
-    if n_values * ROWS_PER_VALUE > n_rows:
-        return OutcomeKind("number", f"{name} is whole numbers of which few are equal")
-    found = f"{name} is whole numbers from 0 to {high:g}"
-    if mean >= LOW * high:
-        return OutcomeKind("number", f"{found}, whose mean, {mean:.3g}, is not low for a count")
-    return OutcomeKind("count", f"{found}, many of them equal, with a low mean, {mean:.3g}")
+    if n_values is None or low > 0.0:
+        return OutcomeKind("number", f"{name} takes values from {low:g} to {high:g} that are no counts from 0 on")
+    found = f"{name} is whole numbers from 0 to {high:g} with mean {mean:.3g}"
+    if n_values * ROWS_PER_VALUE > n_rows or mean >= LOW * high:
+        return OutcomeKind("number", f"{found}, too few of them low and equal for a count")
+    return OutcomeKind("count", f"{found}, many of them equal")
 
 
 def at_two_values(n_rows: int, low: float, high: float, mean: float, scatter: float) -> bool:

@@ -357,9 +357,9 @@ def named_once(schema: pa.Schema, where: str) -> pa.Schema:
     import pyarrow as pa
 
     index = (schema.pandas_metadata or {}).get("index_columns", [])
-    names = [name for name in schema.names if name not in index]
-    check_unique(names, where)
-    return pa.schema([schema.field(name) for name in names])
+    kept = [field for field in schema if field.name not in index]
+    check_unique([field.name for field in kept], where)
+    return pa.schema(kept)
 
 
 def _header(file: TableFile) -> list[str]:

@@ -130,7 +130,7 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
     fields = []
     for field in known:
         other = found.field(field.name)
-        kinds = kind_of(field.type), kind_of(other.type)
+        kinds = (None, None) if field.type == other.type else (kind_of(field.type), kind_of(other.type))
         if None not in kinds and kinds[0] != kinds[1]:
             what = f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in pieces before it"
             raise DataError(f"{what}: write it in the same type everywhere.")

@@ -21,19 +21,16 @@ from ..data.checks import (
     check_unique,
     encode_labels,
     nearest,
-    rows_text,
     with_counts,
 )
 from ..data.columns import (
     ADVICE,
-    COUNTED_ROWS,
     Choices,
     Levels,
     Refusal,
     as_text,
     coded,
     column_kind,
-    counts_rows,
     doubtful,
     joined,
     known_columns,
@@ -62,8 +59,6 @@ _MANY_NUMBERS = 1 << 26
 MOST_LEVELS = 1000
 # Different whole numbers of the outcome that are kept: no count takes more.
 _MOST_VALUES = 1 << 20
-# Share by which the scatter of a column that counts rows may be off.
-_ROUNDING = 1e-9
 
 
 # Of a batch: positions (n,) among the labels of environments, -1 where there is none, and values (n,) of each column
@@ -478,7 +473,6 @@ def screened(
     features, excluded = tuple(name for name in rows.columns if name != outcome), tuple(settings.exclude)
     groups = Choices.of(Columns(groups=settings.groups), features).groups
     choices = replace(rows.choices, groups=groups, excluded=excluded)
-    one_valued = {} if partial else _one_valued(rows)
     notes: tuple[str, ...] = ()
     into: dict[Hashable, Hashable] = {}
     if choice.regroups:
@@ -493,8 +487,7 @@ def screened(
         if name in features
     }
     empty = {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0}
-    row_numbers = {name: doubt for name, doubt in _row_numbers(rows).items() if name in features}
-    found = Found(rows.tally.n_rows, levels, {**one_valued, **rows.refused}, empty, row_numbers)
+    found = Found(rows.tally.n_rows, levels, rows.refused, empty)
     if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
     _check_stated(choices, rows)
@@ -522,21 +515,6 @@ def _met(columns: Sequence[MomentsColumn], parts: Collection[EnvironmentMoments]
     return [column for j, column in enumerate(columns) if any(part.maximum[j] > 0.0 for part in parts)]
 
 
-def _one_valued(rows: MomentsAccumulator) -> dict[str, Refusal]:
-    """Columns with missing values and one other value: they say nothing, and rows dropped for them are gone."""
-    found, columns = {}, rows.wide_columns
-    for j in np.flatnonzero(rows.tally.missing):
-        name, values = rows.columns[j], set[object]()
-        if name in rows.levels:
-            values.update(rows.levels[name].texts)
-        elif MomentsColumn(name) in columns:
-            at = columns.index(MomentsColumn(name))
-            values.update(float(end[at]) for part in rows.parts.values() for end in (part.minimum, part.maximum))
-        if len(values) == 1:
-            found[name] = Refusal(f"has one value only, which is missing in {rows_text(int(rows.tally.missing[j]))}")
-    return found
-
-
 def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
     refusal, levels = rows.refused.get(outcome), rows.levels.get(outcome)
     if levels is not None:
@@ -554,21 +532,6 @@ def _check_stated(choices: Choices, rows: MomentsAccumulator) -> None:
         strange = with_counts(list(places), counts)
         if strange:
             raise DataError(not_listed(name, strange))
-
-
-def _row_numbers(rows: MomentsAccumulator) -> dict[str, Refusal]:
-    """Columns that count the rows: the n whole numbers in a row have a scatter of their own, n(n² − 1)/12."""
-    parts, found = rows.parts.values(), {}
-    if sum(part.n_rows for part in parts) < COUNTED_ROWS:
-        return {}
-    n_apart = np.max([part.maximum for part in parts], axis=0) - np.min([part.minimum for part in parts], axis=0)
-    for j in np.flatnonzero(n_apart == sum(part.n_rows for part in parts) - 1).tolist():
-        n, low, high, mean, scatter = rows.pooled(j)
-        squares = scatter + n * (mean - (low + high) / 2.0) ** 2
-        counts = abs(squares / (n * (n * n - 1.0) / 12.0) - 1.0) < _ROUNDING
-        if counts and rows.wide_columns[j] == MomentsColumn(rows.wide_columns[j].name):
-            found[rows.wide_columns[j].name] = counts_rows(low, high)
-    return found
 
 
 def _places(columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding: Encoding | None) -> Integers:
