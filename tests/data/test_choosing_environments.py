@@ -115,12 +115,6 @@ def test_rows_that_were_lost_are_counted_once() -> None:
     assert Moments.from_data(data).losses == data.losses
 
 
-def test_a_label_that_is_dropped_may_be_given_to_others() -> None:
-    numbered = table().assign(site=lambda t: t["site"].map({"north": 1, "south": 2, "east": 3, "tiny": 4}))
-    data = read(numbered, drop_environments=[4], merge_environments={4: [1, 2]})
-    assert dict(zip(data.environments, data.counts.tolist(), strict=True)) == {4: 35, 3: 12}
-
-
 def test_environments_become_one() -> None:
     data = read(table(), merge_environments={"small": ["east", "tiny"]})
     assert data.environments == ("north", "south", "small")

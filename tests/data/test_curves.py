@@ -10,7 +10,6 @@ import pytest
 from scipy.interpolate import CubicSpline
 
 from invariance import MultiEnvironmentData, spline
-from invariance.data.columns import as_frame
 from invariance.data.terms import SplineBasis
 from invariance.models.additive import FEWEST_VALUES, with_curves
 
@@ -54,15 +53,6 @@ def test_numbers_with_many_values_become_curves_and_all_else_stays() -> None:
     assert curved.X.flags.c_contiguous
     np.testing.assert_array_equal(curved.y, before.y)
     assert curved.dropped_features == ("flat",)
-
-
-def test_another_table_is_encoded_alike() -> None:
-    curved = with_curves(data(), 4)
-    encoding = curved.encoding
-    assert encoding is not None
-    encoded = encoding.encode(encoding.read(as_frame(table())))
-    kept = [encoding.features.columns.index(name) for name in curved.features.columns]
-    np.testing.assert_allclose(encoded[:, kept], curved.X, rtol=1e-12)
 
 
 def test_arrays_and_groups_without_a_table() -> None:

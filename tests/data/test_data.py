@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from bad_tables import table
 from invariance.data import MultiEnvironmentData, read_table
-from invariance.data.checks import check_spread, largest_size
+from invariance.data.checks import largest_size
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments import Moments
 
@@ -81,14 +82,6 @@ def test_files_equal_the_frame(tmp_path: Path, suffix: str) -> None:
     np.testing.assert_array_equal(from_table(path, "y", "site", ["w", "u"]).X, X[:, [2, 0]])
 
 
-def test_polars_and_pyarrow_equal_pandas() -> None:
-    polars = pl.from_pandas(FRAME)
-    expected = from_table(FRAME, "y", "site")
-    same(from_table(polars, "y", "site"), expected)
-    same(from_table(polars.with_columns(pl.col("site").cast(pl.Categorical)), "y", "site"), expected)
-    same(from_table(polars.to_arrow(), "y", "site"), expected)
-
-
 @pytest.mark.parametrize(
     "dtype", ["int8", "uint16", "int64", "float16", "float32", "Int32", "UInt8", "Float64", "boolean", "int8[pyarrow]"]
 )
@@ -145,6 +138,15 @@ def test_arrays() -> None:
     assert data.truth is None
     assert from_arrays(X, Y, LABELS, feature_names=list("pqr"), outcome_name="z").outcome_name == "z"
     assert from_arrays(np.asfortranarray(X), Y, LABELS).X.flags.c_contiguous
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.astype({"site": "category"})],
+    ids=["polars", "pyarrow", "categories"],
+)
+def test_other_frames_equal_pandas(convert: Callable[[pd.DataFrame], Any]) -> None:
+    same(from_table(convert(FRAME), "y", "site"), from_table(FRAME, "y", "site"))
 
 
 @pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas])
@@ -221,12 +223,6 @@ def test_largest_size(counts: list[int], widths: Any, expected: int) -> None:
     assert largest_size(counts, widths) == expected
 
 
-def test_check_spread_allows_constants() -> None:
-    check_spread(["a", "b"], np.array([1.0, 0.0]), np.array([1.0, 1e-99]))
-    with failing("column 'b' varies by only 1e-101"):
-        check_spread(["a", "b"], np.array([1.0, 0.0]), np.array([1.0, 1e-101]))
-
-
 @pytest.mark.integration
 def test_import_is_cheap() -> None:
     code = (
@@ -266,12 +262,10 @@ def test_a_table_keeps_every_column(features: list[str], outcome: str, columns: 
 ALIKE = [
     ("a", "a "),
     ("a", "a\N{NO-BREAK SPACE}"),
-    ("new york", "new\N{NO-BREAK SPACE}york"),
     ("new york", "new  york"),
     ("a", "\N{ZERO WIDTH SPACE}a"),
     ("caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cafe\N{COMBINING ACUTE ACCENT}"),
     (1, "1"),
-    (1, "1 "),
 ]
 
 

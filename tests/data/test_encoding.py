@@ -72,14 +72,6 @@ def test_a_type_with_an_order_gives_the_reference(convert: Callable[[pd.DataFram
     assert data.notes == ("smoking: 3 levels, compared with 'never'.",)
 
 
-@pytest.mark.parametrize("kind", ["object", "str", "category", "string[pyarrow]"])
-def test_types_of_text_in_pandas(kind: str) -> None:
-    expected = from_table(TABLE, **ASKED)
-    data = from_table(TABLE.astype({"region": kind, "sex": kind}), **ASKED)
-    assert data.encoding == expected.encoding
-    np.testing.assert_array_equal(data.X, expected.X)
-
-
 @FRAMES
 def test_numbers_that_are_codes(convert: Callable[[pd.DataFrame], Any]) -> None:
     table = TABLE.assign(postcode=np.resize([90210, 10, 9], N))[["postcode", "age", "pressure", "hospital"]]
@@ -219,12 +211,6 @@ def test_names_that_two_columns_would_have() -> None:
 def test_wishes_that_cannot_be_met(arguments: dict[str, Any], phrase: str) -> None:
     with failing(phrase, ValueError):
         from_table(TABLE, **{**ASKED, **arguments})
-
-
-def test_bad_splines() -> None:
-    for arguments in ({"column": 3}, {"column": "age", "knots": 2}, {"column": "age", "knots": 3.5}):
-        with pytest.raises(SettingError, match=r"^spline\("):
-            spline(**arguments)
 
 
 # ---------------------------------------------------------------- written back, and read in parts

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
-from invariance import BIP, Columns, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData, spline
+from invariance import BIP, Columns, LinearGaussian, Moments, MultiEnvironmentData, spline
 from invariance._tools.arrays import Floats
 from invariance.data.features import Features
 from invariance.decisions import Threshold
@@ -84,15 +84,6 @@ def test_a_table_of_patients_fits_in_one_call(convert: Callable[[pd.DataFrame], 
         np.testing.assert_allclose(model.predict(table), design @ expected, rtol=1e-9)
         assert np.asarray(model.transform(table)).tolist() == X[["age", "smoking"]].to_numpy().tolist()
     assert model.get_feature_names_out().tolist() == ["age", "smoking"]
-
-
-@FRAMES
-@pytest.mark.parametrize("second_moments", ["all", "on demand"])
-def test_log_ratios_equal_brute_force(convert: Callable[[pd.DataFrame], Any], second_moments: Any) -> None:
-    data = MultiEnvironmentData.from_table(convert(TABLE), **ASKED)
-    model = LinearGaussian(second_moments=second_moments).bind(data)
-    values = model.log_ratio_many([[name in subset for name in NAMES] for subset in SUBSETS])
-    np.testing.assert_allclose(values, [brute_force(TABLE, subset) for subset in SUBSETS], rtol=1e-9)
 
 
 @pytest.mark.parametrize("absent", ["west", "centre"], ids=["level", "reference"])
@@ -216,17 +207,6 @@ def test_columns_of_a_group_share_what_is_said_of_it(named: bool) -> None:
     np.testing.assert_array_equal(np.asarray(model.transform(table)), values[:, [1, 3]])
 
 
-def test_codes_in_an_array() -> None:
-    values, y, env = numbers()
-    values[:, 0] = np.resize([7.0, 10.0, 8.0], 150)
-    model = BIP(select=Threshold(0.0), columns=Columns(categorical=["x0"])).fit(values, y, environments=env)
-    assert model.columns_[:2] == ("x0=8", "x0=10")
-    design = np.column_stack([np.ones(150), values[:, 0] == 8, values[:, 0] == 10, values[:, 1:]])
-    np.testing.assert_allclose(model.predict(values), design @ np.linalg.lstsq(design, y, rcond=None)[0], rtol=1e-8)
-    with pytest.raises(DataError, match=r"column 'x0' has '9' \(1 row\)"):
-        model.predict([[9, 1, 1, 1]])
-
-
 def test_features_without_a_table_predict_from_their_columns() -> None:
     values, y, env = numbers()
     grouping = Features.of(list("abcd"), {"g": ("b", "c")})
@@ -240,11 +220,6 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
     for other in (frame.drop(columns="c"), values):
         with pytest.raises(DataError):
             model.predict(other)
-
-
-def test_a_prior_speaks_of_features() -> None:
-    model = BIP(prior=InclusionPrior({"region": 1.0, "smoking": 0.0})).fit(X, Y, environments=SITE)
-    assert model.inclusion_probabilities_[2:4].tolist() == [0.0, 1.0]
 
 
 # ---------------------------------------------------------------- scikit-learn
@@ -265,14 +240,6 @@ def test_settings_are_parameters() -> None:
     assert search.best_estimator_.predict(X).shape == (240,)
 
 
-def test_numbers_stored_as_text_are_read_for_prediction_too() -> None:
-    table = X.assign(dose=np.resize(["1", "2.5", "4"], len(X)))
-    model = BIP(select=Threshold(0.0), columns=Columns(numeric=["dose"])).fit(table, Y, environments=SITE)
-    np.testing.assert_array_equal(model.predict(table.astype({"dose": float})), model.predict(table))
-    with pytest.raises(DataError, match=r"'dose' .*'much'"):
-        model.predict(table.assign(dose="much"))
-
-
 # ---------------------------------------------------------------- from moments
 
 
@@ -282,15 +249,9 @@ def test_fit_from_moments(tmp_path: Path, fitted: BIP) -> None:
     model = BIP().fit(moments)
     assert model.feature_names_in_.tolist() == list(NAMES)
     assert model.environments_ == ("aa", "bb", "cc", "dd")
-    assert model.n_environments_ == 4
-    assert model.columns_ == fitted.columns_
     assert model.selected_features_ == fitted.selected_features_
-    np.testing.assert_array_equal(model.support_, fitted.support_)
     np.testing.assert_allclose(model.inclusion_probabilities_, fitted.inclusion_probabilities_, rtol=1e-6)
     np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-8)
-    np.testing.assert_allclose(model.intercept_, fitted.intercept_, rtol=1e-8)
-    np.testing.assert_allclose(model.predict(TABLE), fitted.predict(X), rtol=1e-9)
-    assert model.posterior_.notes[0].startswith("sex: 2 levels, compared with 'f'")
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).predict(TABLE), model.predict(TABLE))
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).predict(TABLE), fitted.predict(X), rtol=1e-9)
     with pytest.raises(DataError, match="y to be passed"):
         BIP().fit(TABLE)

@@ -13,7 +13,7 @@ import pytest
 
 from invariance import Moments
 from invariance.data import MultiEnvironmentData, read_table
-from invariance.data.reading import MISSING, NumberForm, TableFile, iter_columns, number_formats
+from invariance.data.reading import TableFile, iter_columns
 from invariance.exceptions import DataError, DataWarning, Message, SettingError
 
 RNG = np.random.default_rng(8)
@@ -227,15 +227,6 @@ def test_points_between_decimal_commas_are_no_numbers(tmp_path: Path, stated: di
                 read(path, "y", "site", numeric=numeric)
 
 
-def test_groups_of_other_lengths_are_no_thousands() -> None:
-    form = NumberForm(",", ".")
-    texts = ("1.234,5", "-12.345", "12,5 ", "1234")
-    assert [form.plain(text) for text in texts] == ["1234.5", "-12345", "12.5", "1234"]
-    assert [form.plain(text) for text in ("1.46", "0.234", "1234.567", "1.2345", "x")] == [None] * 5
-    assert [dict(found.settings) for found in number_formats(["1,5", "2"])] == [{"decimal": ","}]
-    assert number_formats(["1,234", "x"]) == number_formats(["1st", "2nd"]) == number_formats(["5%", "7%"]) == []
-
-
 # ---------------------------------------------------------------- missing values, names, large numbers
 
 
@@ -286,13 +277,6 @@ def test_words_and_numbers_for_missing_values(tmp_path: Path, suffix: str) -> No
     path = saved(frame.assign(flag=[True, False] * 12), tmp_path / f"t{suffix}")
     gaps = read_table(path, na=["-999", " unknown", "1"]).isna().sum().to_dict()
     assert gaps == {"x": 12, "k": 12, "w": 12, "site": 0, "flag": 0}
-
-
-def test_which_words_stand_for_missing_values(tmp_path: Path) -> None:
-    from pandas._libs.parsers import STR_NA_VALUES
-
-    assert MISSING == STR_NA_VALUES
-    assert "NA north" in read_table(saved(example("NA north", "text"), tmp_path / "t.csv"))["text"].tolist()
 
 
 @pytest.mark.parametrize(("suffix", "name"), [(".csv", " dose \r\n  (mg) "), (".xlsx", "dose\t(mg)")])

@@ -61,8 +61,6 @@ REREADABLE = {
     "narwhals": lambda: nw.from_native(pl.DataFrame(COLUMNS)),
     "a lazy frame": lambda: pl.LazyFrame(COLUMNS),
     "a mapping": lambda: COLUMNS,
-    "a list of batches": lambda: [TABLE.slice(0, 1).to_batches()[0], TABLE.slice(1).to_batches()[0]],
-    "a list of frames": lambda: [pd.DataFrame(COLUMNS)[:1], pd.DataFrame(COLUMNS)[1:]],
     "a tuple of all sorts": lambda: (pl.DataFrame(COLUMNS)[:1], pd.DataFrame(COLUMNS)[1:3], TABLE[3:]),
     "pages": Pages,
 }
@@ -71,7 +69,6 @@ READ_ONCE = {
     "a stream": lambda: Stream(TABLE.to_reader(3)),
     "batches": lambda: iter(TABLE.to_batches(max_chunksize=3)),
     "tables": lambda: (TABLE[n : n + 1] for n in range(4)),
-    "frames": lambda: (piece for piece in (pl.DataFrame(COLUMNS)[:2], pl.DataFrame(COLUMNS)[2:])),
     "mappings": lambda: ({name: values[n:][:2] for name, values in COLUMNS.items()} for n in (0, 2)),
     "streams": lambda: (Stream(TABLE[n : n + 2].to_reader()) for n in (0, 2)),
 }
@@ -104,16 +101,6 @@ def test_what_can_be_read_once(kind: str, batch_rows: int) -> None:
         batches_of(source, ["x", "n"], "site")
 
 
-def test_tables_in_memory_make_several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "TASK_BYTES", 8 * 3 * 3)
-    monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
-    for kind in ("pyarrow", "pandas", "polars"):
-        source = source_of(REREADABLE[kind]())
-        assert len(source.tasks("site", ["x", "n"])) == 2
-        assert rows_of(source, ["x", "n"]) == ROWS
-        assert source.n_rows == 4
-
-
 def test_a_lazy_frame_computes_only_what_is_asked_for() -> None:
     def fail(values: Any) -> Any:
         raise AssertionError(values)
@@ -121,13 +108,6 @@ def test_a_lazy_frame_computes_only_what_is_asked_for() -> None:
     lazy = pl.LazyFrame({"^x.*$": [1.0], "x": [2.0], "*": [3.0], "site": ["a"]})
     lazy = lazy.with_columns(bad=pl.col("x").map_batches(fail, return_dtype=pl.Float64))
     assert rows_of(lazy, ["*", "^x.*$"]) == [(3.0, 1.0, "a")]
-
-
-def test_an_older_polars(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(pl.LazyFrame, "collect_batches")
-    with pytest.raises(DataError, match=r"call \.collect\(\) on it first"):
-        source_of(pl.LazyFrame(COLUMNS))
-    assert rows_of(pl.LazyFrame(COLUMNS).collect(), ["x", "n"]) == ROWS
 
 
 def test_an_index_is_no_column_and_names_become_text() -> None:
@@ -226,42 +206,31 @@ def pieces(cuts: Cuts) -> list[pa.Table]:
     return [MANY[start:stop] for start, stop in pairwise(edges)]
 
 
-def parquet_files(folder: Path, cuts: Cuts, group: int) -> Any:
+def files(folder: Path, cuts: Cuts, group: int, ending: str) -> Path:
     for n, piece in enumerate(pieces(cuts)):
-        pq.write_table(piece, folder / f"part-{n}.parquet", row_group_size=group)
+        path = folder / f"part-{n}{ending}"
+        piece.to_pandas().to_csv(path, index=False) if ending == ".csv" else pq.write_table(piece, path, group)
     return folder
 
 
-def text_files(folder: Path, cuts: Cuts, group: int) -> Any:
-    for n, piece in enumerate(pieces(cuts)):
-        piece.to_pandas().to_csv(folder / f"part-{n}.csv", index=False)
-    return folder
+PARTITIONS: dict[str, Any] = {
+    "parquet": lambda folder, cuts, group: files(folder, cuts, group, ".parquet"),
+    "text": lambda folder, cuts, group: files(folder, cuts, group, ".csv"),
+    "tables": lambda folder, cuts, group: iter(pieces(cuts)),
+    "chunked": lambda folder, cuts, group: pa.concat_tables(pieces(cuts)),
+    "reader": lambda folder, cuts, group: pa.concat_tables(pieces(cuts)).to_reader(group),
+    "lazy": lambda folder, cuts, group: pl.scan_parquet(f"{files(folder, cuts, group, '.parquet')}/*"),
+}
 
 
-def tables(folder: Path, cuts: Cuts, group: int) -> Any:
-    return iter(pieces(cuts))
-
-
-def chunked(folder: Path, cuts: Cuts, group: int) -> Any:
-    return pa.concat_tables(pieces(cuts))
-
-
-def reader(folder: Path, cuts: Cuts, group: int) -> Any:
-    return chunked(folder, cuts, group).to_reader(group)
-
-
-def lazy(folder: Path, cuts: Cuts, group: int) -> Any:
-    return pl.scan_parquet(f"{parquet_files(folder, cuts, group)}/*")
-
-
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, N), max_size=5),
     group=st.integers(1, N),
     batch=st.integers(1, N),
     task=st.sampled_from([1, 300, 10**9]),
 )
-@pytest.mark.parametrize("make", [parquet_files, text_files, tables, chunked, reader, lazy])
+@pytest.mark.parametrize("make", PARTITIONS.values(), ids=PARTITIONS)
 def test_any_partition(make: Any, cuts: Cuts, group: int, batch: int, task: int) -> None:
     with (
         TemporaryDirectory() as folder,

@@ -255,7 +255,7 @@ class MultiEnvironmentData:
         """Data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
         outcome, environment : columns. An outcome of text or truth values needs two values, which count 0 and 1, sorted
-        missing : "drop" leaves out rows with missing values, except for those of features with one other value or none
+        missing : "drop" leaves out rows with missing values
         event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
         exposure : column of what the outcome counts events of, such as years at risk
         features, exclude, categorical, numeric, groups : as in `Columns`, or all of them as `columns`

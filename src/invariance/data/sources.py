@@ -387,8 +387,12 @@ class TableSource(RowSource):
         return pa.schema([(name, type_of(first[name], self.name)) for name in first.columns])
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
+        import pyarrow as pa
+
         names = list(dict.fromkeys([*columns, environment]))
         table, rows = self._arrow(names), rows_per_task(len(names))
+        if pa.types.is_nested(table.schema.field(environment).type):
+            raise DataError(f"environment column {environment!r} holds tuples or lists: use text or numbers as labels.")
         pieces = (table[start : start + rows] for start in range(0, len(table), rows))
         return [ReaderTask(partial(_batches_of, piece)) for piece in pieces]
 
@@ -623,11 +627,6 @@ def _packed(sizes: Sequence[int], most: int) -> Iterator[range]:
         yield range(start, len(sizes))
 
 
-def _tasks(pieces: Sequence[Any], sizes: Sequence[int], size: int, counted: str) -> list[FilesTask]:
-    """Consecutive pieces as tasks of at most this size, or of one piece: each small file would be a task otherwise."""
-    return [FilesTask(tuple(pieces[n] for n in places), counted) for places in _packed(sizes, size)]
-
-
 # ---------------------------------------------------------------- parquet
 
 
@@ -688,7 +687,7 @@ class ParquetSource(FileSource):
             for groups in _packed(rows, most):
                 pieces.append(ParquetPiece(file, tuple(groups), coded))
                 sizes.append(sum(rows[group] for group in groups))
-        return _tasks(pieces, sizes, most, self.schema.names[0])
+        return [FilesTask(tuple(pieces[n] for n in places), self.schema.names[0]) for places in _packed(sizes, most)]
 
 
 def _place(file: TableFile) -> Any:
@@ -796,7 +795,8 @@ class TextSource(FileSource):
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])
         pieces = [TextPiece(file, environment, texts, self._rows) for file in self.files]
-        return _tasks(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0])
+        places = _packed([file.n_bytes for file in self.files], TASK_BYTES)
+        return [FilesTask(tuple(pieces[n] for n in together), self._names[0]) for together in places]
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""

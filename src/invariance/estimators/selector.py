@@ -386,5 +386,5 @@ def _without_columns(X: Any, names: Sequence[str]) -> Any:
     """A data frame without those of the columns that it has; anything else as it is."""
     if not set(names).intersection(frame_names(X) or []):
         return X
-    frame = nw.from_native(X, eager_only=True)
-    return frame.select([name for name in frame.columns if str(name) not in names]).to_native()
+    frame = as_frame(X, "X")
+    return frame.select([name for name in frame.columns if name not in names]).to_native()
