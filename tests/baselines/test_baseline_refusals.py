@@ -89,8 +89,9 @@ def test_refusals(method: Any, given: tuple[Any, ...], error: type[Exception], n
 @pytest.mark.parametrize("role", ["event", "exposure"])
 def test_columns_that_come_with_the_outcome_are_refused(role: str) -> None:
     X, y, env = rows()
+    data = MultiEnvironmentData.from_arrays(X, np.ceil(np.exp(y)), env, **{role: np.ones(len(y))})
     with pytest.raises(DataError, match=f"PooledRegression.*{role}"):
-        PooledRegression().fit(X, np.ceil(np.exp(y)), env, **{role: np.ones(len(y))})
+        PooledRegression().fit(data)
 
 
 @pytest.mark.parametrize(

@@ -32,18 +32,10 @@ class Baseline(EnvironmentSelector):
     @abstractmethod
     def _select(self, data: MultiEnvironmentData) -> Mask: ...
 
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike | None = None,
-        environments: ArrayLike | str | None = None,
-        *,
-        event: Any = None,
-        exposure: Any = None,
-    ) -> Self:
+    def fit(self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | str | None = None) -> Self:
         """Fit to X (n, p), y (n,) and one environment label per row (or the name of a column of X), or to a
-        MultiEnvironmentData X. event, exposure : as in `BIP.fit`, where the method can use them"""
-        data = self._read(X, y, environments, {"event": event, "exposure": exposure})
+        MultiEnvironmentData X."""
+        data = self._read(X, y, environments, {})
         self._check_outcome(data)
         self._lay_out(data)
         selected = self._select(data)
