@@ -190,6 +190,15 @@ def test_oracle_is_told_of_features(support: object) -> None:
     np.testing.assert_allclose(model.p_values_, expected, rtol=1e-8)
 
 
+def test_a_screened_method_unfolds_features_and_columns() -> None:
+    data = data_of(*rows())
+    model = Screened(PooledRegression(), LassoScreen(k=2)).fit(data)
+    assert model.screened_.tolist() == [True, True, False, False]
+    inner = PooledRegression().fit(data.narrowed(model.screened_))
+    np.testing.assert_array_equal(model.p_values_, [*inner.p_values_, np.nan, np.nan])
+    np.testing.assert_array_equal(model.coef_, [*inner.coef_, 0.0, 0.0, 0.0])
+
+
 METHODS = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal", "Oracle", "ICP-screen(k=2)"]
 
 
@@ -200,10 +209,9 @@ def test_a_comparison_has_one_row_per_feature() -> None:
     assert result.table["feature"].tolist() == list(NAMES) * len(METHODS)
     assert result.table["coefficient"].isna().tolist() == [False, True, True, False] * len(METHODS)
     assert result.selected.shape == (len(METHODS), 4)
-    for model, found in ((Oracle(), result.methods[7]), (Screened(ICP(), LassoScreen(k=2)), result.methods[8])):
-        coefficients = model.fit(data).coef_
-        assert found.column_coefficients == dict(zip(COLUMNS, coefficients.tolist(), strict=True))
-        assert found.coefficients[[0, 3]].tolist() == coefficients[[0, 6]].tolist()
+    oracle, found = Oracle().fit(data), result.methods[METHODS.index("Oracle")]
+    assert found.column_coefficients == dict(zip(COLUMNS, oracle.coef_.tolist(), strict=True))
+    assert found.coefficients[[0, 3]].tolist() == oracle.coef_[[0, 6]].tolist()
     assert result.methods[-1].seen.sum() == 2
     stored = json.loads(result.to_json())
     assert stored["groups"] == {name: list(columns) for name, columns in GROUPS.items()}
