@@ -469,6 +469,29 @@ class Moments:
             raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
         return left._without_constant(constant)._of_occurring_levels()
 
+    def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
+        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment; refused
+        where it leaves too few digits of the other rows. `minimum` and `maximum` stay, as bounds."""
+        e, values = int(places_of([environment], self.environments)[0]), np.asarray(row, dtype=float)
+        part, n = self.part(e), int(self.counts[e]) - 1
+        if values.shape != (len(self.columns),) or not ((part.minimum <= values) & (values <= part.maximum)).all():
+            raise DataError(
+                f"this row is not in environment {environment!r}: it has other columns, or is out of range."
+            )
+        deviation = (values - part.centre) - part.rest
+        left = part.scatter - np.outer(deviation, deviation) * ((n + 1) / max(n, 1))
+        lost = ~resolved(part.scatter.diagonal(), left.diagonal(), n + 1) & self.varies[e]
+        if n < 1 or lost.any():
+            raise DataError(
+                f"the row is far from the others of environment {environment!r}, whose scatter of "
+                f"{quoted(self._names_of(lost))} loses its digits: compute moments of the remaining rows."
+            )
+        counts, rest, local = self.counts.copy(), self.rest.copy(), self.scatter[:-1].copy()
+        counts[e], rest[e], local[e] = n, part.rest - deviation / n, left
+        scatter = filled_pool(counts, self.centre, rest, local)
+        reduced = replace(self, counts=counts, rest=rest, scatter=scatter, second=None, kind=None)
+        return reduced._of_occurring_levels()
+
     @property
     def possible_outcomes(self) -> tuple[str, ...]:
         """Columns that are a feature on their own, or the outcome."""
