@@ -18,6 +18,8 @@ from invariance import read_sweep
 from invariance.cli import inputs
 from invariance.cli.inputs import InputFiles
 from invariance.cli.main import app
+from invariance.cli.options import FitOptions
+from invariance.cli.outputs import source_of_report
 
 RNG = np.random.default_rng(4)
 N = 60
@@ -186,3 +188,6 @@ def test_standard_input_and_names_of_files(folder: Path, tmp_path: Path) -> None
     odd.write_text("a\n")
     assert [InputFiles([path]).file for path in (odd, tmp_path, tmp_path / "*.csv")] == [odd, None, None]
     assert InputFiles([Path("one.csv"), Path("two.csv")]).rows == ["one.csv", "two.csv"]
+    source = source_of_report(InputFiles([Path("-")]), FitOptions(outcome="y", environment="site"), None, ["fit", "-"])
+    assert source.table == {"table": "table.csv", "outcome": "y", "environment": "site"}
+    assert (source.command, "standard input" in source.remark) == ("invariance fit -", True)
