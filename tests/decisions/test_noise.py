@@ -8,7 +8,7 @@ import statsmodels.api as sm
 from numpy.typing import NDArray
 from statsmodels.stats.diagnostic import het_breuschpagan
 
-from invariance import Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.decisions.noise import NoiseChecks, Shape, noise_checks
 from invariance.exceptions import Message, use
 
@@ -83,6 +83,10 @@ def test_figures_are_those_of_statsmodels(kind: str) -> None:
     lm, p_value, _, _ = het_breuschpagan(found, sm.add_constant(np.column_stack([columns, columns**2])))
     assert len(found) * shape.share_explained == pytest.approx(lm)
     assert shape.p_even == pytest.approx(p_value, rel=1e-6, abs=1e-300)
+
+
+def test_a_summary_tells() -> None:
+    assert "noise" in dict(BIP(progress=False).fit(simulated("tails")).decision_.sections[0].facts)
 
 
 def test_curves_are_not_given_up_for_the_noise() -> None:

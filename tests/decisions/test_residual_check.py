@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -65,6 +66,7 @@ def test_twin() -> None:
         expected = 2.0 * norm.sf(abs(np.sqrt(n) * products.mean(axis=0) / products.std(axis=0)))
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert check.p_value == pytest.approx(min(1.0, 6 * min(check.mean.min(), check.spread.min())))
+    assert check.untold == pytest.approx((untold**2).sum() / ((labels - labels.mean(axis=0)) ** 2).sum())
 
 
 def test_it_can_be_repeated_with_any_number_of_threads() -> None:
@@ -72,6 +74,7 @@ def test_it_can_be_repeated_with_any_number_of_threads() -> None:
     model = BIP(n_jobs=2, progress=False).fit(table, DATA.y, environments=DATA.environment_index)
     one, two = residual_check(DATA, ["x0"], 3, n_jobs=1), model.residual_check(["x0"], 3)
     assert one.to_dict() == two.to_dict()
+    assert [row["environment"] for row in json.loads(json.dumps(one.to_dict()))["environments"]] == ["0", "1", "2"]
     assert one.to_dict() != residual_check(DATA, ["x0"], 4).to_dict()
 
 

@@ -322,18 +322,13 @@ class Diagnosis(Rendered, ComparedEnvironments):
         return None if self.worst is None else self.worst.environment
 
     def influence(self, predictive: bool = True) -> pd.DataFrame:
-        """Change of each inclusion probability when an environment is left out: environments × features.
-
-        Of the predictive posterior, or of the paper's. NaN where it is not known.
-        """
+        """Change of each inclusion probability, of the predictive posterior or the paper's, when an environment is left
+        out: environments × features, NaN where it is not known."""
         import pandas as pd
 
-        whole = self.predictive_inclusion if predictive else self.inclusion
-        changes = {
-            left.environment: (left.refit.predictive_inclusion if predictive else left.refit.inclusion) - whole
-            for left in self.left_out
-            if left.refit is not None
-        }
+        name = "predictive_inclusion" if predictive else "inclusion"
+        refits = {left.environment: left.refit for left in self.left_out if left.refit is not None}
+        changes = {label: getattr(refit, name) - getattr(self, name) for label, refit in refits.items()}
         return pd.DataFrame.from_dict(changes, orient="index", columns=list(self.feature_names))
 
     def plot(self, ax: Axes | None = None) -> Axes:

@@ -8,6 +8,7 @@ import json
 import platform
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from .bip import BIP
 
 FORMAT = "invariance.model/2"
-_NO_SKOPS = "needs skops: pip install 'invariance[skops]'"
 # Where functions are compared: those that agree here are the same.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # What a file keeps of a fitted model as it is: the attribute, and what it holds.
@@ -97,12 +97,8 @@ def to_plain(model: BIP) -> dict[str, Any]:
     findings, posterior = model.decision_.findings, model.posterior_
     return {
         "format": FORMAT,
-        "versions": {
-            "invariance": __version__,
-            "numpy": np.__version__,
-            "scikit-learn": sklearn.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {"invariance": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
+        | {"python": platform.python_version()},
         "fingerprint": fingerprint(model._data),
         "settings": {name: _setting(value) for name, value in model._settings.items()},
         "environment": model._columns.environment,
@@ -122,14 +118,14 @@ def to_plain(model: BIP) -> dict[str, Any]:
 
 def _setting(value: Any) -> str:
     """For people to read; an object without words of its own is named by its type."""
-    text = repr(value)
-    return type(value).__name__ if " at 0x" in text else text
+    return type(value).__name__ if " at 0x" in repr(value) else repr(value)
 
 
 def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
     design = {"design": to_json(predictor.design)}
     if isinstance(predictor, RefittedPredictor):
-        return design | {"regressor": _dumped(predictor.regressor), "noise": to_json(predictor.noise)}
+        dumped = _skops(f"saving a {type(predictor.regressor).__name__}").dumps(predictor.regressor)
+        return design | {"regressor": base64.b64encode(dumped).decode("ascii"), "noise": to_json(predictor.noise)}
     baselines = predictor.baselines if isinstance(predictor, SurvivalPredictor) else ()
     # A saved model predicts by the mean of its kind.
     if not baselines and not np.array_equal(predictor.inverse_link(_PROBE), MEANS[predicts](_PROBE)):
@@ -162,26 +158,21 @@ def _errors_from_plain(
     return NewEnvironments(outcome, tuple(left_out), tuple(environments[place] for place in content["impossible"]))
 
 
-def _dumped(regressor: Any) -> str:
+def _skops(what: str) -> Any:
     try:
-        from skops.io import dumps
+        return import_module("skops.io")
     except ImportError:
-        raise EngineError(f"saving a {type(regressor).__name__} {_NO_SKOPS}.") from None
-    return base64.b64encode(dumps(regressor)).decode("ascii")
+        raise EngineError(f"{what} needs skops: pip install 'invariance[skops]'.") from None
 
 
 def _loaded(text: str, trusted: Sequence[str]) -> Any:
     """The regressor, if it is made of types that skops or the caller trusts."""
-    try:
-        from skops.io import get_untrusted_types, loads
-    except ImportError:
-        raise EngineError(f"loading a model with a regressor of its own {_NO_SKOPS}.") from None
-    content = base64.b64decode(text)
-    strange = [name for name in get_untrusted_types(data=content) if name not in trusted]
+    skops, content = _skops("loading a model with a regressor of its own"), base64.b64decode(text)
+    strange = [name for name in skops.get_untrusted_types(data=content) if name not in trusted]
     if strange:
         trust = use(" if you trust who made the file", trusted=strange)
         raise DataError(f"the saved regressor holds unknown types, which may run code: {quoted(strange, 4)}", trust)
-    return loads(content, trusted=list(trusted))
+    return skops.loads(content, trusted=list(trusted))
 
 
 def fingerprint(data: MultiEnvironmentData | Moments) -> str:
@@ -276,18 +267,12 @@ class SavedModel(IntervalRegressor):
         if content["feature_names_in"]:
             self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
         self.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
-        self.fingerprint_, self.versions_, self.settings_ = (
-            content[key] for key in ("fingerprint", "versions", "settings")
-        )
-        self.outcome_name_ = self._outcome.name
-        self._predictors = {
-            kind: _predictor_from_plain(plain, self._outcome.predicts, trusted)
-            for kind, plain in content["predictors"].items()
-        }
-        self._elsewhere = {
-            kind: _errors_from_plain(plain, self._outcome, self.environments_)
-            for kind, plain in content["new_environments"].items()
-        }
+        self.fingerprint_, self.versions_ = content["fingerprint"], content["versions"]
+        self.settings_, outcome = content["settings"], self._outcome
+        self.outcome_name_ = outcome.name
+        plain, errors = content["predictors"], content["new_environments"]
+        self._predictors = {kind: _predictor_from_plain(plain[kind], outcome.predicts, trusted) for kind in plain}
+        self._elsewhere = {kind: _errors_from_plain(errors[kind], outcome, self.environments_) for kind in errors}
         chosen = self._predictors[PREDICT_WITH[0]]
         self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
 

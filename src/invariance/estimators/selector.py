@@ -184,13 +184,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     def _split(self, X: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
         """The features of a table, the labels, and {role: values} of what comes with the outcome."""
         columns, available = self._columns, frame_names(X)
-        if columns.environment is not None:
-            if environments is not None:
-                raise DataError(
-                    f"environment labels came twice: as environments= and as the column {columns.environment!r} of "
-                    "Columns(environment=...). Use one of the two."
-                )
-            environments = columns.environment
+        if columns.environment is not None and environments is not None:
+            what = f"as environments= and as the column {columns.environment!r} of Columns(environment=...)"
+            raise DataError(f"environment labels came twice: {what}. Use one of the two.")
+        environments = columns.environment if environments is None else environments
         given = {"environments": environments, **outcome_columns}
         named = {role: name for role, name in given.items() if isinstance(name, str)}
         for role, name in named.items():

@@ -249,15 +249,12 @@ class NewEnvironments(Rendered):
         if not self.left_out:
             return (Section(title, tuple(self._sentences())),)
         names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
-        digits = dict.fromkeys(names, "z.4g" if self.outcome.predicts is Predicts.number else "z.3f")
-        digits |= {"intercept": "+z.3f"}
-        rows = [
-            (
-                f"{left.rows:,}",
-                *("–" if np.isnan(left.figures[name]) else format(left.figures[name], digits[name]) for name in names),
-            )
-            for left in self.left_out
-        ]
+        usual = "z.4g" if self.outcome.predicts is Predicts.number else "z.3f"
+
+        def shown(name: str, value: float) -> str:
+            return "–" if np.isnan(value) else format(value, "+z.3f" if name == "intercept" else usual)
+
+        rows = [(f"{left.rows:,}", *(shown(name, left.figures[name]) for name in names)) for left in self.left_out]
         head = ("rows", *(_HEADS.get(name, name) for name in names))
         table = by_environment(head, [left.environment for left in self.left_out], rows)
         return (Section(title, tuple(self._sentences()), table=table),)

@@ -207,14 +207,17 @@ class LinearPredictor:
     members: tuple[AveragedFit, ...]
     inverse_link: Callable[[Floats], Floats]
 
+    @property
+    def weights(self) -> Floats:
+        """(K,) of the members"""
+        return np.array([member.weight for member in self.members])
+
     def mean(self, X: Floats) -> Floats:
-        weights = np.array([member.weight for member in self.members])
-        return weights @ self._each(X)
+        return self.weights @ self._each(X)
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
         """By Student's t: noise, uncertain coefficients and, in an average, how far its members are apart."""
-        means = self._each(X)
-        weights = np.array([member.weight for member in self.members])
+        means, weights = self._each(X), self.weights
         apart = weights @ (means - weights @ means) ** 2
         own = [m.weight * m.noise * (1.0 + m.design.leverage(np.take(X, m.at, axis=1))) for m in self.members]
         freedom = min(member.freedom for member in self.members)
@@ -289,7 +292,7 @@ class SurvivalPredictor(LinearPredictor):
     def survival(self, X: Floats, times: Floats) -> Floats:
         """(n, T) the probability that nothing has happened by times (T,), or by (n, T) of the rows' own"""
         curves = [baseline.survival(risk[:, None], np.atleast_2d(times)) for baseline, risk in self._risks(X)]
-        return np.einsum("m,mnt->nt", [member.weight for member in self.members], np.array(curves))
+        return np.einsum("m,mnt->nt", self.weights, np.array(curves))
 
     def median(self, X: Floats) -> Floats:
         """(n,) when it is as probable as not that the event has occurred"""
@@ -347,12 +350,10 @@ def check_predict_with(kind: Any, regressor: Any) -> None:
 
 def check_regressor(regressor: Any, data: EnvironmentData) -> None:
     """Raise where a regressor cannot be fitted to the data, or would not know what comes with the outcome."""
-    if regressor is None:
-        return
     rows, name = rows_of(data), type(regressor).__name__
-    if rows is None:
+    if regressor is not None and rows is None:
         raise SettingError(f"a {name} needs rows, and moments hold none", use(regressor=None))
-    for role in rows.outcome_columns:
+    for role in () if regressor is None or rows is None else rows.outcome_columns:
         what = f"a {name} knows nothing of the {role} {getattr(rows, f'{role}_name')!r}"
         raise SettingError(what, use(regressor=None))
 
@@ -360,9 +361,11 @@ def check_regressor(regressor: Any, data: EnvironmentData) -> None:
 def build(kind: str, findings: Findings, selected: Mask, data: EnvironmentData, regressor: Any = None) -> Predictor:
     """kind: one of PREDICT_WITH; selected: (p,). Where no subset is compatible, there is nothing to average, and the
     average is the selected one."""
-    masks, weights = selected[None], np.ones(1)
-    if kind == "average" and findings.predictive is not None:
-        masks, weights = _leading(np.exp(findings.predictive.log_probabilities), findings.predictive.masks)
+    masks, weights, predictive = selected[None], np.ones(1), findings.predictive if kind == "average" else None
+    if predictive is not None:
+        weights = np.exp(predictive.log_probabilities)
+        n = int(np.searchsorted(np.cumsum(weights) / weights.sum(), AVERAGED_MASS)) + 1
+        masks, weights = predictive.masks[:n], weights[:n] / weights[:n].sum()
     elif regressor is not None and selected.any():
         from sklearn.base import clone
 
@@ -375,13 +378,6 @@ def build(kind: str, findings: Findings, selected: Mask, data: EnvironmentData, 
     average = Design.of(data, used), members, fits[0].mean
     baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
     return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
-
-
-def _leading(probabilities: Floats, masks: Mask) -> tuple[Mask, Floats]:
-    """Of a table, most probable first: those that hold AVERAGED_MASS of it, and their weights, which sum to one."""
-    share = np.cumsum(probabilities) / probabilities.sum()
-    n = int(np.searchsorted(share, AVERAGED_MASS)) + 1
-    return masks[:n], probabilities[:n] / probabilities[:n].sum()
 
 
 def _member(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:
