@@ -188,8 +188,7 @@ def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior
 
 
 def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floats:
-    """(p,) expected change of the outcome per shift, from a row in the middle of all; of a feature of several columns,
-    its size when these move together as they vary."""
+    """(p,) expected change of the outcome per shift; of several columns, its size when these move as they vary."""
     fit, chosen, moments = model.fit(mask, local=False), model.features.chosen(mask), subset_moments(model, mask)
     products, middle = moments.scatter[-1] / moments.n_rows, 0.0
     if isinstance(model, RegressionModel):

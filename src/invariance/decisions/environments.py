@@ -156,8 +156,7 @@ class MeanTests(GaussianTests):
         return Deviation(deviance, mean, unit * float(np.sqrt(2.0 * degrees)), p_value, p_value, parts)
 
     def _deviance(self, kept: Mask, apart: Mask) -> Floats | None:
-        """(3,) T of the environments `kept` (E,), its mean and degrees of freedom under invariance; None where it
-        cannot be decided."""
+        """(3,) T of the environments `kept` (E,), its mean and degrees of freedom; None where it cannot be decided."""
         found, data = self._of_model(self._model.of(with_own_means(self._moments, kept, apart))), self._model.data
         if found is None and data is not None:
             rows = kept[data.environment_index]

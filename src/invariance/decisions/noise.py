@@ -100,8 +100,7 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
 
 
 def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
-    """From sums of products of 1, the columns of the subset, their squares, and squared residuals, each centred, and
-    the residuals in units, of its environment; None without the rows, or fourth moments of these columns."""
+    """From sums over centred columns and standardised residuals; None without rows or fourth moments of them."""
     fit, data, fourths = model.fit(mask), model.data, model.fourths
     slopes = np.nan_to_num(fit.local_coefficients)
     sums = np.zeros((2 * slopes.shape[1] + 2,) * 2)

@@ -199,8 +199,7 @@ def _coefficients_size(decision: Decision, top: int) -> Size:
 
 
 def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """A panel for each column: its coefficient in every environment with a 95% interval, and the pooled one as a
-    band."""
+    """A panel for each column: its coefficient in every environment with a 95% interval; the pooled one is a band."""
     columns, posterior = decision.columns, decision.findings.posterior
     labels, shown = list(posterior.environments)[:_MOST_ENVIRONMENTS], columns[:top]
     n_across, n_down = _grid(len(shown))
@@ -264,8 +263,7 @@ def _subsets_size(decision: Decision, top: int) -> Size:
 
 
 def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """Compatible subsets, the best predictor first: a dot for each feature, and bars of their probability, R² and, with
-    several environments, p_inv. The chosen one stands out."""
+    """Compatible subsets, the best predictor first: a dot for each feature, bars of probability, R² and p_inv."""
     predictive = decision.findings.predictive
     assert predictive is not None
     masks, held = _held(decision, top)
@@ -322,8 +320,7 @@ def _bars(ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[
 
 
 def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
-    """R² against p_inv of the subsets that were scored, the level of compatibility, the best R² for each p_inv, the
-    chosen subset and the most probable one."""
+    """R² against p_inv of the subsets that were scored, the best R² for each p_inv, the chosen and the mode."""
     survey = decision.survey
     p_values = np.maximum(survey.p_invariant, _LEAST_P_VALUE)
     many = len(p_values) > 300

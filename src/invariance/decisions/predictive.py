@@ -154,8 +154,7 @@ Candidates = tuple[Integers, Floats, Mask]
 
 
 def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, keep: int) -> Posterior | None:
-    """Where a walk can screen subsets, candidates are decided one by one, the heaviest first, until what is left weighs
-    nothing; else all are scored."""
+    """All subsets; where a walk screens them, the heaviest are decided first, until what is left weighs nothing."""
     started, model = time.perf_counter(), score.model
     forced = target.prior.forced
     free = target.prior.free[model.walk_order(target.prior.free)]

@@ -150,8 +150,7 @@ def residual_check(
 
 
 def _predicted(X: Floats, target: Floats, rng: np.random.Generator, n_jobs: int) -> Floats:
-    """What forests expect of the target (N,) or (N, m) given X (N, k), each row by trees that were not grown on it;
-    without columns, the mean of all others."""
+    """Target (N,) or (N, m) given X (N, k), by trees not grown on the row; without columns, the mean of all others."""
     seed = int(rng.integers(2**31))
     if not X.shape[1]:
         return (target.sum(axis=0) - target) / (len(target) - 1)

@@ -328,8 +328,7 @@ class BIP(IntervalRegressor):
 
 
 def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
-    """(p,) features of at most `most` columns: the selected ones first, and each of these, as of the others, by what
-    it adds to R² given the selected ones. Where tails are heavy, probabilities mislead until tails are known."""
+    """(p,) features of at most `most` columns: the selected ones, then others, by what each adds to R²."""
     selected, target = decision.mask, decision.findings.target.model
     added = np.abs(target.r2_many(selected ^ np.eye(len(widths), dtype=bool)) - target.r2_many(selected[None]))
     chosen = np.zeros(len(widths), dtype=bool)

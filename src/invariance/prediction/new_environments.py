@@ -116,8 +116,7 @@ def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
 
 
 def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> float:
-    """Of y on the predictor (n,), beside an intercept, by maximum likelihood, which must exist; start : the intercept
-    of the fit without a slope."""
+    """Maximum likelihood slope of y on the predictor (n,), which must exist; start : intercept without a slope."""
     cumulant, mean, variance = law
     scale = predictor.std()
     design = np.column_stack([np.ones(len(y)), (predictor - predictor.mean()) / scale])
