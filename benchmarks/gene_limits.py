@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 
 from _harness import header
 from invariance.kernels.active_set import Scoring
-from invariance.kernels.cholesky import decided_as_large, large_subset
+from invariance.kernels.cholesky import decided_as_large, subset_work
 from invariance.kernels.row_residuals import GroupRows, PairedMoments
 
 GENES, DRAWS, GROUPS = 6_170, 200_000, 3
@@ -83,7 +83,7 @@ def main() -> None:
     print("members   reading   factorising   the sum          the longer       the package")
     for k in SIZES:
         subsets = np.array([np.sort(rng.choice(GENES - 1, k, replace=False)) for _ in range(400)])
-        work = large_subset(GROUPS, k)
+        work = subset_work(GROUPS, k)
         read(pairs, subsets)
         assert score(scoring, subsets, work) == len(subsets)
         reading = least_time(partial(read, pairs, subsets)) / len(subsets)

@@ -16,6 +16,7 @@ from invariance import LinearGaussian, MultiEnvironmentData
 from invariance.data.features import as_lists
 from invariance.kernels import cholesky, dispatch, elementary, row_residuals, subset_sums, subset_tree
 from invariance.kernels.active_set import Scoring
+from invariance.kernels.baseline_scores import contrast_statistics, residual_moments
 from invariance.kernels.row_residuals import DEPENDENT, GroupRows, without_values
 from invariance.kernels.subset_tree import feature_starts
 from invariance.models.gaussian_fits import group_rows
@@ -217,6 +218,24 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
         for g in range(data.n_environments + 1 if kept.values.size else 0):
             own = dispatch._fits_from_rows(kept, g, columns[None], data.n_features)[0][0]
             same(row_residuals.share_from_rows(kept, g, columns, data.n_features), own)
+
+
+def test_digits_do_not_depend_on_how_many_subsets_are_asked_for() -> None:
+    rng, p, counts = np.random.default_rng(0), 8, np.full(11, 30.0)
+    data = MultiEnvironmentData.from_arrays(rng.normal(size=(330, p)), rng.normal(size=330), np.repeat(range(11), 30))
+    moments, masks = LinearGaussian().bind(data).moments, all_masks(p)
+    unit, norms, _ = unit_rows(np.column_stack([data.X, data.y]))
+    local, gaps = moments.scatter[:-1] / norms / norms[:, None], moments.gaps / norms
+
+    def scored(chosen: np.ndarray) -> list[np.ndarray]:
+        starts, members = as_lists(chosen)
+        mean, scatter = residual_moments(unit @ unit.T, local, gaps, starts, members.astype(np.int64), TOLERANCE)
+        shares, _ = row_residuals.relative_residuals(unit, starts, members, p, DEPENDENT)
+        return [mean, scatter, shares, *contrast_statistics(mean, scatter, counts)]
+
+    for s in range(0, len(masks), 9):
+        for together, alone in zip(scored(masks), scored(masks[s : s + 1]), strict=True):
+            np.testing.assert_array_equal(together[s], alone[0])
 
 
 @settings(max_examples=25, deadline=None)

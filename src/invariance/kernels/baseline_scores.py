@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .cholesky import solve_swept, sweep_first, to_unit_diagonal
 from .compiled import kernel, longest
 from .dispatch import subset_slopes
 from .row_residuals import of_one_size, triangular_factor, triangular_factors
@@ -21,9 +22,10 @@ def residual_moments(gram, local, means, starts, members, tolerance):
     """
     slopes = subset_slopes(gram, tolerance, starts, members)
     residual = np.column_stack([-slopes, np.ones(len(slopes))])
-    mean = residual @ means.T
-    scatter = np.stack([np.einsum("si,si->s", residual @ there, residual) for there in local], axis=1)
-    lengths = np.abs(residual) @ np.sqrt(np.diagonal(local, axis1=1, axis2=2)).T
+    # No products of matrices: their rows round together.
+    mean = np.einsum("si,ei->se", residual, means)
+    scatter = np.einsum("si,eij,sj->se", residual, local, residual)
+    lengths = np.einsum("si,ei->se", np.abs(residual), np.sqrt(np.diagonal(local, axis1=1, axis2=2)))
     unknown = ~(scatter >= tolerance * lengths**2).all(axis=1)
     mean[unknown], scatter[unknown] = np.nan, np.nan
     return mean, scatter
@@ -57,10 +59,9 @@ def contrast_statistics(mean, scatter, counts):
     for e, here in enumerate(counts):
         rest = np.delete(np.arange(len(counts)), e)
         others = counts[rest].sum()
-        other_mean = mean[:, rest] @ counts[rest] / others
-        gaps = mean[:, rest] - other_mean[:, None]
-        variance = scatter[:, e] / (here - 1.0)
-        other_variance = (scatter[:, rest].sum(axis=1) + gaps**2 @ counts[rest]) / (others - 1.0)
+        other_mean = sum(counts[f] * mean[:, f] for f in rest) / others
+        squares = sum(scatter[:, f] + counts[f] * (mean[:, f] - other_mean) ** 2 for f in rest)
+        variance, other_variance = scatter[:, e] / (here - 1.0), squares / (others - 1.0)
         a, b = variance / here, other_variance / others
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio[:, e] = variance / other_variance
@@ -99,54 +100,34 @@ def coefficient_hull(rows, n_rows, starts, members, dependent, quantile):
 
 
 @kernel
-def _solve(factor, tolerance, beta):
-    """beta (k,) becomes the solution b of A b = beta, A the lower triangle of factor (k, k), which becomes its Cholesky
-    factor. Returns whether all pivots are above `tolerance` times their entry of A, and b'A b."""
-    k, decided, squares = beta.size, True, 0.0
-    for i in range(k):
-        smallest = tolerance * factor[i, i]
-        for j in range(i + 1):
-            value = factor[i, j]
-            for m in range(j):
-                value -= factor[i, m] * factor[j, m]
-            factor[i, j] = value / factor[j, j] if j < i else np.sqrt(value)
-            decided &= j < i or value > smallest
-    for i in range(k):
-        for m in range(i):
-            beta[i] -= factor[i, m] * beta[m]
-        beta[i] /= factor[i, i]
-        squares += beta[i] ** 2
-    for i in range(k - 1, -1, -1):
-        for m in range(i + 1, k):
-            beta[i] -= factor[m, i] * beta[m]
-        beta[i] /= factor[i, i]
-    return decided, squares
-
-
-@kernel
 def subset_losses(quadratic, penalty, linear, slope, constant, starts, members, tolerance, loss, beta):
     """loss[s] = min over β of ½β'Aβ − β'b + ½k of subset s; NaN where a scaled pivot of A is below `tolerance`.
 
     A subset z has A = quadratic[z, z] + Σ penalty[l][z, z], b = linear[z] + Σ slope[l][z], k = Σ constant[l], each sum
     over l in z. Shapes (p, p), (p, p, p), (p,), (p, p), (p,). beta (largest size,): the last subset's minimiser.
     """
-    largest = longest(starts)
-    factor = np.empty((largest, largest))
+    matrix = np.empty((longest(starts) + 1, longest(starts) + 1))
+    scale = np.empty(longest(starts))
     for s in range(starts.size - 1):
         z = members[starts[s] : starts[s + 1]]
         k = z.size
-        b, squares = beta[:k], 0.0
+        matrix[k, k] = 0.0
         for i in range(k):
-            b[i] = linear[z[i]]
-            squares += constant[z[i]]
-            for j in range(i + 1):
-                factor[i, j] = quadratic[z[i], z[j]]
+            matrix[i, k] = linear[z[i]]
+            matrix[k, k] += constant[z[i]]
+            for j in range(i, k):
+                matrix[i, j] = quadratic[z[i], z[j]]
         for m in range(k):
             added, added_slope = penalty[z[m]], slope[z[m]]
             for i in range(k):
-                b[i] += added_slope[z[i]]
-                row = added[z[i]]
-                for j in range(i + 1):
-                    factor[i, j] += row[z[j]]
-        decided, fitted = _solve(factor, tolerance, b)
-        loss[s] = 0.5 * (squares - fitted) if decided else np.nan
+                matrix[i, k] += added_slope[z[i]]
+                for j in range(i, k):
+                    matrix[i, j] += added[z[i], z[j]]
+        for i in range(k):
+            scale[i] = np.sqrt(matrix[i, i])
+        to_unit_diagonal(matrix, k, k)
+        decided = sweep_first(matrix, k, k, tolerance)
+        loss[s] = 0.5 * matrix[k, k] if decided else np.nan
+        solve_swept(matrix, beta[:k])
+        for i in range(k):
+            beta[i] /= scale[i]

@@ -156,14 +156,16 @@ def _prefetch(typing_context, array, index):
     return types.void(array, types.intp), generate
 
 
-class LargeSubset(NamedTuple):
-    """Work space for one subset of up to k members and the outcome in b blocks of eight columns.
+class SubsetWork(NamedTuple):
+    """Work space for subsets of up to k members and the outcome. matrices (G, k+1, k+1); the others are for large ones,
+    in b blocks of eight columns, none where all are small.
 
     order (8b,): columns, the outcome also where nothing is left; starts (8b,), gaps (E, 8b): of `PairedMoments`;
     scale (G, 8b): 0 after the outcome; triangles (G, t): second moments, then Cholesky factors, the upper triangle
     block after block, each by rows; reciprocals (G, 8b): of the factors' diagonals; shares (G,): of the outcome
     """
 
+    matrices: np.ndarray
     order: np.ndarray
     starts: np.ndarray
     gaps: np.ndarray
@@ -180,14 +182,14 @@ def block_start(b):
 
 
 @kernel
-def large_subset(n_groups, largest):
-    """Room for subsets of up to `largest` members; none where all are small."""
+def subset_work(n_groups, largest):
     blocks = largest // LANES + 1 if largest >= LARGE else 0
     n = LANES * blocks
     scale, triangles = np.empty((n_groups, n)), np.empty((n_groups, block_start(blocks)))
     gaps, reciprocals = np.empty((n_groups - 1, n)), np.empty((n_groups, n))
     order, starts = np.empty(n, np.int64), np.empty(n, np.int64)
-    return LargeSubset(order, starts, gaps, scale, triangles, reciprocals, np.empty(n_groups))
+    matrices = np.empty((n_groups, largest + 1, largest + 1))
+    return SubsetWork(matrices, order, starts, gaps, scale, triangles, reciprocals, np.empty(n_groups))
 
 
 @kernel(fastmath={"contract"})
@@ -342,6 +344,18 @@ def fill_triangle(moments, members, outcome, matrix):
 
 
 @kernel
+def to_unit_diagonal(matrix, n, stop):
+    """Scale the first n columns of a matrix, upper triangle up to column `stop` (inclusive)."""
+    for i in range(n):
+        scale = 1.0 / np.sqrt(matrix[i, i])
+        for j in range(i):
+            matrix[j, i] *= scale
+        matrix[i, i] = 1.0
+        for j in range(i + 1, stop + 1):
+            matrix[i, j] *= scale
+
+
+@kernel
 def solve_swept(matrix, slopes):
     """slopes (k,) of the regression on the first k columns of a matrix whose `sweep_first` is done"""
     k = slopes.size
@@ -359,18 +373,6 @@ def settled(log_ratio, weights):
     if log_ratio > 0.0 and weights.sum() >= 0.0:
         return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
     return log_ratio
-
-
-class SubsetWork(NamedTuple):
-    """Work space for scoring subsets of up to k members one after another. matrices (G, k+1, k+1)"""
-
-    matrices: np.ndarray
-    large: LargeSubset
-
-
-@kernel
-def subset_work(n_groups, largest):
-    return SubsetWork(np.empty((n_groups, largest + 1, largest + 1)), large_subset(n_groups, largest))
 
 
 @kernel
@@ -433,8 +435,8 @@ def score_members(scoring, penalty, members, work):
     and log Λ of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction makes
     it > 0.
     """
-    if decided_as_large(scoring, members, work.large):
-        value = settled(scoring.offset + (scoring.weights * np.log(work.large.shares)).sum(), scoring.weights)
+    if decided_as_large(scoring, members, work):
+        value = settled(scoring.offset + (scoring.weights * np.log(work.shares)).sum(), scoring.weights)
         if value == value:
             return value
     if penalty == penalty:
@@ -500,10 +502,10 @@ def subset_fits(scoring, starts, members, shares, ranks):
     work = subset_work(scoring.weights.size, longest(starts))
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
-        as_large = decided_as_large(scoring, subset, work.large)
+        as_large = decided_as_large(scoring, subset, work)
         for g in range(scoring.weights.size):
             if as_large:
-                shares[s, g] = work.large.shares[g]
+                shares[s, g] = work.shares[g]
                 ranks[s, g] = np.count_nonzero(scoring.inverse_scale[g][subset])
             else:
                 shares[s, g] = _outcome_share(scoring, g, subset, work.matrices[0])

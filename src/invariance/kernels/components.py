@@ -3,7 +3,7 @@ intercept and one slope on what every feature contributes to that fit."""
 
 import numpy as np
 
-from .cholesky import fill_triangle, solve_swept, sweep_first
+from .cholesky import fill_triangle, solve_swept, sweep_first, to_unit_diagonal
 from .compiled import kernel
 
 
@@ -18,27 +18,28 @@ def component_shares(grams, owner_starts, varies, tolerance, starts, members, sh
     members[starts[s]:starts[s+1]].
     """
     n_local, outcome = grams.shape[0] - 1, grams.shape[1] - 1
-    matrix, slopes = np.empty((outcome + 1, outcome + 1)), np.empty(outcome)
-    columns, ends = np.empty(outcome, np.int64), np.empty(varies.shape[1] + 1, np.int64)
-    used, work = np.empty(varies.shape[1], np.int64), np.empty((varies.shape[1] + 1, varies.shape[1] + 1))
+    matrix, slopes = np.empty((outcome + 1, outcome + 1)), np.empty(outcome + 1)
+    columns, ends = np.empty(outcome + 1, np.int64), np.empty(varies.shape[1] + 2, np.int64)
     for s in range(starts.size - 1):
         subset = members[starts[s] : starts[s + 1]]
         k = _gather(grams[-1], owner_starts, subset, columns, ends)
-        shares[s, n_local] = _pooled_share(grams[-1], columns[:k], tolerance, matrix, slopes)
-        ranks[s, n_local] = k
-        decided = shares[s, n_local] == shares[s, n_local]
+        shares[s], ranks[s, n_local] = np.nan, k
+        fill_triangle(grams[-1], columns[:k], outcome, matrix)
+        decided = sweep_first(matrix, k, k, tolerance) and matrix[k, k] >= tolerance
+        if decided:
+            solve_swept(matrix, slopes[:k])
+            slopes[k] = 1.0
+            shares[s, n_local] = matrix[k, k]
         for g in range(n_local):
-            n_used = _used(varies[g], subset, used)
-            ranks[s, g] = n_used
-            shares[s, g] = np.nan
+            ranks[s, g] = np.count_nonzero(varies[g][subset])
             if decided:
-                shares[s, g] = _local_share(grams[g], columns, ends, used[:n_used], slopes, tolerance, work)
+                shares[s, g] = _local_share(grams[g], columns, ends, varies[g], subset, slopes, tolerance, matrix)
 
 
 @kernel
 def _gather(pooled, owner_starts, subset, columns, ends):
-    """The columns of a subset that are in the pool, one feature after the other; ends[i]: where those of its i-th
-    feature begin. Returns their number."""
+    """The columns of a subset that are in the pool, one feature after the other, and the outcome; ends[i]: where those
+    of its i-th feature begin. Returns their number, without the outcome."""
     k = 0
     for i in range(subset.size):
         ends[i] = k
@@ -46,49 +47,32 @@ def _gather(pooled, owner_starts, subset, columns, ends):
             if pooled[column, column] > 0.0:
                 columns[k] = column
                 k += 1
-    ends[subset.size] = k
+    columns[k] = pooled.shape[0] - 1
+    ends[subset.size], ends[subset.size + 1] = k, k + 1
     return k
 
 
 @kernel
-def _pooled_share(pooled, columns, tolerance, matrix, slopes):
-    """What the columns leave of the outcome; slopes[:k]: of the fit."""
-    k = columns.size
-    fill_triangle(pooled, columns, pooled.shape[0] - 1, matrix)
-    if not sweep_first(matrix, k, k, tolerance):
-        return np.nan
-    solve_swept(matrix, slopes[:k])
-    return matrix[k, k] if matrix[k, k] >= tolerance else np.nan
-
-
-@kernel
-def _local_share(gram, columns, ends, used, slopes, tolerance, matrix):
-    """What the contributions of the features `used` leave of the outcome in one environment."""
-    m, outcome = used.size, gram.shape[0] - 1
-    for a in range(m):
+def _local_share(gram, columns, ends, varies, subset, slopes, tolerance, matrix):
+    """What the contributions of the features that vary in one environment leave of the outcome there."""
+    m, used = 0, np.empty(subset.size + 1, np.int64)
+    for i in range(subset.size):
+        if varies[subset[i]]:
+            used[m] = i
+            m += 1
+    used[m] = subset.size
+    for a in range(m + 1):
         first, stop = ends[used[a]], ends[used[a] + 1]
-        for b in range(a, m):
+        for b in range(a, m + 1):
             matrix[a, b] = _product(gram, columns, slopes, first, stop, ends[used[b]], ends[used[b] + 1])
-        matrix[a, m] = 0.0
         largest = 0.0
-        for i in range(first, stop):
-            matrix[a, m] += slopes[i] * gram[columns[i], outcome]
-            largest += abs(slopes[i]) * np.sqrt(gram[columns[i], columns[i]])
+        for c in range(first, stop):
+            largest += abs(slopes[c]) * np.sqrt(gram[columns[c], columns[c]])
         # Columns that nearly cancel here leave rounding only.
         if not matrix[a, a] >= tolerance * largest * largest or largest == 0.0:
             return np.nan
-    matrix[m, m] = gram[outcome, outcome]
-    for a in range(m):
-        scale = 1.0 / np.sqrt(matrix[a, a])
-        for b in range(a, m + 1):
-            matrix[a, b] *= scale
-        for b in range(a + 1):
-            matrix[b, a] *= scale
-    whole = matrix[m, m]
-    if not sweep_first(matrix, m, m, tolerance):
-        return np.nan
-    share = matrix[m, m] / whole
-    return share if share >= tolerance else np.nan
+    to_unit_diagonal(matrix, m + 1, m)
+    return matrix[m, m] if sweep_first(matrix, m, m, tolerance) and matrix[m, m] >= tolerance else np.nan
 
 
 @kernel
@@ -96,23 +80,11 @@ def _product(gram, columns, slopes, first, stop, other_first, other_stop):
     """Of the contributions of two features, whose columns are first:stop and other_first:other_stop."""
     total = 0.0
     for i in range(first, stop):
-        row = gram[columns[i]]
         inner = 0.0
         for j in range(other_first, other_stop):
-            inner += row[columns[j]] * slopes[j]
+            inner += gram[columns[i], columns[j]] * slopes[j]
         total += slopes[i] * inner
     return total
-
-
-@kernel
-def _used(varies, subset, used):
-    """Which features of a subset vary in one environment, by their place in it. Returns their number."""
-    n_used = 0
-    for i in range(subset.size):
-        if varies[subset[i]]:
-            used[n_used] = i
-            n_used += 1
-    return n_used
 
 
 def component_overlaps(grams, owner_starts, varies, masks):

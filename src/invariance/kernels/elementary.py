@@ -23,10 +23,9 @@ _ROOT_BITS = 0x3FE6A09E667F3BCD - (1024 << 52)
 # Beyond this e**-x is subnormal.
 _LARGEST = 708.0
 _WHOLE, _REAL = ir.IntType(64), ir.DoubleType()
-# Of x**k/k! and of x**(2k)/(2k + 1), the highest power first.
+# Of x**k/k! and of x**(2k)/(2k + 3), the highest power first.
 _EXPONENTIAL_SERIES = tuple(1.0 / math.factorial(k) for k in range(13, -1, -1))
-_LOGARITHM_SERIES = tuple(1.0 / k for k in range(19, 0, -2))
-_LONGER_SERIES = tuple(1.0 / k for k in range(21, 1, -2))
+_LOGARITHM_SERIES = tuple(1.0 / k for k in range(21, 1, -2))
 
 
 def _of_bits(generate):
@@ -81,7 +80,7 @@ def exponential(x):
 
 @kernel(fastmath={"contract"})
 def logarithm(x):
-    """log x, for x from 1e-300 to 1e300."""
+    """log x, for x from 1e-300 to 1e300; NaN of NaN."""
     k = _exponent(x) - _SHIFT - 1024.0
     f = _mantissa(x) - 1.0
     s = f / (2.0 + f)
@@ -89,22 +88,15 @@ def logarithm(x):
     series = 0.0
     for coefficient in _LOGARITHM_SERIES:
         series = series * z + coefficient
-    return k * _LN2_HIGH + (2.0 * s * series + k * _LN2_LOW)
+    zero_or_nan = x - x
+    return k * _LN2_HIGH + (2.0 * s + 2.0 * s * z * series + k * _LN2_LOW) + zero_or_nan
 
 
 @kernel(fastmath={"contract"})
 def add_weighted_log(total, weight, values):
     """total[i] += weight * log(values[i]) for positive normal values; NaN in gives NaN out."""
     for i in range(values.size):
-        k = _exponent(values[i]) - _SHIFT - 1024.0
-        f = _mantissa(values[i]) - 1.0
-        s = f / (2.0 + f)
-        z = s * s
-        series = 0.0
-        for coefficient in _LONGER_SERIES:
-            series = series * z + coefficient
-        zero_or_nan = values[i] - values[i]
-        total[i] += weight * (k * _LN2_HIGH + (2.0 * s + 2.0 * s * z * series + k * _LN2_LOW) + zero_or_nan)
+        total[i] += weight * logarithm(values[i])
 
 
 @kernel(fastmath={"contract"})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from .compiled import UNCOUNTED, kernel
+from .compiled import NO, UNCOUNTED, YES, kernel
 from .elementary import exponential, logarithm
 
 REORDERED = {"reassoc", "contract", "nsz"}
@@ -38,7 +38,8 @@ def add_predictor(columns, members, k, theta, first, n, eta):
 
 @kernel(fastmath=REORDERED)
 def add_score(columns, members, k, first, n, residual, score):
-    """score += X'residual over n rows, X the first k members."""
+    """score += X'residual over n rows, X the first k members; four at a time, so that what is loaded of a row serves
+    several sums"""
     first, n = unsigned(first), unsigned(n)
     a = 0
     while a + 4 <= k:
@@ -65,34 +66,12 @@ def add_score(columns, members, k, first, n, residual, score):
 
 @kernel(fastmath=REORDERED)
 def add_hessian(columns, members, k, first, n, curvature, scaled, hessian):
-    """hessian += X'·curvature·X over n rows, in its lower triangle; four columns at a time, so that what is loaded of
-    one row serves several sums"""
-    first, n = unsigned(first), unsigned(n)
+    """hessian += X'·curvature·X over n rows, in its lower triangle"""
     for a in range(k):
         c = members[a]
-        for i in range(n):
-            scaled[i] = curvature[i] * columns[c, first + i]
-        b = 0
-        while b + 3 <= a:
-            c0, c1, c2, c3 = members[b], members[b + 1], members[b + 2], members[b + 3]
-            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
-            for i in range(n):
-                value = scaled[i]
-                t0 += value * columns[c0, first + i]
-                t1 += value * columns[c1, first + i]
-                t2 += value * columns[c2, first + i]
-                t3 += value * columns[c3, first + i]
-            hessian[a, b] += t0
-            hessian[a, b + 1] += t1
-            hessian[a, b + 2] += t2
-            hessian[a, b + 3] += t3
-            b += 4
-        while b <= a:
-            c0, t0 = members[b], 0.0
-            for i in range(n):
-                t0 += scaled[i] * columns[c0, first + i]
-            hessian[a, b] += t0
-            b += 1
+        for i in range(unsigned(n)):
+            scaled[i] = curvature[i] * columns[c, unsigned(first) + i]
+        add_score(columns, members, a + 1, first, n, scaled, hessian[a])
 
 
 # Of log rates: third powers of means are finite then.
@@ -150,29 +129,36 @@ def _third(m):
     return 2.0 / 3.0 - p * m
 
 
+@kernel(fastmath=REORDERED, inline="always")
+def _powers(alpha, mean, near):
+    """1/(1 + m) and log(1 + m)/m, (log(1 + m) − v)/m², (2·log(1 + m) − 2v − v²)/m³ of m = α·mean, v = m/(1 + m)"""
+    m = alpha * mean
+    u = 1.0 / (1.0 + m)
+    if near:
+        third = _third(m)
+        second = 0.5 * (m * third + u * u)
+        return u, m * second + u, second, third
+    over = 1.0 / m
+    first = logarithm(1.0 + m) * over
+    second = (first - u) * over
+    return u, first, second, (2.0 * second - u * u) * over
+
+
 @kernel(fastmath=REORDERED)
-def _near_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
-    """As `negative_binomial_terms`, for α·means and α·centre that are small; mean (n,) becomes the residual."""
+def _add_rows(outcome, weight, first, n, alpha, centre, near, eta, mean, curvature):
+    """As `negative_binomial_terms`, whether α·means and α·centre are near 0; mean (n,) becomes the residual."""
     total, slope, bend = 0.0, 0.0, 0.0
-    log_centre, mc = np.log(centre), alpha * centre
-    uc = 1.0 / (1.0 + mc)
-    third_c = _third(mc)
-    second_c = 0.5 * (mc * third_c + uc * uc)
-    first_c = mc * second_c + uc
-    c1, c2, c3 = centre * first_c, centre**2 * second_c, centre**3 * third_c
-    d1, d2 = centre * uc, (centre * uc) ** 2
+    log_centre = np.log(centre)
+    uc, first_c, second_c, third_c = _powers(alpha, centre, near)
+    c1, c2, c3, r_c = centre * first_c, centre**2 * second_c, centre**3 * third_c, centre * uc
     first, n = unsigned(first), unsigned(n)
     for i in range(n):
         y, w, mu = outcome[first + i], weight[first + i], mean[i]
-        m = alpha * mu
-        u = 1.0 / (1.0 + m)
-        t3 = _third(m)
-        t2 = 0.5 * (m * t3 + u * u)
-        t1 = m * t2 + u
+        u, t1, t2, t3 = _powers(alpha, mu, near)
         r = mu * u
         total += y * (eta[i] - log_centre) - (alpha * y + w) * (mu * t1 - c1)
-        slope += w * (mu * mu * t2 - c2) - y * (r - d1)
-        bend += y * (r * r - d2) - w * (mu * mu * mu * t3 - c3)
+        slope += w * (mu * mu * t2 - c2) - y * (r - r_c)
+        bend += y * (r * r - r_c * r_c) - w * (mu * mu * mu * t3 - c3)
         residual = (y - w * mu) * u
         mean[i] = residual
         curvature[i] = r * u * (w + alpha * y)
@@ -180,44 +166,16 @@ def _near_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature
     return total, slope, bend
 
 
-@kernel(fastmath=REORDERED)
-def _away_from_poisson(outcome, weight, first, n, alpha, centre, eta, mean, curvature):
-    """As `negative_binomial_terms`; mean (n,) becomes the residual."""
-    total, a1, a2, b1, b2 = 0.0, 0.0, 0.0, 0.0, 0.0
-    log_centre, s = np.log(centre), 1.0 / alpha
-    uc = 1.0 / (1.0 + alpha * centre)
-    vc = alpha * centre * uc
-    first, n = unsigned(first), unsigned(n)
-    for i in range(n):
-        y, w, mu = outcome[first + i], weight[first + i], mean[i]
-        grown = 1.0 + alpha * mu
-        u = 1.0 / grown
-        r = mu * u
-        v = alpha * r
-        ratio = logarithm(grown * uc)
-        total += y * (eta[i] - log_centre) - (y + w * s) * ratio
-        excess = ratio - (v - vc)
-        a1 += w * excess
-        a2 += w * (2.0 * excess - (v * v - vc * vc))
-        b1 += y * (v - vc)
-        b2 += y * (v * v - vc * vc)
-        residual = (y - w * mu) * u
-        mean[i] = residual
-        curvature[i] = r * u * (w + alpha * y)
-        eta[i] = residual * r
-    return total, s * (s * a1 - b1), s * s * (b2 - s * a2)
-
-
 @kernel
 def negative_binomial_terms(outcome, weight, counts, first, n, phi, eta, residual, curvature):
     """By how much the log-likelihood of rows with log rates eta (n,) is above that of the same rows at the mean
     `centre`, with its first and second derivative by α. Fills its derivative and minus its second derivative by eta,
     and eta itself with minus the derivative by eta and α."""
-    alpha = dispersion_of(phi, counts.scale)
+    alpha, centre = dispersion_of(phi, counts.scale), counts.centre
     squares = _means(counts.exposure, first, n, eta, residual)
-    if alpha * np.sqrt(squares + counts.centre**2) < _NEARLY_POISSON:
-        return _near_poisson(outcome, weight, first, n, alpha, counts.centre, eta, residual, curvature)
-    return _away_from_poisson(outcome, weight, first, n, alpha, counts.centre, eta, residual, curvature)
+    if alpha * np.sqrt(squares + centre**2) < _NEARLY_POISSON:
+        return _add_rows(outcome, weight, first, n, alpha, centre, YES, eta, residual, curvature)
+    return _add_rows(outcome, weight, first, n, alpha, centre, NO, eta, residual, curvature)
 
 
 @kernel
@@ -318,13 +276,8 @@ class Rows(NamedTuple):
 
 def with_columns(rows: Rows, kept: Integers) -> Rows:
     """The same rows with these columns alone, in this order."""
-    own = Own(
-        *(
-            np.ascontiguousarray(part)
-            for part in (rows.own.columns[kept], rows.own.shift[:, kept], rows.own.ratio[:, kept])
-        )
-    )
-    return rows._replace(columns=np.ascontiguousarray(rows.columns[kept]), own=own)
+    own = Own(rows.own.columns[kept], *(np.take(part, kept, axis=1) for part in (rows.own.shift, rows.own.ratio)))
+    return rows._replace(columns=rows.columns[kept], own=own)
 
 
 @kernel(inline="always")
@@ -335,7 +288,7 @@ def columns_for(rows, first_environment, stop_environment):
 
 class Baseline(NamedTuple):
     """What evaluations of hazards write on, of S steps or of J intervals, the first J then. at_risk (E, S): Σ of time ·
-    relative risk; log_hazard, hazard (S,): the latter of the rows with the largest relative risk; sums (S, K): of time
+    relative risk; log_hazard, hazard (S,): the latter of the rows with the largest relative risk; sums (K, S): of time
     · relative risk · columns.
 
     The last evaluation of all environments leaves what the fits of each go by: clock (N,): its cumulative hazard from
@@ -354,17 +307,17 @@ class Baseline(NamedTuple):
 
 class Work(NamedTuple):
     """What an evaluation and a maximisation write on. eta, residual, curvature, scaled: of a block of rows, or of all
-    where there are intervals; score (K,), hessian (K, K), step, origin (K,); by_environment (E,): log-likelihoods of
-    the environments at the last evaluation; reached (E,): those of the pooled fit."""
+    where there are intervals; score, step, origin (K,), hessian (K, K); by_environment (E,): log-likelihoods of the
+    environments at the last evaluation; reached (E,): those of the pooled fit."""
 
     eta: Floats
     residual: Floats
     curvature: Floats
     scaled: Floats
     score: Floats
-    hessian: Floats
     step: Floats
     origin: Floats
+    hessian: Floats
     by_environment: Floats
     reached: Floats
     baseline: Baseline
@@ -379,29 +332,12 @@ def work_for(rows: Rows, most_parameters: int) -> Work:
     n_environments, n_rows = len(rows.starts) - 1, len(rows.outcome)
     n_steps, n_intervals = rows.spans.widths.shape[1], rows.spans.firsts.size - 1
     length = max(n_rows if n_steps else 0, BLOCK)
-    baseline = Baseline(
-        at_risk=np.empty((n_environments, n_steps)),
-        log_hazard=np.empty(n_steps),
-        hazard=np.empty(n_steps),
-        sums=np.empty((n_steps, k)),
-        clock=np.empty(n_rows if n_steps else 0),
-        lengths=np.empty((n_environments, n_intervals)),
-        shape=np.empty(n_environments),
-        behind=np.ones(1, dtype=bool),
-    )
-    return Work(
-        eta=np.empty(length),
-        residual=np.empty(length),
-        curvature=np.empty(length),
-        scaled=np.empty(length),
-        score=np.empty(k),
-        hessian=np.empty((k, k)),
-        step=np.empty(k),
-        origin=np.empty(k),
-        by_environment=np.empty(n_environments),
-        reached=np.empty(n_environments),
-        baseline=baseline,
-    )
+    clock, lengths = np.empty(n_rows if n_steps else 0), np.empty((n_environments, n_intervals))
+    at_risk, hazards, sums = np.empty((n_environments, n_steps)), np.empty((2, n_steps)), np.empty((k, n_steps))
+    shape, behind = np.empty(n_environments), np.ones(1, dtype=bool)
+    baseline = Baseline(at_risk, hazards[0], hazards[1], sums, clock, lengths, shape, behind)
+    of_rows, of_parameters, by_environment = np.empty((4, length)), np.empty((3, k)), np.empty((2, n_environments))
+    return Work._make([*of_rows, *of_parameters, np.empty((k, k)), *by_environment, baseline])
 
 
 # A column of which less than this share is left when its means over the rows at risk are taken out is constant.
@@ -430,14 +366,14 @@ def _relative_risks(outcome, first, stop, highest, eta):
 
 @kernel(fastmath=REORDERED)
 def _add_up_risks(risk, weight, starts, widths, at_risk):
-    """at_risk (J,): Σ_i Δ_ij·risk_i over the rows of an environment"""
+    """at_risk (J,) += Σ_i Δ_ij·risk_i over the rows of an environment"""
     later = 0.0
     for j in range(widths.size - 1, -1, -1):
         whole, last = 0.0, 0.0
         for i in range(unsigned(starts[j]), unsigned(starts[j + 1])):
             whole += risk[i]
             last += weight[i] * risk[i]
-        at_risk[j] = last + widths[j] * later
+        at_risk[j] += last + widths[j] * later
         later += whole
 
 
@@ -454,26 +390,10 @@ def _expect(outcome, risk, weight, starts, widths, hazard, residual, curvature):
         before += widths[j] * rate
 
 
-@kernel(fastmath=REORDERED)
-def _elapsed(weight, first, stop, hazard, before, clock):
-    """The cumulative hazard that rows have reached, from what it was `before` the step where they end."""
+@kernel
+def _scale_column(column, risk, first, stop, scaled):
     for i in range(unsigned(first), unsigned(stop)):
-        clock[i] = before + weight[i] * hazard
-
-
-@kernel(fastmath=REORDERED, **UNCOUNTED)
-def _add_column_sums(columns, members, k, risk, weight, starts, widths, sums):
-    """sums (J, k) += Σ_i Δ_ij·risk_i·x_i over the rows of an environment"""
-    for a in range(k):
-        c, later = members[a], 0.0
-        for j in range(widths.size - 1, -1, -1):
-            whole, last = 0.0, 0.0
-            for i in range(unsigned(starts[j]), unsigned(starts[j + 1])):
-                value = columns[c, i] * risk[i]
-                whole += value
-                last += weight[i] * value
-            sums[j, a] += last + widths[j] * later
-            later += whole
+        scaled[i] = column[i] * risk[i]
 
 
 @kernel(**UNCOUNTED)
@@ -499,12 +419,12 @@ def _subtract_means(events, first_environment, stop_environment, baseline, k, he
             d += events[e, j]
         share = baseline.hazard[j] / np.sqrt(d) if d > 0.0 else 0.0
         for a in range(k):
-            sums[j, a] *= share
+            sums[a, j] *= share
     for a in range(k):
         whole = hessian[a, a]
-        for j in range(events.shape[1]):
-            for b in range(a + 1):
-                hessian[a, b] -= sums[j, a] * sums[j, b]
+        for b in range(a + 1):
+            for j in range(events.shape[1]):
+                hessian[a, b] -= sums[a, j] * sums[b, j]
         if hessian[a, a] < _CONSTANT * whole:
             hessian[a, a] = -_CONSTANT * whole
 
@@ -521,7 +441,8 @@ def _set_clock(rows, baseline):
                 hazard = baseline.hazard[s]
                 if steps.events[e, s] > 0.0:
                     baseline.shape[e] += steps.events[e, s] * np.log(hazard)
-                _elapsed(rows.weight, steps.starts[e, s], steps.starts[e, s + 1], hazard, before, baseline.clock)
+                for i in range(unsigned(steps.starts[e, s]), unsigned(steps.starts[e, s + 1])):
+                    baseline.clock[i] = before + rows.weight[i] * hazard
                 before += rows.spans.widths[e, s] * hazard
             baseline.lengths[e, j] = before
 
@@ -552,10 +473,11 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
     highest = _largest(work.eta, first_row, last_row)
     for e in range(first_environment, stop_environment):
         work.by_environment[e] = _relative_risks(outcome, rows.starts[e], rows.starts[e + 1], highest, risk)
+        baseline.at_risk[e, :n_intervals] = 0.0
         _add_up_risks(risk, weight, starts[e], widths[e], baseline.at_risk[e])
     _set_hazards(events, first_environment, stop_environment, highest, baseline)
     if curved:
-        baseline.sums[:n_intervals, :k] = 0.0
+        baseline.sums[:k, :n_intervals] = 0.0
     total = 0.0
     for e in range(first_environment, stop_environment):
         for j in range(n_intervals):
@@ -567,7 +489,9 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
             work.by_environment[e] += baseline.shape[e]
         total += work.by_environment[e]
         if curved:
-            _add_column_sums(columns, members, k, risk, weight, starts[e], widths[e], baseline.sums)
+            for a in range(k):
+                _scale_column(columns[members[a]], risk, rows.starts[e], rows.starts[e + 1], work.scaled)
+                _add_up_risks(work.scaled, weight, starts[e], widths[e], baseline.sums[a])
         for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
             n = min(first + BLOCK, rows.starts[e + 1]) - first
             add_score(columns, members, k, first, n, work.residual[first:], work.score)

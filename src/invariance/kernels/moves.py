@@ -51,11 +51,7 @@ def normalised(log_weights, weights):
     if highest == -np.inf:
         return False
     exp_shifted(log_weights, highest, weights)
-    total = 0.0
-    for s in range(weights.size):
-        total += weights[s]
-    for s in range(weights.size):
-        weights[s] /= total
+    weights /= weights.sum()
     return True
 
 
@@ -208,10 +204,7 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
     total = flip_chances(prior, beta, included, size, change, chance)
     for step in range(n + 1):
         for j in range(d):
-            if included[j]:
-                inclusion[j] += 1.0 - chance[j]
-            else:
-                inclusion[j] += chance[j]
+            inclusion[j] += 1.0 - chance[j] if included[j] else chance[j]
         if step == n or total <= 0.0:
             continue
         target = rng.random() * total
@@ -319,6 +312,36 @@ def choose_block(prior, rule, included, rng):
     return block[:b]
 
 
+@kernel
+def write_block(included, block, code):
+    for i in range(block.size):
+        included[block[i]] = (code >> i) & 1 == 1
+
+
+@kernel(inline="always")
+def score_in_block(scoring, prior, included, block, log_ratios, log_prior):
+    """Of every z that agrees with `included` outside the block: log Λ, NaN where undecidable, and log p(z) (2**b,).
+    Returns the members outside."""
+    outside = included.copy()
+    write_block(outside, block, ZERO)
+    fixed, constant = members_of(outside), prior.constant
+    for j in fixed:
+        constant += prior.log_odds[j]
+    block_log_ratios(scoring, fixed, block, log_ratios)
+    block_terms(prior.log_odds[block], constant + prior.by_size[fixed.size : fixed.size + block.size + 1], log_prior)
+    return fixed
+
+
+@kernel
+def best_of(log_ratios, log_prior):
+    """The largest sum, and where it is; -inf and -1 where none is decidable"""
+    highest, top = -np.inf, -1
+    for s in range(log_ratios.size):
+        if log_ratios[s] + log_prior[s] > highest:
+            highest, top = log_ratios[s] + log_prior[s], s
+    return highest, top
+
+
 @kernel(inline="always")
 def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
     """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
@@ -326,36 +349,21 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
     With m free members outside and s inside, P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not z} chance_j.
     Drawing z from the product is a Gibbs step for the pair (z, block), whose z has the law π_β. `tilted` False leaves
     P(block | z) out, for blocks whose choice did not depend on z.
-    log_ratios (2**b,): filled with log Λ, NaN where undecidable; log_prior (2**b,): with log p(z).
+    log_ratios, log_prior (2**b,): filled as by `score_in_block`.
     """
-    b = block.size
-    fixed = np.empty(included.size, np.int64)
-    n_fixed, n_outside = 0, 0
-    constant = prior.constant
-    position = 0
-    for j in range(included.size):
-        if position < b and block[position] == j:
-            position += 1
-        elif included[j]:
-            fixed[n_fixed] = j
-            n_fixed += 1
-            n_outside += prior.free[j]
-            constant += prior.log_odds[j]
-    block_log_ratios(scoring, fixed[:n_fixed], block, log_ratios)
-    odds, tilt = np.empty(b), np.empty(b)
-    by_size, tilt_by_size = np.empty(b + 1), np.empty(b + 1)
-    for i in range(b):
-        odds[i] = prior.log_odds[block[i]]
-        tilt[i] = -np.log(rule.chance[block[i]])
-    for s in range(b + 1):
-        q = active_chance(rule.active, n_outside + s)
-        by_size[s] = constant + prior.by_size[n_fixed + s]
-        tilt_by_size[s] = s * np.log(q) + n_outside * np.log(1.0 - q)
-    block_terms(odds, by_size, log_prior)
-    log_weights = np.zeros(1 << b)
+    fixed, log_weights = (
+        score_in_block(scoring, prior, included, block, log_ratios, log_prior),
+        np.zeros(log_prior.size),
+    )
     if tilted:
-        block_terms(tilt, tilt_by_size, log_weights)
-    for s in range(1 << b):
+        n_outside, by_size = 0, np.empty(block.size + 1)
+        for j in fixed:
+            n_outside += prior.free[j]
+        for s in range(by_size.size):
+            q = active_chance(rule.active, n_outside + s)
+            by_size[s] = s * np.log(q) + n_outside * np.log(1.0 - q)
+        block_terms(-np.log(rule.chance[block]), by_size, log_weights)
+    for s in range(log_weights.size):
         log_weights[s] += beta * log_ratios[s] + log_prior[s]
     return log_weights
 
@@ -379,22 +387,17 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
     log_weights = block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior)
     if log_ratios[present] != log_ratios[present] or not normalised(log_weights, weights):
         return log_ratio
-    top = ZERO
-    highest = -np.inf
-    for s in range(1 << b):
-        if log_ratios[s] + log_prior[s] > highest:
-            highest = log_ratios[s] + log_prior[s]
-            top = s
+    highest, top = best_of(log_ratios, log_prior)
     drawn = draw_index(weights, u)
     if highest > best.log_posterior[0]:
-        _write(included, block, top)
+        write_block(included, block, top)
         value = log_ratio_of(scoring, included)
         if value == value:
             note_best(prior, included, value, best)
-    _write(included, block, drawn)
+    write_block(included, block, drawn)
     proposed = log_ratio if drawn == present else log_ratio_of(scoring, included)
     if proposed != proposed:
-        _write(included, block, present)
+        write_block(included, block, present)
         proposed = log_ratio
     if not tilted:
         shares = np.empty(b)
@@ -403,12 +406,6 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
             inclusion[block[i]] += shares[i]
             count[block[i]] += 1.0
     return proposed
-
-
-@kernel
-def _write(included, block, code):
-    for i in range(block.size):
-        included[block[i]] = (code >> i) & 1 == 1
 
 
 @kernel(inline="always")

@@ -74,8 +74,7 @@ def of_one_size(starts, members, numbers):
 def relative_residuals(columns, starts, members, outcome, dependent):
     """(S,) share of the squares of row `outcome` of columns (d, n) that the rows members[starts[s]:starts[s+1]] leave;
     (S,) their ranks"""
-    d, n = columns.shape
-    if n > d and len(starts) * d * n > _MOST_NUMBERS:
+    if columns.shape[1] > columns.shape[0]:
         columns = np.ascontiguousarray(np.linalg.qr(columns.T, mode="r").T)
     shares, ranks = np.empty(len(starts) - 1), np.empty(len(starts) - 1, np.int64)
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * columns.shape[1]):

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cholesky import subset_log_ratio, sweep_in_place
+from .cholesky import subset_log_ratio, sweep_in_place, to_unit_diagonal
 from .compiled import ZERO, copy_into, kernel
-from .moves import block_log_ratios, block_terms, members_of
+from .moves import best_of, score_in_block, write_block
 from .row_residuals import gram_entry, gram_row, share_from_rows, subtract
 
 # Forward selection, except that a column of which little is left must explain much more to enter.
@@ -96,15 +96,13 @@ def _most_promising(covariance, remaining, damping, tolerance, open_ones, gains)
 def cliques(scoring, first, last, free, closest, starts, members, sizes):
     """members (s, k): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many. Columns
     whose squared correlation with it is above `closest` are passed over: copies would take all the places."""
-    scale = inverse_scale_of(scoring, first, last)
+    scale, correlations = inverse_scale_of(scoring, first, last), np.empty(free.size)
     for s in range(starts.size):
         start = starts[s]
         partners = free.copy()
         if closest < 1.0:
-            covariance = np.zeros(free.size)
-            for g in range(first, last):
-                covariance += gram_row(scoring.scatter, g, start)
-            partners &= (covariance * scale * scale[start]) ** 2 <= closest
+            _scaled_row(scoring, start, first, last, scale, correlations)
+            partners &= correlations**2 <= closest
         members[s, 0] = start
         sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], ZERO)
 
@@ -123,12 +121,7 @@ def synergy(scoring, first, last, clique):
         for j in range(i, k + 1):
             for g in range(first, last):
                 matrix[i, j] += gram_entry(scoring.scatter, g, columns[i], columns[j])
-    scale = np.empty(k + 1)
-    for i in range(k + 1):
-        scale[i] = 1.0 / np.sqrt(matrix[i, i])
-    for i in range(k + 1):
-        for j in range(i, k + 1):
-            matrix[i, j] *= scale[i] * scale[j]
+    to_unit_diagonal(matrix, k + 1, k)
     alone = matrix[:k, k] ** 2
     best, best_size, share = 0.0, 0, 1.0
     for i in range(k):
@@ -174,25 +167,12 @@ def free_block(prior, clique, most):
 def best_in_block(scoring, prior, included, block, found):
     """The best log p(z)Λ(z) over all z that agree with `included` (d,) outside the block; that z is written to `found`.
     -inf, with `found` = included, when none of them is decidable."""
-    b = block.size
+    log_ratios, log_prior = np.empty(1 << block.size), np.empty(1 << block.size)
+    score_in_block(scoring, prior, included, block, log_ratios, log_prior)
+    highest, top = best_of(log_ratios, log_prior)
     copy_into(found, included)
-    found[block] = False
-    fixed = members_of(found)
-    constant = prior.constant
-    for j in fixed:
-        constant += prior.log_odds[j]
-    log_ratios, log_prior = np.empty(1 << b), np.empty(1 << b)
-    block_log_ratios(scoring, fixed, block, log_ratios)
-    block_terms(prior.log_odds[block], constant + prior.by_size[fixed.size : fixed.size + b + 1], log_prior)
-    highest, top = -np.inf, -1
-    for s in range(1 << b):
-        if log_ratios[s] + log_prior[s] > highest:
-            highest, top = log_ratios[s] + log_prior[s], s
-    if top < 0:
-        copy_into(found, included)
-        return highest
-    for i in range(b):
-        found[block[i]] = (top >> i) & 1 == 1
+    if top >= 0:
+        write_block(found, block, top)
     return highest
 
 

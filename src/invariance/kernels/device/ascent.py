@@ -86,53 +86,35 @@ def ascend(
 
     analytic: whether the KL term's gradient is the exact one.
     """
-    n_steps, (n_outcomes, d) = len(rates), state.logits.shape
-    record = torch.empty((3, n_steps, n_outcomes), dtype=torch.float64, device=problem.device)
+    n_steps, logits, (n_outcomes, d) = len(rates), state.logits, state.logits.shape
+    elbo, error, feasible = torch.empty((3, n_steps, n_outcomes), dtype=torch.float64, device=problem.device)
     history = torch.empty((n_steps, n_outcomes, d), dtype=torch.float64, device=problem.device)
-    open_columns = torch.isfinite(state.logits)
+    open_columns, kernels = torch.isfinite(logits), kernels_on(problem.device)
     for t, rate in enumerate(rates):
-        history[t] = state.logits
-        _step(problem, objectives, state, open_columns, first + t, rate, analytic[t], pairs, record[:, t])
-    return Stretch(record[0], record[1], record[2], history)
-
-
-def _step(
-    problem: Problem,
-    objectives: Objectives,
-    state: State,
-    open_columns: torch.Tensor,
-    step: int,
-    rate: float,
-    analytic: torch.Tensor,
-    pairs: int,
-    record: torch.Tensor,
-) -> None:
-    logits, (n_outcomes, _) = state.logits, state.logits.shape
-    inclusion = torch.sigmoid(logits)
-    direction = torch.where(open_columns, objectives.log_odds - logits, 0.0)
-    kernels = kernels_on(problem.device)
-    draws = kernels.draw_pairs(inclusion, direction, state.seeds, step, pairs, objectives.room)
-    size = draws.subsets.size.clamp(max=objectives.room + 1).view(n_outcomes, 2 * pairs)
-    scored = log_ratios(problem, draws.subsets).view(n_outcomes, 2 * pairs)
-    size_weight = objectives.log_size_weight.gather(1, size)
-    state.undecidable.logical_or_((scored.isnan() & (size_weight > -torch.inf)).any(dim=1))
-    values = scored + size_weight
-    feasible = values > -torch.inf
-    torch.minimum(state.lowest, torch.where(feasible, values, torch.inf).amin(dim=1), out=state.lowest)
-    penalty = objectives.infeasible * objectives.n_rows
-    if objectives.infeasible != objectives.infeasible:
-        penalty = torch.where(state.lowest < 0.0, 1.1 * state.lowest, -objectives.n_rows)
-    values = torch.where(feasible, values, penalty[:, None]).view(n_outcomes, pairs, 2)
-    means = values.mean(dim=2)
-    mean = means.mean(dim=1)
-    record[0] = mean
-    record[1] = torch.sqrt(((means**2).mean(dim=1) - mean**2).clamp(min=0.0) / pairs)
-    record[2] = feasible.double().mean(dim=1)
-    difference = values[:, :, 0] - values[:, :, 1] + torch.where(analytic[:, None], 0.0, draws.slopes)
-    larger = torch.maximum(inclusion, 1.0 - inclusion)
-    gradient = 0.5 * larger * (difference[:, :, None] * draws.signs).sum(dim=1) / pairs
-    exact = torch.where(analytic[:, None], inclusion * (1.0 - inclusion) * direction, 0.0)
-    logits += rate * (gradient + exact) / objectives.n_rows[:, None]
+        history[t] = logits
+        inclusion = torch.sigmoid(logits)
+        direction = torch.where(open_columns, objectives.log_odds - logits, 0.0)
+        draws = kernels.draw_pairs(inclusion, direction, state.seeds, first + t, pairs, objectives.room)
+        size = draws.subsets.size.clamp(max=objectives.room + 1).view(n_outcomes, 2 * pairs)
+        scored = log_ratios(problem, draws.subsets).view(n_outcomes, 2 * pairs)
+        size_weight = objectives.log_size_weight.gather(1, size)
+        state.undecidable.logical_or_((scored.isnan() & (size_weight > -torch.inf)).any(dim=1))
+        values = scored + size_weight
+        inside = values > -torch.inf
+        torch.minimum(state.lowest, torch.where(inside, values, torch.inf).amin(dim=1), out=state.lowest)
+        penalty = objectives.infeasible * objectives.n_rows
+        if objectives.infeasible != objectives.infeasible:
+            penalty = torch.where(state.lowest < 0.0, 1.1 * state.lowest, -objectives.n_rows)
+        values = torch.where(inside, values, penalty[:, None]).view(n_outcomes, pairs, 2)
+        means = values.mean(dim=2)
+        elbo[t], feasible[t] = means.mean(dim=1), inside.double().mean(dim=1)
+        error[t] = torch.sqrt(((means**2).mean(dim=1) - elbo[t] ** 2).clamp(min=0.0) / pairs)
+        difference = values[:, :, 0] - values[:, :, 1] + torch.where(analytic[t][:, None], 0.0, draws.slopes)
+        larger = torch.maximum(inclusion, 1.0 - inclusion)
+        gradient = 0.5 * larger * (difference[:, :, None] * draws.signs).sum(dim=1) / pairs
+        exact = torch.where(analytic[t][:, None], inclusion * (1.0 - inclusion) * direction, 0.0)
+        logits += rate * (gradient + exact) / objectives.n_rows[:, None]
+    return Stretch(elbo, error, feasible, history)
 
 
 class Leaders(NamedTuple):

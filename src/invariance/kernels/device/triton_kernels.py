@@ -171,30 +171,15 @@ def _shares(
         tl.store(out + s * n_groups + g, tl.where(smallest >= tolerance, tl.log(share), float("nan")))
 
 
-def log_shares(problem: Problem, subsets: Subsets, block: int = BLOCK, warps: int = WARPS) -> torch.Tensor:
+def log_shares(problem: Problem, subsets: Subsets) -> torch.Tensor:
     """As `torch_kernels.log_shares`."""
     n_subsets, room = subsets.members.shape
     n_groups, d = problem.scatter.shape[:2]
-    width = (room // block + 1) * block
+    width = (room // BLOCK + 1) * BLOCK
     out = torch.full((n_subsets, n_groups), torch.nan, dtype=torch.float64, device=problem.device)
     work = torch.empty((n_subsets, n_groups, width, width), dtype=torch.float64, device=problem.device)
-    _shares[(n_subsets, n_groups)](
-        problem.scatter,
-        problem.scale,
-        problem.removed,
-        problem.outcome,
-        subsets.owner,
-        subsets.members,
-        subsets.size,
-        work,
-        out,
-        d,
-        room,
-        width,
-        n_groups,
-        problem.tolerance,
-        REMOVED=problem.removed.shape[1],
-        BLOCK=block,
-        num_warps=warps,
-    )
+    given = problem.scatter, problem.scale, problem.removed, problem.outcome, *subsets
+    sizes = d, room, width, n_groups, problem.tolerance
+    constants = {"REMOVED": problem.removed.shape[1], "BLOCK": BLOCK, "num_warps": WARPS}
+    _shares[(n_subsets, n_groups)](*given, work, out, *sizes, **constants)
     return out
