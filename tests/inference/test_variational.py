@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -578,6 +579,9 @@ def test_poor_approximation_is_announced() -> None:
         posterior = fit(model, UniformPrior(), Variational(iterations=1, draws=400))
     assert posterior.diagnostics["pareto_k"] > 0.7
     assert posterior.notes[1:] == posterior.reweighted.notes[1:]
+    with_notes = replace(posterior, notes=("3 rows were dropped", *posterior.notes))
+    assert "3 rows were dropped" in with_notes.reweighted.notes
+    assert posterior.notes[0] not in with_notes.reweighted.notes
 
 
 def test_mixture_is_at_least_as_good_as_its_best_component() -> None:

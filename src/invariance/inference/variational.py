@@ -44,6 +44,7 @@ _REWEIGHTED, _LISTED, _RESCORED = 1000, 200, 20
 # Missing this much of the posterior, probabilities are off by as much.
 _MUCH = 0.05
 _FEW_SUBSETS = 1 << 24
+_AT_LEAST = "log evidence at least"
 _WEIGHED = "`reweighted` weighs draws from the approximation by the posterior ({:.0f} effective draws)."
 _UNSEARCHED = "no search for subsets was made: whether the approximation misses probable ones is not known."
 POOR_PARETO_K = 0.7
@@ -173,7 +174,7 @@ class Variational:
             masks, log_ratios = masks[log_ratios > -np.inf], log_ratios[log_ratios > -np.inf]
         check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
         notes = [
-            f"log evidence at least {elbo:.2f} (ELBO, error {elbo_error:.2g}; {chosen} start). Probabilities "
+            f"{_AT_LEAST} {elbo:.2f} (ELBO, error {elbo_error:.2g}; {chosen} start). Probabilities "
             f"are the approximation's. {_WEIGHED.format(reweighted.ess)}"
         ]
         notes += [*check.notes, *support_notes(target, smallest(outside))]
@@ -549,7 +550,10 @@ class VariationalPosterior(Posterior):
             masks=masks,
             entropy=float(-(np.exp(log_probabilities) * log_probabilities).sum()),
             engine="variational inference, importance-reweighted",
-            notes=(_WEIGHED.format(self.diagnostics["effective_draws"]), *self.notes[1:]),
+            notes=(
+                _WEIGHED.format(self.diagnostics["effective_draws"]),
+                *(note for note in self.notes if not note.startswith(_AT_LEAST)),
+            ),
             verdict=None if verdict is None else from_json(Verdict, verdict),
         )
 
