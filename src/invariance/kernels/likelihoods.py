@@ -66,12 +66,34 @@ def add_score(columns, members, k, first, n, residual, score):
 
 @kernel(fastmath=REORDERED)
 def add_hessian(columns, members, k, first, n, curvature, scaled, hessian):
-    """hessian += X'·curvature·X over n rows, in its lower triangle"""
+    """hessian += X'·curvature·X over n rows, in its lower triangle; four columns at a time, so that what is loaded of
+    one row serves several sums"""
+    first, n = unsigned(first), unsigned(n)
     for a in range(k):
         c = members[a]
-        for i in range(unsigned(n)):
-            scaled[i] = curvature[i] * columns[c, unsigned(first) + i]
-        add_score(columns, members, a + 1, first, n, scaled, hessian[a])
+        for i in range(n):
+            scaled[i] = curvature[i] * columns[c, first + i]
+        b = 0
+        while b + 3 <= a:
+            c0, c1, c2, c3 = members[b], members[b + 1], members[b + 2], members[b + 3]
+            t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
+            for i in range(n):
+                value = scaled[i]
+                t0 += value * columns[c0, first + i]
+                t1 += value * columns[c1, first + i]
+                t2 += value * columns[c2, first + i]
+                t3 += value * columns[c3, first + i]
+            hessian[a, b] += t0
+            hessian[a, b + 1] += t1
+            hessian[a, b + 2] += t2
+            hessian[a, b + 3] += t3
+            b += 4
+        while b <= a:
+            c0, t0 = members[b], 0.0
+            for i in range(n):
+                t0 += scaled[i] * columns[c0, first + i]
+            hessian[a, b] += t0
+            b += 1
 
 
 # Of log rates: third powers of means are finite then.
