@@ -119,6 +119,7 @@ def test_a_short_run_says_that_it_is_short() -> None:
 
 
 IMPOSSIBLE = [{"chains": 0}, {"temperatures": [0.5, 0.4, 1.0]}, {"temperatures": [0.1, 0.9]}, {"temperatures": 0}]
+IMPOSSIBLE += [{"chains": "auto"}, {"rescore": "auto"}]
 IMPOSSIBLE += [{"steps": 0}, {"block_size": 30}, {"precision": 0.0}, {"agreement": 1.0}, {"searches": 1.5}]
 
 

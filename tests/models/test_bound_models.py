@@ -9,7 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from conformance_cases import StatsmodelsLogistic, UnitNoise, table
-from invariance import LinearGaussian, MultiEnvironmentData
+from invariance import Additive, BayesianLinearGaussian, LinearGaussian, MultiEnvironmentData
+from invariance.models.base import Family
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.gaussian_fits import row_groups
 from invariance.models.likelihood import ByLikelihood, Maximum
@@ -96,6 +97,16 @@ def test_second_moments_on_demand_change_nothing(make) -> None:
         assert one.columns == other.columns
         np.testing.assert_array_equal(one.local_coefficients, other.local_coefficients)
         np.testing.assert_array_equal(one.coefficients, other.coefficients)
+
+
+@pytest.mark.parametrize(
+    "family", [LinearGaussian(), LinearGaussian(invariance="mean"), Additive(), BayesianLinearGaussian()], ids=repr
+)
+def test_a_value_does_not_depend_on_what_else_is_asked(family: Family) -> None:
+    data = simulated(6, (40, 50, 60, 70, 80), seed=2)
+    model, masks = family.bind(data), all_masks(6)
+    alone = np.concatenate([model.log_ratio_many(mask[None]) for mask in masks])
+    np.testing.assert_array_equal(model.log_ratio_many(masks), alone)
 
 
 def test_a_feature_is_alike_to_those_that_share_most_with_one_of_its_columns() -> None:

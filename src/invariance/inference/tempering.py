@@ -93,8 +93,9 @@ class Tempering:
 
     def __post_init__(self) -> None:
         for name in ("chains", "temperatures", "steps", "block_size", "searches", "keep", "rescore"):
-            if getattr(self, name) != "auto" and (name != "temperatures" or isinstance(self.temperatures, int)):
-                check_whole_number(self, name, 0 if name == "rescore" else 1, getattr(type(self), name))
+            value, usual = getattr(self, name), getattr(type(self), name)
+            if (name != "temperatures" or isinstance(value, int)) and (usual != "auto" or value != "auto"):
+                check_whole_number(self, name, 0 if name == "rescore" else 1, usual)
         if self.block_size != "auto" and self.block_size > 20:
             raise SettingError(f"block_size={self.block_size!r}: scoring 2^{self.block_size} subsets is too many.")
         if not self.precision > 0 or not self.agreement > 1:

@@ -213,7 +213,8 @@ class AdditiveModel(MomentModel):
         counts = self.moments.group_counts
         weights = group_weights(counts)
         with np.errstate(invalid="ignore"):
-            log_ratios = np.log(rss / counts) @ weights
+            # No product of matrices: its rows round together.
+            log_ratios = (np.log(rss / counts) * weights).sum(axis=1)
         settle(log_ratios, weights)
         return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
 

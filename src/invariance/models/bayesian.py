@@ -99,7 +99,9 @@ class BayesianGaussian(MomentModel):
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         reduced = self._reduced(masks)
-        ratio = self._agreement(reduced) + np.log(reduced.left[:, :-1] / reduced.left[:, -1:]) @ self._weights
+        # No product of matrices: its rows round together.
+        shares = (np.log(reduced.left[:, :-1] / reduced.left[:, -1:]) * self._weights).sum(axis=1)
+        ratio = self._agreement(reduced) + shares
         return np.where(np.isnan(ratio), -np.inf, ratio)
 
     def gain_many(self, masks: ArrayLike) -> Floats:

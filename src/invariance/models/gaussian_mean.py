@@ -168,7 +168,8 @@ class MeanGaussian(GaussianModel):
     def _scored(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
         """From second moments, and from the rows where those cannot decide, or if `from_rows`; with squares and
         leverages if `pooled`."""
-        n, order = len(masks), np.lexsort(masks.T[::-1])
+        n = len(masks)
+        order = np.lexsort((np.arange(n), *masks.T[::-1]))
         scores = _Scores(*np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments)))
 
         def one(part: slice) -> None:
