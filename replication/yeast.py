@@ -155,6 +155,10 @@ def read_rdata(file: Path) -> Found:
             mutants = deleted
         elif mutants is None:
             raise KeyError("mutantnames")
+        for matrix in (wild, mutated):
+            columns = getattr(matrix, "coords", {}).get("dim_1")
+            if columns is not None and _words(columns) != genes:
+                raise ValueError("genenames and the columns of a matrix are not the same genes in the same order")
     except Exception as error:  # whatever the bytes of a damaged file lead the reader to
         raise DataError(
             f"{file.name} is not the published list of R: {error!r}. Is the file whole? {ORIGIN}"

@@ -78,6 +78,9 @@ def test_more_classes_are_refused_with_the_way() -> None:
     for y in (np.resize(["a", "b", "c"], N), np.resize(["a", "b", "c"], N).tolist(), table["site"]):
         with pytest.raises(DataError, match="has 3 classes"):
             from_arrays(TABLE[["a", "b"]], y, SITE)
+    for spelled in (["yes", "Yes "], ["No", "Yes", "YES"]):
+        with failing("capitals or blanks"):
+            from_table(table.assign(stage=np.resize(spelled, N)), "stage", "site")
     compared = from_table(table.assign(stage=table["stage"] == "a"), "stage", "site")
     np.testing.assert_array_equal(compared.y, np.resize([1.0, 0.0, 0.0], N))
 

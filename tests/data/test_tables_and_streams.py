@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from invariance.data import sources as base
 from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError
+from invariance.moments.moments import Moments
 from source_rows import batches_of, rows_of
 
 COLUMNS = {
@@ -239,3 +240,9 @@ def test_any_partition(make: Any, cuts: Cuts, group: int, batch: int, task: int)
         patch.object(base, "TASK_ROWS_PER_COLUMN", 0),
     ):
         assert rows_of(make(Path(folder), cuts, group), NAMES[:-1]) == MANY_ROWS
+
+
+def test_labels_of_several_types_are_told_how_to_be_written() -> None:
+    table = pd.DataFrame({"x": [1.0, 2.0] * 6, "y": range(12), "site": [("a", 1), ("b", 2)] * 6})
+    with pytest.raises(DataError, match=r"'site' of the table holds values of several .*; write them as text, or leave"):
+        Moments.from_rows(table, "y", "site")

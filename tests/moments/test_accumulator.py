@@ -128,6 +128,15 @@ def test_environments_come_in_the_order_of_their_first_rows_that_count() -> None
         assert found.environments == ("b", "c", "a")
 
 
+def test_rows_without_any_value_are_told_of() -> None:
+    table = rows()
+    nothing = pa.table({name: pa.nulls(120) for name in COLUMNS}).append_column("site", table["site"])
+    with pytest.raises(DataError, match=r"missing values .* 'y' \(120 rows\)"):
+        MomentsAccumulator(COLUMNS, "site").add(nothing).add(table).moments("y")
+    with pytest.warns(DataWarning, match="dropped 120 of 240 rows"):
+        MomentsAccumulator(COLUMNS, "site", missing="drop").add(nothing).add(table).moments("y")
+
+
 def test_types_that_change() -> None:
     table = rows()
     text = table.set_column(1, "n", table["n"].cast(pa.string()))

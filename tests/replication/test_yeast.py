@@ -117,6 +117,19 @@ def test_broken_matrices(tmp_path: Path, write: Any, changed: dict[str, Any], na
         load_yeast(write(tmp_path / "file", **changed))
 
 
+@pytest.mark.parametrize("name", ["obs", "int"])
+def test_matrices_of_genes_in_another_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    rdata, xarray = pytest.importorskip("rdata"), pytest.importorskip("xarray")
+    file = write_r(tmp_path / "file")
+    found = rdata.read_rda(file)["data"]
+    monkeypatch.setattr(rdata, "read_rda", lambda *_, **__: {"data": found})
+    found[name] = xarray.DataArray(found[name], [("dim_0", np.arange(len(found[name]))), ("dim_1", list(GENES))])
+    assert load_yeast(file).genes == GENES
+    found[name] = found[name].assign_coords(dim_1=list(GENES[::-1]))
+    with pytest.raises(DataError, match="not the same genes in the same order"):
+        load_yeast(file)
+
+
 @pytest.mark.parametrize("write", [write_r, write_hdf5])
 def test_a_file_that_is_cut_off(tmp_path: Path, write: Any) -> None:
     file = write(tmp_path / "file")

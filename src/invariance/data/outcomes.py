@@ -42,6 +42,9 @@ class Outcome:
         if self.classes is None:
             return y, None
         found = [self.classes[int(k)] for k in np.unique(y)]
+        if len({" ".join(str(value).casefold().split()) for value in found}) < len(found):
+            what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
+            raise DataError(f"{what}, {quoted(found, 4)}: write them in the same way.")
         if len(found) != 2:
             what = f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two"
             raise DataError(f"{what}. Compare one with the rest, as {self.name} == {found[0]!r} does.")

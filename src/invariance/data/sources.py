@@ -177,7 +177,7 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
     except (pa.ArrowException, OverflowError):
         example = next((value for value in column.dropna() if isinstance(value, str)), column.dropna().iloc[0])
         found = f"column {name!r} of {where} holds values of several or unknown types (for example {example!r})"
-        raise DataError(found, use(exclude=[name])) from None
+        raise DataError(f"{found}; write them as text, or leave them out", use(exclude=[name])) from None
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 

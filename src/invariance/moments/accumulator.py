@@ -227,7 +227,7 @@ class MomentsAccumulator:
             refuse({**self.refused, name: doubt}, of_file=True)
 
     def _count(self, pieces: Sequence[_Piece]) -> None:
-        if not pieces or not self._wide:
+        if not pieces:
             return
         codes = np.concatenate([codes for codes, _ in pieces])
         if (codes < 0).any() or not self._count_complete(codes, pieces):
