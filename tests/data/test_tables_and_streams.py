@@ -244,5 +244,5 @@ def test_any_partition(make: Any, cuts: Cuts, group: int, batch: int, task: int)
 
 def test_labels_of_several_types_are_told_how_to_be_written() -> None:
     table = pd.DataFrame({"x": [1.0, 2.0] * 6, "y": range(12), "site": [("a", 1), ("b", 2)] * 6})
-    with pytest.raises(DataError, match=r"'site' of the table holds values of several .*; write them as text, or leave"):
+    with pytest.raises(DataError, match=r"'site' .* holds values of several .*; write them as text, or leave"):
         Moments.from_rows(table, "y", "site")
