@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.base import clone
 from sklearn.linear_model import LassoCV
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
@@ -79,13 +80,13 @@ def test_unstandardised_screen_is_misled_by_units() -> None:
     assert not LassoScreen(standardize=False).screen(mixed).kept[7]
 
 
-@pytest.mark.parametrize("method", [ICP(), EILLS(), BIP()])
+@pytest.mark.parametrize("method", [ICP(), EILLS(), BIP(), BIP(prior="beta-binomial(1,3)")])
 def test_screened_method_equals_the_method_on_the_screened_features(method: object) -> None:
     data = wide()
     model = Screened(method, LassoScreen(k=4)).fit(data.X, data.y, data.environment_index)
     kept = np.flatnonzero(model.screened_)
     assert model.screened_features_ == tuple(f"x{j}" for j in kept)
-    alone = type(method)().fit(data.X[:, kept], data.y, data.environment_index)
+    alone = clone(method).fit(data.X[:, kept], data.y, data.environment_index)
     np.testing.assert_array_equal(kept[alone.support_], np.flatnonzero(model.support_))
     np.testing.assert_allclose(model.predict(data.X), alone.predict(data.X[:, kept]))
     for name in ("p_values_", "inclusion_probabilities_"):

@@ -21,6 +21,7 @@ from ..estimators.selector import EnvironmentSelector, refuse_inside
 from ..exceptions import DataError, SettingError, use
 from ..moments.least_squares import least_squares
 from ..prediction.predictor import PredictedOutcome
+from ..priors import as_prior
 from ..screening import LassoScreen, Screening
 
 
@@ -130,7 +131,7 @@ class Screened(Baseline):
         screening: Screening = self.__dict__.pop("_given", None) or self.used_screen.screen(data)
         # What the method's prior includes for certain, whatever the screen thinks of it.
         prior = getattr(self.estimator, "prior", None)
-        forced = () if prior is None else tuple(prior.forced(data.original_features))
+        forced = as_prior(prior).forced(data.original_features)
         kept = screening.kept | np.array([name in forced for name in data.feature_names])
         reduced = data.narrowed(kept)
         self.estimator_ = clone(self.estimator).fit(reduced)
