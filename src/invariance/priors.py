@@ -344,12 +344,13 @@ PRIOR_FORMS = ("uniform", "beta-binomial", "beta-binomial(A,B)", "inclusion(Q)")
 
 def parse_prior(text: str, max_size: int | None) -> Prior:
     """The prior that a text names: one of `PRIOR_FORMS`, with a number for each capital letter."""
-    name, _, numbers = text.strip().lower().removesuffix(")").partition("(")
+    name, bracket, numbers = text.strip().lower().partition("(")
     values: list[float] | None = None
     with suppress(ValueError):
-        values = [float(number) for number in numbers.split(",")] if numbers else []
+        values = [float(number) for number in numbers.removesuffix(")").split(",")] if bracket else []
     shapes = [(form.partition("(")[0], len(re.findall("[A-Z]", form))) for form in PRIOR_FORMS]
-    if values is not None and (name.strip(), len(values)) in shapes:
+    closed = numbers.endswith(")") is bool(bracket)
+    if values is not None and closed and (name.strip(), len(values)) in shapes:
         prior: Prior = PRIORS[name.strip()](*values, max_size=max_size)
         return prior
     raise SettingError(f"cannot read the prior {text!r}: use {', '.join(PRIOR_FORMS)}, with numbers for letters.")

@@ -257,7 +257,19 @@ def test_size_limit_comes_from_prior_then_data_then_p() -> None:
         (lambda: parse_prior("inclusion(1.5)", None), ["1.5"]),
         *(
             (lambda text=text: parse_prior(text, None), [repr(text), *PRIOR_FORMS])
-            for text in ("", "flat", "uniform(2)", "beta-binomial(1)", "inclusion", "inclusion(a)", "inclusion(1.2.3)")
+            for text in (
+                "",
+                "flat",
+                "uniform(2)",
+                "uniform)",
+                "beta-binomial(1)",
+                "beta-binomial(1,3",
+                "beta-binomial()",
+            )
+        ),
+        *(
+            (lambda text=text: parse_prior(text, None), [repr(text), *PRIOR_FORMS])
+            for text in ("inclusion", "inclusion(a)", "inclusion(1.2.3)", "inclusion(0.3))")
         ),
     ],
 )

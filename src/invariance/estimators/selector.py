@@ -171,10 +171,12 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
                 f"{type(self).__name__} needs rows, and Moments hold none: fit a table or a MultiEnvironmentData."
             )
         reading = replace(self._columns, environment=None, handle_unknown="error")
-        for name, value in {**given, "columns": None if reading == Columns() else typed(reading)}.items():
+        for name, value in given.items():
             if value is not None:
-                what = f"columns={value}" if name == "columns" else f"{name}="
-                raise SettingError(f"{what} is part of a {type(data).__name__} already: leave it out.")
+                raise SettingError(f"{name}= is part of a {type(data).__name__} already: leave it out.")
+        if reading != Columns():
+            what = f"columns={typed(reading)} says how a table is read, and this {type(data).__name__} was read"
+            raise SettingError(f"{what} already: state it there.")
         names = Layout.of(data).table
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
