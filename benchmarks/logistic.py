@@ -154,7 +154,7 @@ def walk_seconds(specification: Regression, X: np.ndarray, y: np.ndarray, enviro
     blocks = [np.array(high, np.int64) for high in ([], [10, 11], [12, 13, 14], [10, 11, 12, 13, 14])]
 
     def walked() -> None:
-        walk.remembered.clear()
+        walk.model.walked.clear()
         for high in blocks:
             walk.dense(high, np.ones(16, dtype=bool))
 

@@ -229,38 +229,72 @@ def to_triangle(columns):
     return triangle
 
 
-@kernel
-def fill_shares_from_rows(rows, g, fixed, starts, block, outcome, shares):
-    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of b features leave.
-    Bit i of a position stands for feature i, the columns block[starts[i]:starts[i+1]].
+@kernel(fastmath={"contract"})
+def _rotate(cosine, sine, first, row, included):
+    """Rotate the entries of the first row into those of another, whose old ones stay in `included`."""
+    for s in range(cosine.size):
+        old = row[s]
+        included[s] = old
+        row[s] = cosine[s] * old + sine[s] * first[s]
+        first[s] = cosine[s] * first[s] - sine[s] * old
 
-    A subset follows all those that hold one of its features less, the first one, and keeps the basis of that one.
+
+@kernel(fastmath={"contract"})
+def _outcome_roots(b, starts, nodes, ranks):
+    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
+
+    As `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits:
+    "include" drops the first row and column, "exclude" drops the column alone and rotates the first row into the
+    others. A column that depends on the included ones adds nothing: including it is excluding it.
     """
+    cosine, sine = np.empty(1 << b), np.empty(1 << b)
+    for t in range(b):
+        live = 1 << t
+        pivots = nodes[starts[t] : starts[t] + live]
+        n_dependent = 0
+        for s in range(live):
+            dependent = pivots[s] * pivots[s] < DEPENDENT
+            n_dependent += dependent
+            ranks[live + s] = ranks[s] + 1 - dependent
+        for i in range(t + 1, b + 1):
+            diagonal = nodes[starts[i] : starts[i] + live]
+            first = nodes[starts[t] + ((i - t) << t) :]
+            for s in range(live):
+                radius = np.sqrt(diagonal[s] * diagonal[s] + first[s] * first[s])
+                # Nothing to rotate, as for a column that is constant in the group: the rows stay as they are.
+                cosine[s] = diagonal[s] / radius if radius > 0.0 else 1.0
+                sine[s] = first[s] / radius if radius > 0.0 else 0.0
+            for k in range(i, b + 1):
+                place = starts[i] + ((k - i) << i)
+                first = nodes[starts[t] + ((k - t) << t) :]
+                _rotate(cosine[:live], sine[:live], first, nodes[place : place + live], nodes[place + live :])
+                if n_dependent:
+                    for s in range(live):
+                        if ranks[live + s] == ranks[s]:
+                            nodes[place + live + s] = nodes[place + s]
+
+
+@kernel
+def fill_shares_from_rows(rows, g, fixed, block, starts, outcome, shares):
+    """Where shares (2**b,) is NaN: the share of the outcome's variance that `fixed` and a subset of `block` leave. Bit
+    i of a position stands for block[i]; starts: `tree_starts` of single columns."""
     if not rows_at_hand(rows) or not np.isnan(shares).any():
         return
-    b, last = starts.size - 1, block.size
-    others = np.empty(last + 1, np.int64)
-    copy_into(others[:last], block)
-    others[last] = outcome
-    remains, rank = _residual_columns(rows, g, fixed, others)
-    columns = to_triangle(remains)
-    basis, residual = np.empty_like(columns), np.empty(last + 1)
-    # How many vectors of the basis belong to the subset whose first feature is i, and to that of none.
-    ranks = np.zeros(b + 1, np.int64)
-    for code in range(1 << b):
-        first = b
-        if code:
-            first = ZERO
-            while not (code >> first) & 1:
-                first += 1
-            without = first + 1
-            while without < b and not (code >> without) & 1:
-                without += 1
-            ranks[first] = _extend_basis(columns[starts[first] : starts[first + 1]], basis, ranks[without])
-        if np.isnan(shares[code]):
-            copy_into(residual, columns[last])
-            squares = _orthogonalise(residual, basis, ranks[first])
-            shares[code] = _supported(squares, rows.counts[g], rank + ranks[first])
+    b = block.size
+    others = np.empty(b + 1, np.int64)
+    copy_into(others[:b], block)
+    others[b] = outcome
+    nodes, ranks = np.empty(starts[b + 1]), np.empty(1 << b, np.int64)
+    remains, ranks[0] = _residual_columns(rows, g, fixed, others)
+    triangle = to_triangle(remains)
+    for k in range(b + 1):
+        for i in range(k + 1):
+            nodes[starts[i] + ((k - i) << i)] = triangle[k, i]
+    _outcome_roots(b, starts, nodes, ranks)
+    roots = nodes[starts[b] :]
+    for s in range(shares.size):
+        if shares[s] != shares[s]:
+            shares[s] = _supported(roots[s] * roots[s], rows.counts[g], ranks[s])
 
 
 @kernel

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from .cholesky import log_ratio_from_rows, settled, sweep_first, sweep_in_place
 from .compiled import ZERO, copy_into, kernel, longest
 from .elementary import add_weighted_log
-from .row_residuals import fill_shares_from_rows, gram_entry
+from .row_residuals import fill_shares_from_rows, gram_entry, rows_at_hand, share_from_rows
 
 
 @kernel
@@ -157,7 +157,13 @@ def score_block(scoring, fixed, starts, block, out):
     for g in range(scoring.weights.size):
         reduce_to_block(scoring, g, fixed, block, work.matrix, absent)
         shares = outcome_shares(absent, scoring.tolerance, work)
-        fill_shares_from_rows(scoring.rows, g, fixed, starts, block, scoring.outcome, shares)
+        if longest(starts) == 1:
+            fill_shares_from_rows(scoring.rows, g, fixed, block, work.rows, scoring.outcome, shares)
+        else:
+            for s in range(shares.size if rows_at_hand(scoring.rows) else 0):
+                if np.isnan(shares[s]):
+                    members = joined_columns(fixed, starts, block, s)
+                    shares[s] = share_from_rows(scoring.rows, g, members, scoring.outcome)
         add_weighted_log(out, scoring.weights[g], shares)
     for s in range(out.size):
         if out[s] > 0.0:
