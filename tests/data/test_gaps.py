@@ -59,6 +59,8 @@ def test_columns_with_hardly_a_value_are_refused(values: Any, in_pieces: bool) -
     with pytest.raises(DataError, match="'comment'") as refused:
         read(table(comment=values), in_pieces)
     assert {"exclude": ["comment"]} in [dict(remedy.settings) for remedy in refused.value.args[0].remedies]
+    with pytest.raises(DataError, match="'comment' has missing values and at most one other"):
+        read(table(comment=values), in_pieces, missing="drop")
 
 
 def test_one_count_everywhere(tmp_path: Path) -> None:

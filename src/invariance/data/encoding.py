@@ -174,11 +174,14 @@ class Encoding:
         raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
 
 
+_EMPTY = "has missing values and at most one other"
+
+
 class Found(NamedTuple):
     """What all rows of a table show, before any is left out.
 
     levels : {column of words: the levels that occur}; refused : {column: what is wrong with it}; empty : columns
-    without values
+    with missing values and at most one other: rows dropped for them would be gone for nothing
     """
 
     n_rows: int
@@ -193,12 +196,13 @@ class Found(NamedTuple):
             codes = raw.values[:, raw.names.index(name)]
             found = np.unique(codes[~np.isnan(codes)]).astype(int)
             levels[name] = known._replace(texts=tuple(known.texts[k] for k in found))
-        empty = {name for name, column in zip(raw.names, raw.values.T, strict=True) if np.isnan(column).all()}
+        columns = {name: column for name, column in zip(raw.names, raw.values.T, strict=True) if np.isnan(column).any()}
+        empty = {name for name, column in columns.items() if not np.fmin.reduce(column) < np.fmax.reduce(column)}
         return cls(len(raw.values), levels, raw.refused, empty)
 
     def check(self, columns: Sequence[str], choices: Choices, of_file: bool = True) -> None:
         """Raise about all columns that cannot be used."""
-        refused = dict(self.refused) | {name: Refusal("has no values") for name in self.empty}
+        refused = dict(self.refused) | {name: Refusal(_EMPTY) for name in self.empty}
         for name, levels in self.levels.items():
             doubt = None if name in choices.categorical else doubtful(name, levels, self.n_rows)
             if doubt is not None:

@@ -486,7 +486,13 @@ def screened(
         for name, each in rows.levels.items()
         if name in features
     }
-    empty = {name for name, n in zip(rows.columns, rows.tally.missing, strict=True) if n == rows.tally.n_rows > 0}
+    missing = dict(zip(rows.columns, rows.tally.missing, strict=True))
+    empty = {name for name, n in missing.items() if n == rows.tally.n_rows > 0}
+    if parts and not partial:
+        low = np.min([part.minimum for part in parts.values()], axis=0)
+        high = np.max([part.maximum for part in parts.values()], axis=0)
+        varying = {columns[j].name for j in np.flatnonzero(low < high)}
+        empty |= {name for name, n in missing.items() if n and name not in varying}
     found = Found(rows.tally.n_rows, levels, rows.refused, empty)
     if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
