@@ -77,7 +77,7 @@ def test_from_the_raw_export_to_the_answer(tmp_path: Path) -> None:
         found = re.search(remedy, said)
         assert found, said
         command += shlex.split(found[0])
-    assert command[command.index("--exclude") + 1] == "patient,admitted,remarks"
+    assert command[command.index("--exclude") + 1] == "patient,admitted,remarks,fax"
 
     result = run(*command)
     assert result.exit_code == 0, result.stderr

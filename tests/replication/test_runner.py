@@ -121,7 +121,7 @@ def test_other_settings_are_refused(tmp_path: Path, whole: Path) -> None:
     with pytest.raises(EngineError, match=r"version: 0\.0\.1 there"):
         run_study(small(), tmp_path)
     (tmp_path / SETTINGS).unlink()
-    with pytest.raises(EngineError, match="says what made them"):
+    with pytest.raises(EngineError, match="missing or damaged"):
         run_study(small(), tmp_path)
 
 
