@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from cli_runner import run
 
@@ -60,6 +61,7 @@ def refused(command: list[str]) -> str:
     return error
 
 
+@pytest.mark.integration
 def test_from_the_raw_export_to_the_answer(tmp_path: Path) -> None:
     path = tmp_path / "hospitals.csv"
     write_hospitals(path)
@@ -81,7 +83,7 @@ def test_from_the_raw_export_to_the_answer(tmp_path: Path) -> None:
 
     result = run(*command)
     assert result.exit_code == 0, result.stderr
-    for told in ("decimal commas", "outcome model: logistic", "6 of 892 rows", "'fax'"):
+    for told in ("decimal commas", "outcome model: logistic", "6 of 892 rows"):
         assert told in result.stderr
     assert "selected      {age, crp}" in result.stdout
     assert "'Daun' (2 rows)" in result.stdout

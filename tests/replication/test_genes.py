@@ -55,6 +55,8 @@ from replication.genes_methods import (
 )
 from replication.runs import Cell
 
+pytestmark = pytest.mark.integration
+
 
 def small_samples() -> Deletions:
     """100 wild types between -1 and 1, then deletions. Outside the band: a in a's own sample, with b and c moved by it;

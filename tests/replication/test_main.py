@@ -9,6 +9,8 @@ import pytest
 from replication import STUDIES
 from replication.__main__ import main
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(autouse=True)
 def workdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -13,6 +13,8 @@ from replication import make_study
 from replication.runs import ROWS, SETTINGS, Cell, Store, grid, run_study, seed_sequence
 from replication.theory import Theory
 
+pytestmark = pytest.mark.integration
+
 SMALL = {"sizes": (10, 20), "environments": (1, 3), "strengths": (1 / 3, 1.0)}
 
 

@@ -32,6 +32,8 @@ from replication.methods import (
 )
 from replication.runs import Study, StudyRun, mean_band, run_study
 
+pytestmark = pytest.mark.integration
+
 TINY: dict[str, dict[str, Any]] = {
     "theory": {"replicates": 2, "sizes": (10, 50), "environments": (1, 2, 5)},
     "identifiability": {"replicates": 2, "n": 50},
