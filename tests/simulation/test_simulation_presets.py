@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -216,8 +217,8 @@ def test_a_hit_scales_all_coefficients_of_a_feature_alike() -> None:
 
 
 @pytest.mark.parametrize("preset", [flat, p10])
-def test_seen_and_fresh_environments_are_those_of_one_sample(preset: object) -> None:
-    model = preset(7, np.random.default_rng(0))  # type: ignore[operator]
+def test_seen_and_fresh_environments_are_those_of_one_sample(preset: Callable[..., Any]) -> None:
+    model = preset(7, np.random.default_rng(0))
     counts = [5, 6, 7, 8, 9, 10, 11]
     together = model.sample(counts, np.random.default_rng(1))
     seen, fresh = model.sample_apart(counts, 2, np.random.default_rng(1))
