@@ -59,7 +59,7 @@ def test_columns_with_hardly_a_value_are_refused(values: Any, in_pieces: bool) -
     with pytest.raises(DataError, match="'comment'") as refused:
         read(table(comment=values), in_pieces)
     assert {"exclude": ["comment"]} in [dict(remedy.settings) for remedy in refused.value.args[0].remedies]
-    with pytest.raises(DataError, match="'comment' has missing values and at most one other"):
+    with pytest.raises(DataError, match="'comment' has at most one value beside missing ones"):
         read(table(comment=values), in_pieces, missing="drop")
 
 

@@ -174,14 +174,14 @@ class Encoding:
         raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
 
 
-_EMPTY = "has missing values and at most one other"
+_EMPTY = "has at most one value beside missing ones"
 
 
 class Found(NamedTuple):
     """What all rows of a table show, before any is left out.
 
     levels : {column of words: the levels that occur}; refused : {column: what is wrong with it}; empty : columns
-    with missing values and at most one other: rows dropped for them would be gone for nothing
+    with at most one value beside missing ones: rows dropped for them would be gone for nothing
     """
 
     n_rows: int
