@@ -29,7 +29,7 @@ N_TASKS = 20
 
 
 @dataclass(frozen=True)
-class SlowTask(RowTask):
+class SlowTask:
     task: RowTask
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:

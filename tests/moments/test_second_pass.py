@@ -15,7 +15,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 
 from invariance import BIP, Columns, FileFormat, Moments, MultiEnvironmentData
-from invariance.data.sources import RowSource, RowTask
+from invariance.data.sources import RowSource
 from invariance.decisions.decision import Role
 from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import DataError, SettingError
@@ -28,7 +28,7 @@ from invariance.report.residuals import EnvironmentResiduals, residuals_of_sampl
 
 
 @dataclass(frozen=True)
-class _Part(RowTask):
+class _Part:
     table: pa.Table
     asked: list[tuple[str, ...]]
 
@@ -50,7 +50,7 @@ class TableSource(RowSource):
     def schema(self) -> pa.Schema:
         return self.table.schema
 
-    def tasks(self, environment: str, columns: Sequence[str]) -> list[RowTask]:
+    def tasks(self, environment: str, columns: Sequence[str]) -> list[Any]:
         starts = range(0, self.table.num_rows, self.size)
         return [_Part(self.table.slice(start, self.size), self.asked) for start in starts]
 

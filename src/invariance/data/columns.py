@@ -23,7 +23,7 @@ ADVICE = {
     "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
 }
 # Whole numbers up to this have a float64 of their own.
-_LARGEST_WHOLE = 2**53
+LARGEST_WHOLE = 2**53
 _TRUTHS = (bool, np.bool_)
 
 # ---------------------------------------------------------------- frames, series and arrays
@@ -135,7 +135,7 @@ def refuse_beyond_double(values: Any, what: str) -> None:
         whole = series.dtype.is_integer()
     ends = [end for end in (values.min(), values.max()) if end is not None and end == end] if whole else []
     largest = max(map(int, ends), key=abs, default=0)
-    if abs(largest) > _LARGEST_WHOLE:
+    if abs(largest) > LARGEST_WHOLE:
         found = f"column {what!r} holds whole numbers beyond 2**53 (for example {largest}), which double precision"
         raise DataError(f"{found} cannot tell apart", use(exclude=[what]))
 
@@ -154,10 +154,7 @@ def holds_numbers(frame: Any) -> bool:
 
 def frame_values(frame: Any, names: Sequence[str]) -> Floats:
     """Columns of a narwhals DataFrame as float64 (N, p) in C order."""
-    values = np.empty((len(frame), len(names)), dtype=np.float64)
-    for position, name in enumerate(names):
-        values[:, position] = series_values(frame[name], name)
-    return values
+    return np.column_stack([series_values(frame[name], name) for name in names])
 
 
 def array_values(values: Any, what: str) -> Floats:
@@ -267,21 +264,6 @@ def recoded(
     counts = np.bincount(places, minlength=len(texts) + 1)
     strange = [0 if text in position else counts[k] for k, text in enumerate(texts)]
     return np.array([*(position.get(text, 0.0) for text in texts), np.nan])[places], with_counts(texts, strange)
-
-
-def _as_stated(codes: Floats, levels: Levels, name: str, choices: Choices) -> tuple[Floats, Levels]:
-    """Positions in the levels that the user lists for a column, if there are such; no others may occur."""
-    stated = choices.levels.get(name)
-    if stated is None:
-        return codes, levels
-    codes, strange = recoded(codes, levels.texts, stated)
-    if strange:
-        raise DataError(not_listed(name, strange))
-    return codes, Levels(stated, in_order=True, declared=True)
-
-
-def not_listed(name: str, strange: str) -> str:
-    return f"column {name!r} has levels that are not listed: {strange}. List them too, or leave those rows out."
 
 
 # ---------------------------------------------------------------- which columns, and how each is read
@@ -462,7 +444,7 @@ class RawTable:
             if isinstance(kind, Refusal):
                 refused[name], values[:, j] = kind, 0.0
             elif kind is level_codes:
-                values[:, j], levels[name] = _as_stated(*level_codes(series), name, choices)
+                values[:, j], levels[name] = level_codes(series)
             else:
                 values[:, j] = kind(series, name)
         return cls(tuple(names), values, levels, refused)
@@ -473,7 +455,7 @@ class RawTable:
         chosen = [j for j, name in enumerate(names) if name in choices.categorical]
         values, levels = values.copy() if chosen else values, {}
         for j in chosen:
-            values[:, j], levels[names[j]] = _as_stated(*coded(values[:, j].tolist(), []), names[j], choices)
+            values[:, j], levels[names[j]] = coded(values[:, j].tolist(), [])
         return cls(tuple(names), values, levels)
 
 

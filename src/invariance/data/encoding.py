@@ -174,11 +174,8 @@ class Encoding:
         raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
 
 
-_EMPTY = "has at most one value beside missing ones"
-
-
-class Found(NamedTuple):
-    """What all rows of a table show, before any is left out.
+class ColumnSummary(NamedTuple):
+    """What all rows of a table show of its columns, before any row is left out.
 
     levels : {column of words: the levels that occur}; refused : {column: what is wrong with it}; empty : columns
     with at most one value beside missing ones: rows dropped for them would be gone for nothing
@@ -190,7 +187,7 @@ class Found(NamedTuple):
     empty: Collection[str]
 
     @classmethod
-    def of(cls, raw: RawTable) -> Found:
+    def of(cls, raw: RawTable) -> ColumnSummary:
         levels = {}
         for name, known in raw.levels.items():
             codes = raw.values[:, raw.names.index(name)]
@@ -202,7 +199,7 @@ class Found(NamedTuple):
 
     def check(self, columns: Sequence[str], choices: Choices, of_file: bool = True) -> None:
         """Raise about all columns that cannot be used."""
-        refused = dict(self.refused) | {name: Refusal(_EMPTY) for name in self.empty}
+        refused = dict(self.refused) | {n: Refusal("has at most one value beside missing ones") for n in self.empty}
         for name, levels in self.levels.items():
             doubt = None if name in choices.categorical else doubtful(name, levels, self.n_rows)
             if doubt is not None:
@@ -211,6 +208,11 @@ class Found(NamedTuple):
         for name in choices.splines:
             if name in self.levels:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
+        for name, levels in self.levels.items():
+            strange = [text for text in levels.texts if text not in choices.levels.get(name, levels.texts)]
+            if strange:
+                what = f"column {name!r} has levels that are not listed: {quoted(strange)}"
+                raise DataError(f"{what}. List them too, or leave those rows out.")
 
 
 # {column: {level: the environments that have it}}
@@ -231,7 +233,7 @@ def learnt_levels(raw: RawTable, codes: Integers, environments: Sequence[Hashabl
 def learn_encoding(
     columns: Sequence[str],
     choices: Choices,
-    found: Found,
+    summary: ColumnSummary,
     learnt: Learnt,
     splines: Mapping[str, SplineBasis | Floats | None],
     taken: Sequence[str],
@@ -240,10 +242,18 @@ def learn_encoding(
 
     splines: {column: its spline, or values (n,) for the knots of one}; taken: names of other columns
     """
-    _warn(choices, found, learnt)
+    # Among rows with the same level, environments could not differ.
+    telling = [
+        name
+        for name, where in learnt.items()
+        if len(set().union(*where.values())) > 1 and all(len(labels) == 1 for labels in where.values())
+    ]
+    if telling:
+        what = f"each level of {quoted(telling)} occurs in one environment only, so that anything looks invariant"
+        warn(Message(what, use(exclude=[*choices.excluded, *telling])))
     if not learnt and not choices.groups:
         return None
-    ordered = {name: tuple(text for text in found.levels[name].texts if text in learnt[name]) for name in learnt}
+    ordered = {name: tuple(text for text in summary.levels[name].texts if text in learnt[name]) for name in learnt}
     for name, texts in ordered.items():
         check_distinct_labels(texts, f"column {name!r}", "levels")
 
@@ -265,19 +275,6 @@ def learn_encoding(
     encoding = Encoding(tuple(columns), tuple(members.items()), choices.numeric)
     check_names(encoding, taken)
     return encoding
-
-
-def _warn(choices: Choices, found: Found, learnt: Learnt) -> None:
-    """Of columns that do not mean what they seem to."""
-    # Among rows with the same level, environments could not differ.
-    telling = [
-        name
-        for name, where in learnt.items()
-        if len(set().union(*where.values())) > 1 and all(len(labels) == 1 for labels in where.values())
-    ]
-    if telling:
-        what = f"each level of {quoted(telling)} occurs in one environment only, so that anything looks invariant"
-        warn(Message(what, use(exclude=[*choices.excluded, *telling])))
 
 
 def check_names(encoding: Encoding, taken: Sequence[str]) -> None:

@@ -28,7 +28,7 @@ from .checks import (
     with_counts,
 )
 from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve_columns, table_of
-from .encoding import Encoding, Found, learn_encoding, learnt_levels
+from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
 from .features import Features
 from .missing import Tally, announce_constant, losses
 from .outcomes import (
@@ -376,8 +376,8 @@ def _learnt(
     notes: tuple[str, ...] = (),
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself, and checked. labels : None: a single environment"""
-    found = Found.of(raw)
-    found.check(raw.names, choices, of_file)
+    summary = ColumnSummary.of(raw)
+    summary.check(raw.names, choices, of_file)
     with_it = outcome.outcome_columns
     named = [outcome.name, *(name for name, _ in with_it.values())]
     columns, tally = (*raw.names, *named), Tally(len(raw.names) + len(named))
@@ -404,7 +404,7 @@ def _learnt(
     raw = replace(raw, values=X)
     splines = {name: X[:, raw.names.index(name)] for name in choices.splines}
     taken = named if environment is None else [*named, environment]
-    encoding = learn_encoding(raw.names, choices, found, learnt_levels(raw, codes, environments), splines, taken)
+    encoding = learn_encoding(raw.names, choices, summary, learnt_levels(raw, codes, environments), splines, taken)
     features = None if encoding is None else encoding.features
     roles: dict[str, Any] = {f"{role}_name": name for role, (name, _) in with_it.items()}
     data = MultiEnvironmentData(

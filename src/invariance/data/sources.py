@@ -10,6 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
@@ -22,7 +23,7 @@ import numpy as np
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, DataWarning, Message, SettingError, use
 from .checks import NO_ROWS, check_unique, quoted
-from .columns import reads_as_number
+from .columns import LARGEST_WHOLE, reads_as_number
 from .reading import (
     AS_PYTHON,
     PARQUET,
@@ -49,7 +50,6 @@ _BATCH_ROWS = 1 << 16
 TEXT = "text"
 # What Hive, Spark and others write for a missing label.
 _NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
-_LARGEST = 2**53  # what is beyond, a code of many digits, stays text
 # Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
 _BUFFER = 1 << 16
 _MOST_WORDS = 8
@@ -73,12 +73,18 @@ def rows_per_task(n_columns: int) -> int:
     return max(TASK_BYTES // (8 * max(1, n_columns)), TASK_ROWS_PER_COLUMN * n_columns, 1)
 
 
-class RowTask(ABC):
-    """Some of the rows of a source, read by one thread, process or worker. It can be pickled."""
+@dataclass(frozen=True)
+class RowTask:
+    """Some of the rows of a source, read by one thread, process or worker. It can be pickled where its readers can."""
 
-    @abstractmethod
+    readers: tuple[Reader, ...]
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The rows, with these columns in this order."""
+        rows = rows_per_batch(len(columns))
+        for batch in (batch for read in self.readers for batch in read(columns, rows)):
+            chosen = batch.select(list(columns))
+            yield from (chosen.slice(start, rows) for start in range(0, chosen.num_rows, rows))
 
 
 class RowSource(ABC):
@@ -130,7 +136,7 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
     fields = []
     for field in known:
         other = found.field(field.name)
-        kinds = (None, None) if field.type == other.type else (kind_of(field.type), kind_of(other.type))
+        kinds = kind_of(field.type), kind_of(other.type)
         if None not in kinds and kinds[0] != kinds[1]:
             what = f"column {field.name!r} holds {kinds[1]} in {where}, and {kinds[0]} in pieces before it"
             raise DataError(f"{what}: write it in the same type everywhere.")
@@ -212,20 +218,21 @@ def source_of(
     form = form or FileFormat(**stated)
     listed = rows if isinstance(rows, list | tuple) else [rows]
     if listed and all(isinstance(path, str | os.PathLike) for path in listed):
-        return file_source(rows, form, words, warn_unnamed)
+        files = table_files(rows, form)
+        name = files[0].name
+        if len(files) > 1:
+            name = repr(os.fspath(rows)) if isinstance(rows, str | os.PathLike) else f"the list of {len(files)} files"
+        if files[0].kind == PARQUET and files[0].numbers == AS_PYTHON:
+            return ParquetSource(name, files)
+        return TextSource(name, files, words, warn_unnamed)
     option = next((name for name in (*stated, *FileFormat.__annotations__) if getattr(form, name)), None)
     if option is not None:
         raise SettingError(f"{option}= is for files, and rows are of type {type(rows).__name__}: leave it out.")
-    source = _of_table(rows, "the table")
-    if source is None and isinstance(rows, Iterable) and not isinstance(rows, bytes) and not hasattr(rows, "__array__"):
-        return PiecesSource(rows, "the iterable")
-    if source is None:
-        raise _no_rows(rows, "the table")
-    return source
+    return _of_table(rows, "the table", iterable=True)
 
 
-def _of_table(rows: Any, name: str) -> RowSource | None:
-    """Tables, queries and streams of Arrow; None for anything else."""
+def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
+    """Tables, queries and streams of Arrow, and an iterable of these where it may be one."""
     import narwhals as nw
     import pandas as pd
     import pyarrow as pa
@@ -253,12 +260,12 @@ def _of_table(rows: Any, name: str) -> RowSource | None:
         rows = rows.to_arrow()
     if isinstance(rows, pa.Table | pd.DataFrame):
         return TableSource(rows, name)
-    if not hasattr(rows, "__arrow_c_stream__"):
-        return None
-    try:
-        return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
-    except pa.ArrowInvalid:  # a single column
-        raise _no_rows(rows, name) from None
+    if hasattr(rows, "__arrow_c_stream__"):
+        with suppress(pa.ArrowInvalid):  # a single column
+            return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
+    elif iterable and isinstance(rows, Iterable) and not isinstance(rows, bytes) and not hasattr(rows, "__array__"):
+        return PiecesSource(rows, "the iterable")
+    raise DataError(f"{name} cannot be read from the type {type(rows).__name__}: {_CAN_BE_PASSED}")
 
 
 def _lazy_frame(frame: Any, name: str) -> tuple[pa.Schema, Reader]:
@@ -289,23 +296,6 @@ def _duckdb(relation: Any) -> tuple[pa.Schema, Reader]:
     return pa.RecordBatchReader.from_stream(relation.limit(0)).schema, read
 
 
-def _no_rows(rows: Any, name: str) -> DataError:
-    return DataError(f"{name} cannot be read from the type {type(rows).__name__}: {_CAN_BE_PASSED}")
-
-
-@dataclass(frozen=True)
-class ReaderTask(RowTask):
-    """All rows that are read. It can be pickled only where what reads them can be."""
-
-    read: Reader
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        rows = rows_per_batch(len(columns))
-        for batch in self.read(columns, rows):
-            chosen = batch.select(list(columns))
-            yield from (chosen.slice(start, rows) for start in range(0, chosen.num_rows, rows))
-
-
 class QuerySource(RowSource):
     """A query, which computes only the columns that are asked for."""
 
@@ -313,52 +303,45 @@ class QuerySource(RowSource):
         self.name, self.schema, self._read = name, named_once(schema, name), read
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        return [ReaderTask(self._read)]
+        return [RowTask((self._read,))]
 
 
 class PiecesSource(RowSource):
     """Batches, tables or data frames to iterate over."""
 
     def __init__(self, pieces: Iterable[Any], name: str) -> None:
-        self.name, self._pieces = name, pieces
-        self._waiting: Iterator[Any] | None = iter(pieces)
-        self.rereadable = self._waiting is not pieces
+        self.name, self._pieces, self._read_before = name, pieces, False
+        self.rereadable = iter(pieces) is not pieces
 
     @cached_property
     def schema(self) -> pa.Schema:
         stated = getattr(self._pieces, "schema", None)
         if stated is not None:
             return named_once(stated, self.name)
-        pieces = self._start()
+        pieces = iter(self._pieces)
         first = next(pieces, None)
         if first is None:
             raise DataError(f"{self.name} is empty: pass one piece or more, with rows.")
-        self._waiting = chain([first], pieces)
+        if not self.rereadable:
+            self._pieces = chain([first], pieces)
         return self._source(first, 1).schema
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
-        return [ReaderTask(self._read)]
+        return [RowTask((self._read,))]
 
     def _read(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         schema = self.schema
-        for n, piece in enumerate(self._start(), 1):
+        if self._read_before and not self.rereadable:
+            raise DataError(f"{self.name} can be read only once, and has been: pass a list or a file.")
+        self._read_before = True
+        for n, piece in enumerate(self._pieces, 1):
             source = self._source(piece, n)
             schema = agreed(schema, source.schema, source.name, f"piece 1 of {self.name}")
             for task in source.tasks(columns[0], columns):
                 yield from task.batches(columns)
 
     def _source(self, piece: Any, n: int) -> RowSource:
-        name = f"piece {n} of {self.name}"
-        source = _of_table(piece, name)
-        if source is None:
-            raise _no_rows(piece, name)
-        return source
-
-    def _start(self) -> Iterator[Any]:
-        if self._waiting is None and not self.rereadable:
-            raise DataError(f"{self.name} can be read only once, and has been: pass a list or a file.")
-        pieces, self._waiting = self._waiting or iter(self._pieces), None
-        return pieces
+        return _of_table(piece, f"piece {n} of {self.name}")
 
 
 def _batches_of(table: pa.Table, columns: Sequence[str], rows: int) -> list[pa.RecordBatch]:
@@ -394,7 +377,7 @@ class TableSource(RowSource):
         if pa.types.is_nested(table.schema.field(environment).type):
             raise DataError(f"environment column {environment!r} holds tuples or lists: use text or numbers as labels.")
         pieces = (table[start : start + rows] for start in range(0, len(table), rows))
-        return [ReaderTask(partial(_batches_of, piece)) for piece in pieces]
+        return [RowTask((partial(_batches_of, piece),)) for piece in pieces]
 
     def _arrow(self, names: Sequence[str]) -> pa.Table:
         import pyarrow as pa
@@ -451,19 +434,6 @@ def crowded(
 
 
 # ---------------------------------------------------------------- files
-
-
-def file_source(
-    paths: PathLike | Sequence[PathLike], form: FileFormat, words: Sequence[str] = (), warn_unnamed: bool = True
-) -> FileSource:
-    """See `sources.source_of`."""
-    files = table_files(paths, form)
-    name = files[0].name
-    if len(files) > 1:
-        name = repr(os.fspath(paths)) if isinstance(paths, str | os.PathLike) else f"the list of {len(files)} files"
-    if files[0].kind == PARQUET and files[0].numbers == AS_PYTHON:
-        return ParquetSource(name, files)
-    return TextSource(name, files, words, warn_unnamed)
 
 
 def table_files(paths: PathLike | Sequence[PathLike], form: FileFormat) -> list[TableFile]:
@@ -540,62 +510,28 @@ def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableF
     """With the labels `site=A` of the folders below the base: numbers where all of a name are, else text, as codes."""
     import pyarrow as pa
 
-    written = [_path_labels(file, base) for file in files]
-    for file, found in zip(files, written, strict=True):
-        if found.keys() != written[0].keys():
-            other = quoted(sorted(found.keys() ^ written[0].keys()))
-            raise DataError(f"the paths of {files[0].name} and {file.name} differ in the label {other}: mend that.")
-    kinds = {}
+    written: list[dict[str, str | None]] = []
+    for file in files:
+        steps = [step.partition("=") for step in file.path.relative_to(base).parts[:-1]]
+        pairs = [(unquote(name), unquote(value)) for name, sign, value in steps if name and sign]
+        written.append({name: None if value in (_NO_LABEL, *file.form.na) else value for name, value in pairs})
+        names = [name for name, _ in pairs]
+        if sorted(names) != sorted(written[0]):
+            lists = " and not ".join(quoted(each) or "none" for each in (names, written[0]))
+            raise DataError(
+                f"the folders of {file.name} give it the labels {lists}: all files need the same, once each."
+            )
+    labels_of: list[dict[str, tuple[Any, Any]]] = [{} for _ in files]
     for name in written[0]:
-        values = [parse_label(text) for found in written if (text := found[name]) is not None]
-        types = set(map(type, values))
-        if not types or str in types or any(abs(value) > _LARGEST for value in values if type(value) is int):
-            kinds[name] = pa.dictionary(pa.int32(), pa.string())
-        else:
-            kinds[name] = pa.int64() if types == {int} else pa.float64()
-
-    def typed(text: str | None, kind: pa.DataType) -> Any:
-        return text if text is None or pa.types.is_dictionary(kind) else parse_label(text)
-
-    return [
-        replace(file, labels={name: (typed(text, kinds[name]), kinds[name]) for name, text in found.items()})
-        for file, found in zip(files, written, strict=True)
-    ]
-
-
-def _path_labels(file: TableFile, base: PathLike) -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for step in file.path.relative_to(base).parts[:-1]:
-        name, sign, value = map(unquote, step.partition("="))
-        if not sign or not name:
-            continue
-        if name in found:
-            raise DataError(f"the path of {file.name} has two labels {name!r}: rename one of the folders.")
-        found[name] = None if value == _NO_LABEL or value in file.form.na else value
-    return found
-
-
-@dataclass(frozen=True)
-class FilesTask(RowTask):
-    """counted : a column of the files, whose rows are counted where only labels are asked for"""
-
-    pieces: tuple[ParquetPiece | TextPiece, ...]
-    counted: str
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for piece in self.pieces:
-            found = piece.file.labels
-            for batch in piece.read([name for name in columns if name not in found] or [self.counted]):
-                if not found:
-                    yield batch.select(list(columns))
-                    continue
-                stored = dict(zip(batch.schema.names, batch.columns, strict=True))
-                first = pa.array(np.zeros(batch.num_rows, np.int32))
-                constant = {name: pa.array([value], kind).take(first) for name, (value, kind) in found.items()}
-                arrays = [stored.get(name, constant.get(name)) for name in columns]
-                yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+        texts = [found[name] for found in written]
+        values: list[Any] = [None if text is None else parse_label(text) for text in texts]
+        types = {type(value) for value in values if value is not None}
+        kind = pa.int64() if types == {int} else pa.float64()
+        if not types or str in types or any(type(value) is int and abs(value) > LARGEST_WHOLE for value in values):
+            kind, values = pa.dictionary(pa.int32(), pa.string()), texts
+        for own, value in zip(labels_of, values, strict=True):
+            own[name] = value, kind
+    return [replace(file, labels=own) for file, own in zip(files, labels_of, strict=True)]
 
 
 class FileSource(RowSource):
@@ -615,6 +551,25 @@ class FileSource(RowSource):
         return schema
 
 
+def _tasks(pieces: Sequence[tuple[TableFile, Reader]], sizes: Sequence[int], most: int, counted: str) -> list[RowTask]:
+    """Consecutive pieces of files together, by their sizes; others as in `_read_with_labels`"""
+    readers = [partial(_read_with_labels, file, read, counted) for file, read in pieces]
+    return [RowTask(tuple(readers[n] for n in together)) for together in _packed(sizes, most)]
+
+
+def _read_with_labels(
+    file: TableFile, read: Reader, counted: str, columns: Sequence[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """counted : a column of the file, whose rows are counted where only labels are asked for"""
+    import pyarrow as pa
+
+    for batch in read([name for name in columns if name not in file.labels] or [counted], rows):
+        for name in (name for name in columns if name in file.labels):
+            value, kind = file.labels[name]
+            batch = batch.append_column(name, pa.array([value], kind).take(pa.array(np.zeros(len(batch), np.int32))))
+        yield batch
+
+
 def _packed(sizes: Sequence[int], most: int) -> Iterator[range]:
     """Consecutive places whose sizes make at most so much together, or a single one that makes more."""
     start, total = 0, 0
@@ -630,35 +585,23 @@ def _packed(sizes: Sequence[int], most: int) -> Iterator[range]:
 # ---------------------------------------------------------------- parquet
 
 
-@dataclass(frozen=True)
-class ParquetPiece:
-    """groups : consecutive row groups; environment : read as codes where it is text"""
+def _read_parquet(
+    file: TableFile, groups: Sequence[int], coded: str | None, columns: Sequence[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """Consecutive row groups; coded : a column of text that is read as codes"""
+    import pyarrow.parquet as pq
 
-    file: TableFile
-    groups: tuple[int, ...]
-    environment: str | None
-
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows, with these columns of the file."""
-        import pyarrow.parquet as pq
-
-        coded = None if self.environment is None else [self.environment]
-        options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER, "read_dictionary": coded}
-        with clear_errors(self.file):
-            opened = pq.ParquetFile(_place(self.file), **options)
-        with opened:
-            batches = opened.iter_batches(
-                row_groups=list(self.groups),
-                columns=list(columns),
-                batch_size=rows_per_batch(len(columns)),
-                use_threads=False,
-            )
-            while True:
-                with clear_errors(self.file):  # around each step only: the caller's errors are not those of the file
-                    batch = next(batches, None)
-                if batch is None:
-                    return
-                yield _without(batch, self.file.form.na)
+    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER, "read_dictionary": coded and [coded]}
+    with clear_errors(file):
+        opened = pq.ParquetFile(_place(file), **options)
+    with opened:
+        batches = opened.iter_batches(rows, row_groups=list(groups), columns=list(columns), use_threads=False)
+        while True:
+            with clear_errors(file):  # around each step only: the caller's errors are not those of the file
+                batch = next(batches, None)
+            if batch is None:
+                return
+            yield _without(batch, file.form.na)
 
 
 class ParquetSource(FileSource):
@@ -682,12 +625,13 @@ class ParquetSource(FileSource):
         most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
         stored = environment not in self.files[0].labels
         coded = environment if stored and kind_of(self.schema.field(environment).type) == TEXT else None
-        pieces, sizes = [], []
+        pieces: list[tuple[TableFile, Reader]] = []
+        sizes = []
         for file, rows in zip(self.files, self.n_rows_of, strict=True):
             for groups in _packed(rows, most):
-                pieces.append(ParquetPiece(file, tuple(groups), coded))
+                pieces.append((file, partial(_read_parquet, file, tuple(groups), coded)))
                 sizes.append(sum(rows[group] for group in groups))
-        return [FilesTask(tuple(pieces[n] for n in places), self.schema.names[0]) for places in _packed(sizes, most)]
+        return _tasks(pieces, sizes, most, self.schema.names[0])
 
 
 def _place(file: TableFile) -> Any:
@@ -718,38 +662,35 @@ def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
 # ---------------------------------------------------------------- text and sheets
 
 
-@dataclass(frozen=True)
-class TextPiece:
-    """A whole file; texts : columns that are text in all files, whatever a chunk of rows looks like"""
+def _read_text(
+    file: TableFile, environment: str, texts: frozenset[str], at_once: int, columns: Sequence[str], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """A whole file, so many rows at once; texts : columns that are text, whatever some of the rows look like"""
+    import pyarrow as pa
 
-    file: TableFile
-    environment: str
-    texts: frozenset[str]
-    rows: int
+    marked = environment if environment in columns else None
+    for frame in iter_columns(file, columns, at_once, marked, texts & {*columns}):
+        arrays = [
+            labels(frame[name]) if name == marked else _column(frame[name], name, file, name in texts)
+            for name in columns
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
-    def read(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows, with these columns of the file."""
-        import pyarrow as pa
 
-        marked = self.environment if self.environment in columns else None
-        for frame in iter_columns(self.file, columns, self.rows, marked, self.texts & {*columns}):
-            arrays = [labels(frame[name]) if name == marked else self._column(frame[name], name) for name in columns]
-            yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
+def _column(values: pd.Series, name: str, file: TableFile, as_text: bool) -> pa.Array:
+    import pyarrow as pa
 
-    def _column(self, values: pd.Series, name: str) -> pa.Array:
-        import pyarrow as pa
-
-        array = of_series(values, name, self.file.name)
-        is_text = kind_of(array.type) == TEXT
-        if name in self.texts:
-            return array if is_text else array.cast(pa.string())
-        if is_text and array.null_count < len(array):
-            texts = array.drop_null().unique().to_pylist()
-            words = [text for text in texts if not reads_as_number(text)]
-            where = f"in {self.file.name} later on ({quoted(words or texts, 4)})"
-            what = f"column {name!r} holds numbers, or true and false, in the first rows, and text {where}"
-            raise DataError(what, *([use(na=words[:_MOST_WORDS])] if words else []), use(categorical=[name]))
-        return array
+    array = of_series(values, name, file.name)
+    is_text = kind_of(array.type) == TEXT
+    if as_text:
+        return array if is_text else array.cast(pa.string())
+    if is_text and array.null_count < len(array):
+        texts = array.drop_null().unique().to_pylist()
+        words = [text for text in texts if not reads_as_number(text)]
+        where = f"in {file.name} later on ({quoted(words or texts, 4)})"
+        what = f"column {name!r} holds numbers, or true and false, in the first rows, and text {where}"
+        raise DataError(what, *([use(na=words[:_MOST_WORDS])] if words else []), use(categorical=[name]))
+    return array
 
 
 class TextSource(FileSource):
@@ -794,9 +735,8 @@ class TextSource(FileSource):
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])
-        pieces = [TextPiece(file, environment, texts, self._rows) for file in self.files]
-        places = _packed([file.n_bytes for file in self.files], TASK_BYTES)
-        return [FilesTask(tuple(pieces[n] for n in together), self._names[0]) for together in places]
+        pieces = [(file, partial(_read_text, file, environment, texts, self._rows)) for file in self.files]
+        return _tasks(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0])
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""

@@ -21,7 +21,6 @@ from ..data.checks import (
     check_unique,
     encode_labels,
     nearest,
-    with_counts,
 )
 from ..data.columns import (
     ADVICE,
@@ -34,10 +33,9 @@ from ..data.columns import (
     doubtful,
     joined,
     known_columns,
-    not_listed,
     refuse,
 )
-from ..data.encoding import Encoding, Found, learn_encoding
+from ..data.encoding import ColumnSummary, Encoding, learn_encoding
 from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments, listed_names
@@ -493,11 +491,10 @@ def screened(
         high = np.max([part.maximum for part in parts.values()], axis=0)
         varying = {columns[j].name for j in np.flatnonzero(low < high)}
         empty |= {name for name, n in missing.items() if n and name not in varying}
-    found = Found(rows.tally.n_rows, levels, rows.refused, empty)
+    summary = ColumnSummary(rows.tally.n_rows, levels, rows.refused, empty)
     if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
-    _check_stated(choices, rows)
-    found.check(features, choices)
+    summary.check(features, choices)
     rows.tally.complain(rows.columns, features, rows.environment, rows.missing, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
@@ -512,7 +509,7 @@ def screened(
                 learnt[name].setdefault(level, set()).add(label)
     rows.tally.warn_of_dropped(rows.columns, features, tuple(rows.parts), excluded)
     splines = {**rows.splines, **rows.kept_values}
-    encoding = learn_encoding(features, choices, found, learnt, splines, (outcome, rows.environment))
+    encoding = learn_encoding(features, choices, summary, learnt, splines, (outcome, rows.environment))
     return Screened(rows, outcome, encoding, (*notes, *more), into)
 
 
@@ -527,17 +524,6 @@ def _check_numeric(rows: MomentsAccumulator, outcome: str) -> None:
         refusal = Refusal(f"is not numeric (for example {levels.texts[0]!r})")
     if refusal is not None:
         raise DataError(f"column {outcome!r} {refusal.reason}: {ADVICE['outcome']}.")
-
-
-def _check_stated(choices: Choices, rows: MomentsAccumulator) -> None:
-    """Where the user lists the levels of a column, no others may occur."""
-    parts = rows.parts.values()
-    for name, stated in choices.levels.items():
-        places = {c.level: j for j, c in enumerate(rows.wide_columns) if c.name == name and c.level not in stated}
-        counts = [round(sum(p.n_rows * (p.centre[j] + p.rest[j]) for p in parts)) for j in places.values()]
-        strange = with_counts(list(places), counts)
-        if strange:
-            raise DataError(not_listed(name, strange))
 
 
 def _places(columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding: Encoding | None) -> Integers:
