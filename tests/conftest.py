@@ -12,6 +12,7 @@ from numba.core.caching import IndexDataCacheFile
 
 from bad_tables import GOOD
 from invariance.datasets import make_example
+from invariance.report.page import Picture
 
 
 def _one_process_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -47,3 +48,10 @@ def example(workdir: Path) -> Path:
     """The demo's data as a table."""
     make_example().to_frame().to_csv("example.csv", index=False)
     return workdir / "example.csv"
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures take most of the time of a report; their words stay."""
+    pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
+    monkeypatch.setattr("invariance.report.sections.picture", lambda draw, size, caption: Picture("", caption))

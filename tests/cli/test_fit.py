@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 import re
 import shlex
@@ -13,13 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from bad_tables import BAD_TABLES, table
-from cli_runner import PLAIN, fails, run
+from cli_runner import fails, run
 from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, Posterior
-from invariance.cli.main import app
-from invariance.cli.remedies import said_by
+from invariance.cli.console import said_by
 from invariance.datasets import make_example
 from invariance.exceptions import EngineError, InvarianceError
 from invariance.posterior.summary import display_width
@@ -34,12 +32,6 @@ def fit_example(*arguments: object, **env: str) -> Result:
     result = run("fit", "example.csv", *EXAMPLE, *arguments, **env)
     assert result.exit_code == 0, result.stderr
     return result
-
-
-def piped(content: bytes, *arguments: object) -> tuple[int, str, str]:
-    given = [str(argument) for argument in arguments]
-    result = CliRunner(env=PLAIN).invoke(app, given, input=content, prog_name="invariance")
-    return result.exit_code, result.stdout, result.stderr
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -109,8 +101,7 @@ def test_failed_save_still_shows_the_result(workdir: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(Posterior, "to_json", full)
     result = run("fit", "good.csv", *COLUMNS, "--json", "out.json")
-    assert result.exit_code == 2
-    assert "Most probable subsets" in result.stdout
+    assert (result.exit_code, "Most probable subsets" in result.stdout) == (2, True)
     assert result.stderr == "error: cannot write 'out.json': No space left on device\n"
 
 
@@ -118,10 +109,9 @@ def test_warnings_are_single_lines(workdir: Path) -> None:
     rows = table(a=[0.5, 1.5, "", -1, 2, 0.25], k=[1] * 6).splitlines()
     (workdir / "gaps.csv").write_text("\n".join([*rows, "0.1,2,6,north,1", "0.3,1,2,south,1"]) + "\n")
     result = run("fit", "gaps.csv", *COLUMNS, "--missing", "drop")
-    assert result.exit_code == 0
-    assert [line.split(":")[0] for line in result.stderr.splitlines()] == ["warning", "warning"]
-    assert "1 of 8 rows" in result.stderr
-    assert "'k'" in result.stderr
+    dropped, constant = result.stderr.splitlines()
+    assert dropped.startswith("warning: dropped 1 of 8 rows")
+    assert re.match("warning: .*'k'", constant)
 
 
 def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
@@ -167,111 +157,22 @@ def test_demo_finds_the_truth_and_its_commands_work(workdir: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     assert "The true subset {age, exercise, smoking} has probability >0.999." in result.stdout
     assert max(map(len, result.stdout.splitlines())) <= 80
-    data, again = make_example(), MultiEnvironmentData.from_table("my rows.csv", "blood_pressure", "hospital")
-    np.testing.assert_array_equal(again.X, data.X)
-    np.testing.assert_array_equal(again.y, data.y)
-    np.testing.assert_array_equal(again.environment_index, data.environment_index)
+    pd.testing.assert_frame_equal(pd.read_csv("my rows.csv"), make_example().to_frame(), rtol=1e-15)
     fit, predict = result.stdout.split("Now try\n")[1].replace("\\\n", " ").splitlines()
     assert run(*shlex.split(fit)[1:]).exit_code == 0
     assert "150 rows" in run(*shlex.split(predict)[1:]).stdout
     assert "a.txt" in fails("demo", "--csv", "a.txt")
 
 
-# ---------------------------------------------------------------- files
-
-RNG = np.random.default_rng(4)
-A, SHIFT = RNG.normal(size=90), np.repeat([0.0, 4.0, -4.0], 30)
-TABLE = pd.DataFrame({"a": A + SHIFT, "y": 2 * (A + SHIFT) + RNG.normal(size=90) / 2}).round(3)
-TABLE = TABLE.assign(site=np.repeat(["north", "south", "west"], 30), late=(TABLE["y"] + SHIFT + A).round(3))
-
-
-def test_standard_input_and_european_files(tmp_path: Path) -> None:
-    TABLE.to_csv(tmp_path / "t.csv", index=False)
-    expected = run("fit", tmp_path / "t.csv", *COLUMNS).stdout
-    parquet = io.BytesIO()
-    TABLE.to_parquet(parquet)
-    european = TABLE.to_csv(index=False, sep=";", decimal=",").encode("utf-8-sig")
-    assert piped(parquet.getvalue(), "fit", "-", *COLUMNS) == (0, expected, "")
-    model, out = tmp_path / "model.json", tmp_path / "out.csv"
-    assert piped(european, "fit", "-", *COLUMNS, "--decimal", ",", "--save", model)[1].startswith(expected)
-    assert "90 rows of standard input" in piped(european, "predict", model, "-", "--out", out)[1]
-    swept = ("sweep", "-", "--environment", "site", "--out", tmp_path / "sweep", "--jobs", "1")
-    assert piped(european, *swept)[0] == 0
-
-
-def test_predictions_are_written_with_points(tmp_path: Path) -> None:
-    german, model, out = tmp_path / "t.csv", tmp_path / "m.json", tmp_path / "out.csv"
-    rows = TABLE.assign(a=TABLE["a"] * 1e4, code="01", note="1.5 l")
-    text = rows.assign(a=rows["a"].map("{:,.3f}".format).str.translate(str.maketrans(",.", ".,")))
-    text.assign(y=rows["y"].map(lambda y: str(y).replace(".", ","))).to_csv(german, index=False, sep=";")
-    asked = ["--thousands", ".", "--quiet"]
-    assert run("fit", german, *COLUMNS, *asked, "--features", "a", "--save", model).exit_code == 0
-    assert run("predict", model, german, "--out", out, *asked).exit_code == 0
-    written = pd.read_csv(out, dtype={"code": str})
-    np.testing.assert_allclose(written["a"], rows["a"].round(3), rtol=1e-15)
-    np.testing.assert_array_equal(written["y"], rows["y"])
-    assert (set(written["code"]), set(written["note"])) == ({"01"}, {"1.5 l"})
-
-
-def test_a_note_on_the_prior(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.cli.inputs.MANY_FEATURES", 1)
-    TABLE.to_csv(tmp_path / "t.csv", index=False)
-    for options, told in ([], True), (["--prior", "beta-binomial"], False), (["--max-size", "2"], False):
-        result = run("fit", tmp_path / "t.csv", *COLUMNS, *options)
-        assert result.exit_code == 0
-        assert ("note: the uniform prior" in result.stderr) == told
-
-
-# ---------------------------------------------------------------- outcome models
-
-
-def patients(path: Path) -> Path:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(150, 2)) + 0.5 * np.repeat(rng.normal(size=(3, 2)), 50, axis=0)
-    died, years = rng.random(150) < 1.0 / (1.0 + np.exp(-2.0 * X[:, 0])), rng.uniform(0.5, 2.0, size=150)
-    frame = pd.DataFrame(X, columns=["u", "v"]).assign(died=np.where(died, "yes", "no"), event=died.astype(int))
-    frame = frame.assign(
-        years=years, visits=rng.poisson(years * np.exp(0.5 * X[:, 0])), site=np.repeat(list("abc"), 50)
-    )
-    frame.assign(stage=np.resize(["i", "ii", "iii"], 150)).to_csv(path / "patients.csv", index=False)
-    return path / "patients.csv"
-
-
-@pytest.mark.parametrize(
-    ("options", "model", "noted"),
-    [
-        (["--outcome", "died"], "logistic", True),
-        (["--outcome", "died", "--family", "gaussian"], "linear Gaussian", False),
-        (["--outcome", "event", "--family", "logistic(pseudo_rows=0)"], "logistic", False),
-        (["--outcome", "visits", "--exposure", "years", "--family", "poisson"], "Poisson", False),
-        (["--outcome", "years", "--event", "event"], "piecewise exponential", True),
-    ],
-)
-def test_the_outcome_model(tmp_path: Path, options: list[str], model: str, noted: bool) -> None:
-    asked = ["fit", patients(tmp_path), "--environment", "site", "--features", "u,v", *options]
-    result = run(*asked, "--json", tmp_path / "out.json")
-    assert result.exit_code == 0, result.stderr
-    assert json.loads((tmp_path / "out.json").read_text())["model"].lower() == model.lower()
-    assert result.stderr.startswith("note: outcome model: ") == noted
-
-
-# ---------------------------------------------------------------- report
-
-
-def code(page: Path) -> list[str]:
-    found = re.findall(r"<pre[^>]*><code>(.*?)</code>", page.read_text(encoding="utf-8"), re.DOTALL)
-    return [html.unescape(text) for text in found]
-
-
-def test_the_report_says_how_to_make_it_again(example: Path) -> None:
-    pytest.importorskip("jinja2")
+def test_the_report_says_how_to_make_it_again(example: Path, without_pictures: None) -> None:
     page = Path("new folder", "report.html")
     options = ["--exclude", "salt,pulse", "--report", str(page), "--compare", "Lasso"]
     assert fit_example(*options).stdout.endswith(f"Saved the report to {page}\n")
-    shell, python = code(page)
+    source = page.read_text(encoding="utf-8")
+    shell, python = map(html.unescape, re.findall(r"<pre[^>]*><code>(.*?)</code>", source, re.DOTALL))
     assert shell == shlex.join(["invariance", "fit", "example.csv", *EXAMPLE, *options])
     known: dict[str, BIP] = {}
     exec(python, known)
-    read = Page(page.read_text(encoding="utf-8"))
+    read = Page(source)
     assert set(known["model"].posterior_.feature_names) == {row[0][0] for row in read.tables["Every feature"][1:]}
     assert [row[0][0] for row in read.tables["Methods"][1:]] == ["Lasso"]

@@ -29,8 +29,7 @@ COMMANDS: dict[str, Any] = get_command(app).commands  # type: ignore[attr-define
 
 @pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_help_is_short_and_complete(command: str) -> None:
-    shown, everything = (run(command, option).stdout for option in ("--help", "--help-all"))
-    assert run(command, "-h").stdout == shown
+    shown, everything = (run(command, option).stdout for option in ("-h", "--help-all"))
     for text in (shown, everything):
         assert f"\n  Examples:\n    invariance {'fit table' if command == 'predict' else command}" in text
         assert max(map(len, text.splitlines())) <= 80
@@ -91,12 +90,11 @@ atexit.register(lambda: print("loaded:", sorted(heavy & set(sys.modules))))
 from invariance.__main__ import main
 main()
 """
-    asked = ["fit", "good.csv", "--outcome", "y", "--environment", "site"]
-    said = [
-        subprocess.run([sys.executable, "-c", code, *a], capture_output=True).stdout for a in (["fit", "-h"], asked)
-    ]
-    assert said[0].endswith(b"loaded: []\n")
-    assert b"Inclusion probability" in said[1]
+    for asked, told in (
+        (["--help"], b"loaded: []\n"),
+        (["good.csv", "--outcome", "y", "--environment", "site"], b"Inclusion probability"),
+    ):
+        assert told in subprocess.run([sys.executable, "-c", code, "fit", *asked], capture_output=True).stdout
 
 
 def test_names_and_merges_in_an_argument() -> None:

@@ -16,9 +16,9 @@ from typer.main import get_command
 import invariance
 from cli_runner import fails, run
 from invariance import BIP, Tempering
+from invariance.cli.console import _NO_OPTIONS, in_shell
 from invariance.cli.main import app
 from invariance.cli.options import FitOptions, read_merges, read_names
-from invariance.cli.remedies import _NO_OPTIONS, in_shell
 from invariance.decisions.rules import Threshold
 from invariance.exceptions import DataError, DataWarning, Message, use
 
@@ -50,35 +50,26 @@ def test_settings_are_worded_as_the_parser_takes_them() -> None:
     found = COMMANDS["fit"].make_context("fit", ["t.csv", *ASKED, *typed]).params
     options = FitOptions(**{name: found[name] for name in FitOptions.__dataclass_fields__})
     model = options.bip(options.jobs)
-    assert (model.family, model.select, model.n_jobs, model.random_state) == (
-        "linear_gaussian_mean",
-        Threshold(0.3),
-        2,
-        5,
-    )
-    assert repr(model.engine) == repr(Tempering(chains=8, steps=20_000))
+    assert (model.family, model.select) == ("linear_gaussian_mean", Threshold(0.3))
+    assert (model.n_jobs, model.random_state, model.engine) == (2, 5, Tempering(chains=8, steps=20_000))
     assert read_names(options.exclude) == ["a, b", "it's"]
     assert (options.form.sep, list(options.form.na), options.environments.min_rows) == (";", ["none", "?"], 40)
     assert (read_names(options.drop_environment), read_merges(options.merge)) == (["north"], {"new": ["a", "b c"]})
     assert found["stream"] is False
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
+def test_settings_of_other_commands_and_of_python() -> None:
+    for name, value, words in (
         ("features", None, "no --features"),
         ("leave_out", True, "--leave-out"),
-        ("device", "cuda", "--device cuda"),
         ("handle_unknown", "ignore", "--unknown ignore"),
         ("predict_with", "average", "--average"),
         ("predict_with", "selected", "no --average"),
         ("support", ["x0", "x1"], "--methods 'Oracle(support=[x0, x1])'"),
         ("categorical", {"a": ["u", "v"]}, "categorical={'a': ['u', 'v']}"),
         ("pseudo_rows", 1, "pseudo_rows=1"),
-    ],
-)
-def test_settings_of_other_commands_and_of_python(name: str, value: Any, words: str) -> None:
-    assert in_shell(name, value) == words
+    ):
+        assert in_shell(name, value) == words
 
 
 @given(st.lists(st.text(alphabet="ab,\"' \\[]\n", min_size=1).filter(str.strip).map(str.strip), min_size=1))
@@ -103,19 +94,16 @@ def test_errors_warnings_and_notes_are_worded(workdir: Path, monkeypatch: pytest
 
 def test_remedies_of_the_package_name_options() -> None:
     """Parameters in use(...) are options of a command, or settings that the command line lacks."""
-    source = Path(invariance.__file__).parent
-    texts = [text for path in source.rglob("*.py") if "use(" in (text := path.read_text(encoding="utf-8"))]
-    calls = [
-        node
+    texts = [path.read_text(encoding="utf-8") for path in Path(invariance.__file__).parent.rglob("*.py")]
+    named = {
+        str(keyword.arg)
         for text in texts
+        if "use(" in text
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "use"
-    ]
-    named = {str(keyword.arg) for call in calls for keyword in call.keywords if keyword.arg}
-    options = {name for command in COMMANDS.values() for option in command.params for name in option.opts}
-    unknown = {
-        name
-        for name in named - {"support", "predict_with", *_NO_OPTIONS}
-        if in_shell(name, "x").split()[0] not in options
+        for keyword in node.keywords
+        if keyword.arg
     }
-    assert not unknown
+    options = {name for command in COMMANDS.values() for option in command.params for name in option.opts}
+    typed = {in_shell(name, "x").split()[0] for name in named - {"support", "predict_with", *_NO_OPTIONS}}
+    assert typed - options == set()

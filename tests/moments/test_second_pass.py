@@ -24,7 +24,7 @@ from invariance.models.gaussian_mean import MeanGaussian
 from invariance.moments import second_pass
 from invariance.moments.fourth_moments import most_columns
 from invariance.moments.second_pass import SampledRows, SampleSum, SecondPass, sampled_data
-from invariance.report.residuals import EnvironmentResiduals, residuals_of_sample
+from invariance.report.sections import EnvironmentResiduals, residuals_of_sample
 
 
 @dataclass(frozen=True)

@@ -47,8 +47,6 @@ WRITTEN = {
     "na": "Words for missing values",
 }
 
-_MOST_DIGITS = 18
-
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
 _templates.globals |= {
     "version": __version__,
@@ -79,8 +77,7 @@ def application(session: Session, token: str, port: int) -> Guard:
         Route("/cancel", pages.cancel, methods=["POST"]),
         Route("/result", pages.result),
         Route("/report", pages.report),
-        Route(f"/{REPORT}", pages.download),
-        Route(f"/{SCRIPT}", pages.download),
+        *(Route(f"/{name}", pages.download) for name in (REPORT, SCRIPT)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     return Guard(Starlette(routes=[Mount(f"/{token}", routes=routes)]), token, port)
@@ -102,13 +99,23 @@ class Pages:
     def __init__(self, session: Session) -> None:
         self.session = session
 
-    async def start(self, request: Request) -> Response:
-        return self._start_page(self.session.take_notice())
+    def _page(self, template: str, notice: str, status: int, written: Mapping[str, str], **values: Any) -> Response:
+        """A page with the fields of how a file is written, which are open where the notice names one of them."""
+        about_writing = any(re.search(rf"--{name}\b", notice) for name in WRITTEN)
+        values = {"about_writing": about_writing, "running": self.session.latest(RUNNING)} | values
+        return page(template, status, notice=notice, written=written, **values)
 
     def _start_page(self, notice: str, status: int = 200, written: Mapping[str, str] | None = None) -> Response:
-        values = {"notice": notice, "written": written or {}, "about_writing": written or _is_about_writing(notice)}
-        running, last = self.session.latest(RUNNING), self.session.latest(DONE)
-        return page("start.html", status, running=running, last=last, **values)
+        opened = {"about_writing": True} if written else {}
+        return self._page("start.html", notice, status, written or {}, last=self.session.latest(DONE), **opened)
+
+    def _table_page(self, table: Table, notice: str = "", status: int = 200) -> Response:
+        form = self.session.form
+        values = {"table": table, "found": table.found, "rest": len(_rest(table)), "form": form}
+        return self._page("table.html", notice, status, table.written, **values, **_choice(table, form))
+
+    async def start(self, request: Request) -> Response:
+        return self._start_page(self.session.take_notice())
 
     async def upload(self, request: Request) -> Response:
         """A table arrives; it is read before the next page is shown."""
@@ -149,15 +156,8 @@ class Pages:
 
     async def table(self, request: Request) -> Response:
         """What was understood, and the choices."""
-        if self.session.table is None:
-            return go("./")
-        return self._table_page(self.session.table, self.session.take_notice())
-
-    def _table_page(self, table: Table, notice: str = "", status: int = 200) -> Response:
-        values = {"table": table, "found": table.found, "written": table.written, "rest": len(_rest(table))}
-        values |= {"notice": notice, "about_writing": _is_about_writing(notice), "form": self.session.form}
-        running = self.session.latest(RUNNING)
-        return page("table.html", status, running=running, **values, **_choice(table, self.session.form))
+        table = self.session.table
+        return go("./") if table is None else self._table_page(table, self.session.take_notice())
 
     async def choice(self, request: Request) -> Response:
         """What is known of the outcome and the environments that are chosen at the moment, asked for by htmx."""
@@ -168,22 +168,21 @@ class Pages:
         return page("_choice.html", **_choice(table, form))
 
     async def fit(self, request: Request) -> Response:
-        session = self.session
-        form = await sent_fields(request)
-        if session.table is None:
+        session, form = self.session, await sent_fields(request)
+        table = session.table
+        if table is None:
             return go("./")
-        if form.get("table") != session.table.id:
-            return self._table_page(session.table, STALE, 409)
+        if form.get("table") != table.id:
+            return self._table_page(table, STALE, 409)
         session.form = form
         try:
-            names = [column["name"] for column in session.table.found["columns"]]
-            choices = read_choices(form, names, _rest(session.table), session.table.written)
-            run = session.start(session.table, choices)
+            names = [column["name"] for column in table.found["columns"]]
+            run = session.start(table, read_choices(form, names, _rest(table), table.written))
         except BusyError:
             session.notice = BUSY
             return go("run")
         except InvarianceError as error:
-            return self._table_page(session.table, str(error), 422)
+            return self._table_page(table, str(error), 422)
         return go(f"run?id={run.id}")
 
     def _asked(self, request: Request) -> Run | None:
@@ -247,16 +246,17 @@ class Pages:
         return run.folder / name
 
 
+ROLES = ("outcome", "environment", "event", "exposure")
+
+
 def _choice(table: Table, form: Fields) -> dict[str, Any]:
     """The outcome, its model and the environment that are chosen at the moment."""
-    roles = ("outcome", "environment", "event", "exposure")
-    outcome, environment, event, exposure = (_sent(table.found["columns"], form.get(role, "")) for role in roles)
+    outcome, environment, event, exposure = (_sent(table.found["columns"], form.get(role, "")) for role in ROLES)
     model = outcome["as_outcome"] if outcome else []
     if model and (event or exposure):
         model = with_outcome_columns(outcome["name"], event and event["name"], exposure and exposure["name"])
-    family = form.get("family", "auto")
-    if model and family != "auto":
-        model = [family, "chosen below"]
+    if model and form.get("family", "auto") != "auto":
+        model = [form["family"], "chosen below"]
     return {"outcome": outcome, "outcome_model": model, "environment": environment}
 
 
@@ -273,46 +273,37 @@ def _how_written(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: fields[name] for name in WRITTEN if fields.get(name)}
 
 
-def _is_about_writing(notice: str) -> bool:
-    """Whether it names an option that is among the fields of how a file is written."""
-    return any(re.search(rf"--{name}\b", notice) for name in WRITTEN)
-
-
 def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]) -> FitOptions:
     """The form as the options of `invariance fit`.
 
     form : columns by their positions; rest : columns that one tick stands for; written : as `FileOptions` has it
     """
     given = {name: value.strip() for name, value in form.items()}
-    roles = {role: _sent(columns, given.get(role, "")) for role in ("outcome", "environment", "event", "exposure")}
+    roles = {role: _sent(columns, given.get(role, "")) for role in ROLES}
     for role in ("outcome", "environment"):
         if roles[role] is None:
             raise SettingError(f"Choose the column of the {role}.")
-    ticked = {*(_sent(columns, position) for position in form.getlist("feature"))}
-    ticked |= set(rest) if "rest" in given else set()
+    ticked = {*(_sent(columns, position) for position in form.getlist("feature")), *(rest if "rest" in given else ())}
     others = [name for name in columns if name not in roles.values()]
     features = [name for name in others if name in ticked]
     if not features:
         raise SettingError("Tick at least one feature that is neither the outcome nor the environment.")
-    read_as: dict[str, list[str]] = {"category": [], "number": []}
-    for position, name in enumerate(columns):
-        kind = given.get(f"as{position}")
-        if kind and name in roles.values():
+    read_as = {name: given.get(f"as{position}") for position, name in enumerate(columns)}
+    for name in roles.values():
+        if read_as.get(name):
             raise SettingError(f"'Read as' is for features, and {name!r} is none: choose 'it is' in its line.")
-        if kind and name in features:
-            read_as[kind].append(name)
-    as_typed: dict[str, Any] = {
+    typed: dict[str, Any] = {
         name: given[name]
         for name in ("family", "prior", "engine", "select", "drop_environment", "merge")
         if given.get(name)
     }
     return FitOptions(
         **written,
-        **as_typed,
+        **typed,
         **roles,
         features=None if features == others else write_names(features),
-        categorical=write_names(read_as["category"]) or None,
-        numeric=write_names(read_as["number"]) or None,
+        categorical=write_names(name for name in features if read_as[name] == "category") or None,
+        numeric=write_names(name for name in features if read_as[name] == "number") or None,
         missing=Missing.drop if "drop_missing" in given else Missing.error,
         min_rows=_whole(given, "min_rows", "Fewest rows of an environment") or 0,
         max_size=_whole(given, "max_size", "Most features in a subset"),
@@ -321,16 +312,17 @@ def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], writ
     )
 
 
+_WHOLE_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
+
+
 def _sent(columns: Sequence[Any], position: str) -> Any:
     """The column whose position was sent; None if there is none."""
-    place = int(position) if position.isdecimal() and len(position) <= _MOST_DIGITS else len(columns)
+    place = int(position) if _WHOLE_NUMBER.fullmatch(position) else len(columns)
     return columns[place] if place < len(columns) else None
 
 
 def _whole(given: Mapping[str, str], name: str, label: str) -> int | None:
     text = given.get(name, "")
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
-        raise SettingError(f"{label}: {text[:40]!r} is no whole number from 0 to {10**_MOST_DIGITS}.")
-    return int(text)
+    if text and not _WHOLE_NUMBER.fullmatch(text):
+        raise SettingError(f"{label}: {text[:40]!r} is no whole number of at most 18 digits.")
+    return int(text) if text else None

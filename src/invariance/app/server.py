@@ -33,7 +33,6 @@ def serve(port: int | None, announce: Callable[[str], object]) -> None:
     try:
         with open_session() as session:
             config.app = application(session, token, port)
-            listening.listen()
             announce(f"http://{HOST}:{port}/{token}/")
             server.run(sockets=[listening])
     finally:
@@ -44,14 +43,10 @@ def serve(port: int | None, announce: Callable[[str], object]) -> None:
 
 def listen(port: int | None) -> socket.socket:
     """A socket of this machine alone; None is any free port."""
-    listening = socket.socket()
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listening.bind((HOST, port or 0))
+        return socket.create_server((HOST, port or 0))
     except OSError as error:
-        listening.close()
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
         why = "is taken" if error.errno == errno.EADDRINUSE else "is for administrators"
         raise FileError(f"port {port} {why}: leave --port out to use a free one.") from None
-    return listening

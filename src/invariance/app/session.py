@@ -7,11 +7,11 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from starlette.datastructures import ImmutableMultiDict
@@ -120,27 +120,24 @@ class Table:
 class Run:
     """A fit; folder : with its report and its script"""
 
+    id: str
     table: Table
     choices: FitOptions
     job: Job
     folder: Path
 
-    @property
-    def id(self) -> str:
-        return self.folder.name
 
-
+@dataclass
 class Session:
     """One table and one fit at a time. runs : all fits by their ids, the newest last; form : the fields as they were
     last sent; notice : said once, on the next page"""
 
-    def __init__(self, folder: Path, worker: Worker) -> None:
-        self.folder = folder
-        self.worker = worker
-        self.table: Table | None = None
-        self.runs: dict[str, Run] = {}
-        self.form = Fields()
-        self.notice = ""
+    folder: Path
+    worker: Worker
+    table: Table | None = None
+    runs: dict[str, Run] = field(default_factory=dict)
+    form: Fields = field(default_factory=Fields)
+    notice: str = ""
 
     def latest(self, state: str | None = None) -> Run | None:
         """The latest fit, in this state if one is given."""
@@ -156,7 +153,7 @@ class Session:
         """Raises BusyError while another fit is running."""
         folder = Path(mkdtemp(dir=self.folder))
         job = self.worker.submit("fit", file=table.file, name=table.name, choices=choices, folder=folder)
-        run = self.runs[folder.name] = Run(table, choices, job, folder)
+        run = self.runs[folder.name] = Run(folder.name, table, choices, job, folder)
         return run
 
     def take_notice(self) -> str:
@@ -172,9 +169,9 @@ def discard(file: Path) -> None:
 @contextmanager
 def open_session() -> Iterator[Session]:
     """With a folder that is nobody else's (0700); both are gone after the block."""
-    with ExitStack() as ending:
-        folder = Path(mkdtemp(prefix="invariance-"))
-        ending.callback(shutil.rmtree, folder, ignore_errors=True)
-        worker = Worker(folder)
-        ending.callback(worker.close)
-        yield Session(folder, worker)
+    with TemporaryDirectory(prefix="invariance-", ignore_cleanup_errors=True) as folder:
+        worker = Worker(Path(folder))
+        try:
+            yield Session(Path(folder), worker)
+        finally:
+            worker.close()

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..cli.console import for_shell, said_by
 from ..cli.inputs import default_notes, read_file
 from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import table_arguments
-from ..cli.remedies import for_shell, said_by
 from ..data.columns import Choices, RawTable, as_frame, doubtful
 from ..data.outcomes import OutcomeKind, outcome_kind
 from ..data.reading import PARQUET, TableFile, column_names, parse_label, read_columns
 from ..exceptions import DataError, InvarianceError
 from ..models.registry import FAMILY_OF_KIND
-from ..report.methods import Source, Subject, python_lines
+from ..report.methods import Source, python_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +48,7 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     tell(1.0, "writing the report")
     source = Source(table_arguments(name, choices))
     model.report(folder / REPORT, source=source)
-    script = f"{python_lines(Subject.of(model, source))}model.report({REPORT!r})\n"
+    script = f"{python_lines(model, source)}model.report({REPORT!r})\n"
     (folder / SCRIPT).write_text(script, encoding="utf-8")
     return {"notes": default_notes(model, choices, data)}
 
@@ -77,7 +77,7 @@ def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] 
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             result = _TASKS[task](tell, **arguments)
-        said = dict.fromkeys(said_by(w.message) if isinstance(w.message, Warning) else w.message for w in caught)
+        said = dict.fromkeys(said_by(warning.message) for warning in caught)
         return result | {"warnings": list(said)}
     except InvarianceError as error:
         return said_by(error)
@@ -121,17 +121,17 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
     """
     name = str(values.name)
     counts = written.astype(str).where(written.notna()).value_counts(sort=False)
-    numbers = raw.values[:, raw.names.index(name)]
-    n_values = len(counts)
+    numbers, n_values = raw.values[:, raw.names.index(name)], len(counts)
     dates = _are_dates(counts.index[:_DATES_LOOKED_AT])
+    kind, doubt = _kind_and_doubt(name, numbers, raw, n_values, dates)
     return {
         "name": name,
-        "kind": "dates" if dates else _kind(name, numbers, raw, n_values),
+        "kind": kind,
         "examples": [str(value) for value in counts.index[:_EXAMPLES]],
         "missing": int(written.isna().sum()),
         "n_values": n_values,
         "groups": _groups(counts) if n_values <= MOST_GROUPS else [],
-        "doubt": for_shell(_doubt(name, numbers, raw, n_values, dates)),
+        "doubt": for_shell(doubt),
         "as_outcome": _as_outcome(name, numbers, raw),
     }
 
@@ -144,30 +144,21 @@ def _groups(counts: pd.Series[int]) -> list[list[Any]]:
     return list(rows.values())
 
 
-def _kind(name: str, numbers: Floats, raw: RawTable, n_values: int) -> str:
+def _kind_and_doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool) -> tuple[str, str]:
+    one = "has one value only" if n_values == 1 else ""
     if n_values == 0:
-        return "empty"
-    if name in raw.levels or name in raw.refused:
-        return "text"
-    present = numbers[~np.isnan(numbers)]
-    if n_values == 2 and set(present) == {0.0, 1.0}:
-        return "0 and 1"
-    return "whole numbers" if (present == np.rint(present)).all() else "numbers"
-
-
-def _doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool) -> str:
-    if n_values == 0:
-        return "has no values"
-    if n_values == 1:
-        return "has one value only"
+        return "empty", "has no values"
     if dates:
-        return "looks like dates, which are no features as they are"
+        return "dates", one or "looks like dates, which are no features as they are"
     if name in raw.refused:
-        return raw.refused[name].reason
+        return "text", one or raw.refused[name].reason
     if name in raw.levels:
         refusal = doubtful(name, raw.levels[name], len(numbers))
-        return "" if refusal is None else refusal.reason
-    return "looks like an ID or a row number: no two rows share a value" if _are_ids(name, numbers) else ""
+        return "text", one or ("" if refusal is None else refusal.reason)
+    present = numbers[~np.isnan(numbers)]
+    kind = "whole numbers" if (present == np.rint(present)).all() else "numbers"
+    ids = "looks like an ID or a row number: no two rows share a value" if _are_ids(name, numbers) else ""
+    return "0 and 1" if n_values == 2 and set(present) == {0.0, 1.0} else kind, one or ids
 
 
 def _are_dates(texts: Any) -> bool:

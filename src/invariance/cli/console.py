@@ -1,36 +1,38 @@
-"""What the command line prints: results on standard output; warnings and errors as single lines on standard error."""
+"""What the command line prints: results on standard output; warnings and errors as single lines on standard error, with
+remedies worded as options are typed."""
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ..exceptions import InvarianceError
-from .options import SpeechOptions
-from .remedies import said_by
+from ..exceptions import InvarianceError, Message
+from .options import SpeechOptions, write_merges, write_names
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..baselines.comparison import Comparison
+    from ..posterior.posterior import Posterior
+
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
-# "quiet", "usual" or "verbose"
-_LOUDNESS = ContextVar("loudness", default="usual")
+_LOUDNESS = ContextVar("loudness", default="usual")  # or "quiet", "verbose"
 
 
 @contextmanager
 def messages(options: SpeechOptions) -> Iterator[None]:
-    """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code 2.
-
-    An interrupt exits with 130. Any other exception passes through: it is a bug, and its traceback the report.
-    """
+    """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code 2, an interrupt exit
+    code 130. Any other exception passes through: it is a bug, and its traceback the report."""
     if options.quiet and options.verbose:
         raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
     before = _LOUDNESS.set("quiet" if options.quiet else "verbose" if options.verbose else "usual")
@@ -39,7 +41,7 @@ def messages(options: SpeechOptions) -> Iterator[None]:
     def say_once(message: Warning | str, *details: Any, **more: Any) -> None:
         if str(message) not in said:
             said.add(str(message))
-            say("warning", said_by(message) if isinstance(message, Warning) else message)
+            say("warning", said_by(message))
 
     try:
         with warnings.catch_warnings():
@@ -68,10 +70,7 @@ def _console(stderr: bool = False) -> Console:
 
 
 def say(kind: str, message: str) -> None:
-    """One line `kind: message` on standard error, which a terminal breaks between words.
-
-    kind : error, warning, note (not if quiet) or detail (a note if verbose)
-    """
+    """One line on standard error. kind : error, warning, note (not if quiet) or detail (a note if verbose)"""
     loudness = _LOUDNESS.get()
     if (kind == "note" and loudness == "quiet") or (kind == "detail" and loudness != "verbose"):
         return
@@ -94,3 +93,66 @@ def show(content: object) -> None:
         text.highlight_regex(r"(?m)^\S.*$", "bold")
         text.highlight_regex(r"(?m)[█▏▎▍▌▋▊▉]+$", "cyan")
     _console().print(text, soft_wrap=True)
+
+
+# Parameters whose option has another name.
+_OPTIONS = {
+    "n_jobs": "jobs",
+    "random_state": "seed",
+    "drop_environments": "drop-environment",
+    "merge_environments": "merge",
+    "handle_unknown": "unknown",
+    "kind": "plot-kind",
+}
+# Settings that are no options: of a family, or of Python alone.
+_NO_OPTIONS = ("pseudo_rows", "knots", "intervals", "groups", "regressor", "second_moments", "trusted", "partial")
+
+
+def in_shell(name: str, value: Any) -> str:
+    """--missing drop for missing='drop'; no --features for features=None"""
+    from ..decisions.rules import Threshold
+    from ..models.registry import SHORT
+
+    option = f"--{_OPTIONS.get(name, name).replace('_', '-')}"
+    match name, value:
+        case _, None:
+            return f"no {option}"
+        case _, bool():
+            return option if value else f"--no-{option[2:]}"
+        case "support", list():
+            option, value = "--methods", f"Oracle(support=[{', '.join(map(str, value))}])"
+        case "predict_with", str():
+            return "--average" if value == "average" else "no --average"
+        case "family", str():
+            value = next((short for short, family in SHORT.items() if family == value), value)
+        case "select", Threshold():
+            return f"--select threshold --threshold {value.threshold:g}"
+        case "merge_environments", dict():
+            value = write_merges(value)
+    if isinstance(value, list | tuple):
+        value = write_names(map(str, value))
+    if name in _NO_OPTIONS or not isinstance(value, str | int | float):
+        return f"{name}={value!r}"
+    # A sign is quoted, or the full stop of the sentence looks like part of it.
+    return f"{option} {repr(value) if value in ('.', ',') else shlex.quote(str(value))}"
+
+
+def for_shell(text: str) -> str:
+    """A message in the words of the command line; other text as it is."""
+    return text.worded(in_shell) if isinstance(text, Message) else str(text)
+
+
+def said_by(error: Exception | str) -> str:
+    """The text of an error or a warning for the command line."""
+    args = getattr(error, "args", ())
+    return for_shell(args[0] if args and isinstance(args[0], Message) else str(error))
+
+
+def posterior_for_shell(posterior: Posterior) -> Posterior:
+    reason = posterior.model_reason.replace("family='linear_gaussian'", "--family gaussian")
+    return replace(posterior, notes=tuple(map(for_shell, posterior.notes)), model_reason=reason)
+
+
+def comparison_for_shell(comparison: Comparison) -> Comparison:
+    methods = (replace(method, notes=tuple(map(for_shell, method.notes))) for method in comparison.methods)
+    return replace(comparison, methods=tuple(methods))

@@ -31,10 +31,8 @@ MANY_FEATURES = 30
 
 
 class InputFiles:
-    """The paths that a command was given.
-
-    file : the one file, there or not; None for a folder, a pattern or several; rows : as `Moments.from_rows` takes them
-    """
+    """The paths that a command was given. file : the one file, there or not; None for a folder, a pattern or several;
+    rows : as `Moments.from_rows` takes them"""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         if len(paths) > 1 and STANDARD_INPUT in paths:
@@ -58,13 +56,12 @@ ALL_METHODS = Need("comparing methods")
 
 def fit_model(named: InputFiles, given: FitOptions, stream: bool | None, need: Need | None = None) -> tuple[BIP, Any]:
     """The model, and the rows or moments it was fitted to. stream : None by size; need : what needs rows anyway"""
-    model, source = given.bip(given.jobs), None
-    if _streams(named, stream):
-        data, source = _read_in_pieces(named, given, model, need)
-    else:
-        data = read_rows(named, given)
-    say_defaults(model, given, data)
-    return (model.fit(data) if source is None else model.fit(data, None, given.environment, rows=source)), data
+    model = given.bip(given.jobs)
+    in_pieces = _streams(named, stream)
+    data, source = _read_in_pieces(named, given, model, need) if in_pieces else (read_rows(named, given), None)
+    for note in default_notes(model, given, data):
+        say("note", note)
+    return model.fit(data, environments=None if source is None else given.environment, rows=source), data
 
 
 def _streams(named: InputFiles, asked: bool | None) -> bool:
@@ -84,29 +81,26 @@ def _read_in_pieces(
     named: InputFiles, given: FitOptions, model: BIP, need: Need | None
 ) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
     """Moments and where their rows can be read again, or all rows where something needs them."""
-    need = need or _need(model, given)
+    for option in ("event", "exposure"):
+        if getattr(given, option) is not None:
+            need = need or Need(f"a model with --{option}")
+    family = as_family(model.family)
+    if needs_rows(family):
+        need = need or Need(f"the model {type(family).__name__}", moments_do=True)
     if need is not None:
         return read_rows(named, given, need), None
     asked = given.outcome, given.environment, given.columns, given.environments, given.missing.value
     source, wanted = opened(named.rows, Wanted(*asked), {"form": given.form})
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
     kind, of_text = rows.outcome_kind, given.outcome in rows.rows.levels
-    family = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN
-    if family != GAUSSIAN or of_text:
-        what = "an outcome of text" if family == GAUSSIAN else f"the {family.replace('_', ' ')} model ({kind.reason})"
+    name = FAMILY_OF_KIND[kind.kind] if model.family == AUTO else GAUSSIAN
+    if name != GAUSSIAN or of_text:
+        what = "an outcome of text" if name == GAUSSIAN else f"the {name.replace('_', ' ')} model ({kind.reason})"
         return read_rows(named, given, Need(what, moments_do=not of_text)), None
     moments = rows.moments()
     other = "" if named.file is None else "; --no-stream reads it as a whole"
     say("note", f"read {rows.rows.tally.n_rows:,} rows of {source.name} in pieces, and kept their moments{other}")
     return moments, source
-
-
-def _need(model: BIP, given: FitOptions) -> Need | None:
-    for option in ("event", "exposure"):
-        if getattr(given, option) is not None:
-            return Need(f"a model with --{option}")
-    family = as_family(model.family)
-    return Need(f"the model {type(family).__name__}", moments_do=True) if needs_rows(family) else None
 
 
 def read_rows(named: InputFiles, given: FitOptions, need: Need | None = None) -> MultiEnvironmentData:
@@ -118,10 +112,9 @@ def read_rows(named: InputFiles, given: FitOptions, need: Need | None = None) ->
     asked = given.outcome, given.environment, given.columns, source.name, with_outcome
     *_, features = resolve_columns(source.schema.names, *asked)
     columns = [*features, given.outcome, *with_outcome.values()]
-    too_many = crowded(source, given.environment, columns, *(need or Need("reading a table as a whole")))
+    too_many = crowded(source, given.environment, columns, *(need or Need("reading a table as a whole (--no-stream)")))
     if too_many is not None:
-        other = "" if need else " Without --no-stream a linear Gaussian model reads any number of rows."
-        raise DataError(f"{too_many}{other}")
+        raise DataError(too_many)
     why = "" if need is None else f": {need.what} needs them"
     say("note", f"all rows of {source.name} are read into memory{why}")
     if named.file is not None:
@@ -137,11 +130,6 @@ def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     found = f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
     say("detail", f"read {found} from {source.name}")
     return data
-
-
-def say_defaults(model: BIP, given: FitOptions, data: MultiEnvironmentData | Moments) -> None:
-    for note in default_notes(model, given, data):
-        say("note", note)
 
 
 def default_notes(model: BIP, given: FitOptions, data: MultiEnvironmentData | Moments) -> list[str]:

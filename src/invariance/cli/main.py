@@ -17,12 +17,13 @@ from typer.core import TyperGroup
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError
-from .console import messages, say, show
+from .console import comparison_for_shell, for_shell, messages, say, show
 from .options import (
     TYPED,
     Command,
     FilesArgument,
     FitOptions,
+    PlotKind,
     PlotKindOption,
     SpeechOptions,
     StreamOption,
@@ -33,7 +34,6 @@ from .options import (
     with_option_groups,
 )
 from .predict import predict
-from .remedies import comparison_for_shell, for_shell
 from .simulate import simulate
 from .sweep import sweep
 
@@ -71,24 +71,19 @@ app = typer.Typer(
 )
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"invariance {__version__}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True, epilog=_EXAMPLES)
 def start(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", callback=_print_version, is_eager=True)
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     """Find the features that predict an outcome the same way in every environment.
 
     Bayesian invariant prediction: from a table with an outcome, features and an environment column to the posterior
     probability of every subset of the features.
     """
+    if version:
+        typer.echo(f"invariance {__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -117,12 +112,14 @@ def fit(
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
     with messages(given):
+        from ..decisions.plots import save_picture
         from .inputs import ALL_METHODS, InputFiles, fit_model
         from .outputs import checked_outputs, deliver_fit, save, source_of_report
 
         named = InputFiles(files)
-        asked = {"json": json, "plot": plot, "model": save_to, "report": report}
-        outputs = checked_outputs(asked, named.file, plot_kind)
+        outputs = checked_outputs(
+            {"json": json, "plot": plot, "model": save_to, "report": report}, named.file, plot_kind
+        )
         if compared is not None:
             from ..baselines.comparison import compare as run_methods
             from ..baselines.comparison import named_methods
@@ -131,7 +128,8 @@ def fit(
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
         model, data = fit_model(named, given, stream, None if compared is None else ALL_METHODS)
-        deliver_fit(model, top, outputs, plot_kind)
+        draw = partial(save_picture, model.decision_, str(plot_kind or PlotKind.inclusion))
+        deliver_fit(model, top, outputs, {"plot": ("the picture", draw)})
         if "model" in outputs:
             save(outputs["model"], model.save)
             show(f"\n{model.new_environments()}")
@@ -160,14 +158,15 @@ def compare(
     """
     with messages(given):
         from ..baselines.comparison import compare as run_methods
-        from .inputs import ALL_METHODS, InputFiles, read_rows, say_defaults
+        from .inputs import ALL_METHODS, InputFiles, default_notes, read_rows
         from .outputs import Files, checked_outputs, deliver
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
         bip = given.bip(given.jobs)
         data = read_rows(named, given, ALL_METHODS if named.file is None else None)
-        say_defaults(bip, given, data)
+        for note in default_notes(bip, given, data):
+            say("note", note)
         result = run_methods(data, methods, bip)
         saved: Files = {"json": ("the comparison", result.to_json), "plot": ("the picture", result.save_plot)}
         deliver(comparison_for_shell(result), outputs, saved)
@@ -221,9 +220,11 @@ def demo(
     """Show the method at work on invented data whose truth is known."""
     with messages(speech):
         from ..datasets import make_example, make_new_hospital
+        from ..decisions.plots import save_picture
         from ..estimators.bip import BIP
+        from ..posterior.plots import save_inclusion
         from ..posterior.summary import format_probability, format_subset
-        from .outputs import checked_outputs, deliver_fit
+        from .outputs import Files, checked_outputs, deliver_fit
 
         outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv}, None, plot_kind)
         data = make_example()
@@ -234,13 +235,16 @@ def demo(
         )
         model = BIP(n_jobs=-1, progress=speech.progress).fit(data)
         probability = format_probability(model.posterior_.probability(data.truth))
-        truth = format_subset([name for name, true in zip(data.feature_names, data.truth, strict=True) if true])
-        closing = f"The true subset {truth} has probability {probability}."
-        tables = {
+        truth = format_subset(model.posterior_.names_of(data.truth))
+        draw = partial(save_picture, model.decision_, str(plot_kind))
+        if plot_kind in (None, PlotKind.inclusion):
+            draw = partial(save_inclusion, model.posterior_, truth=data.truth)
+        files: Files = {
+            "plot": ("the picture", draw),
             "csv": ("the data", lambda path: data.to_frame().to_csv(path, index=False)),
             "new_csv": ("a new hospital", lambda path: make_new_hospital().to_frame().to_csv(path, index=False)),
         }
-        deliver_fit(model, 10, outputs, plot_kind, data, tables, closing)
+        deliver_fit(model, 10, outputs, files, f"The true subset {truth} has probability {probability}.")
         if csv is not None:
             names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
             show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names} \\\n      --save model.json")

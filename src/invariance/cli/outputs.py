@@ -10,20 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from .._tools.files import check_writable, replacing
-from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import FileFormat
 from ..decisions.decision import FitSummary
-from ..decisions.plots import save_picture
 from ..estimators.bip import BIP
 from ..exceptions import FileError
 from ..moments.moments import Moments
-from ..posterior.plots import save_inclusion
 from ..report.methods import Source
 from ..report.page import checked_path
-from .console import show
+from .console import for_shell, posterior_for_shell, show
 from .inputs import InputFiles
 from .options import FitOptions, PlotKind
-from .remedies import for_shell, posterior_for_shell
 
 _PICTURES = (".png", ".pdf", ".svg")
 _SAVED = "table.csv"
@@ -33,9 +29,7 @@ Outputs = dict[str, Path]
 Files = Mapping[str, tuple[str, Callable[[Path], object]]]
 
 
-def checked_outputs(
-    given: Mapping[str, Path | None], source: Path | None = None, drawn: PlotKind | None = None
-) -> Outputs:
+def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn: PlotKind | None = None) -> Outputs:
     """The paths that were given, complete; raises FileError where one cannot be written.
 
     given : by kind: json, plot, csv, new_csv, model, report; source : the file that is read; drawn : on the plot
@@ -93,31 +87,16 @@ def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -
             show(f"\n{paragraph}")
 
 
-def deliver_fit(
-    model: BIP,
-    top: int,
-    outputs: Outputs,
-    kind: PlotKind | None,
-    data: MultiEnvironmentData | None = None,
-    more: Files | None = None,
-    closing: str = "",
-) -> None:
-    """data : whose true features the picture marks, where they are known"""
+def deliver_fit(model: BIP, top: int, outputs: Outputs, files: Files, closing: str = "") -> None:
+    """files : others than the JSON"""
     posterior, predictive = model.posterior_, model.predictive_
 
     def write_json(path: Path) -> None:
         decided = {"decision": model.decision_.to_plain()}
         posterior.to_json(path, decided | {"predictive": None if predictive is None else predictive.to_plain()})
 
-    def draw(path: Path) -> None:
-        if kind in (None, PlotKind.inclusion):
-            save_inclusion(posterior, path, truth=None if data is None else data.truth)
-        else:
-            save_picture(model.decision_, str(kind), path)
-
-    files = {"json": ("the posterior and the decision", write_json), "plot": ("the picture", draw)}
     summary = FitSummary(model.decision_, posterior_for_shell(posterior).summary(top), for_shell)
-    deliver(summary, outputs, files | dict(more or {}), closing)
+    deliver(summary, outputs, {"json": ("the posterior and the decision", write_json), **files}, closing)
 
 
 def source_of_report(named: InputFiles, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:

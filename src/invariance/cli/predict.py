@@ -30,8 +30,6 @@ _FIGURES = {
     "brier": "Brier score {:.3g}",
     "auc": "AUC {:.3g}",
 }
-
-
 Unknown = StrEnum("Unknown", ["error", "ignore"])
 Gaps = StrEnum("Gaps", ["error", "empty"])
 
@@ -79,23 +77,23 @@ def predict(
         saved.set_params(columns=columns, predict_with="average" if average else saved.predict_with)
         if InputFiles([file]).file is None:
             raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
-        table = form.open(file)
-        read, rows = _read(table, saved)
-        gaps = read[list(saved.columns_to_predict)].isna().to_numpy()
+        table, needed = form.open(file), list(saved.columns_to_predict)
+        read, rows = _read(table, saved, needed)
+        gaps = read[needed].isna().to_numpy()
         lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
         below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
         if len(lacking) and (missing is Gaps.error or not len(complete)):
-            told = f"{table.name} has missing values in {most_first(saved.columns_to_predict, gaps.sum(axis=0))}"
+            told = f"{table.name} has missing values in {most_first(needed, gaps.sum(axis=0))}"
             if not len(complete):
                 raise DataError(f"{told}: no row can be predicted. Replace them.")
             raise DataError(f"{told}, {below}", use(missing="empty"))
         known = read.iloc[complete]
-        X: Any = saved.completed(known[list(saved.columns_to_predict)])
+        X: Any = saved.completed(known[needed])
         if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
             X = X.to_numpy()
         mean, ends, new, how = _predictions(saved, X, known, coverage)
-        columns_taken = list(rows.columns)
-        added = {free_name(name, columns_taken): pd.Series(values, complete, object) for name, values in new.items()}
+        taken = list(rows.columns)
+        added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
         save(target, lambda path: rows.assign(**added).to_csv(path, index=False))
         averages = saved.predict_with == "average" and saved.predictive_ is not None
         by = "an average of compatible subsets" if averages else format_subset(saved.selected_features_)
@@ -112,17 +110,16 @@ def predict(
         show(f"Saved the predictions to {target}")
 
 
-def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """What the model reads, with exposure and outcome where they are there; all columns as text with decimal points."""
+def _read(file: TableFile, saved: SavedModel, needed: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What the model needs, with exposure and outcome where they are there; all columns as text with decimal points."""
     from ..data.checks import quoted, rows_text
     from ..data.columns import as_frame, frame_values, series_values
     from ..data.reading import column_names, in_points, read_columns
 
-    names, needed = column_names(file), list(saved.columns_to_predict)
+    names, exposure = column_names(file), saved.outcome_.exposure
     absent = [name for name in needed if name not in names]
     if absent:
         raise DataError(f"{file.name} lacks columns that the model needs: {quoted(absent)}; it has {quoted(names)}.")
-    exposure = saved.outcome_.exposure
     wanted = [name for name in (*needed, exposure, saved.outcome_name_) if name in names]
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
     read = read_columns(file, list(dict.fromkeys(wanted)), as_text=[name for name in of_levels if name in needed])
@@ -144,10 +141,8 @@ def _read(file: TableFile, saved: SavedModel) -> tuple[pd.DataFrame, pd.DataFram
 def _predictions(
     saved: SavedModel, X: Any, known: pd.DataFrame, coverage: float | None
 ) -> tuple[Floats, Floats | None, dict[str, Any], str]:
-    """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and what they are.
-
-    known : complete rows, as `_read` gives them
-    """
+    """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and what they are; known :
+    complete rows, as `_read` gives them"""
     from sklearn.base import is_classifier
 
     from ..estimators.fitted import TimesToEvent
@@ -209,8 +204,7 @@ def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | 
         told = [f"root mean squared error {figures['rmse']:.4g}", f"{np.mean(inside):.3g} inside their intervals"]
     else:
         told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]
-        shown = [name for name in _FIGURES if np.isfinite(figures.get(name, np.nan))]
-        told += [_FIGURES[name].format(figures[name]) for name in shown]
+        told += [_FIGURES[name].format(figures[name]) for name in _FIGURES if np.isfinite(figures.get(name, np.nan))]
     return f"The outcome is known in {known.sum():,} of them: {', '.join(told)}."
 
 

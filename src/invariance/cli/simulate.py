@@ -25,14 +25,13 @@ if TYPE_CHECKING:
 
 Preset = StrEnum("Preset", ["theory", "p10", "p450", "example_1", "example_2", "example_3"])
 _TABLES = (".parquet", ".csv", ".csv.gz", ".tsv", ".tsv.gz")
-_OUTPUT = f"Table to write: {', '.join(_TABLES)}."
 
 
 def simulate(
     preset: Annotated[
         Preset, typer.Argument(help="Which of the paper's models: theory (p=3), p10, p450, or a two-feature example.")
     ],
-    output: Annotated[Path, option("FILE", _OUTPUT, False, "--output", "-o")],
+    output: Annotated[Path, option("FILE", f"Table to write: {', '.join(_TABLES)}.", False, "--output", "-o")],
     n: Annotated[int, option("N", "Rows per environment.", True, "--n", min=3)] = 200,
     environments: Annotated[int | None, option("E", "Environments.", "5; 3 for the examples", min=1)] = None,
     strength: Annotated[
@@ -64,13 +63,13 @@ def simulate(
         model = _model(preset.value, environments, strength, rng)
         data = model.sample(n, rng)
         asked = {"preset": preset.value, "n": n, "environments": model.n_environments, "strength": strength}
+        truth = _truth(model, data, {**asked, "seed": seed})
 
         save(output, lambda path: _write_table(data, path, ending))
-        save(truth_file, lambda path: path.write_text(_truth(model, data, {**asked, "seed": seed}), encoding="utf-8"))
-        names = [name for name, true in zip(data.feature_names, model.truth, strict=True) if true]
+        save(truth_file, lambda path: path.write_text(json.dumps(truth, indent=1, ensure_ascii=False) + "\n", "utf-8"))
         show(
             f"Saved {data.n_rows:,} rows, {data.n_features} features, {data.n_environments} environments to {output}\n"
-            f"Saved the truth to {truth_file}: {data.outcome_name} follows from {', '.join(names)}\n\n"
+            f"Saved the truth to {truth_file}: {data.outcome_name} follows from {', '.join(truth['true_features'])}\n\n"
             f"Now try\n  invariance fit {shlex.quote(str(output))} --outcome {data.outcome_name} "
             f"--environment {data.environment_name}"
         )
@@ -99,25 +98,24 @@ def _write_table(data: MultiEnvironmentData, path: Path, ending: str) -> None:
         except ImportError:
             raise FileError("writing .parquet needs pyarrow: pip install 'invariance[parquet]', or use .csv") from None
     else:
-        compression: Any = "gzip" if ending.endswith(".gz") else None
-        table.to_csv(path, index=False, sep="\t" if ".tsv" in ending else ",", compression=compression)
+        table.to_csv(path, index=False, sep="\t" if ".tsv" in ending else ",")
 
 
-def _truth(model: StructuralModel, data: MultiEnvironmentData, asked: dict[str, Any]) -> str:
+def _truth(model: StructuralModel, data: MultiEnvironmentData, asked: dict[str, Any]) -> dict[str, Any]:
     """What generated the data: with the preset and the seed all else can be drawn again."""
-    columns = [*data.feature_names, data.outcome_name]
-    outcome = model.n_features
-    content = {
+    columns, outcome = [*data.feature_names, data.outcome_name], model.n_features
+    true = model.truth.nonzero()[0]
+    return {
         "format": "invariance.truth/1",
         "version": __version__,
         **asked,
         "outcome": data.outcome_name,
         "environment": data.environment_name,
-        "true_features": [name for name, true in zip(data.feature_names, model.truth, strict=True) if true],
+        "true_features": [columns[j] for j in true],
         "ordering": [columns[j] for j in model.ordering],
         "outcome_equation": {
             "intercept": float(model.intercepts[0, outcome]),
-            "coefficients": {columns[j]: float(model.coefficients[0, outcome, j]) for j in model.truth.nonzero()[0]},
+            "coefficients": {columns[j]: float(model.coefficients[0, outcome, j]) for j in true},
             "variance": float(model.variances[0, outcome]),
         },
         "intervened": {
@@ -125,4 +123,3 @@ def _truth(model: StructuralModel, data: MultiEnvironmentData, asked: dict[str, 
             for label, chosen in zip(data.environments, model.intervened, strict=True)
         },
     }
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -51,8 +51,7 @@ def sweep(
             raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
         folder = out.expanduser()
         check_writable(folder / "manifest.json")
-        model = given.bip()
-        chosen = _outcomes(outcomes)
+        model, chosen = given.bip(), _outcomes(outcomes)
 
         from ..priors import parse_prior
         from ..sweeps.sweep import checked_model, largest_subset, refuse_both, run_sweep
@@ -98,8 +97,6 @@ def _outcomes(text: str) -> list[str] | None:
     path = Path(text).expanduser()
     if not path.is_file():
         return read_names(text)
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise DataError(f"--outcomes {text}: the file is not UTF-8 text. Save it as UTF-8.") from None
+    # Names that are not UTF-8 are not found among the columns.
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     return [line.strip() for line in lines if line.strip()]

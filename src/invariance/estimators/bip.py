@@ -279,7 +279,7 @@ class BIP(IntervalRegressor):
             diagnosis: Diagnosis | str = self.diagnose()
         except SettingError as error:
             diagnosis = str(error)
-        return write_report(Subject.of(self, source, diagnosis, comparison), file, self.progress)
+        return write_report(Subject(self, source or Source(), diagnosis, comparison), file, self.progress)
 
     def save(self, path: str | Path) -> None:
         """Write all that predicts to one file of strict JSON: `invariance.load(path)` reads it again, without the data.

@@ -21,7 +21,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Family, Predicts, predicts_of
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Predicts, predicts_of
 from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
@@ -32,7 +32,7 @@ from .page import Block, Table, texts
 @dataclass(frozen=True)
 class Source:
     """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or Moments.from_rows; command,
-    as typed in a shell; remark, on reading the rows again; worded, how a sentence that may carry remedies is written"""
+    as typed in a shell; worded, how a sentence that may carry remedies is written; remark, on reading the rows again"""
 
     table: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
@@ -42,40 +42,47 @@ class Source:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What a report is about. estimator : the class; settings : {parameter: value}; by_name : whether a ready data set
-    was given; diagnosis : of the selected subset, a sentence where there is none; comparison : of `invariance.compare`
-    """
+    """What a report is about. model : a fitted BIP; diagnosis : of the selected subset, a sentence where there is none;
+    comparison : of `invariance.compare`"""
 
-    decision: Decision
-    data: MultiEnvironmentData | Moments
-    family: Family
-    estimator: type
-    settings: Mapping[str, Any]
-    by_name: bool
+    model: Any
     source: Source = Source()
     diagnosis: Diagnosis | str = ""
     comparison: Any = None
 
-    @classmethod
-    def of(
-        cls, model: Any, source: Source | None = None, diagnosis: Diagnosis | str = "", comparison: Any = None
-    ) -> Subject:
-        """model : a fitted BIP"""
-        fitted = model.decision_, model._data, model._fit_settings.family, type(model), model._settings, model._by_name
-        return cls(*fitted, source or Source(), diagnosis, comparison)
-
     @property
-    def chosen_family(self) -> Any:
-        """The family, whoever chose it."""
-        return self.family.family if isinstance(self.family, Chosen) else self.family
+    def decision(self) -> Decision:
+        return self.model.decision_
 
     @property
     def posterior(self) -> Posterior:
         return self.decision.findings.posterior
 
+    @property
+    def data(self) -> MultiEnvironmentData | Moments:
+        return self.model._data
 
-# What changes nothing of a result.
-_NO_MATTER = ("progress",)
+    @property
+    def family(self) -> Any:
+        """Whoever chose it."""
+        family = self.model._fit_settings.family
+        return family.family if isinstance(family, Chosen) else family
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """{parameter: value} of those that matter for the result"""
+        return {name: value for name, value in self.model._settings.items() if name != "progress"}
+
+    @property
+    def changed_settings(self) -> dict[str, Any]:
+        usual = _parameters(type(self.model))
+        return {
+            name: value
+            for name, value in self.settings.items()
+            if typed(value) not in (typed(usual.get(name)), _MEANT_BY_NONE.get(name))
+        }
+
+
 # Whose state cannot be typed: a name stands for them.
 _GENERATORS = np.random.Generator | np.random.BitGenerator | np.random.SeedSequence | np.random.RandomState
 _LONGEST = 88
@@ -124,28 +131,18 @@ def _package_of(module: str, name: str) -> str:
     return next((package for package in packages if hasattr(sys.modules.get(package), name)), module)
 
 
-def changed_settings(subject: Subject) -> dict[str, Any]:
-    """Those that are not as by default, and that matter."""
-    usual = _parameters(subject.estimator)
-    return {
-        name: value
-        for name, value in subject.settings.items()
-        if name not in _NO_MATTER and typed(value) not in (typed(usual.get(name)), _MEANT_BY_NONE.get(name))
-    }
-
-
-def python_lines(subject: Subject) -> str:
-    """A script, where the source of the rows is known; else the line that fits them."""
-    used, lines, table = {subject.estimator.__name__: "invariance"}, [], subject.source.table
+def python_lines(model: Any, source: Source) -> str:
+    """A script that makes a fitted BIP again, where the source of the rows is known; else the line that fits them."""
+    subject, table = Subject(model, source), source.table
+    used, lines = {type(model).__name__: "invariance"}, [f"# {source.remark}"] if source.remark else []
     if table:
         moments = isinstance(subject.data, Moments)
         name, reader = ("moments", Moments.from_rows) if moments else ("data", MultiEnvironmentData.from_table)
-        used |= {type(subject.data).__name__: "invariance"}
-        lines = [f"# {subject.source.remark}"] if subject.source.remark else []
+        used[type(subject.data).__name__] = "invariance"
         read = {key: typed(value, used) for key, value in table.items()}
         lines.append(f"{name} = {_call(reader.__qualname__, read, _LONGEST)}")
-    settings = {key: typed(value, used) for key, value in changed_settings(subject).items()}
-    estimator = _call(subject.estimator.__name__, settings, _LONGEST)
+    settings = {key: typed(value, used) for key, value in subject.changed_settings.items()}
+    estimator = _call(type(model).__name__, settings, _LONGEST)
     lines.append(f"model = {estimator}.fit({', '.join(_arguments_of_fit(subject))})")
     imports = [
         f"from {package} import {', '.join(sorted(name for name in used if used[name] == package))}"
@@ -155,22 +152,21 @@ def python_lines(subject: Subject) -> str:
 
 
 def _arguments_of_fit(subject: Subject) -> list[str]:
-    if isinstance(subject.data, Moments):
-        if subject.data.second is None:
+    data, table = subject.data, subject.source.table
+    if isinstance(data, Moments):
+        if data.second is None:
             return ["moments"]
-        table = subject.source.table
-        again = {"rows": "rows", "environments": "environments"} | {
-            argument: typed(table[name])
-            for argument, name in (("rows", "rows"), ("environments", "environment"), ("format", "form"))
-            if name in table
-        }
+        again = {"rows": "rows", "environments": "environments"}
+        for argument, name in (("rows", "rows"), ("environments", "environment"), ("format", "form")):
+            if name in table:
+                again[argument] = typed(table[name])
         return ["moments", *(f"{name}={text}" for name, text in again.items())]
-    if subject.by_name:
+    if subject.model._by_name:
         return ["data"]
     columns = subject.settings.get("columns")
     by_column = columns is not None and columns.environment is not None
-    labels = [] if by_column or subject.data.n_environments == 1 else ["environments=environments"]
-    return ["X", "y", *labels, *(f"{role}={role}" for role in subject.data.outcome_columns)]
+    labels = [] if by_column or data.n_environments == 1 else ["environments=environments"]
+    return ["X", "y", *labels, *(f"{role}={role}" for role in data.outcome_columns)]
 
 
 def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -> str:
@@ -195,12 +191,11 @@ _PARTS = {
 def method_blocks(subject: Subject) -> Iterator[Block]:
     yield Block("Methods, in a paragraph", sentences=[" ".join(_paragraph(subject))])
     yield Block("To cite", sentences=[f"{AUTHORS}: {PAPER}.", f"Software: invariance {__version__}."])
-    changed = changed_settings(subject)
-    names = [name for name in subject.settings if name not in _NO_MATTER]
+    changed = subject.changed_settings
     columns = [
-        texts("Setting", names),
-        texts("Value", (typed(subject.settings[name]) for name in names)),
-        texts("As by default", ("no" if name in changed else "yes" for name in names)),
+        texts("Setting", subject.settings),
+        texts("Value", map(typed, subject.settings.values())),
+        texts("As by default", ("no" if name in changed else "yes" for name in subject.settings)),
     ]
     yield Block("Settings", table=Table("Settings", columns))
     seed = typed(subject.settings.get("random_state"))
@@ -215,7 +210,7 @@ def method_blocks(subject: Subject) -> Iterator[Block]:
     ]
     yield Block("Engine, seed and versions", facts=facts)
     shell = [("In a shell", subject.source.command)] if subject.source.command else []
-    yield Block("To make it again", code=[*shell, ("In Python", python_lines(subject))])
+    yield Block("To make it again", code=[*shell, ("In Python", python_lines(subject.model, subject.source))])
 
 
 def _paragraph(subject: Subject) -> Iterator[str]:
@@ -230,7 +225,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     same = f"{', '.join(first)} and {last}"
     yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
     yield from _score(subject)
-    reward = getattr(subject.chosen_family, "prediction", 0.0)
+    reward = getattr(subject.family, "prediction", 0.0)
     rewarded = f", with a reward of {reward:g} for subsets that predict well," if reward else ""
     yield (
         f"The posterior is p(z | data) ∝ p(z) Λ(z){rewarded} over {format_count(posterior.n_subsets)} subsets; "
@@ -245,8 +240,7 @@ def _paragraph(subject: Subject) -> Iterator[str]:
 
 
 def _score(subject: Subject) -> Iterator[str]:
-    family = subject.chosen_family
-    kind = type(family).__name__
+    family, kind = subject.family, type(subject.family).__name__
     if kind == "BayesianLinearGaussian":
         yield (
             "Λ(z) is the Bayes factor of one regression on z for all environments against one of its own in each, "
@@ -262,12 +256,9 @@ def _score(subject: Subject) -> Iterator[str]:
         yield "Numeric features enter by smooth curves that are fitted to all rows."
     if getattr(family, "invariance", "") == "mean":
         yield "Each environment has a variance of its own."
-    weight = getattr(family, "pseudo_rows", 0.0)
-    if weight:
-        timed = predicts_of(family) is Predicts.time
-        like = "in which events occur at the pooled rate" if timed else "whose outcome is the pooled mean"
-        rows = f"{weight:g} row{'' if weight == 1.0 else 's'}"
-        yield f"Each environment also has pseudo-data that weigh {rows}, {like}: they keep its fits finite."
+    if weight := getattr(family, "pseudo_rows", 0.0):
+        like = "with events at the pooled rate" if predicts_of(family) is Predicts.time else "at the pooled mean"
+        yield f"Each environment also has pseudo-data {like}, of weight {weight:g}, which keep its fits finite."
 
 
 def _tolerated(subject: Subject) -> Iterator[str]:

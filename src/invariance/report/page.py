@@ -7,11 +7,10 @@ import os
 import re
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._tools.files import check_writable, write_text
 from .._tools.plotting import Size, missing_glyphs_allowed, new_figure
@@ -21,29 +20,20 @@ from ..exceptions import FileError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Text of so many characters is broken into lines, within words where it must be.
-_LONG = 28
-_MOST_ON_PAPER = 12
 _UNKNOWN = "–"
 _STYLE: Any = {"font.sans-serif": ["DejaVu Sans"], "svg.fonttype": "none", "svg.hashsalt": "invariance"}
 _NO_METADATA = {"Date": None, "Creator": None, "Format": None, "Type": None}
 
 
-@dataclass(frozen=True)
-class Cell:
+class Cell(NamedTuple):
     """text : what is read; key : the number that it is sorted by, if not the text; strong : whether it stands out"""
 
     text: str
     key: float | None = None
     strong: bool = False
 
-    @property
-    def classes(self) -> list[str]:
-        return ["strong"] * self.strong + ["long"] * (len(self.text) > _LONG)
 
-
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """number : whether cells are numbers, on the right and sorted as such; hint : what they are, in a sentence"""
 
     title: str
@@ -51,15 +41,10 @@ class Column:
     number: bool = True
     hint: str = ""
 
-    @property
-    def classes(self) -> str:
-        return " ".join(["n"] * self.number + ["long"] * (len(self.title) > _LONG))
 
-
-def texts(title: str, values: Iterable[object], hint: str = "") -> Column:
-    """A column of words; a Cell stays as it is."""
-    cells = (value if isinstance(value, Cell) else Cell(printable(str(value))) for value in values)
-    return Column(printable(title), tuple(cells), False, hint)
+def texts(title: str, values: Iterable[object]) -> Column:
+    """A column of words."""
+    return Column(printable(title), tuple(Cell(printable(str(value))) for value in values), number=False)
 
 
 def numbers(
@@ -85,8 +70,7 @@ def with_equal_decimals(values: Sequence[float]) -> list[str]:
     return [format(value, layout) if math.isfinite(value) else _UNKNOWN for value in values]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """The cells of the first column name the rows. caption: what it shows; more: what it leaves out, if anything."""
 
     caption: str
@@ -98,18 +82,12 @@ class Table:
         return zip(*(column.cells for column in self.columns), strict=True)
 
     @property
-    def wide(self) -> bool:
-        """Whether it has more columns than a sheet of paper holds in common letters."""
-        return len(self.columns) > _MOST_ON_PAPER
-
-    @property
     def note(self) -> str:
         hints = [f"{column.title}: {column.hint}." for column in self.columns if column.hint]
         return " ".join(filter(None, [*hints, self.more]))
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """svg : in base64; caption : also for those who cannot see it"""
 
     svg: str
@@ -134,8 +112,7 @@ def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture
     return Picture(b64encode(svg.encode("utf-8")).decode("ascii"), caption)
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A part of a section, whose pieces stand in this order; callout : tone ("good", "open" or "bad"), the same in
     words, and a text; code : (label, lines)"""
 
@@ -149,14 +126,8 @@ class Block:
     code: Sequence[tuple[str, str]] = ()
 
 
-def write_page(
-    title: str, lead: str, sections: Sequence[tuple[str, str, Sequence[Block]]], path: str | os.PathLike[str]
-) -> Path:
-    """Write the page in one step; the same contents give the same text. Returns the path that was written.
-
-    sections : (anchor, title, blocks)
-    """
-    file = checked_path(path)
+def write_page(title: str, lead: str, sections: Sequence[tuple[str, str, Sequence[Block]]], path: Path) -> Path:
+    """Write the page in one step; the same contents give the same text. sections : (anchor, title, blocks)"""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -167,11 +138,8 @@ def write_page(
         undefined=StrictUndefined,
     )
     text = environment.get_template("page.html.j2").render(title=title, lead=lead, sections=sections)
-    try:
-        write_text(file, text)
-    except OSError as error:
-        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
-    return file
+    write_text(path, text)
+    return path
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:

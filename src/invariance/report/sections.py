@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .._tools import sections as results
-from .._tools.arrays import Mask
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.plotting import GUIDE, INK, PLAIN, plain_ticks, tidy
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.text import format_subset, printable, shorten
+from .._tools.text import format_subset, name_labels, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
 from ..decisions.decision import Decision, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
 from ..exceptions import SettingError
-from ..models.additive import AdditiveModel
-from ..models.base import VARIANCE, Predicts, predicts_of
+from ..models.base import VARIANCE, Fit, Predicts, predicts_of
 from ..models.bayesian import BayesianLinearGaussian
+from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
+from ..moments.second_pass import sampled_data
 from ..posterior.posterior import Posterior
 from ..posterior.summary import (
     CAUSES,
@@ -33,6 +36,7 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
+from ..prediction.predictor import as_observed, columns_of
 from .methods import Subject, method_blocks
 from .page import (
     Block,
@@ -47,10 +51,11 @@ from .page import (
     with_equal_decimals,
     write_page,
 )
-from .residuals import residual_block, sample_sd, without_rounding
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
-_CAVEATS = ("caution", "noise", "limit")
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
@@ -59,8 +64,8 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
     facts = [(_LABELS[name], text) for name, text in said if name in _LABELS]
     yield Block(callout=(*state(decision), worded(decision.verdict)), facts=facts)
     yield Block("How sure this is", sentences=list(_readings(decision)))
-    caveats = [_capitalized(text) for name, text in said if name in _CAVEATS]
-    yield Block("Caveats", points=[*caveats, *_caveats(decision)])
+    told = [_capitalized(text) for name, text in said if name in ("caution", "noise", "limit")]
+    yield Block("Caveats", points=[*told, *_caveats(decision)])
 
 
 def state(decision: Decision) -> tuple[str, str]:
@@ -82,21 +87,14 @@ def _readings(decision: Decision) -> Iterator[str]:
     yield f"By invariance alone, as in the paper. {reading(posterior)}"
     if posterior.verdict is not None and decision.is_compatible:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
-        normal = ", and takes the noise as normal" if VARIANCE in decision.findings.target.model.compares else ""
-        yield (
-            f"The two differ because they ask differently: subsets are compatible by a test of {judged_by}, and the "
-            f"paper's posterior weighs a likelihood ratio that tolerates no difference{normal}."
-        )
+        yield f"The two differ: subsets are compatible by a test of {judged_by}; the paper tolerates no difference."
 
 
 def _caveats(decision: Decision) -> Iterator[str]:
     posterior = decision.findings.posterior
     unmoved = [feature.name for feature in decision.features if feature.never_challenged]
     if unmoved:
-        yield (
-            f"{format_subset(unmoved)}: never challenged: no environment shifts them, given the others selected. The "
-            "data could not have shown a decoy among them."
-        )
+        yield f"{format_subset(unmoved)}: never challenged: no environment shifts them, so that a decoy would not show."
     if posterior.n_environments > 1:
         yield (
             "Compatible means that the data do not speak against invariance, by the test that the methods below state: "
@@ -117,10 +115,10 @@ def _capitalized(text: str) -> str:
 
 def data_blocks(subject: Subject) -> Iterator[Block]:
     posterior, data = subject.posterior, subject.data
-    n, n_features, column = posterior.n_environments, posterior.n_features, getattr(data, "environment_name", None)
+    n, column = posterior.n_environments, getattr(data, "environment_name", None)
     question = (
-        f"Which of {n_features:,} feature{'' if n_features == 1 else 's'} predict {printable(data.outcome_name)} "
-        f"in the same way in {n:,} environment{'' if n == 1 else 's'}, and how sure is that?"
+        f"Which of {_count(posterior.n_features, 'feature')} predict {printable(data.outcome_name)} in the same way in "
+        f"{_count(n, 'environment')}, and how sure is that?"
     )
     facts = [
         ("Outcome", _outcome(subject)),
@@ -131,12 +129,9 @@ def data_blocks(subject: Subject) -> Iterator[Block]:
         ("Model of the outcome", subject.source.worded(model_in_words(posterior))),
         ("Subsets", f"{format_count(posterior.n_subsets)}, by the prior and the number of rows"),
     ]
-    without_rows = (
-        "Second moments alone were fitted. The rows would add residuals, checks of the noise's shape, fits that "
-        "moments cannot decide, and models for classes, counts, times and curves."
-    )
-    moments_alone = isinstance(data, Moments) and (data.second is None or data.second.fourths is None)
-    points = [*([without_rows] if moments_alone else []), *map(subject.source.worded, posterior.notes)]
+    points = [subject.source.worded(note) for note in posterior.notes]
+    if isinstance(data, Moments) and (data.second is None or data.second.fourths is None):
+        points.insert(0, "Second moments alone were fitted: rows would add residuals, checks of the noise and models.")
     table = Table("Environments", list(_environment_columns(subject)))
     yield Block(sentences=[question], facts=facts, table=table, points=points)
 
@@ -157,18 +152,21 @@ def _outcome(subject: Subject) -> str:
 
 def _left_out(data: MultiEnvironmentData | Moments) -> str:
     rows, columns = sum(data.dropped_rows.values()), len(data.constants)
-    told = f"{rows:,} row{'' if rows == 1 else 's'} with missing values" if rows else "no row"
-    return f"{told} and {columns:,} constant column{'' if columns == 1 else 's'}" if columns else told
+    told = f"{_count(rows, 'row')} with missing values" if rows else "no row"
+    return f"{told} and {_count(columns, 'constant column')}" if columns else told
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _features(data: MultiEnvironmentData | Moments) -> str:
     features = data.features
     several = [group for group, width in zip(features.names, features.widths, strict=True) if width > 1]
-    told = f"{len(features.names):,}"
-    if several:
-        columns = f"{len(several):,} of them of several columns ({features.n_columns:,} in all)"
-        told += f", {columns}: {format_subset(several, limit=6)}"
-    return told
+    if not several:
+        return f"{len(features.names):,}"
+    columns = f"{len(several):,} of them of several columns ({features.n_columns:,} in all)"
+    return f"{len(features.names):,}, {columns}: {format_subset(several, limit=6)}"
 
 
 def _environment_columns(subject: Subject) -> Iterator[Column]:
@@ -214,14 +212,13 @@ def feature_blocks(subject: Subject) -> Iterator[Block]:
     places = [posterior.feature_names.index(feature.name) for feature in features]
     compatible = np.full(posterior.n_features, np.nan) if predictive is None else predictive.inclusion
     weighed = "among compatible subsets, by how well these predict" if several else "by how well subsets predict"
-    belongs = "posterior probability of being in the invariant subset, as in the paper"
     change = "of the selection when this feature alone is left out of it, or added to it"
     columns = [
         texts("Feature", (feature.name for feature in features)),
         texts("Selected", ("● yes" if feature.selected else "no" for feature in features)),
         texts("Role", (subject.source.worded(role_in_words(feature)) for feature in features)),
         numbers("Predictive inclusion", compatible[places], format_probability, f"probability {weighed}"),
-        numbers("Inclusion", posterior.inclusion[places], format_probability, belongs),
+        numbers("Inclusion", posterior.inclusion[places], format_probability, "posterior probability, as in the paper"),
         numbers("Change of R²", (feature.r2_change for feature in features), "{:+z.3f}".format, change),
     ]
     if several:
@@ -245,8 +242,6 @@ def _pooled_coefficients(subject: Subject, names: list[str]) -> Column:
     return Column("Coefficient", tuple(cells.get(name, Cell("–")) for name in names), hint=hint)
 
 
-_COVERAGE = 0.95
-_LONGEST_NOTE = 60
 _SCALES = {
     Predicts.number: "Coefficients are in units of the outcome per unit of a column.",
     Predicts.probability: "Coefficients are log odds per unit of a column.",
@@ -260,13 +255,11 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
     if not decision.selected:
         yield Block(sentences=["No feature is selected, so that there are no coefficients."])
         return
-    found = decision.coefficients(_COVERAGE)
+    found = decision.coefficients()
     intervals = bool(np.isfinite(found["lower"].astype(float)).any())
     sentences = [_SCALES[predicts_of(subject.family)]]
     if model.makes_curves:
-        sentences.append("The columns of a curve have no meaning one by one: it is their sum that acts.")
-    if intervals and isinstance(model, AdditiveModel):
-        sentences.append("Intervals in environments take the shapes of the curves, fitted to all rows, as given.")
+        sentences.append("The columns of a curve act by their sum; intervals take its shape, from all rows, as given.")
     if not intervals:
         sentences.append("This model gives no intervals for them.")
     told = "Invariance asks for the same coefficient in every environment, that of all rows together."
@@ -276,12 +269,12 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
         Column(printable(str(name)), tuple(_coefficient(*row) for row in rows.itertuples(index=False)))
         for name, rows in found.groupby("column", sort=False)[["estimate", "lower", "upper", "note"]]
     ]
-    caption = f"Coefficients{f' with {100 * _COVERAGE:g}% intervals' if intervals else ''} by environment"
+    caption = f"Coefficients{' with 95% intervals' if intervals else ''} by environment"
     yield Block(sentences=sentences, picture=drawn, table=Table(caption, [labels, *columns]))
 
 
 def _coefficient(estimate: float, lower: float, upper: float, note: str) -> Cell:
-    note = shorten(note, _LONGEST_NOTE)
+    note = shorten(note, 60)
     if not np.isfinite(estimate):
         return Cell(note or "–")
     middle, low, high = with_equal_decimals([estimate, lower, upper])
@@ -322,10 +315,10 @@ def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: s
     masks = posterior.masks[:_TOP]
     n, evidence = len(masks), posterior.leading_evidence(len(masks))
     names = [f"{{{', '.join(map(printable, posterior.names_of(mask)))}}}" for mask in masks]
-    bold = (masks == selected).all(axis=1).tolist()
+    subsets = tuple(Cell(name, strong=(mask == selected).all()) for name, mask in zip(names, masks, strict=True))
     explained = "share of the outcome's variance that the fit to all rows explains, by its likelihood"
     columns = [
-        texts("Subset", (Cell(name, strong=strong) for name, strong in zip(names, bold, strict=True))),
+        Column("Subset", subsets, number=False),
         counts("Features", masks.sum(axis=1).tolist()),
         numbers("Probability", np.exp(posterior.log_probabilities[:n]), format_probability),
         numbers("R²", evidence.r2, format_share, explained),
@@ -361,11 +354,156 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
     yield residual_block(subject)
 
 
+_QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
+_MOST_ENVIRONMENTS = 40
+_LONGEST_LABEL = 24
+# {what is predicted: (the observed mean, what a residual is)}
+_WHAT = {
+    Predicts.number: ("Mean outcome", "the outcome minus what the fit to all rows predicts"),
+    Predicts.probability: ("Share of 1", "0 or 1 minus the probability that the fit to all rows predicts"),
+    Predicts.rate: ("Mean count", "the count minus what the fit to all rows expects"),
+    Predicts.time: ("Mean events", "1 for an event and 0 for none, minus the events that the fit expects by then"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class EnvironmentResiduals:
+    """What was observed minus what was expected, in E environments.
+
+    each : residuals of the rows, or of a sample of them; counts : (E,) all rows; observed, expected : (E,) means
+    spread : (E,) standard deviations of residuals; scale : the largest number that was observed
+    """
+
+    environments: tuple[Hashable, ...]
+    each: list[Floats]
+    counts: Integers
+    observed: Floats
+    expected: Floats
+    spread: Floats
+    scale: float
+
+    @classmethod
+    def of_rows(cls, observed: Floats, expected: Floats, data: MultiEnvironmentData) -> EnvironmentResiduals:
+        rows = [data.rows(e) for e in range(data.n_environments)]
+        each = [observed[at] - expected[at] for at in rows]
+        means, predicted = (np.array([values[at].mean() for at in rows]) for values in (observed, expected))
+        spread = sample_sd(np.array([values.var() for values in each]) * data.counts, data.counts)
+        return cls(data.environments, each, data.counts, means, predicted, spread, float(np.abs(observed).max()))
+
+    @property
+    def means(self) -> Floats:
+        """(E,)"""
+        return without_rounding(self.observed - self.expected, self.scale)
+
+
+def sample_sd(squares: Floats, counts: Integers) -> Floats:
+    """Standard deviations (E,) of so many numbers whose squares around their mean sum to this; 0 of one number."""
+    return np.asarray(np.sqrt(squares / np.maximum(counts - 1, 1)))
+
+
+def without_rounding(values: Floats, scale: float) -> Floats:
+    """0 where values, computed from numbers as large as `scale`, are their rounding only."""
+    return np.where(np.abs(values) < 1e-12 * scale, 0.0, values)
+
+
+def residuals_of_sample(moments: Moments, fit: Fit) -> EnvironmentResiduals | None:
+    """Means and deviations are those of all rows; None without a sample of them."""
+    data = sampled_data(moments, fit.columns)
+    if data is None:
+        return None
+    found = EnvironmentResiduals.of_rows(data.y, fit.predict(columns_of(data, fit.columns)), data)
+    at = [*(moments.columns.index(name) for name in fit.columns), moments.outcome]
+    weights = np.append(-fit.coefficients, 1.0)
+    squares = np.einsum("i,eij,j->e", weights, moments.scatter[:-1][:, np.array(at)[:, None], at], weights)
+    means = moments.means[:, at]
+    return replace(
+        found,
+        counts=moments.counts,
+        observed=means[:, -1],
+        expected=means[:, :-1] @ fit.coefficients + fit.intercept,
+        spread=sample_sd(np.maximum(squares, 0.0), moments.counts),
+        scale=float(np.abs([moments.minimum[:, moments.outcome], moments.maximum[:, moments.outcome]]).max()),
+    )
+
+
+def _residuals(subject: Subject) -> EnvironmentResiduals | None:
+    """Of the fit of the selected features to all rows."""
+    data, decision = subject.data, subject.decision
+    fit = decision.findings.target.model.fit(decision.mask, local=False)
+    if isinstance(data, Moments):
+        return residuals_of_sample(data, fit)
+    X = columns_of(data, fit.columns)
+    if isinstance(fit, PiecewiseExponentialFit) and data.event is not None:
+        return EnvironmentResiduals.of_rows(data.event, fit.risk(X) * fit.baseline.cumulative(data.y), data)
+    return EnvironmentResiduals.of_rows(data.y, as_observed(fit.predict(X), data), data)
+
+
+def residual_block(subject: Subject) -> Block:
+    found, decision, what = _residuals(subject), subject.decision, predicts_of(subject.family)
+    if found is None:
+        told = "Second moments alone are known, and residuals need the rows: fit with the rows, too."
+        return Block("Residuals", sentences=[told])
+    points = []
+    if decision.noise is not None and decision.noise.shape is not None:
+        shape = decision.noise.shape
+        told = f"an excess kurtosis of {shape.excess_kurtosis:.2f} (normal noise: 0)"
+        if decision.selected:
+            told += f"; their spread depends on the selected features: p-value {format_p_value(shape.p_even)}"
+        points = [f"The residuals of each environment's own fit have {told}."]
+    columns = [
+        texts("Environment", found.environments),
+        counts("Rows", found.counts),
+        numbers(_WHAT[what][0], found.observed),
+        numbers("Mean predicted", found.expected),
+        numbers("Mean residual", found.means),
+        numbers("Standard error", found.spread / np.sqrt(found.counts)),
+        numbers("SD of residuals", found.spread),
+    ]
+    caption, more = "Mean residual with a 95% interval: 0 is what invariance asks for.", ""
+    if what is Predicts.number:
+        sizes = [len(left) for left, n in zip(found.each, found.counts, strict=True) if len(left) < n]
+        sampled = f", of {max(sizes):,} rows drawn by chance where an environment has more" if sizes else ""
+        alike = "Alike" if VARIANCE in decision.findings.target.model.compares else "Around 0"
+        caption = (
+            f"Quantiles of the residuals: the median, the middle half, and 5% to 95%{sampled}. "
+            f"{alike} in every environment is what invariance asks for."
+        )
+        columns += [numbers(f"{100 * q:g}%", (np.quantile(left, q) for left in found.each)) for q in _QUANTILES]
+        more = f"Percentages are quantiles of the residuals{sampled}."
+    shown = min(len(found.each), _MOST_ENVIRONMENTS)
+    if shown < len(found.each):
+        caption += f" The first {shown} environments are shown."
+    size = 7.0, 1.1 + 0.26 * max(shown, 3)
+    drawn = picture(partial(_draw, found, what is Predicts.number, shown), size, caption)
+    table = Table("Residuals by environment", columns, more)
+    return Block("Residuals", sentences=[f"A residual is {_WHAT[what][1]}."], picture=drawn, table=table, points=points)
+
+
+def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> None:
+    places, left = np.arange(shown), found.each[:shown]
+    if numeric:
+        low, lower, middle, upper, high = np.array([np.quantile(values, _QUANTILES) for values in left]).T
+        ax.hlines(places, low, high, color=PLAIN, lw=1.2)
+        ax.hlines(places, lower, upper, color=PLAIN, lw=6.0)
+        ax.plot(middle, places, "o", ms=4.5, mfc="white", mec=INK, mew=1.2, ls="")
+    else:
+        half_widths = 1.96 * found.spread[:shown] / np.sqrt(found.counts[:shown])
+        ax.errorbar(found.means[:shown], places, xerr=half_widths, fmt="o", ms=4.5, lw=1.2, color=PLAIN)
+    ax.axvline(0.0, color=GUIDE, lw=0.9, ls="--", zorder=0)
+    ax.set_yticks(places, name_labels([str(label) for label in found.environments[:shown]], _LONGEST_LABEL))
+    plain_ticks(ax)
+    ax.tick_params(axis="y", length=0)
+    ax.set_ylim(shown - 0.4, -0.6)
+    tidy(ax, "x", ("top", "right", "left"))
+    ax.set_xlabel("residual" if numeric else "mean residual")
+    ax.set_ylabel("environment")
+
+
 def _as_block(section: results.Section, subject: Subject) -> Block:
     """A section of a result, as the page shows it."""
     title, sentences = section.title, [_capitalized(subject.source.worded(said)) for said in section.sentences]
     # Where Λ is a Bayes factor by the methods of the page, T is none of it.
-    if title == T_BY_ENVIRONMENT and isinstance(subject.chosen_family, BayesianLinearGaussian):
+    if title == T_BY_ENVIRONMENT and isinstance(subject.family, BayesianLinearGaussian):
         title = "T by environment"
         sentences = ["T is of a ratio of maximised likelihoods, not of the Bayes factor Λ.", *sentences]
     columns = []
@@ -384,10 +522,9 @@ def _sort_key(text: str) -> float | None:
 
 def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
     """Raise where it is none, or one of other data."""
-    if not all(hasattr(comparison, wanted) for wanted in ("methods", "feature_names", "outcome_name")):
-        raise SettingError(f"comparison={comparison!r} is no comparison: pass what compare() returns, or None.")
-    if comparison.outcome_name != outcome or set(comparison.feature_names) != set(features):
-        raise SettingError("the comparison has another outcome or other features: compare the data that were fitted.")
+    compared = getattr(comparison, "outcome_name", None), set(getattr(comparison, "feature_names", ()))
+    if compared != (outcome, set(features)):
+        raise SettingError("comparison= has another outcome or other features: pass what compare() says of the data.")
 
 
 def comparison_blocks(subject: Subject) -> Iterator[Block]:

@@ -1,8 +1,9 @@
-"""Tables in several files or too large for memory: the same answers as of one file in memory."""
+"""Tables in several files, from standard input or too large for memory: the same answers as of one file in memory."""
 
 from __future__ import annotations
 
 import html
+import io
 import json
 import re
 from pathlib import Path
@@ -70,12 +71,12 @@ def same(streamed: Any, read: Any, path: str = "") -> None:
 
 
 def test_same_answer_as_in_memory(tmp_path: Path, folder: Path, whole: Path) -> None:
-    """Of a file of text, of Parquet, a folder, a pattern, a list of files, and labels in paths."""
+    """Of a file of text, of Parquet, a pattern, a list of files, and labels in paths."""
     TABLE.to_parquet(tmp_path / "t.parquet", row_group_size=50)
     for label, rows in TABLE.groupby("site"):
         (tmp_path / "hive" / f"site={label}").mkdir(parents=True)
         rows.drop(columns="site").to_parquet(tmp_path / "hive" / f"site={label}" / "rows.parquet", index=False)
-    ways = [whole, "--stream"], [tmp_path / "t.parquet", "--stream"], [folder], [folder / "part-*.csv"]
+    ways = [whole, "--stream"], [tmp_path / "t.parquet", "--stream"], [folder / "part-*.csv"]
     in_memory, _ = answer(tmp_path, whole)
     for files in (*ways, sorted(folder.glob("*.csv")), [tmp_path / "hive"]):
         found, said = answer(tmp_path, *files)
@@ -100,23 +101,27 @@ def test_options_mean_the_same(options: str, whole: Path) -> None:
 
 
 def test_missing_values_are_counted_once(folder: Path) -> None:
-    gaps = TABLE[:N].copy()
-    gaps.loc[:2, "a"] = np.nan
-    gaps.to_csv(folder / "part-0.csv", index=False)
+    TABLE[:N].assign(a=TABLE["a"].where(TABLE.index > 2)).to_csv(folder / "part-0.csv", index=False)
     assert "'a' (3 rows)" in fails("fit", folder, *ASKED)
     left = run("fit", folder, *ASKED, "--missing", "drop")
     assert (left.exit_code, left.stderr.count("3 of 180 rows")) == (0, 1)
 
 
-def test_large_files_are_read_in_pieces(monkeypatch: pytest.MonkeyPatch, whole: Path) -> None:
+def test_notes_on_large_files_and_on_the_prior(monkeypatch: pytest.MonkeyPatch, whole: Path) -> None:
+    def said(*options: object) -> str:
+        return run("fit", whole, *ASKED, *options).stderr
+
     for module in ("data.sources", "cli.inputs"):
         monkeypatch.setattr(f"invariance.{module}.free_bytes", lambda: 4000)
-    assert "in pieces" in run("fit", whole, *ASKED).stderr
+    assert "in pieces" in said()
     monkeypatch.undo()
-    assert run("fit", whole, *ASKED).stderr == ""
+    assert said() == ""
     monkeypatch.setattr(inputs, "LARGE", 100)
-    assert "in pieces" in run("fit", whole, *ASKED).stderr
-    assert run("fit", whole, *ASKED, "--no-stream").stderr == ""
+    assert "in pieces" in said()
+    monkeypatch.setattr(inputs, "MANY_FEATURES", 1)
+    assert said("--no-stream").startswith("note: the uniform prior")
+    for options in (["--prior", "beta-binomial"], ["--max-size", "2"]):
+        assert said("--no-stream", *options) == ""
 
 
 def test_explain_compare_and_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:
@@ -127,8 +132,8 @@ def test_explain_compare_and_sweep(folder: Path, whole: Path, tmp_path: Path) ->
     assert "comparing methods needs them" in compared[1].stderr
     found = []
     for n, files in enumerate((whole, folder)):
-        swept = ("sweep", files, *WHERE, "--exclude", "lived", "--out", tmp_path / f"sweep-{n}", "--jobs", "1")
-        assert run(*swept).exit_code == 0
+        swept = ("sweep", files, *WHERE, "--exclude", "lived,died,falls", "--out", tmp_path / f"sweep-{n}")
+        assert run(*swept, "--jobs", "1").exit_code == 0
         table = read_sweep(tmp_path / f"sweep-{n}").drop(columns="seconds")
         found.append(table.sort_values(["outcome", "feature"], ignore_index=True))
     pd.testing.assert_frame_equal(found[1], found[0], rtol=1e-7)
@@ -136,9 +141,8 @@ def test_explain_compare_and_sweep(folder: Path, whole: Path, tmp_path: Path) ->
 
 
 def test_saved_models_predict_and_reports_are_made_again(
-    whole: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    whole: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, without_pictures: None
 ) -> None:
-    pytest.importorskip("jinja2")
     monkeypatch.chdir(tmp_path)
     written, options = [], ["--features", "a,late", "--merge", "north+west=rest", "--quiet"]
     for files, report in ((whole, []), ("rows", ["--report", "page.html"])):
@@ -160,11 +164,14 @@ def test_outcomes_that_need_rows(
     outcome: str, model: str, gaussian: bool, folder: Path, whole: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = ["--outcome", outcome, *WHERE, "--features", "a,late"]
-    gathered = run("fit", folder, *asked)
+    gathered, read = run("fit", folder, *asked), run("fit", whole, *asked)
     assert f"the {model}" in gathered.stderr
-    assert gathered.stdout == run("fit", whole, *asked).stdout
+    assert gathered.stdout == read.stdout
+    assert read.stderr.startswith(f"note: outcome model: {model}")
+    assert run("fit", whole, *asked, "--family", "gaussian").stderr == ""
     monkeypatch.setattr("invariance.data.sources.free_bytes", lambda: 2_000)
-    assert f"the {model}" in fails("fit", folder, *asked)
+    refused = fails("fit", folder, *asked)
+    assert (f"the {model}" in refused, "--family gaussian" in refused) == (True, gaussian)
     assert (run("fit", folder, *asked, "--family", "gaussian").exit_code == 0) == gaussian
 
 
@@ -179,11 +186,9 @@ def test_rows_that_do_not_fit_into_memory(folder: Path, monkeypatch: pytest.Monk
         assert named in fails("fit", folder, "--outcome", "y", *WHERE, "--features", "a,late", *options)
 
 
-def test_standard_input_and_names_of_files(folder: Path, tmp_path: Path) -> None:
+def test_names_of_files(folder: Path, tmp_path: Path) -> None:
     assert "'q'" in fails("fit", folder, "--outcome", "q", *WHERE)
     assert "standard input" in fails("fit", "-", "other.csv", *ASKED)
-    piped = CliRunner(env=PLAIN).invoke(app, ["fit", "-", *ASKED, "--stream"], input=TABLE.to_csv(index=False))
-    assert "standard input" in piped.stderr
     odd = tmp_path / "a[1].csv"
     odd.write_text("a\n")
     assert [InputFiles([path]).file for path in (odd, tmp_path, tmp_path / "*.csv")] == [odd, None, None]
@@ -191,3 +196,36 @@ def test_standard_input_and_names_of_files(folder: Path, tmp_path: Path) -> None
     source = source_of_report(InputFiles([Path("-")]), FitOptions(outcome="y", environment="site"), None, ["fit", "-"])
     assert source.table == {"table": "table.csv", "outcome": "y", "environment": "site"}
     assert (source.command, "standard input" in source.remark) == ("invariance fit -", True)
+
+
+def test_standard_input_and_european_files(tmp_path: Path, whole: Path) -> None:
+    def piped(content: bytes, *arguments: object) -> tuple[int, str, str]:
+        given = [str(argument) for argument in arguments]
+        result = CliRunner(env=PLAIN).invoke(app, given, input=content, prog_name="invariance")
+        return result.exit_code, result.stdout, result.stderr
+
+    expected = run("fit", whole, *ASKED).stdout
+    parquet = io.BytesIO()
+    TABLE.to_parquet(parquet)
+    european = TABLE.to_csv(index=False, sep=";", decimal=",").encode("utf-8-sig")
+    assert piped(parquet.getvalue(), "fit", "-", *ASKED) == (0, expected, "")
+    model, out = tmp_path / "model.json", tmp_path / "out.csv"
+    assert piped(european, "fit", "-", *ASKED, "--decimal", ",", "--save", model)[1].startswith(expected)
+    assert "180 rows of standard input" in piped(european, "predict", model, "-", "--out", out)[1]
+    assert "standard input" in piped(european, "fit", "-", *ASKED, "--stream")[2]
+    swept = ("sweep", "-", *WHERE, "--exclude", "lived", "--outcomes", "a", "--out", tmp_path / "sweep", "--jobs", "1")
+    assert piped(european, *swept)[0] == 0
+
+
+def test_predictions_are_written_with_points(tmp_path: Path) -> None:
+    german, model, out = tmp_path / "t.csv", tmp_path / "m.json", tmp_path / "out.csv"
+    rows = TABLE.assign(a=TABLE["a"] * 1e4, code="01", note="1.5 l")
+    text = rows.assign(a=rows["a"].map("{:,.3f}".format).str.translate(str.maketrans(",.", ".,")))
+    text.assign(y=rows["y"].map(lambda y: str(y).replace(".", ","))).to_csv(german, index=False, sep=";", decimal=",")
+    asked = ["--thousands", ".", "--quiet"]
+    assert run("fit", german, "--outcome", "y", *WHERE, *asked, "--features", "a", "--save", model).exit_code == 0
+    assert run("predict", model, german, "--out", out, *asked).exit_code == 0
+    written = pd.read_csv(out, dtype={"code": str})
+    np.testing.assert_allclose(written["a"], rows["a"].round(3), rtol=1e-15)
+    np.testing.assert_array_equal(written["y"], rows["y"])
+    assert (set(written["code"]), set(written["note"])) == ({"01"}, {"1.5 l"})
