@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,3 +80,17 @@ def wait_until(what: object, seconds: float = 120.0) -> None:
     while not what():  # type: ignore[operator]
         assert time.monotonic() < end, "it never came true"
         time.sleep(0.05)
+
+
+def notice(answer: Any) -> str:
+    """What a page warns of."""
+    found = re.search(r'<p class="notice" role="alert">(.*?)</p>', answer.text, re.DOTALL)
+    return html.unescape(found[1]) if found else ""
+
+
+def bring(client: Any, content: bytes | str, name: str = "table.csv", **form: str) -> Any:
+    return client.post("table", files={"file": (name, content)}, data=form)
+
+
+def table_id(answer: Any) -> str:
+    return re.search(r'name="table" value="(\w+)"', answer.text)[1]

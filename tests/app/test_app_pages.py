@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import re
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ pytest.importorskip("python_multipart", reason="needs pip install 'invariance[ap
 pytest.importorskip("httpx", reason="needs httpx")
 from starlette.testclient import TestClient
 
+import app_server
+from app_server import notice, table_id
 from invariance.app import pages, security
 from invariance.app.session import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job, Session
 
@@ -25,17 +26,9 @@ HERE, HOME = "http://127.0.0.1:8123", "/s3cret/"
 ROLES = {"outcome": "0", "environment": "1", "feature": "2"}
 
 
-def column(name: str, groups: tuple[str, ...] = ("a", "b"), n_values: int | None = None) -> dict[str, Any]:
-    return {
-        "name": name,
-        "kind": "numbers",
-        "examples": [],
-        "missing": 0,
-        "n_values": len(groups) if n_values is None else n_values,
-        "groups": [[label, 9] for label in groups],
-        "doubt": "",
-        "as_outcome": ["linear Gaussian", f"{name} takes values that are no counts"],
-    }
+def column(name: str) -> dict[str, Any]:
+    shown = {"name": name, "kind": "numbers", "examples": [], "missing": 0, "n_values": 2, "doubt": ""}
+    return shown | {"groups": [["a", 9], ["b", 9]], "as_outcome": ["linear Gaussian", "no counts"]}
 
 
 class Hand:
@@ -86,11 +79,7 @@ def client(session: Session) -> TestClient:
 
 def bring(client: TestClient, content: str, name: str = "table.csv", **form: str) -> str:
     """The id of the table."""
-    answer = client.post("table", files={"file": (name, content)}, data=form)
-    assert answer.status_code == 200
-    found = re.search(r'name="table" value="(\w+)"', answer.text)
-    assert found
-    return found[1]
+    return table_id(app_server.bring(client, content, name, **form))
 
 
 def fit(client: TestClient, table: str, **form: str) -> str:
@@ -98,11 +87,6 @@ def fit(client: TestClient, table: str, **form: str) -> str:
     answer = client.post("run", data={"table": table, **ROLES, **form})
     assert answer.url.path == f"{HOME}run"
     return answer.url.params["id"]
-
-
-def notice(text: str) -> str:
-    found = re.search(r'<p class="notice" role="alert">(.*?)</p>', text, re.DOTALL)
-    return html.unescape(found[1]) if found else ""
 
 
 def files_in(folder: Path) -> list[str]:
@@ -132,7 +116,7 @@ def test_requests_without_a_file_or_with_a_large_one(
     ]
     for sent in requests:
         answer = client.post("table", **sent)
-        assert (answer.status_code, notice(answer.text)) == (422, security.NO_FILE)
+        assert (answer.status_code, notice(answer)) == (422, security.NO_FILE)
     assert security.LARGEST == 200_000_000
     monkeypatch.setattr(security, "LARGEST", 10_000)
     assert client.post("table", files={"file": ("a.csv", b"1" * 20_000)}).status_code == 413
@@ -158,11 +142,11 @@ def test_a_form_is_for_its_own_table(client: TestClient, session: Session, worke
     second = bring(client, "age,clinic,c,d")
     for form in ({"table": first, **ROLES}, ROLES):
         answer = client.post("run", data=form)
-        assert (answer.status_code, notice(answer.text)) == (409, pages.STALE)
+        assert (answer.status_code, notice(answer)) == (409, pages.STALE)
         assert "selected>age" not in answer.text
     answer = client.get("choice", params={"table": first, **ROLES})
     assert (answer.headers["hx-redirect"], answer.text) == ("table", "")
-    assert notice(client.get("table").text) == pages.STALE
+    assert notice(client.get("table")) == pages.STALE
     assert session.runs == {}
     fit(client, second)
     assert worker.given["choices"].outcome == "age"
@@ -185,7 +169,7 @@ def test_a_result_stays_what_it_was(client: TestClient, worker: Any) -> None:
     assert re.findall(r'<p class="notice">(.*?)</p>', page) == ["a note &lt;b&gt;", "a warning"]
     assert "age in two.csv" in client.get("result", params={"id": second}).text
     assert client.get("report.html", params={"id": "x"}).status_code == 404
-    assert notice(client.get("result", params={"id": "x"}).text) == pages.NO_RUN
+    assert notice(client.get("result", params={"id": "x"})) == pages.NO_RUN
 
 
 def test_progress_is_of_its_own_fit(client: TestClient, worker: Any) -> None:
@@ -197,7 +181,7 @@ def test_progress_is_of_its_own_fit(client: TestClient, worker: Any) -> None:
     assert f'hx-get="progress?id={second}"' in client.get("progress", params={"id": second}).text
     client.post("cancel", data={"id": first})
     assert worker.job.state == RUNNING
-    assert notice(client.post("cancel", data={"id": second}).text) == "The fit was cancelled."
+    assert notice(client.post("cancel", data={"id": second})) == "The fit was cancelled."
 
 
 def test_a_running_fit_and_the_last_result_are_found_again(client: TestClient, worker: Any, tmp_path: Path) -> None:
@@ -226,7 +210,7 @@ def test_a_refusal_about_how_a_file_is_written_opens_those_fields(
     run = fit(client, table)
     worker.job.end(FAILED, error="'a' is not numeric: if 'n/k' is a missing value, --na n/k.")
     answer = client.get("run", params={"id": run})
-    assert "--na n/k" in notice(answer.text)
+    assert "--na n/k" in notice(answer)
     assert re.search(opened, answer.text)
 
 

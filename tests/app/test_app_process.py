@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import re
 import signal
@@ -15,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from app_server import RunningApp, running_app, wait_until
+from app_server import RunningApp, bring, notice, running_app, table_id, wait_until
 from bad_tables import table
 from cli_runner import fails
 from patients import patients
@@ -25,10 +24,6 @@ httpx = pytest.importorskip("httpx", reason="needs httpx")
 pytestmark = pytest.mark.integration
 
 NAMES = list(patients(3).columns)
-
-
-def bring(client: httpx.Client, content: bytes | str, name: str = "table.csv") -> httpx.Response:
-    return client.post("table", files={"file": (name, content)})
 
 
 def ended(client: httpx.Client, answer: httpx.Response) -> httpx.Response:
@@ -58,15 +53,6 @@ def written(client: httpx.Client, answer: httpx.Response, name: str) -> httpx.Re
     return client.get(re.search(rf'(?:href|src)="({re.escape(name)}\?id=[^"]+)"', answer.text)[1])
 
 
-def notice(answer: httpx.Response) -> str:
-    found = re.search(r'<p class="notice" role="alert">(.*?)</p>', answer.text, re.DOTALL)
-    return html.unescape(found[1]) if found else ""
-
-
-def table_id(answer: httpx.Response) -> str:
-    return re.search(r'name="table" value="(\w+)"', answer.text)[1]
-
-
 def endless() -> pd.DataFrame:
     """A table whose fit takes long."""
     rng = np.random.default_rng(0)
@@ -85,7 +71,7 @@ def check_report_without_scripts(client: httpx.Client) -> None:
     refused = bring(client, content, "patients.csv")
     assert refused.status_code == 422
     assert "--encoding latin-1" in notice(refused)
-    answer = client.post("table", files={"file": ("patients.csv", content)}, data={"encoding": "latin-1"})
+    answer = bring(client, content, "patients.csv", encoding="latin-1")
     assert answer.url.path.endswith("/table")
     assert "600 rows and 7 columns" in answer.text
     assert "Größe" in answer.text

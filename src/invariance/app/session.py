@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.datastructures import ImmutableMultiDict
 
@@ -101,7 +101,7 @@ class Worker:
         self._process.join()
 
 
-Fields = ImmutableMultiDict[str, str]
+Fields: TypeAlias = ImmutableMultiDict[str, str]
 
 
 @dataclass
