@@ -34,19 +34,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def strays() -> list[str]:
-    """Addresses beyond this machine that a page asked for (and did not get)."""
-    return []
-
-
-@pytest.fixture
 def complaints() -> list[str]:
-    """Errors and warnings of the console and uncaught exceptions; a test that provokes some clears the list."""
+    """Errors and warnings of the console, uncaught exceptions, and addresses beyond this machine that a page asked for
+    (and did not get); a test that provokes some clears the list."""
     return []
 
 
 @pytest.fixture
-def page(browser: Browser, strays: list[str], complaints: list[str]) -> Iterator[Page]:
+def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
     """A fresh page, 1280 px wide; the test fails if it reached out or complained."""
 
     def only_loopback(route: Route) -> None:
@@ -54,7 +49,7 @@ def page(browser: Browser, strays: list[str], complaints: list[str]) -> Iterator
         if address.scheme in WITHOUT_HOST or address.hostname in LOOPBACK:
             route.continue_()
         else:
-            strays.append(route.request.url)
+            complaints.append(route.request.url)
             route.abort()
 
     with browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True) as context:
@@ -64,7 +59,6 @@ def page(browser: Browser, strays: list[str], complaints: list[str]) -> Iterator
         fresh.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         fresh.on("pageerror", lambda error: complaints.append(str(error)))
         yield fresh
-    assert strays == []
     assert complaints == []
 
 

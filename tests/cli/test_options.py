@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import subprocess
 import sys
@@ -64,20 +62,11 @@ def test_start() -> None:
     assert "--environment" in fails("fit", "t.csv", "--outcome", "y")
 
 
-@pytest.mark.integration
-@pytest.mark.parametrize("no_color", [False, True])
-def test_the_program_on_a_terminal(no_color: bool) -> None:
-    """An error is one line, without escape sequences where NO_COLOR asks for that."""
-    ours, theirs = pty.openpty()
-    environment = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "FORCE_COLOR")}
-    environment |= {"TERM": "xterm-256color", "COLUMNS": "80"} | ({"NO_COLOR": "1"} if no_color else {})
-    line = [sys.executable, "-m", "invariance", "fti"]
-    assert subprocess.run(line, stdout=theirs, stderr=theirs, env=environment).returncode == 2
-    os.close(theirs)
-    said = os.read(ours, 10_000)
-    os.close(ours)
-    assert b"No such command" in said
-    assert (b"\x1b" in said) != no_color
+def test_colours() -> None:
+    """On terminals; no escape sequence where NO_COLOR asks for plain text."""
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    for environment, coloured in (({}, False), (terminal, True), (terminal | {"NO_COLOR": "1"}, False)):
+        assert ("\x1b" in run("fti", **environment).stderr) == coloured
 
 
 @pytest.mark.integration
@@ -98,16 +87,9 @@ main()
 
 
 def test_names_and_merges_in_an_argument() -> None:
-    for text, names in (
-        (None, []),
-        (" , ", []),
-        ("a, b c ,d", ["a", "b c", "d"]),
-        ('"region, of origin", b', ["region, of origin", "b"]),
-        ('5" pipe,b', ['5" pipe', "b"]),
-        ('"say ""so"", then",b', ['say "so", then', "b"]),
-        ("a,,b,\nc", ["a", "b", "c"]),
-    ):
-        assert read_names(text) == names
+    assert read_names(None) == read_names(" , ") == []
+    assert read_names("a, b c ,,d,\ne") == ["a", "b c", "d", "e"]
+    assert read_names('"region, of origin", 5" pipe') == ["region, of origin", '5" pipe']
     assert read_merges(None) == {}
     assert read_merges(" a + b c =d , e+f+g=e") == {"d": ["a", "b c"], "e": ["e", "f", "g"]}
     assert read_merges('"a, b+c=d"') == {"d": ["a, b", "c"]}

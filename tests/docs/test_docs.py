@@ -35,6 +35,7 @@ DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 DATABASE, CLUSTER = DOCS / "how-to" / "database.md", DOCS / "how-to" / "cluster-and-gpu.md"
 TUNNEL = ROOT.parent / "shared" / "data" / "light_tunnel" / "light_tunnel.csv.gz"
+EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
 # A block, or a command inside a sentence; without an option it is the name of one.
 TYPED = re.compile(
@@ -154,12 +155,11 @@ def with_stand_ins(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setitem(sys.modules, module.__name__, module)
     asked = {extra for names in ASKED.findall(page.read_text(encoding="utf-8")) for extra in names.split(",")}
     hidden = {package for package, extras in BROUGHT_BY.items() if asked.isdisjoint(extras)}
-    ours = ("invariance", "__main__", page.stem)
     usual = builtins.__import__
 
     def checked(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> ModuleType:
-        importer = (globals or {}).get("__name__", page.stem)
-        if level == 0 and name.partition(".")[0] in hidden and importer.partition(".")[0] in ours:
+        importer = (globals or {}).get("__name__", page.stem).partition(".")[0]
+        if level == 0 and name.partition(".")[0] in hidden and importer in ("invariance", "__main__", page.stem):
             raise ImportError(f"{page.name} uses {name}, and names no extra that brings it")
         return usual(name, globals, locals, fromlist, level)
 
@@ -200,21 +200,16 @@ def test_other_programs_have_what_is_asked_of_them(page: Path) -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target, *_ in commands(page, "make"))
     asked = re.findall(r"(?:invariance|\.)\[([\w,]+)\]", text)
-    assert {extra for names in asked for extra in names.split(",")} <= extras()
+    assert {extra for names in asked for extra in names.split(",")} <= EXTRAS
     assert re.findall(r"^```(?:text|sh|bash|shell)?\n(?:\$ )?(?:invariance|pip|python) .*", text, re.MULTILINE) == []
     for found in TYPED.finditer(text):
         if found["language"] in ("text", ""):
             assert not re.search(r" = |import ", found["block"])
 
 
-def extras() -> set[str]:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return set(project["optional-dependencies"])
-
-
 def test_the_readme_lists_every_extra_for_users() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert {extra for extra in extras() - FOR_DEVELOPERS if f"`{extra}`" not in text} == set()
+    assert {extra for extra in EXTRAS - FOR_DEVELOPERS if f"`{extra}`" not in text} == set()
 
 
 # ---- blocks that need a server, and are run where one can be started
