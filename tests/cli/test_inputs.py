@@ -55,10 +55,10 @@ def answer(folder: Path, *files: object) -> tuple[Any, str]:
     return json.loads((folder / "answer.json").read_text()), result.stderr
 
 
-def leaves(content: Any, path: str = "") -> dict[str, Any]:
-    """{path: number or text} of JSON, but for what is said of the reading."""
+def leaves(content: Any, path: str = "") -> dict[str, float]:
+    """{path: number, path = text: 0} of JSON, but for what is said of the reading."""
     if not isinstance(content, dict | list):
-        return {path: content}
+        return {path: content} if isinstance(content, float) else {f"{path} = {content}": 0}
     inside = content.items() if isinstance(content, dict) else enumerate(content)
     kept = [(f"{path}.{key}", value) for key, value in inside if key not in ("notes", "model_reason", "seconds")]
     return {leaf: value for place, part in kept for leaf, value in leaves(part, place).items()}
