@@ -28,7 +28,7 @@ from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START, target_moments
 from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variational
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.device.torch_kernels import Problem, listed
-from invariance.models.gaussian_device import OutcomeArrays, SharedScatter
+from invariance.models.gaussian_device import SharedScatter
 from invariance.simulation import knockouts
 from invariance.sweeps.source import Source, read_source
 from invariance.sweeps.store import results_in
@@ -150,7 +150,7 @@ def flips(moments: Moments, chains: int, size: int) -> None:
 
     core = best_seconds(move, 50)
     shared = SharedScatter(moments, torch.device("cuda"))
-    problem = shared.problem([OutcomeArrays.of(model, np.zeros((0, 3, len(moments.columns))))])
+    problem = shared.problem([(scoring, np.zeros((0, 3, len(moments.columns))))])
     members = listed(torch.as_tensor(included, device="cuda").expand(chains, -1), chains, size).members.long()
 
     def scan() -> None:

@@ -161,7 +161,7 @@ def test_a_climb_is_what_one_stretch_would_be(moments, shared) -> None:
         objectives, state, constant = batched.on_device(engine, [start], 21, WHERE)
         analytic = torch.as_tensor(start.analytic[:steps, None], device=WHERE)
         rates = engine.schedule.rates(engine.iterations)[:steps].tolist()
-        stretch = ascend(shared.problem([start.arrays]), objectives, state, 0, rates, analytic, engine.pairs)
+        stretch = ascend(shared.problem([start.outcome]), objectives, state, 0, rates, analytic, engine.pairs)
         elbo = with_prior_and_entropy(objectives, stretch, constant)[:, 0].cpu().numpy()
         error, logits = stretch.error[:, 0].cpu().numpy(), stretch.logits[:, 0].cpu().numpy()[:, start.columns]
         np.testing.assert_allclose(climb.elbo, elbo, rtol=0, atol=1e-6)

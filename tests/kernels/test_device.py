@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 from invariance.kernels.device import torch_kernels
 from invariance.kernels.device.ascent import Leaders, Objectives, State, ascend, log_ratios
 from invariance.kernels.device.torch_kernels import listed, uniforms
-from invariance.models.gaussian_device import OutcomeArrays, SharedScatter
+from invariance.models.gaussian_device import SharedScatter
 
 CPU = torch.device("cpu")
 HAS_CUDA = torch.cuda.is_available()
@@ -30,7 +30,7 @@ def model_of(p: int, counts: tuple[int, ...], seed: int = 0, prediction: float =
 def problem_of(*models):
     moments = models[0].moments
     none = np.zeros((0, len(moments.group_counts), len(moments.columns)))
-    return SharedScatter(moments, CPU).problem([OutcomeArrays.of(model, none) for model in models])
+    return SharedScatter(moments, CPU).problem([(model.scoring_by_moments(), none) for model in models])
 
 
 def on_device(problem, model, masks) -> np.ndarray:
@@ -74,7 +74,7 @@ def test_rows_leave_by_products(n_removed: int) -> None:
     assert shared.suits(model, removed)
     assert not shared.suits(model, removed[:0])
     masks = random_masks(10, 40, 1)
-    found = on_device(shared.problem([OutcomeArrays.of(model, removed)]), model, masks)
+    found = on_device(shared.problem([(model.scoring_by_moments(), removed)]), model, masks)
     np.testing.assert_allclose(found, model.log_ratio_many(masks), rtol=0, atol=1e-8)
 
 
@@ -210,7 +210,7 @@ def test_fused_kernels_give_what_plain_operations_give(n_removed: int) -> None:
     removed = source.removed(moments.outcome_name)
     if n_removed == 0:
         model, removed = LinearGaussian().bind(moments), removed[:0]
-    problem = SharedScatter(moments, device).problem([OutcomeArrays.of(model, removed)])
+    problem = SharedScatter(moments, device).problem([(model.scoring_by_moments(), removed)])
     rng = np.random.default_rng(0)
     inclusion = torch.as_tensor(rng.random((1, 11)), device=device)
     inclusion[0, moments.outcome] = 0.0

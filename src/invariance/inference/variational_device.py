@@ -14,8 +14,9 @@ from threadpoolctl import threadpool_limits
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from ..exceptions import EngineError, InvarianceError
+from ..kernels.active_set import Scoring
 from ..models.gaussian import GaussianFromMoments
-from ..models.gaussian_device import GaussianOnDevice, OutcomeArrays, SharedScatter
+from ..models.gaussian_device import GaussianOnDevice, SharedScatter
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..priors import BoundPrior
@@ -35,10 +36,11 @@ Result = TypeVar("Result")
 
 
 class Start(NamedTuple):
-    """One start of one outcome. prior: over the free features; columns (f,): theirs; forced (k,): of those that are
-    always in; logits (f,); seed: of its draws; analytic (T,): when the KL term's gradient is exact"""
+    """One start of one outcome, given as `SharedScatter.problem` takes it. prior: over the free features; columns (f,):
+    theirs; forced (k,): of those always in; logits (f,); seed: of its draws; analytic (T,): when the KL term's gradient
+    is exact"""
 
-    arrays: OutcomeArrays
+    outcome: tuple[Scoring, Floats]
     prior: BoundPrior
     n_rows: int
     columns: Integers
@@ -87,7 +89,7 @@ def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedS
     device, d, n, iterations = shared.device, shared.scatter.shape[1], len(starts), engine.iterations
     objectives, state, constant = on_device(engine, starts, d, device)
     analytic = torch.as_tensor(np.array([start.analytic for start in starts]).T, device=device)
-    problem = shared.problem([start.arrays for start in starts])
+    problem = shared.problem([start.outcome for start in starts])
     rates = engine.schedule.rates(iterations).tolist()
     leaders = Leaders.none(n, engine.leading, d, device)
     climbs: list[Climb | None] = [None] * n
@@ -187,13 +189,13 @@ def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting 
         ready = engine.prepare(FreeSpace(target), job.options)
     except InvarianceError:
         return job
-    columns, arrays = model.moments.feature_columns, OutcomeArrays.of(model, job.removed)
+    columns, outcome = model.moments.feature_columns, (model.scoring_by_moments(), job.removed)
     starts = []
     for logits, rng in ready.starts.values():
         seed = int(rng.integers(-(1 << 63), 1 << 63))
         analytic = rng.random(engine.iterations) < engine.kl_analytic_probability
         where = columns[prior.free], columns[prior.forced]
-        starts.append(Start(arrays, prior.over_free, model.n_rows, *where, logits, seed, analytic))
+        starts.append(Start(outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic))
     return _Waiting(job, ready, starts)
 
 

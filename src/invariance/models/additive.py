@@ -34,10 +34,8 @@ from .base import (
     rows_for,
 )
 from .gaussian import GaussianFromMoments, GaussianModel, MomentModel, null_of_ranks
-from .gaussian_fits import group_weights, inverse_scales
+from .gaussian_fits import group_weights, inverse_scales, row_groups
 from .invariance_test import Residuals
-
-_FEWEST_PER_THREAD = 64
 
 
 class AllCoefficients(GaussianFromMoments):
@@ -85,8 +83,7 @@ class AdditiveModel(MomentModel):
 
     def residuals(self, masks: Mask) -> Residuals:
         """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool. Ranks are
-        what the fits take of the degrees of freedom: an environment's slopes, and its part in the rest of the curves.
-        """
+        what the fits take of the degrees of freedom: an environment's slopes, and its part in the rest of curves."""
         rss, ranks, by_moments = self._fits(masks)
         taken = ranks.astype(float)
         taken[:, :-1] += self._bending(masks, ranks, by_moments)
@@ -97,13 +94,11 @@ class AdditiveModel(MomentModel):
         mask = as_mask(subset, self.feature_names)
         pooled = self.linear.standard_errors(mask)
         components, chosen = self.compared_by(mask)
-        slopes = components.standard_errors(chosen)
-        coefficients = self.linear.fit(mask, local=False).coefficients
-        local = np.repeat(slopes.values[:-1], self.features.widths[mask], axis=1) * np.abs(coefficients)
+        slopes, pooled_fit = components.standard_errors(chosen), self.linear.fit(mask, local=False)
+        local = np.repeat(slopes.values[:-1], self.features.widths[mask], axis=1) * np.abs(pooled_fit.coefficients)
         local[:, np.isnan(pooled.values[-1])] = np.nan
-        return StandardErrors(
-            np.vstack([local, pooled.values[-1:]]), np.append(slopes.freedom[:-1], pooled.freedom[-1])
-        )
+        freedom = np.append(slopes.freedom[:-1], pooled.freedom[-1])
+        return StandardErrors(np.vstack([local, pooled.values[-1:]]), freedom)
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
         """That of the components, each of which is a column there."""
@@ -167,7 +162,7 @@ class AdditiveModel(MomentModel):
             given = self._grams, self.features.starts, self._varies, PIVOT_TOLERANCE
             component_shares(*given, *as_lists(masks[part]), shares[part], ranks[part])
 
-        in_parts(len(masks), self.n_jobs, share, _FEWEST_PER_THREAD)
+        in_parts(len(masks), self.n_jobs, share, fewest=64)
         rss = shares * self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
         by_moments = np.asarray(~np.isnan(rss).any(axis=1))
         for s in np.flatnonzero(~by_moments):
@@ -187,7 +182,7 @@ class AdditiveModel(MomentModel):
     def _by_rows(self, mask: Mask) -> tuple[Floats, Integers]:
         """(G,) residual sums of squares of one subset (p,), NaN where nothing is left or rows are too few; ranks"""
         y, (pooled, components) = self.data.y, self._pooled(mask)
-        groups = [self.data.rows(e) for e in range(self.data.n_environments)]
+        groups = row_groups(self.data)[:-1]
         fits = [*(least_squares(components[rows], y[rows]) for rows in groups), pooled]
         rss, ranks = np.array([fit.rss for fit in fits]), np.array([fit.rank for fit in fits])
         scatter = self.moments.scatter[:, self.moments.outcome, self.moments.outcome]
@@ -210,8 +205,7 @@ class AdditiveModel(MomentModel):
 
     def _log_ratios(self, rss: Floats) -> Floats:
         """(S,) from residual sums of squares (S, G)"""
-        counts = self.moments.group_counts
-        weights = group_weights(counts)
+        counts, weights = self.moments.group_counts, group_weights(self.moments.group_counts)
         with np.errstate(invalid="ignore"):
             # No product of matrices: its rows round together.
             log_ratios = (np.log(rss / counts) * weights).sum(axis=1)
@@ -226,23 +220,27 @@ FEWEST_VALUES = 10
 def with_curves(data: MultiEnvironmentData, knots: int) -> MultiEnvironmentData:
     """The same rows with a natural cubic spline for each feature that is one column of numbers with at least
     `FEWEST_VALUES` values, with fewer knots where many rows share theirs. All other features stay as they are."""
-    given = dict(zip(data.features.columns, data.X.T, strict=True))
-    before = _encoding_of(data)
-    encoding = replace(before, members=tuple((name, _curved(terms, given, knots)) for name, terms in before.members))
-    check_names(encoding, [name for name in (data.outcome_name, data.environment_name) if name is not None])
+    given, before = dict(zip(data.features.columns, data.X.T, strict=True)), _encoding_of(data)
     columns: dict[str, Floats] = {}
     widths: dict[str, int] = {}
-    for name, terms in encoding.members:
-        made = {column: values for term in terms for column, values in _columns(term, given)}
+    members: list[tuple[str, tuple[Term, ...]]] = []
+    for name, terms in before.members:
+        curve = _curve(terms, given, knots)
+        if curve is None:
+            made = {column: given[column] for term in terms for column in term.names if column in given}
+        else:
+            made = dict(zip(curve.names, curve.encode(given[curve.column]).T, strict=True))
+        members.append((name, terms if curve is None else (curve,)))
         if made:
             widths[name] = len(made)
             columns |= made
+    encoding = replace(before, members=tuple(members))
+    check_names(encoding, [name for name in (data.outcome_name, data.environment_name) if name is not None])
     grouping = Features(tuple(widths), tuple(columns), np.array(list(widths.values()), dtype=np.int64))
     return replace(data, X=np.column_stack(list(columns.values())), grouping=grouping, encoding=encoding)
 
 
 def _encoding_of(data: MultiEnvironmentData) -> Encoding:
-    """How a table becomes the columns of the data; where these are the table's, that is all it says."""
     if data.encoding is not None:
         return data.encoding
     plain = data.grouping is None
@@ -251,20 +249,12 @@ def _encoding_of(data: MultiEnvironmentData) -> Encoding:
     return Encoding(names if plain else data.features.columns, members)
 
 
-def _curved(terms: tuple[Term, ...], given: Mapping[str, Floats], knots: int) -> tuple[Term, ...]:
-    """What a feature is made of, with a curve in the place of a single column of many values."""
+def _curve(terms: tuple[Term, ...], given: Mapping[str, Floats], knots: int) -> SplineBasis | None:
+    """That of a single column of many values."""
     match terms:
         case (Numbers(column),) if column in given and len(np.unique(given[column])) >= FEWEST_VALUES:
-            return (Spline(column, knots).possible(given[column]) or terms[0],)
-    return terms
-
-
-def _columns(term: Term, given: Mapping[str, Floats]) -> list[tuple[str, Floats]]:
-    """Those of the columns of a term that vary: as they are, or of a curve that is new."""
-    known = [(name, given[name]) for name in term.names if name in given]
-    if isinstance(term, SplineBasis) and len(known) == 1:
-        return list(zip(term.names, term.encode(given[term.column]).T, strict=True))
-    return known
+            return Spline(column, knots).possible(given[column])
+    return None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from ..data.checks import quoted, warn
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
-from ..kernels import cholesky
 from ..kernels.active_set import Scoring, active_set, flip_scores, load
 from ..kernels.dispatch import centred_rows, score_subsets, settle, subset_fits
 from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows, relative_residuals
@@ -128,10 +127,8 @@ class MomentModel(BoundModel):
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
         """By fits to the second moments of the other environments, or to their rows where those cannot decide."""
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
-        kept, y = np.asarray(chosen.any(axis=0)), part.moments.outcome
-        kept[0] |= not kept.any()
-        columns = *part.features.chosen(kept).columns, part.moments.outcome_name
-        moments = replace(part.moments.of_columns(columns), encoding=None)
+        columns = *part.features.chosen(held_features(chosen)).columns, part.moments.outcome_name
+        moments, y = replace(part.moments.of_columns(columns), encoding=None), part.moments.outcome
         missed = np.full((moments.n_environments, len(chosen)), np.nan)
         for e in range(moments.n_environments if moments.n_environments > 1 else 0):
             others = [label for place, label in enumerate(moments.environments) if place != e]
@@ -140,11 +137,11 @@ class MomentModel(BoundModel):
                 for s, mask in enumerate(chosen):
                     left = [name for name in part.features.chosen(mask).names if name in rest.feature_names]
                     if rest.log_ratio(left) > -np.inf:
-                        missed[e, s] = _squared_errors(rest.fit(left, local=False), part, e)
+                        missed[e, s] = part.squared_errors(rest.fit(left, local=False), e)
                     elif part.data is not None:
                         rows = part.data.narrowed(mask).choosing(others)
                         fit = self.of(rows).fit(rows.feature_names, local=False)
-                        missed[e, s] = _squared_errors(fit, part, e)
+                        missed[e, s] = part.squared_errors(fit, e)
         return np.asarray(1.0 - missed.sum(axis=0) / part.moments.scatter[-1, y, y])
 
     def nearly_outcome(self) -> Mask:
@@ -190,18 +187,11 @@ class MomentModel(BoundModel):
         return causes
 
 
-def _squared_errors(fit: Fit, model: GaussianFromMoments, e: int) -> float:
-    """Sum over the rows of environment e of a model's data"""
-    if model.data is not None:
-        rows, columns = model.data.rows(e), np.isin(model.features.columns, fit.columns)
-        return float(np.sum((model.data.y[rows] - fit.predict(model.data.X[np.ix_(rows, columns)])) ** 2))
-    moments, roots = model.moments, roots_in(model.moments)
-    used, weights = [*map(moments.columns.index, fit.columns), moments.outcome], np.append(-fit.coefficients, 1.0)
-    if roots is None:
-        within = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
-    else:
-        within = np.sum((roots[e][:, used] @ weights) ** 2)
-    return float(within + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2)
+def held_features(masks: Mask) -> Mask:
+    """(p,) those that some of the subsets (S, p) hold; the first, if they hold none"""
+    held = np.asarray(masks.any(axis=0))
+    held[0] |= not held.any()
+    return held
 
 
 class GaussianModel(MomentModel):
@@ -249,6 +239,13 @@ class GaussianModel(MomentModel):
         part, chosen = self.with_moments(masks)
         return part.ranks(chosen)
 
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        return self._supported(masks, np.nan)
+
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        losses = self._score(as_masks(masks, self.n_features), np.nan, self.losing(self.scoring_by_rows()))
+        return np.where(np.isnan(losses), -np.inf, -losses)
+
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         return gaussian_fits.linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
 
@@ -279,6 +276,10 @@ class GaussianModel(MomentModel):
         offset = float(weights @ np.log(squares[:, y] / moments.group_counts))
         return Scoring(second_moments, scale, y, weights, offset, PIVOT_TOLERANCE, rows)
 
+    def scoring_by_rows(self) -> Scoring:
+        """With the rows, which take longer to prepare, for what second moments cannot decide."""
+        raise NotImplementedError
+
     def rewarding(self, scoring: Scoring) -> Scoring:
         """With the reward for prediction in the weight of the pool."""
         if self.prediction == 0.0:
@@ -291,6 +292,28 @@ class GaussianModel(MomentModel):
         """Of what pooled fits gain over the empty one, with the other sign."""
         pooled = np.append(np.zeros(self.moments.n_environments), 0.5 * self.moments.n_rows)
         return scoring._replace(weights=pooled, offset=0.0)
+
+    def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        values = self._score(chosen, penalty)
+        outside = np.isnan(values) if self.has_rows else np.isnan(values) | self.too_few_rows(chosen).any(axis=1)
+        values[outside] = -np.inf
+        return values
+
+    def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
+        out, used = np.empty(len(masks)), self.scoring_by_rows() if scoring is None else scoring
+        self._in_parts(masks, lambda rows, *lists: score_subsets(used, penalty, *lists, out[rows]))
+        return out
+
+    def _in_parts(self, masks: Mask, work: Callable[[slice, Integers, Integers], None]) -> None:
+        """Have threads work on parts of the subsets: which of them, and the columns of each."""
+        chosen = self.features.expand(masks)
+
+        def part(rows: slice) -> None:
+            starts, members = as_lists(chosen[rows])
+            work(rows, starts, self.moments.feature_columns[members].astype(np.int64))
+
+        in_parts(len(chosen), self.n_jobs, part)
 
 
 def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
@@ -309,22 +332,8 @@ class GaussianFromMoments(GaussianModel):
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         return self, masks
 
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        return self._supported(masks, np.nan)
-
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, self.search_penalty)
-
-    def _supported(self, masks: ArrayLike, penalty: float) -> Floats:
-        chosen = as_masks(masks, self.n_features)
-        values = self._score(chosen, penalty)
-        outside = np.isnan(values) if self.has_rows else np.isnan(values) | self.too_few_rows(chosen).any(axis=1)
-        values[outside] = -np.inf
-        return values
-
-    def gain_many(self, masks: ArrayLike) -> Floats:
-        losses = self._score(as_masks(masks, self.n_features), np.nan, self.losing(self.scoring_by_rows()))
-        return np.where(np.isnan(losses), -np.inf, -losses)
 
     def residuals(self, masks: Mask) -> Residuals:
         shares, ranks = self._fits(masks)
@@ -347,17 +356,25 @@ class GaussianFromMoments(GaussianModel):
         return ranks
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
-        moments, data, fourths = self.moments, self.data, self.fourths
-        if data is None and fourths is None:
-            return np.zeros(len(masks))
-        chosen = self.features.expand(masks)
-        used = np.flatnonzero(chosen.any(axis=0))
-        columns = np.append(moments.feature_columns[used], moments.outcome)
-        within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
-        if data is not None:
-            return gaussian_fits.kurtosis_from_rows(data, used, within, chosen[:, used], self.n_jobs)
-        assert fourths is not None
-        return gaussian_fits.kurtosis_from_fourths(moments, fourths, used, within, chosen[:, used])
+        chosen, moments = self.features.expand(masks), self.moments
+        if self.data is not None:
+            return gaussian_fits.kurtosis_from_rows(self.data, moments, chosen, self.n_jobs)
+        if self.fourths is not None:
+            return gaussian_fits.kurtosis_from_fourths(moments, self.fourths, chosen)
+        return np.zeros(len(masks))
+
+    def squared_errors(self, fit: Fit, e: int) -> float:
+        """Sum over the rows of environment e of what a fit misses of the outcome."""
+        if self.data is not None:
+            rows, columns = self.data.rows(e), np.isin(self.features.columns, fit.columns)
+            return float(np.sum((self.data.y[rows] - fit.predict(self.data.X[np.ix_(rows, columns)])) ** 2))
+        moments, roots = self.moments, roots_in(self.moments)
+        used, weights = [*map(moments.columns.index, fit.columns), moments.outcome], np.append(-fit.coefficients, 1.0)
+        if roots is None:
+            within = weights @ moments.scatter[e][np.ix_(used, used)] @ weights
+        else:
+            within = np.sum((roots[e][:, used] @ weights) ** 2)
+        return float(within + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2)
 
     # ---------------------------------------------------------------- walks and searches
 
@@ -441,7 +458,6 @@ class GaussianFromMoments(GaussianModel):
         return self.rewarding(self._by_moments)
 
     def scoring_by_rows(self) -> Scoring:
-        """With the rows, which take longer to prepare, for what second moments cannot decide."""
         return self.scoring_by_moments()._replace(rows=self._rows)
 
     @cached_property
@@ -458,27 +474,12 @@ class GaussianFromMoments(GaussianModel):
         decided = self.decides_all or not self.has_rows
         return gaussian_fits.no_rows(self.moments) if decided else gaussian_fits.group_rows(self.data, self.moments)
 
-    def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
-        out, used = np.empty(len(masks)), self.scoring_by_rows() if scoring is None else scoring
-        self._in_parts(masks, lambda rows, *lists: score_subsets(used, penalty, *lists, out[rows]))
-        return out
-
     def _fits(self, masks: Mask) -> tuple[Floats, Integers]:
         """(S, G) what the subsets leave of the outcome in each group, NaN where undecidable, and their ranks there"""
         shape, scoring = (len(masks), len(self.moments.group_counts)), self.scoring_by_rows()
         shares, ranks = np.empty(shape), np.empty(shape, np.int64)
         self._in_parts(masks, lambda rows, *lists: subset_fits(scoring, *lists, shares[rows], ranks[rows]))
         return shares, ranks
-
-    def _in_parts(self, masks: Mask, work: Callable[[slice, Integers, Integers], None]) -> None:
-        """Have threads work on parts of the subsets: which of them, and the columns of each."""
-        chosen = self.features.expand(masks)
-
-        def part(rows: slice) -> None:
-            starts, members = as_lists(chosen[rows])
-            work(rows, starts, self.moments.feature_columns[members].astype(np.int64))
-
-        in_parts(len(chosen), self.n_jobs, part)
 
 
 _CACHE_BYTES = 2.5e8
@@ -492,12 +493,12 @@ def moments_bytes(data: MultiEnvironmentData) -> int:
 
 class GaussianOnDemand(GaussianModel):
     """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the data when a move
-    asks for them, and the latest are kept. The `scatter` of `moments` is empty."""
+    asks for them, and the latest are kept, which threads do not share. The `scatter` of `moments` is empty."""
 
     data: MultiEnvironmentData
 
-    def __init__(self, data: MultiEnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
-        self.data, self.n_jobs, self.prediction = data, n_jobs, prediction
+    def __init__(self, data: MultiEnvironmentData, prediction: float = 0.0) -> None:
+        self.data, self.n_jobs, self.prediction = data, 1, prediction
         p, n_environments = data.features.n_columns, data.n_environments
         centre, rest, minimum, maximum = (np.empty((n_environments, p + 1)) for _ in range(4))
         self._centred = np.empty((p + 1, data.n_rows))
@@ -522,8 +523,8 @@ class GaussianOnDemand(GaussianModel):
         local = np.array([part @ part[y] for part in parts])
         return np.vstack([local, local.sum(axis=0) + self._gaps[:, y] @ self._gaps])
 
-    def _scoring(self) -> Scoring:
-        """With a cache of its own: threads do not share one."""
+    def scoring_by_rows(self) -> Scoring:
+        """With a cache of its own."""
         kept = max(_FEWEST_KEPT, int(_CACHE_BYTES / (8 * len(self._bounds) * len(self._centred))))
         gram = gram_rows(self._centred, self._bounds, self._gaps, kept)
         starts, stops = np.append(self._bounds[:-1], 0), np.append(self._bounds[1:], self._bounds[-1])
@@ -531,27 +532,11 @@ class GaussianOnDemand(GaussianModel):
         return self.rewarding(self.scoring_of(gram, rows))
 
     def scoring(self) -> Scoring | None:
-        return None if self.features.grouped else self._scoring()
-
-    def _score(self, masks: ArrayLike, scoring: Scoring) -> Floats:
-        chosen = self.features.expand(as_masks(masks, self.n_features))
-        values = np.empty(len(chosen))
-        cholesky.score_subsets(scoring, np.nan, *as_lists(chosen), values)
-        return values
-
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        values = self._score(masks, self._scoring())
-        return np.where(np.isnan(values), -np.inf, values)
-
-    def gain_many(self, masks: ArrayLike) -> Floats:
-        losses = self._score(masks, self.losing(self._scoring()))
-        return np.where(np.isnan(losses), -np.inf, -losses)
+        return None if self.features.grouped else self.scoring_by_rows()
 
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
-        """Of the features that the subsets hold; one, if they hold none."""
-        kept = np.asarray(masks.any(axis=0))
-        kept[0] |= not kept.any()
-        return GaussianFromMoments(self.data.narrowed(kept), prediction=self.prediction), masks[:, kept]
+        held = held_features(masks)
+        return GaussianFromMoments(self.data.narrowed(held), prediction=self.prediction), masks[:, held]
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
@@ -603,7 +588,7 @@ class LinearGaussian:
         if auto:
             what = f"second moments of {rows.n_features:,} features take {needed / 1e9:.1f} GB, more than is free"
             warn(f"{what}, and are computed on demand, which is slower")
-        return GaussianOnDemand(rows, n_jobs, self.prediction)
+        return GaussianOnDemand(rows, self.prediction)
 
 
 def linear_gaussian_mean(second_moments: Literal["auto", "all"] = "auto", prediction: float = 0.0) -> LinearGaussian:

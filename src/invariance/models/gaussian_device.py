@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,21 +41,6 @@ def as_device(name: str) -> torch.device:
     return device
 
 
-class OutcomeArrays(NamedTuple):
-    """Of one outcome, as in `kernels.device.problem.Problem`: scale (G, d), removed (R, G, d), weights (G,)."""
-
-    outcome: int
-    scale: Floats
-    removed: Floats
-    weights: Floats
-    offset: float
-
-    @classmethod
-    def of(cls, model: GaussianFromMoments, removed: Floats) -> OutcomeArrays:
-        scoring = model.scoring_by_moments()
-        return cls(scoring.outcome, scoring.inverse_scale, removed, scoring.weights, scoring.offset)
-
-
 class SharedScatter:
     """Second moments on a device, for models of any outcome whose moments are these, with rows removed or not."""
 
@@ -75,27 +60,27 @@ class SharedScatter:
         left = self.diagonal - (removed**2).sum(axis=0)
         return np.allclose(left, np.einsum("gjj->gj", model.moments.scatter), rtol=1e-8, atol=0.0)
 
-    def problem(self, outcomes: Sequence[OutcomeArrays]) -> Problem:
-        """What scores the subsets of all these outcomes."""
+    def problem(self, outcomes: Sequence[tuple[Scoring, Floats]]) -> Problem:
+        """What scores the subsets of all these outcomes, given by `scoring_by_moments` and rows removed (R, G, d)."""
         import torch
 
         from ..kernels.device.torch_kernels import Problem
 
-        most = max(len(one.removed) for one in outcomes)
-        removed = np.zeros((len(outcomes), most, *self.scatter.shape[:2]))
-        for rows, one in zip(removed, outcomes, strict=True):
-            rows[: len(one.removed)] = one.removed
+        scorings, gone = zip(*outcomes, strict=True)
+        removed = np.zeros((len(outcomes), max(map(len, gone)), *self.scatter.shape[:2]))
+        for rows, own in zip(removed, gone, strict=True):
+            rows[: len(own)] = own
 
         def tensor(values: object) -> torch.Tensor:
             return torch.as_tensor(np.asarray(values), device=self.device)
 
         return Problem(
             scatter=self.scatter,
-            outcome=tensor([one.outcome for one in outcomes]),
-            scale=tensor([one.scale for one in outcomes]),
+            outcome=tensor([scoring.outcome for scoring in scorings]),
+            scale=tensor([scoring.inverse_scale for scoring in scorings]),
             removed=tensor(removed),
-            weights=tensor([one.weights for one in outcomes]),
-            offset=tensor([one.offset for one in outcomes]),
+            weights=tensor([scoring.weights for scoring in scorings]),
+            offset=tensor([scoring.offset for scoring in scorings]),
             tolerance=PIVOT_TOLERANCE,
         )
 
@@ -105,8 +90,7 @@ class GaussianOnDevice(GaussianFromMoments):
 
     def __init__(self, model: GaussianFromMoments, shared: SharedScatter, removed: Floats) -> None:
         super().__init__(model.moments if model.data is None else model.data, model.n_jobs, model.prediction)
-        self._shared = shared
-        self._removed = removed
+        self._shared, self._removed = shared, removed
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
         if scoring is not None or not len(masks):
@@ -120,7 +104,7 @@ class GaussianOnDevice(GaussianFromMoments):
         room = max(int(size.max()), 1)
         members = listed(masks, self.moments.feature_columns, room)
         step = max(1, _WORK_BYTES // (8 * len(self._shared.scatter) * (room + 64) ** 2))
-        problem = self._shared.problem([OutcomeArrays.of(self, self._removed)])
+        problem = self._shared.problem([(self.scoring_by_moments(), self._removed)])
         for start in range(0, len(masks), step):
             part = slice(start, start + step)
             there = [torch.as_tensor(given[part], device=problem.device) for given in (members, size)]

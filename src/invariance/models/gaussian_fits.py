@@ -19,10 +19,8 @@ from ..kernels.row_residuals import DEPENDENT, GroupRows, triangular_factor
 from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import (
-    least_squares_of_root,
     least_squares_of_units,
     root_of,
-    roots_of_groups,
     unit_columns,
     unit_rows,
 )
@@ -158,18 +156,11 @@ def no_rows(moments: Moments) -> GroupRows:
 def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows:
     """Unit columns in every environment and the pool or, where these have many rows, the triangular factor of them: any
     of its columns leave the same residuals as the rows."""
-    parts: list[Floats] = []
-    if data is not None:
-        for unit, _, _ in unit_groups(data, moments, np.arange(data.X.shape[1])):
-            many = unit.shape[1] > _WORTHWHILE * len(unit)
-            parts.append(np.asarray(np.linalg.qr(unit.T, mode="r")).T if many else unit)
-    else:
-        roots = roots_in(moments)
-        assert roots is not None
-        for root in roots_of_groups(moments, roots, np.arange(len(moments.columns))):
-            square = root if len(root) <= root.shape[1] else np.asarray(np.linalg.qr(root, mode="r"))
-            parts.append(unit_columns(square)[0])
-    d, ends = len(parts[0]), np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
+    order, parts = np.argsort(np.append(moments.feature_columns, moments.outcome)), []
+    for unit, _, _ in unit_groups(data, moments, np.arange(len(moments.feature_columns))):
+        many = unit.shape[1] > _WORTHWHILE * len(unit)
+        parts.append((np.asarray(np.linalg.qr(unit.T, mode="r")).T if many else unit)[order])
+    d, ends = len(order), np.cumsum([0, *(part.shape[1] for part in parts)]).astype(np.int64)
     # Kernels are compiled for each order of the entries in memory: of factors alone `concatenate` would make the other.
     values = np.concatenate(parts, axis=1, out=np.empty((d, ends[-1])))
     return GroupRows(values, ends[:-1], ends[1:], moments.group_counts, np.empty((0, d)))
@@ -195,13 +186,17 @@ def always_decidable(moments: Moments, inverse_scale: Floats, tolerance: float) 
 # ---------------------------------------------------------------- kurtosis of residuals
 
 
-def kurtosis_from_rows(
-    data: MultiEnvironmentData, used: Integers, within: Floats, masks: Mask, n_jobs: int | None = None
-) -> Floats:
-    """(S,) excess kurtosis of the residuals with common slopes and own intercepts of subsets (S, k) of the columns
-    `used` (k,). within (k + 1, k + 1): sum over environments of the centred products of these and the outcome."""
-    unit, start = np.sqrt(within[-1, -1] / data.n_rows), 0
-    columns = np.empty((len(used) + 1, data.n_rows))
+def _products_within(moments: Moments, used: Integers) -> Floats:
+    """(k + 1, k + 1) sum over environments of the centred products of columns `used` (k,) and, last, the outcome"""
+    columns = np.append(moments.feature_columns[used], moments.outcome)
+    return np.asarray(moments.scatter[:-1, columns[:, None], columns].sum(axis=0))
+
+
+def kurtosis_from_rows(data: MultiEnvironmentData, moments: Moments, masks: Mask, n_jobs: int | None = None) -> Floats:
+    """(S,) excess kurtosis of the residuals with common slopes and own intercepts of subsets of columns (S, q)."""
+    used, start = np.flatnonzero(masks.any(axis=0)), 0
+    within = _products_within(moments, used)
+    unit, columns = np.sqrt(within[-1, -1] / data.n_rows), np.empty((len(used) + 1, data.n_rows))
     for e in range(data.n_environments):
         rows = data.rows(e)
         part = columns[:, start : start + len(rows)]
@@ -211,7 +206,7 @@ def kurtosis_from_rows(
     squares, fourths = np.empty((2, len(masks)))
 
     def one(part: slice) -> None:
-        slopes = _common_slopes(within, columns, masks[part])
+        slopes = _common_slopes(within, columns, masks[part][:, used])
         dispatch.residual_powers(columns, slopes, squares[part], fourths[part])
 
     in_parts(len(masks), n_jobs, one, fewest=64)
@@ -226,8 +221,7 @@ def largest_excess_kurtosis(data: MultiEnvironmentData | None, moments: Moments)
     """
     if data is None:
         return 0.0 if moments.second is None or moments.second.fourths is None else np.inf
-    columns = np.append(moments.feature_columns, moments.outcome)
-    within = moments.scatter[:-1, columns[:, None], columns].sum(axis=0)
+    within = _products_within(moments, np.arange(len(moments.feature_columns)))
     varying = np.flatnonzero(np.diagonal(within) > 0.0)
     scale = 1.0 / np.sqrt(np.diagonal(within)[varying])
     values, vectors = np.linalg.eigh(within[np.ix_(varying, varying)] * scale[:, None] * scale)
@@ -242,21 +236,18 @@ def largest_excess_kurtosis(data: MultiEnvironmentData | None, moments: Moments)
     return max(0.0, data.n_rows * float(np.linalg.eigvalsh(weighted)[-1]) - 3.0)
 
 
-def kurtosis_from_fourths(
-    moments: Moments, fourths: FourthMoments, used: Integers, within: Floats, masks: Mask
-) -> Floats:
+def kurtosis_from_fourths(moments: Moments, fourths: FourthMoments, masks: Mask) -> Floats:
     """The same from sums of fourth powers; 0 for subsets with columns of which these are not known."""
-    excess = np.zeros(len(masks))
-    names = np.array(moments.columns, dtype=object)
-    known = np.isin(names[moments.feature_columns[used]], fourths.columns)
+    excess, names = np.zeros(len(masks)), np.array(moments.columns, dtype=object)[moments.feature_columns]
+    known = np.isin(names, fourths.columns)
     told = np.flatnonzero(~masks[:, ~known].any(axis=1))
-    places = fourths.places((*names[moments.feature_columns[used[known]]], moments.outcome_name))
+    used = np.flatnonzero(known & masks.any(axis=0))
+    places = fourths.places((*names[used], moments.outcome_name))
     if places is None or not len(told):
         return excess
-    kept = np.append(np.flatnonzero(known), len(used))
     # The coordinates of all environments together leave the same residuals as the rows less their means.
     columns = fourths.coordinates[:, :, places].reshape(-1, len(places)).T
-    slopes = _common_slopes(within[np.ix_(kept, kept)], columns, masks[np.ix_(told, known)])
+    slopes = _common_slopes(_products_within(moments, used), columns, masks[np.ix_(told, used)])
     weights = np.zeros((len(told), len(fourths.columns)))
     weights[:, places] = np.column_stack([-slopes, np.ones(len(told))])
     excess[told] = _excess(moments.n_rows, *fourths.power_sums(weights))
@@ -279,7 +270,7 @@ def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> Floats:
     for s in unknown:
         own = members[starts[s] : starts[s + 1]]
         root = columns[np.append(own, len(columns) - 1)].T
-        slopes[s, own] = least_squares_of_root(root, np.zeros(root.shape[1])).coefficients
+        slopes[s, own] = least_squares_of_units(*unit_columns(root), np.zeros(root.shape[1])).coefficients
     return slopes
 
 

@@ -25,12 +25,6 @@ def root_of(
     return np.vstack(parts) * varying
 
 
-def roots_of_groups(moments: Moments, roots: Floats, columns: Integers) -> list[Floats]:
-    """Those of each environment and, last, of all rows."""
-    everywhere = range(moments.n_environments)
-    return [root_of(moments, roots, places, columns) for places in (*([e] for e in everywhere), everywhere)]
-
-
 def unit_columns(root: Floats) -> tuple[Floats, Floats]:
     """The columns (m, k) scaled to unit length, as rows (k, m), and their lengths (k,)"""
     norms = np.sqrt(np.einsum("mk,mk->k", root, root))
@@ -75,15 +69,8 @@ def least_squares(X: Floats, y: Floats) -> Fit:
     return least_squares_of_units(*unit_rows(np.column_stack([X, y])))
 
 
-def least_squares_of_root(root: Floats, means: Floats) -> Fit:
-    """The same fit of the last of k + 1 columns on the others, from a factor (m, k + 1) of their centred products and
-    their means (k + 1,)."""
-    unit, norms = unit_columns(root)
-    return least_squares_of_units(unit, norms, means)
-
-
 def least_squares_of_units(unit: Floats, norms: Floats, means: Floats) -> Fit:
-    """Of centred unit columns (k + 1, n), the last of them the outcome."""
+    """The same of centred unit columns (k + 1, n), the last of them the outcome, their lengths and means (k + 1,)."""
     k = len(unit) - 1
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
