@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -9,22 +10,17 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from invariance import MultiEnvironmentData
-from invariance.data.features import Features
+
+Table = tuple[NDArray, NDArray, NDArray]
 
 
-def regression_data(
-    X: NDArray, y: NDArray, environment: NDArray, groups: dict[str, tuple[str, ...]] | None = None
-) -> MultiEnvironmentData:
+def regression_data(X: NDArray, y: NDArray, environment: NDArray) -> MultiEnvironmentData:
     """As from_arrays, also with outcomes that are constant inside an environment."""
     stand_in = np.random.default_rng(0).normal(size=len(y))
-    data = replace(MultiEnvironmentData.from_arrays(X, stand_in, environment), y=np.asarray(y, dtype=float))
-    if groups is None:
-        return data
-    features = Features.of(data.feature_names, groups)
-    return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+    return replace(MultiEnvironmentData.from_arrays(X, stand_in, environment), y=np.asarray(y, dtype=float))
 
 
-def plain_table(counts: bool, n: int = 60, n_environments: int = 3, p: int = 5, seed: int = 0) -> tuple[NDArray, ...]:
+def plain_table(counts: bool, n: int = 60, n_environments: int = 3, p: int = 5, seed: int = 0) -> Table:
     """X, y and environments: y follows x0 and x1 alike everywhere, the last feature follows y, differently in each."""
     rng = np.random.default_rng(seed)
     environment = np.repeat(np.arange(n_environments), n)
@@ -35,67 +31,33 @@ def plain_table(counts: bool, n: int = 60, n_environments: int = 3, p: int = 5, 
     return X, y.astype(float), environment
 
 
-def separated(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, (X[:, 0] + X[:, 1] > 0.0).astype(float), environment
-
-
-def separated_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.where(environment == 0, X[:, 0] > 0.0, y).astype(float), environment
-
-
-def none_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.where(environment == 1, 0.0, y), environment
-
-
-def all_in_one(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.where(environment == 1, 1.0, y), environment
-
-
-def one_event(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X, np.eye(len(y))[7], environment
-
-
-def constant_somewhere(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+def constant_somewhere(X: NDArray, y: NDArray, environment: NDArray) -> Table:
     X = X.copy()
     X[environment == 1, 2], X[environment != 0, 3] = 2.0, 0.0
     return X, y, environment
 
 
-def huge_scales(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X * 10.0 ** np.array([12, -12, 6, 0, -6]) + np.array([1e12, 0, -1e8, 1e3, 0]), y, environment
-
-
-def ten_collinear(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    rng = np.random.default_rng(8)
-    return X[:, [0] * 10] + 1e-4 * rng.normal(size=(len(X), 10)), y, environment
-
-
-def ten_of_rank_three(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X[:, :3] @ np.random.default_rng(9).normal(size=(3, 10)), y, environment
-
-
-def duplicates(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
-    return X[:, [0, 1, 0, 0, 1]], y, environment
-
-
-def hardly_any_rows(X: NDArray, y: NDArray, environment: NDArray) -> tuple[NDArray, ...]:
+def hardly_any_rows(X: NDArray, y: NDArray, environment: NDArray) -> Table:
     kept = np.flatnonzero((environment > 0) | (np.arange(len(y)) < 7))
     return X[kept], y[kept], environment[kept]
 
 
-HARD = [
-    separated,
-    separated_in_one,
-    none_in_one,
-    all_in_one,
-    one_event,
-    constant_somewhere,
-    huge_scales,
-    ten_collinear,
-    ten_of_rank_three,
-    duplicates,
-    hardly_any_rows,
-]
+NOISE, MIXED = (np.random.default_rng(seed).normal(size=(k, 10)) for seed, k in ((8, 180), (9, 3)))
+UNITS, MEANS = 10.0 ** np.array([12, -12, 6, 0, -6]), np.array([1e12, 0, -1e8, 1e3, 0])
+# {what is hard: a table made from another one}
+HARD: dict[str, Callable[[NDArray, NDArray, NDArray], Table]] = {
+    "separated": lambda X, y, e: (X, (X[:, 0] + X[:, 1] > 0.0).astype(float), e),
+    "separated in one": lambda X, y, e: (X, np.where(e == 0, X[:, 0] > 0.0, y).astype(float), e),
+    "none in one": lambda X, y, e: (X, np.where(e == 1, 0.0, y), e),
+    "all in one": lambda X, y, e: (X, np.where(e == 1, 1.0, y), e),
+    "one event": lambda X, y, e: (X, np.eye(len(y))[7], e),
+    "constant somewhere": constant_somewhere,
+    "huge scales": lambda X, y, e: (X * UNITS + MEANS, y, e),
+    "ten collinear": lambda X, y, e: (X[:, [0] * 10] + 1e-4 * NOISE, y, e),
+    "ten of rank three": lambda X, y, e: (X[:, :3] @ MIXED, y, e),
+    "duplicates": lambda X, y, e: (X[:, [0, 1, 0, 0, 1]], y, e),
+    "hardly any rows": hardly_any_rows,
+}
 
 
 def grouped_log_likelihood(

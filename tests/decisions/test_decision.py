@@ -30,7 +30,7 @@ from invariance.decisions.rules import Threshold
 from invariance.exceptions import ApproximationWarning
 from invariance.posterior.posterior import Judge
 from posteriors import all_masks
-from regression_cases import plain_table, separated
+from regression_cases import HARD, plain_table
 
 
 @pytest.fixture(scope="module")
@@ -298,7 +298,7 @@ def test_where_the_mean_alone_must_be_the_same_variances_do_not_count() -> None:
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_separation_is_heard() -> None:
-    X, y, environment = separated(*plain_table(False))
+    X, y, environment = HARD["separated"](*plain_table(False))
     with pytest.warns(ApproximationWarning, match="'y'"):
         model = BIP(Logistic(), select="mode", progress=False).fit(X, y, environments=environment)
     assert "caution" in dict(model.decision_.sections[0].facts)

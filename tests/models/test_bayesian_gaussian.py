@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import kstest, multivariate_t
+from scipy.stats import multivariate_t
 
 from invariance import BayesianLinearGaussian, LinearGaussian, Moments, MultiEnvironmentData
-from invariance.data.features import Features
 from invariance.exceptions import DataError
 from invariance.kernels.cholesky import subset_volumes
 from twins import all_masks, datasets, simulated
@@ -59,7 +56,7 @@ def setting_and_knockout() -> MultiEnvironmentData:
 
 
 @prior_rows
-@pytest.mark.parametrize("make", [simulated, setting_and_knockout, one_environment])
+@pytest.mark.parametrize("make", [setting_and_knockout, one_environment])
 def test_the_log_bayes_factor_is_that_of_the_marginal_densities(make, rows: float) -> None:
     data = make()
     masks = all_masks(data.n_features)
@@ -132,56 +129,19 @@ def test_small_environments_limit_nothing_but_all_rows_together_do() -> None:
 
 
 @pytest.mark.parametrize("moments_only", [True, False])
-def test_dependence_over_all_rows_and_copies_of_the_outcome_are_outside_the_support(moments_only: bool) -> None:
+def test_dependence_over_all_rows_is_outside_the_support(moments_only: bool) -> None:
     data = simulated(4, (20, 20), seed=1)
-    X = np.column_stack([data.X, data.X[:, 0] - data.X[:, 1], 3.0 * data.y + 1.0])
-    whole = MultiEnvironmentData.from_arrays(X, data.y, np.repeat([0, 1], 20))
+    whole = MultiEnvironmentData.from_arrays(
+        np.column_stack([data.X, data.X[:, 0] - data.X[:, 1]]), data.y, np.repeat([0, 1], 20)
+    )
     model = BayesianLinearGaussian().bind(Moments.from_data(whole) if moments_only else whole)
-    masks = all_masks(6)
-    outside = masks[:, 5] | masks[:, [0, 1, 4]].all(axis=1)
+    masks = all_masks(5)
+    outside = masks[:, [0, 1, 4]].all(axis=1)
     np.testing.assert_array_equal(model.log_ratio_many(masks) == -np.inf, outside)
-    np.testing.assert_array_equal(model.gain_many(masks) == -np.inf, outside)
     assert (model.null_many(masks).expected[outside] == -np.inf).all()
-    assert model.nearly_outcome().tolist() == [False] * 5 + [True]
-    copy, collinear = model.outside_support(masks)
-    assert copy.startswith("'x5' determines the outcome")
-    assert "'x0', 'x1', 'x4'" in collinear
+    assert "'x0', 'x1', 'x4'" in model.outside_support(masks)[0]
     with pytest.raises(DataError, match=r"cannot be fitted: .*'x0'"):
         model.fit(["x0", "x1", "x4"])
 
 
-def test_a_dummy_that_others_of_its_feature_give_adds_nothing() -> None:
-    rng = np.random.default_rng(0)
-    X = np.column_stack([np.eye(3)[rng.integers(3, size=60)], rng.normal(size=60)])
-    data = MultiEnvironmentData.from_arrays(X, rng.normal(size=60), np.repeat([0, 1], 30))
-    features = Features.of(data.feature_names, {"level": ("x0", "x1", "x2")})
-    grouped = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
-    model = BayesianLinearGaussian().bind(grouped)
-    expected = [
-        log_bayes_factor(data, np.array([level, level, False, x], dtype=bool)) for x in (0, 1) for level in (0, 1)
-    ]
-    np.testing.assert_allclose(model.log_ratio_many(all_masks(2)), expected, rtol=1e-9)
-    fit = model.fit(["level", "x3"])
-    np.testing.assert_allclose(fit.coefficients[[0, 1, 3]], least_squares(X[:, [0, 1, 3]], data.y)[1:], rtol=1e-9)
-    assert fit.coefficients[2] == 0.0
-
-
 # -------------------------------------------------------------------- the law of invariant subsets
-
-
-@pytest.mark.parametrize(("counts", "k", "rows"), [((15,) * 5, 4, 1.0), ((50, 50, 200), 3, 10.0)])
-def test_the_law_of_invariant_subsets(counts: tuple[int, ...], k: int, rows: float) -> None:
-    rng = np.random.default_rng(0)
-    site, n_draws = np.repeat(range(len(counts)), counts), 300
-    X = rng.normal(size=(len(site), k)) * rng.uniform(0.3, 3.0, (len(counts), k))[site]
-    X += 2.0 * rng.normal(size=(len(counts), k))[site]
-    everything = np.ones((n_draws, k), dtype=bool)
-    outcomes = 5.0 * X.sum(axis=1) + rng.normal(size=(n_draws, len(site)))
-    models = [BayesianLinearGaussian(rows).bind(MultiEnvironmentData.from_arrays(X, y, site)) for y in outcomes]
-    values = np.array([model.log_ratio(everything[0]) for model in models])
-    null = models[0].null_many(everything[:1])
-    assert null.degrees.tolist() == [(k + 2) * (len(counts) - 1)]
-    assert values.mean() == pytest.approx(null.expected[0], abs=0.15 * values.std())
-    assert values.std() == pytest.approx(np.sqrt(null.variance[0]), rel=0.15)
-    tails = models[0].invariance_tails(everything, values)
-    assert kstest(tails, "uniform").pvalue > 1e-3

@@ -77,6 +77,8 @@ def test_gains_and_degrees_are_those_of_the_ranks(make) -> None:
         np.testing.assert_allclose(model.gain_many(masks), gain, rtol=1e-8, atol=1e-8)
         assert (null.variance > 0.0).all()
         np.testing.assert_allclose(null.expected, -0.5 * degrees, rtol=0.25)
+    of_means = LinearGaussian("mean").bind(data).null_many(masks).degrees
+    np.testing.assert_array_equal(of_means, (ranks[:, :-1] + 1).sum(axis=1) - (ranks[:, -1] + 1))
 
 
 @on_data

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import kstest
 
 from invariance import (
     Additive,
@@ -154,6 +155,83 @@ def test_a_group_is_its_columns(name: str) -> None:
     np.testing.assert_allclose(model.fit(["g"]).coefficients, single.fit(["x1", "x2"]).coefficients, rtol=1e-6)
     walked = model.subset_walk(np.arange(3), NOTHING).dense(NOTHING, np.ones(4, dtype=bool))
     np.testing.assert_allclose(walked, expected, atol=max(model.walk_error, 1e-7))
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if not name.startswith("additive")])
+def test_a_dummy_that_others_of_its_feature_give_adds_nothing(name: str) -> None:
+    """Three dummies of three levels, of which environment 2 lacks one, are as good as two."""
+    data, rng = table(FAMILIES[name][1]), np.random.default_rng(0)
+    level = np.where(data.environment_index == 2, rng.integers(1, 3, 180), rng.integers(0, 3, 180))
+    X, about = np.column_stack([np.eye(3)[level], data.X[:, 0]]), (data.y, data.environment_index)
+    three, two = (
+        MultiEnvironmentData.from_arrays(
+            X[:, kept], *about, feature_names=[f"x{j}" for j in kept], groups={"g": columns}, event=data.event
+        )
+        for kept, columns in (([0, 1, 2, 3], ["x0", "x1", "x2"]), ([0, 1, 3], ["x0", "x1"]))
+    )
+    model, expected, masks = bound(name, three), bound(name, two), all_masks(2)
+    np.testing.assert_allclose(model.log_ratio_many(masks), expected.log_ratio_many(masks), rtol=1e-7, atol=1e-7)
+    fit = model.fit(["g", "x3"])
+    np.testing.assert_allclose(fit.coefficients[[0, 1, 3]], expected.fit(["g", "x3"]).coefficients, rtol=1e-6)
+    assert fit.coefficients[2] == 0.0
+
+
+# {name: most features that five rows of an environment can fit}
+FEW = dict.fromkeys(["gaussian", "on demand", "mean", "additive", "logistic", "poisson"], 3) | {"negative binomial": 2}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_too_few_rows_of_an_environment(name: str) -> None:
+    data, most = table(FAMILIES[name][1], counts=(5, 60)), FEW[name]
+    for given in (data, Moments.from_data(data)) if name in ("gaussian", "mean") else (data,):
+        model, large = bound(name, given), MASKS.sum(axis=1) > most
+        assert model.largest_size == most
+        np.testing.assert_array_equal(model.log_ratio_many(MASKS) == -np.inf, large)
+        assert (model.rescore(MASKS[large]) == -np.inf).all() if given is data else model.rescore(MASKS) is None
+        (reason,) = model.outside_support(MASKS)
+        assert f"5 rows of environment 0 are too few to fit more than {most} columns" in reason
+        with pytest.raises(DataError, match=f"environment 0 has 5 rows, .* max_size={most} at most"):
+            all_log_ratios(model, most + 1)
+        if FAMILIES[name][1] != "number":
+            with pytest.raises(DataError, match="cannot be fitted"):
+                model.fit(MASKS[-1])
+
+
+@pytest.mark.parametrize("name", ["gaussian", "on demand", "mean", "bayesian", "additive"])
+def test_a_copy_of_the_outcome_is_outside_the_support(name: str) -> None:
+    data = table("number")
+    model = bound(name, replace(data, X=np.column_stack([data.X[:, :3], 3.0 * data.y - 2.0])))
+    for values in (model.log_ratio_many(MASKS), model.gain_many(MASKS)):
+        np.testing.assert_array_equal(values == -np.inf, MASKS[:, 3])
+    (reason,) = model.outside_support(MASKS)
+    assert reason.startswith("'x3' determines the outcome")
+    assert model.nearly_outcome().tolist() == [False, False, False, True]
+
+
+LAWS = {
+    "mean": (LinearGaussian("mean"), (25, 25), 4, (1.0, 3.0)),
+    "bayesian": (BayesianLinearGaussian(), (15,) * 5, 4, (1.0,) * 5),
+    "bayesian, strong prior": (BayesianLinearGaussian(10.0), (50, 50, 200), 3, (1.0,) * 3),
+    "additive": (Additive(knots=4), (25, 25, 25), 2, (1.0,) * 3),
+}
+
+
+@pytest.mark.parametrize(("family", "counts", "k", "noise"), LAWS.values(), ids=LAWS)
+def test_the_law_of_invariant_subsets(family: Any, counts: tuple[int, ...], k: int, noise: tuple[float, ...]) -> None:
+    """Mean and variance of log Λ, and tails that are uniform, where environments have few rows."""
+    rng, site, mask = np.random.default_rng(0), np.repeat(range(len(counts)), counts), np.ones((1, k), dtype=bool)
+    X = rng.normal(size=(len(site), k)) * rng.uniform(0.3, 3.0, (len(counts), k))[site]
+    X += 2.0 * rng.normal(size=(len(counts), k))[site]
+    scores, tails = [], []
+    for _ in range(120):
+        y = 5.0 * X.sum(axis=1) + np.array(noise)[site] * rng.normal(size=len(site))
+        model = family.bind(MultiEnvironmentData.from_arrays(X, y, site))
+        value, null = model.log_ratio_many(mask), model.null_many(mask)
+        scores.append(((value - null.expected) / np.sqrt(null.variance))[0])
+        tails.append(model.invariance_tails(mask, value)[0])
+    assert np.mean(scores) == pytest.approx(0.0, abs=0.2)
+    assert np.std(scores) == pytest.approx(1.0, abs=0.2)
+    assert kstest(tails, "uniform").pvalue > 1e-3
 
 
 @every

@@ -76,23 +76,6 @@ def test_rows_decide_collinear_subsets() -> None:
     np.testing.assert_allclose(model.flip_neighbours(mask), expected[flipped] - expected[9], atol=1e-8)
 
 
-def test_subsets_too_large_for_an_environment() -> None:
-    data = simulated(5, (5, 30), seed=13)
-    model = LinearGaussian().bind(data)
-    masks = all_masks(5)
-    values = model.log_ratio_many(masks)
-    large = masks.sum(axis=1) > 3
-    assert (values[large] == -np.inf).all()
-    assert np.isfinite(values[~large]).all()
-    assert (model.rescore(masks[large]) == -np.inf).all()
-    assert model.largest_size == 3
-    (reason,) = model.outside_support(masks)
-    assert reason.startswith("the 5 rows of environment 0 are too few to fit more than 3 columns")
-    assert np.isfinite(all_log_ratios(model)).sum() == (~large).sum()
-    with pytest.raises(DataError, match=r"environment 0 has 5 rows, .* max_size=3 at most"):
-        all_log_ratios(model, max_size=4)
-
-
 @pytest.mark.parametrize("name", reference_files())
 def test_reference_log_ratios(name: str) -> None:
     reference = load_reference(name)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
 from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.data.features import Features
-from invariance.exceptions import DataError
 from invariance.models.gaussian_mean import MeanGaussian
 from twins import all_masks
 
@@ -90,24 +87,6 @@ def test_degrees_of_freedom() -> None:
     assert_allclose(4.0 * many.variance, 2.0 * many.degrees, rtol=5e-3)
 
 
-def test_law_of_few_rows() -> None:
-    """200 data sets of 2 environments with 25 rows and 4 columns: the mean of −2 log Λ, 12% above its degrees."""
-    rng = np.random.default_rng(1)
-    deviances, expected, rejected = [], [], 0
-    for _ in range(200):
-        X = rng.normal(size=(50, 4))
-        y = X.sum(axis=1) + np.repeat([1.0, 3.0], 25) * rng.normal(size=50)
-        model = bound(MultiEnvironmentData.from_arrays(X, y, np.repeat([0, 1], 25)))
-        mask = np.ones((1, 4), dtype=bool)
-        ratio = model.log_ratio_many(mask)
-        deviances.append(-2.0 * ratio[0])
-        expected.append(-2.0 * model.null_many(mask).expected[0])
-        rejected += int(model.invariance_tails(mask, ratio)[0] < 0.05)
-    error = np.std(deviances) / np.sqrt(200)
-    assert abs(np.mean(deviances) - np.mean(expected)) < 2.5 * error < np.mean(expected) - 5.0 + 2.5 * error
-    assert 0.02 <= rejected / 200 <= 0.08
-
-
 def test_gain_and_reward() -> None:
     model, empty = bound(DATA), np.zeros(5, dtype=bool)
     gain = model.gain_many(MASKS)
@@ -140,24 +119,6 @@ def test_fit_and_standard_errors() -> None:
     assert not np.allclose(LinearGaussian().bind(DATA).fit(mask).coefficients, beta[1:], rtol=1e-2)
 
 
-def test_groups_of_columns_and_columns_that_others_give() -> None:
-    rng = np.random.default_rng(2)
-    place, level = np.repeat(range(3), 60), rng.integers(0, 3, 180)
-    level[place == 2] = rng.integers(1, 3, 60)
-    X = np.column_stack([level == 1, level == 2, rng.normal(size=(180, 2))]).astype(float)
-    y = X[:, 1] + X[:, 2] + np.array([0.5, 1.0, 2.0])[place] * rng.normal(size=180)
-    data = MultiEnvironmentData.from_arrays(X, y, place)
-    features = Features.of(data.feature_names, {"level": ("x0", "x1")})
-    data = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
-    masks = all_masks(3)
-    expected = [twin(data, mask)[0] for mask in masks]
-    for source in (data, Moments.from_data(data)):
-        assert_allclose(bound(source).log_ratio_many(masks), expected, rtol=1e-6, atol=1e-8)
-    # In the last environment its two columns add up to one.
-    np.testing.assert_array_equal(bound(data).null_many(masks[[1]]).degrees, [3 + 3 + 2 - 3])
-    assert len(bound(data).fit(["level"]).coefficients) == 2
-
-
 def test_rows_decide_what_second_moments_cannot() -> None:
     rng = np.random.default_rng(3)
     X = DATA.X.copy()
@@ -170,20 +131,6 @@ def test_rows_decide_what_second_moments_cannot() -> None:
     assert_allclose(model.fit(both).coefficients, beta[1:], rtol=1e-4)
     assert few.log_ratio(both) == -np.inf
     assert few.outside_support(both)[0].startswith("'x2', 'x3' are")
-
-
-def test_outside_the_support() -> None:
-    X = DATA.X.copy()
-    X[:, 2] = 2.0 * DATA.y + 1.0
-    model = bound(replace(DATA, X=X))
-    assert model.log_ratio(["x2"]) == -np.inf == model.gain_many(MASKS[4])[0]
-    with pytest.raises(DataError, match="'x2' determines the outcome"):
-        model.fit(["x2"])
-    small = bound(simulated(counts=(5, 40), noise=(1.0, 2.0)))
-    assert small.largest_size == 3
-    np.testing.assert_array_equal(small.log_ratio_many(MASKS) == -np.inf, MASKS.sum(axis=1) > 3)
-    for model in (small, bound(small.moments)):
-        assert "5 rows of environment 0" in model.outside_support(MASKS[31])[0]
 
 
 def disputed() -> MultiEnvironmentData:
