@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .models.counts import NegativeBinomial, Poisson
     from .models.gaussian import LinearGaussian
     from .models.invariance_test import Tolerance
-    from .models.logistic import Logistic
+    from .models.regression import Logistic
     from .models.survival import PiecewiseExponential
     from .moments.accumulator import MomentsAccumulator
     from .moments.moments import Moments
@@ -47,7 +47,7 @@ _NAMES = {
     "models.gaussian": ("LinearGaussian",),
     "models.bayesian": ("BayesianLinearGaussian",),
     "models.additive": ("Additive",),
-    "models.logistic": ("Logistic",),
+    "models.regression": ("Logistic",),
     "models.counts": ("Poisson", "NegativeBinomial"),
     "models.survival": ("PiecewiseExponential",),
     "models.invariance_test": ("Tolerance",),

@@ -193,7 +193,8 @@ class RegressionTests(EnvironmentTests):
         # Where own slopes are not all that is left, they are columns, too.
         slopes = [X * level[:, None] for level in own.T] if self._specification.about_mean else []
         columns, besides = np.column_stack([X, own, *slopes]), {"event": data.event, "exposure": data.exposure}
-        model = self._specification.bind_checked(_grouped(data, columns, data.y, groups, labels, **besides), None)
+        grouped = _grouped(data, columns, data.y, groups, labels, **besides)
+        model = self._specification.model(self._specification, grouped)
         place = np.arange(model.n_features)
         common, own_level = place < X.shape[1], place < X.shape[1] + len(labels) - 1
         figures = model.figures(common)

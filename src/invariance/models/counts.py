@@ -164,6 +164,15 @@ def _remainder(s: Floats) -> Floats:
     return np.asarray((1.0 / 12.0 - z * (1.0 / 360.0 - z * (1.0 / 1260.0 - z / 1680.0))) / s)
 
 
+class NegativeBinomialModel(RegressionModel):
+    def null_of(self, figures: Figures) -> Null:
+        """That of a linear Gaussian model, whose fits too have coefficients and one parameter for the scatter."""
+        counts = np.append(self.data.counts, self.data.n_rows).astype(float)
+        local = (figures.degrees + figures.parameters) / self.data.n_environments
+        parameters = np.column_stack([*[local] * self.data.n_environments, figures.parameters])
+        return Null.of_deviance(*deviance_moments(counts, parameters - 2.0), figures.degrees)
+
+
 @dataclass(frozen=True)
 class NegativeBinomial(CountRegression):
     """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns of z) and variance
@@ -174,6 +183,7 @@ class NegativeBinomial(CountRegression):
     """
 
     name: ClassVar[str] = "negative binomial"
+    model: ClassVar[type[RegressionModel]] = NegativeBinomialModel
     about_mean: ClassVar[tuple[str, ...]] = (DISPERSION,)
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
@@ -195,15 +205,3 @@ class NegativeBinomial(CountRegression):
         alpha = np.maximum(excess, 0.0) / (rate**2 * squares)
         phi = np.minimum(np.log1p(alpha * rows.counts.scale), rows.counts.limit)
         return np.column_stack([np.log(rate), phi])
-
-    def bind_checked(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> NegativeBinomialModel:
-        return NegativeBinomialModel(self, data, n_jobs)
-
-
-class NegativeBinomialModel(RegressionModel):
-    def null_of(self, figures: Figures) -> Null:
-        """That of a linear Gaussian model, whose fits too have coefficients and one parameter for the scatter."""
-        counts = np.append(self.data.counts, self.data.n_rows).astype(float)
-        local = (figures.degrees + figures.parameters) / self.data.n_environments
-        parameters = np.column_stack([*[local] * self.data.n_environments, figures.parameters])
-        return Null.of_deviance(*deviance_moments(counts, parameters - 2.0), figures.degrees)

@@ -20,15 +20,7 @@ from ..kernels.generalised_least_squares import (
     score_lists_from_rows,
 )
 from ..kernels.row_residuals import GroupRows
-from .base import (
-    IN_MEAN,
-    PIVOT_TOLERANCE,
-    EnvironmentData,
-    Fit,
-    Null,
-    StandardErrors,
-    in_parts,
-)
+from .base import IN_MEAN, PIVOT_TOLERANCE, EnvironmentData, Fit, Null, StandardErrors, in_parts
 from .gaussian import GaussianModel
 from .gaussian_fits import group_rows, weighted_errors
 from .invariance_test import InvarianceTest, Tolerance, deviance_tails
@@ -53,8 +45,7 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
 
 class _Scores(NamedTuple):
     """ratios (S,): log Λ, NaN outside the support; gains (S,): of the environments' own fits over their means; squares
-    (S, E): residual sums of squares of the common fit, in common units; leverages (S, E): of the environments in it,
-    neither has rows where nobody asked"""
+    (S, E): residual sums of squares of the common fit, in common units, and leverages (S, E) in it, or no rows"""
 
     ratios: Floats
     gains: Floats
@@ -98,8 +89,7 @@ class MeanGaussian(GaussianModel):
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they do."""
         ratios, mean, variance, _ = self._law(as_masks(masks, self.n_features))
-        p_values = np.where(np.isnan(ratios), 0.0, 1.0)
-        tested = variance > 0.0
+        p_values, tested = np.where(np.isnan(ratios), 0.0, 1.0), variance > 0.0
         allowed = self.n_rows * tolerance.delta
         p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed)
         return InvarianceTest(p_values, np.full(len(p_values), np.nan), p_values)
@@ -175,14 +165,15 @@ class MeanGaussian(GaussianModel):
         def one(part: slice) -> None:
             rows = order[part]
             found = [np.empty_like(values[rows[: len(values)]]) for values in scores]
+            given = self.local_moments, *self.pooled_lists(masks[rows]), *found
             if from_rows:
-                score_lists_from_rows(self._rows, self.local_moments, *self.pooled_lists(masks[rows]), *found)
+                score_lists_from_rows(self._rows, *given)
             else:
-                score_lists(self.local_moments, *self.pooled_lists(masks[rows]), *found)
+                score_lists(*given)
             for values, own in zip(scores, found, strict=True):
                 values[rows[: len(own)]] = own
 
-        in_parts(len(masks), self.n_jobs, one)
+        in_parts(n, self.n_jobs, one)
         unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and not from_rows and len(unknown):
             for part, decided in zip(scores, self._scored(masks[unknown], pooled, from_rows=True), strict=True):
@@ -193,11 +184,9 @@ class MeanGaussian(GaussianModel):
         """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
         ratios, _, _, leverages = self._scored(masks, pooled=True)
         ranks = self.ranks(masks)[:, :-1]
-        known = ~np.isnan(ratios) & (self.moments.n_environments > 1)
+        known, counts = ~np.isnan(ratios) & (self.moments.n_environments > 1), self.moments.counts.astype(float)
         mean, variance, degrees = np.zeros((3, len(masks)))
-        mean[known], variance[known] = mean_deviance_moments(
-            self.moments.counts.astype(float), ranks[known], leverages[known]
-        )
+        mean[known], variance[known] = mean_deviance_moments(counts, ranks[known], leverages[known])
         degrees[known] = np.rint((ranks + 1.0 - leverages)[known].sum(axis=1))
         return ratios, mean, variance, degrees
 

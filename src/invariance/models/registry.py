@@ -23,7 +23,7 @@ MODELS = Registry(
         GAUSSIAN: "models.gaussian:LinearGaussian",
         "linear_gaussian_mean": "models.gaussian:linear_gaussian_mean",
         "bayesian_linear_gaussian": "models.bayesian:BayesianLinearGaussian",
-        "logistic": "models.logistic:Logistic",
+        "logistic": "models.regression:Logistic",
         "poisson": "models.counts:Poisson",
         "negative_binomial": "models.counts:NegativeBinomial",
         "piecewise_exponential": "models.survival:PiecewiseExponential",
@@ -88,11 +88,8 @@ class ByOutcome:
 
 @dataclass(frozen=True)
 class Chosen:
-    """A family that the outcome chose, which is kept when rows are left out.
-
-    name: of a member of MODELS; reason: a clause that begins with the name of the outcome; overridable: whether the
-    linear Gaussian model could be fitted as well, and is not
-    """
+    """A family that the outcome chose, which is kept when rows are left out: its name in MODELS, a clause that begins
+    with the name of the outcome, and whether the linear Gaussian model could be fitted as well, and is not."""
 
     name: str
     reason: str
@@ -123,14 +120,10 @@ def family_of(data: EnvironmentData) -> Chosen:
     if rows is not None:
         name = FAMILY_OF_KIND[rows.outcome_kind.kind]
         return Chosen(name, rows.outcome_kind.reason, name != GAUSSIAN and not rows.outcome_columns)
-    moments = moments_of(data)
-    two, kind = two_valued(moments, moments.outcome), moments.kind
+    kind = moments_of(data).kind
     if kind is not None and FAMILY_OF_KIND[kind.kind] == GAUSSIAN:
         return Chosen(GAUSSIAN, kind.reason)
-    if two is None and kind is None:
-        return Chosen(GAUSSIAN, f"{moments.outcome_name} is known by second moments alone")
-    what = f"{moments.outcome_name} has two values, {two[0]:g} and {two[1]:g}" if two else kind and kind.reason
-    return Chosen(GAUSSIAN, f"{what}, but only its moments are known, which fit this model only")
+    return Chosen(GAUSSIAN, f"{data.outcome_name} is known by second moments alone, which fit no other family")
 
 
 def resolve_family(family: Family, data: EnvironmentData) -> Family:
@@ -139,8 +132,7 @@ def resolve_family(family: Family, data: EnvironmentData) -> Family:
 
 
 def with_family_columns(family: Family, data: Any) -> tuple[Family, Any]:
-    """The family, and the data with spline columns, which stay when rows are left out, or an outcome of 0 and 1, where
-    it makes them."""
+    """The family, and the data with what it makes of them: spline columns, or an outcome of 0 and 1."""
     if isinstance(family, Additive):
         return family.with_splines(data)
     rows = rows_of(data)
@@ -162,13 +154,11 @@ def refuse_unused(family: Family, data: EnvironmentData) -> None:
             raise SettingError(what, use(family=AUTO), use(**{role: None, "exclude": [name]}))
 
 
-def two_valued(moments: Moments, column: int) -> tuple[float, float] | None:
-    """The two values of a column, where second moments show that it has no others."""
+def two_valued(moments: Moments, column: int) -> bool:
+    """Whether second moments show that a column has two values."""
     low, high = float(moments.minimum[:, column].min()), float(moments.maximum[:, column].max())
-    if not moments.scatter.size:
-        return None
     mean, scatter = float(moments.pooled_mean[column]), float(moments.scatter[-1, column, column])
-    return (low, high) if at_two_values(moments.n_rows, low, high, mean, scatter) else None
+    return at_two_values(moments.n_rows, low, high, mean, scatter)
 
 
 def needs_rows(family: Family) -> bool:

@@ -1,4 +1,4 @@
-"""Regressions by maximum likelihood in compiled code: what their families share."""
+"""Regressions by maximum likelihood in compiled code: what their families share, and the logistic one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import expit, logit
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
@@ -17,7 +18,8 @@ from .._tools.text import format_subset
 from ..data.checks import listing
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.likelihoods import Own, Rows, evaluate, with_columns, work_for
+from ..exceptions import DataError, use
+from ..kernels.likelihoods import LOGISTIC, Own, Rows, evaluate, with_columns, work_for
 from ..kernels.newton import flip_gains, invert, score_dense, score_lists
 from .base import (
     IN_MEAN,
@@ -25,6 +27,7 @@ from .base import (
     Fit,
     FlipGuess,
     NDArray32,
+    Predicts,
     Remarks,
     StandardErrors,
     SubsetWalk,
@@ -33,97 +36,34 @@ from .base import (
     rows_for,
     too_few_rows_for,
 )
+from .gaussian_fits import row_groups
 from .invariance_test import MARGIN, Tolerance, largest_deviance
 from .likelihood import Figures, LikelihoodRatioModel
 
+# Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
+REPORTED = 1e-10
+IN_BULK = 1e-4
+# The same where coefficients are read, whose error is about the root of it, and where guesses start from them.
+READ = 1e-15
+_ROUGHLY = 1e-2
+# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than their number, and by
+# more still without pseudo-data, since steps promise too little where rows are separated.
+_WALK_ERROR = 1e-3
+_SHARE, _SHARE_IF_SEPARATED = 0.25, 0.02
+_MOST_AT_ONCE, _PARTS = 64, 8
+_MOST_FLIPS_REMEMBERED = 2000
+_MOST_SUBSETS_REMEMBERED = 1 << 21
+# What guessing all flips of a subset costs, about.
+_FITS_PER_GUESS = 10
+# Steps of the linear Gaussian's dense walk in the time that a subset takes, about: for each row, and for each column of
+# each fit.
+_STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
 # A fit that explains less of the log-likelihood than this does not come near to separating the rows.
 _NEARLY_ALL = 0.5
 _R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the fit without features (Cox and Snell)."
 
-
-def separates(model: RegressionModel, mask: Mask) -> bool:
-    """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the outcome and all with
-    the other, so that the subset looks invariant whatever the environments do."""
-    data, fit = model.data, model.fit(mask, local=False)
-    event = model.specification.events(data) > 0.0
-    X = data.X[:, data.features.expand(mask)]
-    predictor = X @ fit.coefficients + fit.intercept
-    if predictor[event].min() > predictor[~event].max():
-        return True
-    if model.gain_many(mask)[0] <= -_NEARLY_ALL * model.empty:
-        return False
-    from scipy.optimize import linprog
-
-    scale = X.std(axis=0)
-    columns = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)])
-    signed = np.where(event, -1.0, 1.0)[:, None] * columns
-    found = linprog(np.zeros(columns.shape[1]), signed, -np.ones(len(X)), bounds=(None, None), method="highs")
-    return bool(found.status == 0)
-
-
-@dataclass(frozen=True)
-class Regression(ABC):
-    """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood;
-    `mean` gives the expected outcome (n,) there, unless a fit of its own does.
-
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none
-    """
-
-    pseudo_rows: float = 1.0
-
-    name: ClassVar[str]
-    intercept: ClassVar[bool] = True
-    takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
-    about_mean: ClassVar[tuple[str, ...]] = ()  # what each environment has of its own beside intercept and slopes
-    two_values: ClassVar[bool] = False  # whether features may separate the outcome
-
-    def __post_init__(self) -> None:
-        check_number(self, "pseudo_rows", "number of rows")
-
-    @abstractmethod
-    def check(self, data: MultiEnvironmentData) -> None:
-        """Raise DataError where the outcome is not of the kind that this model is for."""
-
-    @abstractmethod
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        """The rows `order` (N,) of the data as kernels take them; columns (q, N): in this order already."""
-
-    @abstractmethod
-    def beginning(self, rows: Rows) -> Floats:
-        """(E + 1, r) parameters of the empty subset, roughly: the intercept, if any, then those without a column."""
-
-    def events(self, data: MultiEnvironmentData) -> Floats:
-        """(N,) how many events each row is: what there must be some of in every environment."""
-        return data.y
-
-    def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
-        """Sentences on the leading subsets, masks (S, p), beside those of all regressions."""
-        return ()
-
-    def order(self, data: MultiEnvironmentData) -> Integers:
-        """(N,) rows by environment, and within each as the kernel wants them."""
-        return np.argsort(data.environment_index, kind="stable").astype(np.int64)
-
-    def shares(self, data: MultiEnvironmentData) -> Floats:
-        """(E,) λ_e: by how much more than once each row of an environment counts."""
-        return self.pseudo_rows / data.counts
-
-    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> RegressionModel:
-        """Tie the model to data."""
-        rows = rows_for(self.name, data)
-        self.check(rows)
-        return self.bind_checked(rows, n_jobs)
-
-    def bind_checked(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> RegressionModel:
-        return RegressionModel(self, data, n_jobs)
-
-
 # Figures of subsets and their numbers of columns (S,) → values (S,).
 Valued = Callable[[Figures, Integers], Floats]
-# Promised gains below which fits that guesses start from count as done.
-_ROUGHLY = 1e-2
-_MOST_FLIPS_REMEMBERED = 2000
-_MOST_SUBSETS_REMEMBERED = 1 << 21
 
 
 class RegressionWalk(SubsetWalk):
@@ -164,8 +104,8 @@ class RegressionWalk(SubsetWalk):
         return known.log_ratio if self.value is None else self.value(known, masks @ self.model.features.widths)
 
     def _walked(self, high: Integers, masks: Mask) -> Figures:
-        n, most = len(masks), len(self._rows.columns) + self._beginning.shape[1]
-        log_ratio, pooled, ranks = np.empty(n), np.empty(n), np.empty((n, len(self._beginning)), np.int64)
+        most = len(self._rows.columns) + self._beginning.shape[1]
+        log_ratio, pooled, ranks, _ = self.model.empty_scores(len(masks), 0)
         layout = self._starts, np.arange(self._starts[0]), self._beginning, self._tolerance, work_for(self._rows, most)
         score_dense(self._rows, high.astype(np.int64), self.n_low, *layout, log_ratio, pooled, ranks)
         log_ratio[~self.model.supported(masks)] = np.nan
@@ -176,23 +116,6 @@ class RegressionWalk(SubsetWalk):
         every = np.full((len(Figures._fields), len(masks)), np.nan)
         every[:, wanted] = self.model.computed(masks[wanted], self._tolerance)
         return Figures(*every)
-
-
-# Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
-REPORTED = 1e-10
-IN_BULK = 1e-4
-# The same where coefficients are read, whose error is about the root of it.
-READ = 1e-15
-# Largest error of log Λ that a walk may have: what each of its fits may leave is less by more than their number, and by
-# more still without pseudo-data, since steps promise too little where rows are separated.
-_WALK_ERROR = 1e-3
-_SHARE, _SHARE_IF_SEPARATED = 0.25, 0.02
-_MOST_AT_ONCE, _PARTS = 64, 8
-# What guessing all flips of a subset costs, about.
-_FITS_PER_GUESS = 10
-# Steps of the linear Gaussian's dense walk in the time that a subset takes, about: for each row, and for each column of
-# each fit.
-_STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
 
 
 class Scores(NamedTuple):
@@ -217,7 +140,7 @@ class RegressionModel(LikelihoodRatioModel):
         self.compares = *IN_MEAN, *specification.about_mean
         self.n_always = int(specification.intercept)  # columns that are in every fit
         self._order = specification.order(data)
-        groups = [*(data.X[data.rows(e)] for e in range(data.n_environments)), data.X]
+        groups = [data.X[rows] for rows in row_groups(data)]
         # (E + 1, q) of each environment and of all rows
         self._centre = np.array([rows.mean(axis=0) for rows in groups])
         self._varies = np.array([np.ptp(rows, axis=0) > 0.0 for rows in groups])
@@ -283,20 +206,28 @@ class RegressionModel(LikelihoodRatioModel):
 
     # ---------------------------------------------------------------- scores
 
+    @property
+    def _layout(self) -> tuple[Integers, Integers]:
+        """Where the columns of each feature start, and the columns that are always in"""
+        return self.n_always + self.features.starts, np.arange(self.n_always)
+
+    def empty_scores(self, n: int, most: int) -> Scores:
+        """Of n subsets of at most so many parameters"""
+        n_groups = len(self.problem.starts)
+        ranks, thetas = np.empty((n, n_groups), np.int64), np.empty((n, n_groups, max(most, 1)))
+        return Scores(np.empty(n), np.empty(n), ranks, thetas)
+
     def scores(self, masks: Mask, tolerance: float = REPORTED) -> Scores:
         """Of the subsets in masks (S, p), whatever their size."""
-        problem, beginning = self.problem, self.beginning
-        layout = self.n_always + self.features.starts, np.arange(self.n_always), beginning, tolerance
-        most = beginning.shape[1] + (int(self.features.expand(masks).sum(axis=1).max()) if len(masks) else 0)
-        n, n_groups = len(masks), len(problem.starts)
+        n, beginning = len(masks), self.beginning
+        most = beginning.shape[1] + int(self.features.expand(masks).sum(axis=1).max(initial=0))
         at_once = min(max(-(-n // _PARTS), 1), _MOST_AT_ONCE)
-        ranks, thetas = np.empty((n, n_groups), np.int64), np.empty((n, n_groups, max(most, 1)))
-        scores = Scores(np.empty(n), np.empty(n), ranks, thetas)
+        scores = self.empty_scores(n, most)
 
         def one(first: int) -> None:
-            part, work = slice(first, first + at_once), work_for(problem, most)
+            part, work = slice(first, first + at_once), work_for(self.problem, most)
             chosen, found = np.ascontiguousarray(masks[part]), (values[part] for values in scores)
-            score_lists(problem, chosen, *layout, work, *found)
+            score_lists(self.problem, chosen, *self._layout, beginning, tolerance, work, *found)
 
         for _ in ordered_map(one, range(0, n, at_once), self.n_jobs):
             pass
@@ -353,21 +284,17 @@ class RegressionModel(LikelihoodRatioModel):
 
     def _guess(self, mask: Mask) -> FlipGuess:
         """(p,) each, of a subset (p,)"""
-        problem, n_features, widths = self.problem, self.n_features, self.features.widths
-        groups, extra = len(problem.starts), self.beginning.shape[1] - self.n_always
-        log_ratio, pooled, ranks = np.empty(1), np.empty(1), np.empty((1, groups), np.int64)
-        gains = np.empty((groups, n_features))
-        most = len(problem.columns) + self.beginning.shape[1]
-        work, thetas = work_for(problem, most), np.empty((1, groups, most))
-        layout = self.n_always + self.features.starts, np.arange(self.n_always)
-        score_lists(problem, mask[None], *layout, self.beginning, _ROUGHLY, work, log_ratio, pooled, ranks, thetas)
-        flip_gains(problem, mask, *layout, thetas[0], extra, work, gains)
-        own, change = Figures.of(log_ratio, pooled, ranks, self.profiled), np.where(mask, -widths, widths)
-        log_ratios = np.minimum(log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
+        problem, beginning, widths = self.problem, self.beginning, self.features.widths
+        most, groups = len(problem.columns) + beginning.shape[1], len(problem.starts)
+        work, scores, gains = work_for(problem, most), self.empty_scores(1, most), np.empty((groups, self.n_features))
+        score_lists(problem, mask[None], *self._layout, beginning, _ROUGHLY, work, *scores)
+        flip_gains(problem, mask, *self._layout, scores.thetas[0], beginning.shape[1] - self.n_always, work, gains)
+        own, change = Figures.of(*scores[:3], self.profiled), np.where(mask, -widths, widths)
+        log_ratios = np.minimum(own.log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
         # NaN: the fit of the subset itself comes to no end.
-        known = self.supported(mask ^ np.eye(n_features, dtype=bool)) & ~np.isnan(log_ratios)
+        known = self.supported(mask ^ np.eye(self.n_features, dtype=bool)) & ~np.isnan(log_ratios)
         log_ratios = np.where(known, log_ratios, -np.inf)
-        degrees, pooled = own.degrees + (groups - 2.0) * change, pooled + gains[-1]
+        degrees, pooled = own.degrees + (groups - 2.0) * change, own.pooled + gains[-1]
         null = self.null_of(Figures(log_ratios, pooled, degrees, own.parameters + change))
         return FlipGuess(log_ratios, pooled - self.empty, null.expected, null.variance)
 
@@ -387,8 +314,7 @@ class RegressionModel(LikelihoodRatioModel):
         mask = as_mask(subset, self.feature_names)
         self.require(self.supported(mask[None])[0], mask)
         chosen = self.features.expand(mask)
-        k, first = int(chosen.sum()), self.n_always
-        scores = self.scores(mask[None], READ)
+        k, first, scores = int(chosen.sum()), self.n_always, self.scores(mask[None], READ)
         self.require(not np.isnan(scores.log_ratio[0]), mask)
         theta = scores.thetas[0]
         slopes = theta[:, first : first + k] / self._scale[:, chosen]
@@ -448,6 +374,117 @@ class RegressionModel(LikelihoodRatioModel):
     def steps_per_subset(self) -> int:
         n_groups, n_columns = self.data.n_environments + 1, self.features.n_columns
         return int(_STEPS_PER_ROW * self.data.n_rows + _STEPS_PER_COLUMN * n_groups * n_columns)
+
+
+def separates(model: RegressionModel, mask: Mask) -> bool:
+    """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the outcome and all with
+    the other, so that the subset looks invariant whatever the environments do."""
+    data, fit = model.data, model.fit(mask, local=False)
+    event = model.specification.events(data) > 0.0
+    X = data.X[:, data.features.expand(mask)]
+    predictor = X @ fit.coefficients + fit.intercept
+    if predictor[event].min() > predictor[~event].max():
+        return True
+    if model.gain_many(mask)[0] <= -_NEARLY_ALL * model.empty:
+        return False
+    from scipy.optimize import linprog
+
+    scale = X.std(axis=0)
+    columns = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)])
+    signed = np.where(event, -1.0, 1.0)[:, None] * columns
+    found = linprog(np.zeros(columns.shape[1]), signed, -np.ones(len(X)), bounds=(None, None), method="highs")
+    return bool(found.status == 0)
+
+
+@dataclass(frozen=True)
+class Regression(ABC):
+    """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood;
+    `mean` gives the expected outcome (n,) there, unless a fit of its own does.
+
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none
+    """
+
+    pseudo_rows: float = 1.0
+
+    name: ClassVar[str]
+    model: ClassVar[type[RegressionModel]] = RegressionModel
+    intercept: ClassVar[bool] = True
+    takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
+    about_mean: ClassVar[tuple[str, ...]] = ()  # what each environment has of its own beside intercept and slopes
+    two_values: ClassVar[bool] = False  # whether features may separate the outcome
+
+    def __post_init__(self) -> None:
+        check_number(self, "pseudo_rows", "number of rows")
+
+    @abstractmethod
+    def check(self, data: MultiEnvironmentData) -> None:
+        """Raise DataError where the outcome is not of the kind that this model is for."""
+
+    @abstractmethod
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        """The rows `order` (N,) of the data as kernels take them; columns (q, N): in this order already."""
+
+    @abstractmethod
+    def beginning(self, rows: Rows) -> Floats:
+        """(E + 1, r) parameters of the empty subset, roughly: the intercept, if any, then those without a column."""
+
+    def events(self, data: MultiEnvironmentData) -> Floats:
+        """(N,) how many events each row is: what there must be some of in every environment."""
+        return data.y
+
+    def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
+        """Sentences on the leading subsets, masks (S, p), beside those of all regressions."""
+        return ()
+
+    def order(self, data: MultiEnvironmentData) -> Integers:
+        """(N,) rows by environment, and within each as the kernel wants them."""
+        return np.argsort(data.environment_index, kind="stable").astype(np.int64)
+
+    def shares(self, data: MultiEnvironmentData) -> Floats:
+        """(E,) λ_e: by how much more than once each row of an environment counts."""
+        return self.pseudo_rows / data.counts
+
+    def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> RegressionModel:
+        """Tie the model to data."""
+        rows = rows_for(self.name, data)
+        self.check(rows)
+        return self.model(self, rows, n_jobs)
+
+
+@dataclass(frozen=True)
+class Logistic(Regression):
+    """Outcome ~ Bernoulli with log odds intercept + coefficients · columns of z, by maximum likelihood.
+
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none.
+        They keep fits finite where features separate the two values, or an environment has only one of them
+
+    Of the two values the larger one counts as 1.
+    """
+
+    name: ClassVar[str] = "logistic"
+    predicts: ClassVar[Predicts] = Predicts.probability
+    two_values: ClassVar[bool] = True
+
+    def check(self, data: MultiEnvironmentData) -> None:
+        values = np.unique(data.y)
+        if len(values) != 2:
+            what = f"the logistic model is for outcomes with two values, and {data.outcome_name!r} has {len(values):,}"
+            raise DataError(f"{what}, such as {values[0]:g}", use(family="auto"))
+
+    def events(self, data: MultiEnvironmentData) -> Floats:
+        return (data.y == data.y.max()).astype(float)
+
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+        y = self.events(data)
+        extra = self.shares(data)[data.environment_index]
+        return Rows(LOGISTIC, columns, environment_starts(data), (y + extra * y.mean())[order], (1.0 + extra)[order])
+
+    def beginning(self, rows: Rows) -> Floats:
+        share = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / (sums_of_groups(rows.weight, rows.starts) + 1.0)
+        return np.asarray(logit(share))[:, None]
+
+    def mean(self, predictor: Floats) -> Floats:
+        return np.asarray(expit(predictor))
 
 
 def environment_starts(data: MultiEnvironmentData) -> Integers:

@@ -82,6 +82,43 @@ def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
         yield np.clip(np.minimum(times, end) - start, 0.0, None)
 
 
+@dataclass(frozen=True, eq=False)
+class PiecewiseExponentialFit(Fit):
+    """intercept: minus the coefficients at the mean of the columns, so that the baseline, of the pooled fit, is that of
+    rows in the middle"""
+
+    baseline: PiecewiseHazard = field(kw_only=True)
+
+    def risk(self, X: Floats) -> Floats:
+        """(n,) how many times the baseline the hazard of rows X (n, k) is"""
+        with np.errstate(over="ignore"):
+            return np.exp(X @ self.coefficients + self.intercept)
+
+    def mean(self, predictor: Floats) -> Floats:
+        """(n,) expected time to the event"""
+        with np.errstate(over="ignore"):
+            return self.baseline.expected_time(np.exp(predictor))
+
+
+class PiecewiseExponentialModel(RegressionModel):
+    specification: PiecewiseExponential
+
+    @cached_property
+    def profiled(self) -> Integers:
+        """A factor for each interval in which an environment is watched; the pooled fit has all of them."""
+        events = self.problem.spans.intervals.events
+        return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
+
+    def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
+        mask, rates = as_mask(subset, self.feature_names), self.specification.rates(self.data)
+        plain, members = super().fit(mask, local), np.flatnonzero(self.features.expand(mask))
+        k, theta = len(members), self.scores(mask[None], READ).thetas[0, -1]
+        work = work_for(self.problem, k)
+        evaluate(self.problem, 0, self.data.n_environments, members, k, theta, k, False, work)
+        baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard))
+        return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
+
+
 _MOST_INTERVALS = 8
 _EVENTS_PER_INTERVAL = 5
 
@@ -109,6 +146,7 @@ class PiecewiseExponential(Regression):
     name: ClassVar[str] = "piecewise exponential"
     intercept: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ("event",)
+    model: ClassVar[type[RegressionModel]] = PiecewiseExponentialModel
     about_mean: ClassVar[tuple[str, ...]] = (BASELINE,)
     predicts: ClassVar[Predicts] = Predicts.time
 
@@ -182,46 +220,6 @@ class PiecewiseExponential(Regression):
 
     def beginning(self, rows: Rows) -> Floats:
         return np.zeros((len(rows.starts), 0))
-
-    def bind_checked(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> PiecewiseExponentialModel:
-        return PiecewiseExponentialModel(self, data, n_jobs)
-
-
-@dataclass(frozen=True, eq=False)
-class PiecewiseExponentialFit(Fit):
-    """intercept: minus the coefficients at the mean of the columns, so that the baseline, of the pooled fit, is that of
-    rows in the middle"""
-
-    baseline: PiecewiseHazard = field(kw_only=True)
-
-    def risk(self, X: Floats) -> Floats:
-        """(n,) how many times the baseline the hazard of rows X (n, k) is"""
-        with np.errstate(over="ignore"):
-            return np.exp(X @ self.coefficients + self.intercept)
-
-    def mean(self, predictor: Floats) -> Floats:
-        """(n,) expected time to the event"""
-        with np.errstate(over="ignore"):
-            return self.baseline.expected_time(np.exp(predictor))
-
-
-class PiecewiseExponentialModel(RegressionModel):
-    specification: PiecewiseExponential
-
-    @cached_property
-    def profiled(self) -> Integers:
-        """A factor for each interval in which an environment is watched; the pooled fit has all of them."""
-        events = self.problem.spans.intervals.events
-        return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
-
-    def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
-        mask, rates = as_mask(subset, self.feature_names), self.specification.rates(self.data)
-        plain, members = super().fit(mask, local), np.flatnonzero(self.features.expand(mask))
-        k, theta = len(members), self.scores(mask[None], READ).thetas[0, -1]
-        work = work_for(self.problem, k)
-        evaluate(self.problem, 0, self.data.n_environments, members, k, theta, k, False, work)
-        baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard))
-        return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
 
 
 def events_by_environment(data: MultiEnvironmentData) -> Integers:
