@@ -9,6 +9,7 @@ from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 
 from invariance import MultiEnvironmentData
+from regression_cases import regression_data
 
 
 def log_density(y: np.ndarray, mean: np.ndarray, alpha: float) -> np.ndarray:
@@ -70,19 +71,9 @@ def log_ratio(data: MultiEnvironmentData, mask: np.ndarray, pseudo_rows: float) 
     exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
     rate = data.y.sum() / exposure.sum()
     design = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
-    groups = []
-    for e in range(data.n_environments):
-        own = data.rows(e)
-        groups.append((design[own], data.y[own], exposure[own], rate, pseudo_rows / data.counts[e]))
+    parts = [data.rows(e) for e in range(data.n_environments)]
+    groups = [(design[own], data.y[own], exposure[own], rate, pseudo_rows / len(own)) for own in parts]
     return largest(groups) - sum(largest([group]) for group in groups)
-
-
-def placed(X: np.ndarray, y: np.ndarray, environment: np.ndarray) -> MultiEnvironmentData:
-    """Rows whose outcome may be constant, also inside an environment, of which there may be one"""
-    several = environment if environment.any() else None
-    data = MultiEnvironmentData.from_arrays(X, np.arange(len(y), dtype=float), several)
-    data.y[:] = y
-    return data
 
 
 def counted(
@@ -101,5 +92,5 @@ def counted(
     rate = mean * exposure * np.exp(0.5 * X[:, 0] - 0.4 * X[:, 1])
     y = rng.poisson(rate * (rng.gamma(1 / alpha, alpha, len(X)) if alpha else 1.0)).astype(float)
     X[:, -1] += np.linspace(-0.5, 1.5, len(counts))[environment] * np.log1p(y)
-    data = placed(X, y, environment)
+    data = regression_data(X, y, environment)
     return replace(data, exposure=exposure) if exposed else data

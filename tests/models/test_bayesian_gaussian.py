@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_t
 
-from invariance import BayesianLinearGaussian, LinearGaussian, Moments, MultiEnvironmentData
+from invariance import BayesianLinearGaussian, Moments, MultiEnvironmentData
 from invariance.exceptions import DataError
 from invariance.kernels.cholesky import subset_volumes
 from twins import all_masks, datasets, simulated
@@ -52,9 +52,6 @@ def setting_and_knockout() -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, X[:, :2].sum(axis=1) + rng.normal(size=36), site)
 
 
-# -------------------------------------------------------------------- values
-
-
 @prior_rows
 @pytest.mark.parametrize("make", [setting_and_knockout, one_environment])
 def test_the_log_bayes_factor_is_that_of_the_marginal_densities(make, rows: float) -> None:
@@ -77,9 +74,6 @@ def test_any_data(data: MultiEnvironmentData, rows: float) -> None:
     assert (values <= model.null_many(masks).ceiling + 1e-9).all()
 
 
-# -------------------------------------------------------------------- kernel
-
-
 def test_pivots_that_rounding_takes_too_low_are_raised_to_their_bound() -> None:
     pool = np.array([[1.0, 0.5, 0.1], [0.5, 1.0, 0.2], [0.1, 0.2, 1.0]])
     local = 1e-3 * pool - np.diag([0.0, 1.0, 1.0])
@@ -87,9 +81,6 @@ def test_pivots_that_rounding_takes_too_low_are_raised_to_their_bound() -> None:
     subset_volumes(np.stack([local, pool]), 1e-3, 2, 1e-9, np.array([0, 2]), np.array([0, 1]), volumes, left)
     assert volumes[0] == pytest.approx([np.log(1e-3) + np.log(1e-3 * 0.75), np.log(0.75)])
     assert left[0] == pytest.approx([1e-3 * 0.96, 0.96])
-
-
-# -------------------------------------------------------------------- prediction, fits, support
 
 
 @prior_rows
@@ -114,14 +105,9 @@ def test_fits_are_least_squares_with_rows_of_the_pool(rows: float) -> None:
 
 
 def test_small_environments_limit_nothing_but_all_rows_together_do() -> None:
-    data = setting_and_knockout()
-    model = BayesianLinearGaussian().bind(data)
-    assert model.largest_size == 6
-    assert LinearGaussian().bind(data).largest_size < 6
-    few = MultiEnvironmentData.from_arrays(
-        np.random.default_rng(0).normal(size=(6, 9)), np.arange(6.0) ** 2, [0, 0, 0, 1, 1, 1]
-    )
-    wide = BayesianLinearGaussian().bind(few)
+    assert BayesianLinearGaussian().bind(setting_and_knockout()).largest_size == 6
+    X = np.random.default_rng(0).normal(size=(6, 9))
+    wide = BayesianLinearGaussian().bind(MultiEnvironmentData.from_arrays(X, np.arange(6.0) ** 2, [0, 0, 0, 1, 1, 1]))
     assert wide.largest_size == 4
     assert np.isfinite(wide.log_ratio_many(np.arange(9)[None] < 4)).all()
     (reason,) = wide.outside_support(np.arange(9)[None] < 5)
@@ -142,6 +128,3 @@ def test_dependence_over_all_rows_is_outside_the_support(moments_only: bool) -> 
     assert "'x0', 'x1', 'x4'" in model.outside_support(masks)[0]
     with pytest.raises(DataError, match=r"cannot be fitted: .*'x0'"):
         model.fit(["x0", "x1", "x4"])
-
-
-# -------------------------------------------------------------------- the law of invariant subsets

@@ -276,13 +276,24 @@ def test_own_fits_do_not_depend_on_units_of_an_environment(name: str, factor: fl
 
 
 @pytest.mark.parametrize("apart", [1e-3, 1e-5])
-@pytest.mark.parametrize("name", ["logistic", "poisson", "negative binomial", "survival"])
+@pytest.mark.parametrize(
+    "name", ["gaussian", "on demand", "mean", "logistic", "poisson", "negative binomial", "survival"]
+)
 def test_columns_that_are_nearly_combinations(name: str, apart: float) -> None:
+    """The rows decide what second moments cannot: the same space, the same values."""
     data = table(FAMILIES[name][1], counts=(120, 120, 120))
     near = data.X.copy()
     near[:, 1] = near[:, 0] + apart * near[:, 1]
-    far, close = (bound(name, given).figures(MASKS[3]) for given in (data, replace(data, X=near)))
-    np.testing.assert_allclose(close, far, rtol=1e-6)
+    far, close = (bound(name, replace(data, X=X)) for X in (data.X, near))
+    for ask in ("log_ratio_many", "gain_many"):
+        np.testing.assert_allclose(getattr(close, ask)(MASKS[3]), getattr(far, ask)(MASKS[3]), rtol=1e-6)
+    assert close.null_many(MASKS[3]).degrees == far.null_many(MASKS[3]).degrees
+    expected, found = (model.fit(MASKS[3]).predict(model.data.X[:, :2]) for model in (far, close))
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    if name in ("gaussian", "mean") and apart < 1e-4:
+        alone = bound(name, Moments.from_data(close.data))
+        assert alone.log_ratio_many(MASKS[3])[0] == -np.inf
+        assert alone.outside_support(MASKS[3])[0].startswith("'x0', 'x1' are")
 
 
 # ---------------------------------------------------------------- refusals

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
@@ -117,20 +115,6 @@ def test_fit_and_standard_errors() -> None:
         assert_allclose(known.values[-1], errors[1:], rtol=1e-6)
         assert_allclose(known.values[:-1], LinearGaussian().bind(DATA).standard_errors(mask).values[:-1], rtol=1e-9)
     assert not np.allclose(LinearGaussian().bind(DATA).fit(mask).coefficients, beta[1:], rtol=1e-2)
-
-
-def test_rows_decide_what_second_moments_cannot() -> None:
-    rng = np.random.default_rng(3)
-    X = DATA.X.copy()
-    X[:, 3] = X[:, 2] + 1e-7 * rng.normal(size=len(X))
-    data = replace(DATA, X=X)
-    model, few = bound(data), bound(Moments.from_data(data))
-    both = MASKS[12]
-    expected, beta = twin(data, both)
-    assert_allclose(model.log_ratio(both), expected, rtol=1e-5)
-    assert_allclose(model.fit(both).coefficients, beta[1:], rtol=1e-4)
-    assert few.log_ratio(both) == -np.inf
-    assert few.outside_support(both)[0].startswith("'x2', 'x3' are")
 
 
 def disputed() -> MultiEnvironmentData:

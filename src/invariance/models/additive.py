@@ -79,8 +79,6 @@ class AdditiveModel(MomentModel):
         coefficients[~self.moments.varies[:-1, columns]] = np.nan
         return replace(pooled, local_coefficients=coefficients, local_intercepts=intercepts)
 
-    # ---------------------------------------------------------------- abilities
-
     def residuals(self, masks: Mask) -> Residuals:
         """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool. Ranks are
         what the fits take of the degrees of freedom: an environment's slopes, and its part in the rest of curves."""
@@ -125,8 +123,6 @@ class AdditiveModel(MomentModel):
 
     def too_few_rows(self, masks: Mask) -> Mask:
         return np.asarray(self._fits(masks)[1] + 2 > self.moments.group_counts)
-
-    # ---------------------------------------------------------------- fits
 
     @cached_property
     def _varies(self) -> Mask:

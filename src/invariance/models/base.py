@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaincc
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import n_workers, ordered_map
@@ -23,7 +22,7 @@ from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
-from .invariance_test import InvarianceTest, Tolerance, deviance_test
+from .invariance_test import InvarianceTest, Tolerance, deviance_tails, deviance_test
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
@@ -49,7 +48,7 @@ def predicts_of(family: Any) -> Predicts:
 
 
 class EnvironmentData(Protocol):
-    """What every model can ask of data, be they rows (`MultiEnvironmentData`) or second moments (`Moments`)."""
+    """Rows (`MultiEnvironmentData`) or second moments (`Moments`)."""
 
     @property
     def environments(self) -> tuple[Hashable, ...]: ...
@@ -109,7 +108,7 @@ class Family(Protocol):
 
 class Null(NamedTuple):
     """Law of log Λ of invariant subsets (S,): its mean and variance, and the degrees of freedom of −2 log Λ; -inf and 0
-    where unknown, as with one environment. ceiling: the largest log Λ that other outcomes could have."""
+    where unknown. ceiling: the largest log Λ that other outcomes could have."""
 
     expected: Floats
     variance: Floats
@@ -193,11 +192,10 @@ def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_featur
 
 
 class SubsetWalk:
-    """All subsets of the `free` features (f,), each joined by the `forced` ones (k,), by their score
-    among all features: (S, n_all) → (S,), -inf outside the support.
+    """All subsets of the `free` features (f,), each joined by the `forced` ones (k,), by their score among all
+    features: (S, n_all) → (S,), -inf outside the support, where a walk yields NaN.
 
-    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. What a walk
-    yields is NaN where undecidable.
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count.
     """
 
     def __init__(self, score: Callable[[Mask], Floats], n_all: int, free: Integers, forced: Integers) -> None:
@@ -244,18 +242,14 @@ class SubsetWalk:
 
 
 class BoundModel(ABC):
-    """A family tied to data. Masks are over features, which may be several columns.
-
-    The abstract members are what a model must answer, beside what it was tied to; all others have a generic answer
-    here, which a model overrides where it has a better one. log Λ is a ratio of maximised likelihoods, at most 0, or a
-    Bayes factor of either sign; -inf outside the support.
-    """
+    """A family tied to data. Masks are over features, which may be several columns. What is not abstract has a generic
+    answer here. log Λ is a ratio of maximised likelihoods, at most 0, or a Bayes factor of either sign; -inf outside
+    the support."""
 
     data: MultiEnvironmentData | None = None  # the rows, where they are at hand
     reason: str = ""  # why this model, where the outcome chose it
 
     def __init__(self, observed: EnvironmentData) -> None:
-        """observed: the rows or their second moments"""
         self.observed, self.features = observed, observed.features
         self.feature_names, self.n_features = self.features.names, self.features.n_features
         self.n_rows, self.n_environments = int(observed.counts.sum()), len(observed.environments)
@@ -293,18 +287,15 @@ class BoundModel(ABC):
     # ---------------------------------------------------------------- tests of invariance
 
     compares: tuple[str, ...] = (*IN_MEAN, VARIANCE)  # what must be the same in all environments
-    # What is tested, and which parts of the tolerance count.
-    judged: tuple[str, ...] = ("invariance", "delta", "tau")
+    judged: tuple[str, ...] = ("invariance", "delta", "tau")  # what is tested, and which tolerances count
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
         """(S,) probability of a log Λ as low as log_ratios (S,) or lower under invariance, 1 where unknown, by a gamma
         law for how far it lies below its ceiling."""
         null = self.null_many(masks)
-        known = null.variance > 0.0
-        deviance = 2.0 * (null.ceiling - np.asarray(log_ratios, dtype=float))[known]
-        mean, spread = 2.0 * (null.ceiling - null.expected)[known], 4.0 * null.variance[known]
-        probability = np.ones(len(known))
-        probability[known] = gammaincc(mean**2 / spread, deviance * mean / spread)
+        known, probability = null.variance > 0.0, np.ones(len(null.variance))
+        deviance, expected = (2.0 * (null.ceiling - np.asarray(each))[known] for each in (log_ratios, null.expected))
+        probability[known] = deviance_tails(deviance, expected, 4.0 * null.variance[known], 0.0)
         return probability
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
@@ -322,7 +313,6 @@ class BoundModel(ABC):
         return self.n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
 
     def judged_by(self, tolerance: Tolerance) -> str:
-        """The tolerance in words."""
         return tolerance.in_words(*self.judged)
 
     @property
@@ -336,7 +326,7 @@ class BoundModel(ABC):
 
     # ---------------------------------------------------------------- what reports say about subsets
 
-    makes_curves = False  # instead of fitting the data's columns
+    makes_curves = False
 
     @property
     def free_columns(self) -> Integers:

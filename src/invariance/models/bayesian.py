@@ -144,8 +144,6 @@ class BayesianGaussian(MomentModel):
         names = self.features.chosen(mask).columns
         return Fit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
 
-    # ---------------------------------------------------------------- abilities
-
     @property
     def largest_size(self) -> int:
         """All features, however small an environment, as long as the rows of all together can fit them."""
@@ -162,8 +160,6 @@ class BayesianGaussian(MomentModel):
         few = super().too_few_rows(masks)
         few[:, :-1] = False
         return few
-
-    # ---------------------------------------------------------------- second moments
 
     @cached_property
     def _weights(self) -> Floats:

@@ -10,15 +10,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, Message, use
-from ..kernels.likelihoods import NEGATIVE_BINOMIAL, POISSON, Counts, Rows, dispersion_of, work_for
-from ..kernels.newton import maximise
+from ..kernels.likelihoods import NEGATIVE_BINOMIAL, POISSON, Counts, Rows, dispersion_of
 from .base import DISPERSION, Null, Predicts
 from .invariance_test import deviance_moments
 from .likelihood import Figures
-from .regression import REPORTED, Regression, RegressionModel, environment_starts, sums_of_groups
+from .regression import Regression, RegressionModel, environment_starts, sums_of_groups
 
 # Mean count · pseudo_rows² over the rows of the smallest environment: here pseudo-data add about 1 to −2 log Λ of what
 # is invariant.
@@ -86,27 +84,15 @@ class Poisson(CountRegression):
         return np.asarray(np.log(rate))[:, None]
 
 
-def overdispersion(model: RegressionModel, subset: Subset) -> float:
-    """Pearson's χ² over its degrees of freedom, of the Poisson fit with common slopes and an intercept for each
-    environment: about 1 where counts are Poisson. NaN where no degree of freedom is left or the fit comes to no end."""
-    chosen = model.features.expand(as_mask(subset, model.feature_names))
-    rows, data, n_environments = model.problem, model.data, model.data.n_environments
-    sites = np.repeat(np.eye(n_environments), data.counts, axis=1)
-    columns = np.concatenate([sites, rows.columns[1:][chosen]])
-    k = len(columns)
-    theta = np.append(model.beginning[:-1, 0], np.zeros(k - n_environments))
-    own = rows._replace(columns=columns)
-    work, inverse = work_for(own, k), np.empty((k, k))
-    largest, rank = maximise(own, 0, n_environments, np.arange(k), k, theta, k, inverse, False, REPORTED, work)
-    if np.isnan(largest):
-        return np.nan
-    order = model.specification.order(data)
-    mean = exposure_of(data)[order] * np.exp(theta @ columns)
-    degrees = data.n_rows - rank
-    return float(np.sum((data.y[order] - mean) ** 2 / mean) / degrees) if degrees > 0 else np.nan
+def overdispersion(model: RegressionModel, mask: Mask) -> float:
+    """Pearson's χ² over its degrees of freedom, of the environments' own Poisson fits to a subset (p,): about 1 where
+    counts are Poisson; NaN where no degree of freedom is left."""
+    data, own = model.data, model.data.environment_index
+    fit, degrees = model.fit(mask), data.n_rows - int(model.scores(mask[None]).ranks[0, :-1].sum())
+    slopes, X = np.nan_to_num(fit.local_coefficients)[own], data.X[:, model.features.expand(mask)]
+    mean = exposure_of(data) * np.exp(fit.local_intercepts[own] + (slopes * X).sum(axis=1))
+    return float(np.sum((data.y - mean) ** 2 / mean) / degrees) if degrees > 0 else np.nan
 
-
-# ---------------------------------------------------------------- negative binomial
 
 _LARGEST_DISPERSION = 1e6
 _SMALLEST_SCALE = 10.0

@@ -113,8 +113,6 @@ class MeanGaussian(GaussianModel):
         values[-1] = weighted_errors(self.data, self.moments, self.features.expand(mask), deviations)
         return StandardErrors(values, freedom)
 
-    # ---------------------------------------------------------------- abilities
-
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         return self.linear.alike(feature, most)
 
@@ -128,8 +126,6 @@ class MeanGaussian(GaussianModel):
         if not self.has_rows:
             return None
         return self._values(self._scored(as_masks(masks, self.n_features), from_rows=True))
-
-    # ---------------------------------------------------------------- scores
 
     def _values(self, scores: _Scores) -> Floats:
         """(S,) what engines call log Λ; -inf outside the support"""

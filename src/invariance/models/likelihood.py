@@ -54,7 +54,8 @@ class LikelihoodRatioModel(BoundModel):
         self._known: dict[bytes, tuple[float, ...]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        return self.__dict__ | {"_known": {}}
+        """Without what is remembered."""
+        return {name: {} if isinstance(value, dict) else value for name, value in vars(self).items()}
 
     @abstractmethod
     def computed(self, masks: Mask) -> Figures:

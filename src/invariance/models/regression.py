@@ -149,9 +149,6 @@ class RegressionModel(LikelihoodRatioModel):
         self.walked: dict[tuple[Hashable, ...], Figures] = {}
         self._guessed: dict[bytes, FlipGuess] = {}
 
-    def __getstate__(self) -> dict[str, object]:
-        return super().__getstate__() | {"walked": {}, "_guessed": {}}
-
     @cached_property
     def problem(self) -> Rows:
         """The rows as kernels take them: after the intercept, if there is one, the columns in their order."""
@@ -270,8 +267,6 @@ class RegressionModel(LikelihoodRatioModel):
         place = f"environment {self.data.environments[e]!r}"
         return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
 
-    # ---------------------------------------------------------------- neighbours
-
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """To second order around the fits of each subset: by score tests and Wald tests."""
         chosen = as_masks(masks, self.n_features)
@@ -307,8 +302,6 @@ class RegressionModel(LikelihoodRatioModel):
 
     def flip_steps(self, size: float) -> float:
         return float(_FITS_PER_GUESS * self.steps_per_subset)
-
-    # ---------------------------------------------------------------- one subset
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
@@ -347,8 +340,6 @@ class RegressionModel(LikelihoodRatioModel):
         rows = np.append(self.data.counts, self.data.n_rows)
         values = self._errors(self.features.expand(mask), scores.thetas[0])
         return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
-
-    # ---------------------------------------------------------------- all subsets
 
     def subset_walk(self, free: Integers, forced: Integers) -> RegressionWalk:
         return RegressionWalk(self, free, forced)
