@@ -44,36 +44,22 @@ def with_copy(noise: float = 0.0) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=["a", "b", "c", "copy"])
 
 
-def test_moments_alone_leave_collinear_subsets_out_and_name_them() -> None:
-    data = with_copy()
-    model = LinearGaussian().bind(Moments.from_data(data))
-    masks = all_masks(4)
-    both = masks[:, 0] & masks[:, 3]
-    values = model.log_ratio_many(masks)
-    assert (values[both] == -np.inf).all()
-    assert np.isfinite(values[~both]).all()
-    (reason,) = model.outside_support(masks)
-    assert reason.startswith("'a', 'copy' are")
-    flips = model.flip_neighbours([True, False, False, False])
-    assert flips[3] == -np.inf
-    assert np.isfinite(flips[:3]).all()
-    with pytest.raises(DataError, match="'a', 'copy'"):
-        model.flip_neighbours([True, False, False, True])
-
-
-def test_rows_decide_collinear_subsets() -> None:
-    """A copy adds nothing."""
-    data = with_copy()
-    model = LinearGaussian().bind(data)
-    expected = brute_force(data)
-    assert close(model.log_ratio_many(all_masks(4)), expected, 1e-8)
-    assert close(all_log_ratios(model), expected, 1e-8)
-    assert close(model.rescore(all_masks(4)), expected, 1e-8)
-    assert model.log_ratio(["a", "copy"]) == pytest.approx(model.log_ratio(["a"]), rel=1e-9)
-    assert model.outside_support(all_masks(4)) == ()
-    mask = np.array([True, False, False, True])
-    flipped = (mask ^ np.eye(4, dtype=bool)) @ (1 << np.arange(4))
-    np.testing.assert_allclose(model.flip_neighbours(mask), expected[flipped] - expected[9], atol=1e-8)
+@pytest.mark.parametrize("with_rows", [True, False])
+def test_a_copy_adds_nothing_or_is_outside_the_support(with_rows: bool) -> None:
+    data, masks = with_copy(), all_masks(4)
+    model, expected = LinearGaussian().bind(data if with_rows else Moments.from_data(data)), brute_force(data)
+    if not with_rows:
+        expected[masks[:, 0] & masks[:, 3]] = -np.inf
+        with pytest.raises(DataError, match="'a', 'copy'"):
+            model.flip_neighbours(masks[9])
+    np.testing.assert_allclose(model.log_ratio_many(masks), expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(all_log_ratios(model), expected, rtol=1e-8, atol=1e-8)
+    for code in (1, 9) if with_rows else (1,):
+        changes = expected[code ^ (1 << np.arange(4))] - expected[code]
+        np.testing.assert_allclose(model.flip_neighbours(masks[code]), changes, atol=1e-8)
+    if with_rows:
+        np.testing.assert_allclose(model.rescore(masks), expected, rtol=1e-8, atol=1e-8)
+        assert model.outside_support(masks) == ()
 
 
 @pytest.mark.parametrize("name", reference_files())

@@ -76,15 +76,6 @@ def test_variances_do_not_matter_and_coefficients_do() -> None:
     assert LinearGaussian().bind(data).invariance_test(truth, Tolerance()).joint[0] < 1e-6
 
 
-def test_degrees_of_freedom() -> None:
-    null = bound(DATA).null_many(MASKS)
-    np.testing.assert_array_equal(null.degrees, (MASKS.sum(axis=1) + 1) * 2)
-    assert (-2.0 * null.expected >= null.degrees).all()
-    many = bound(simulated(counts=(9000, 9000, 9000))).null_many(MASKS)
-    assert_allclose(-2.0 * many.expected, many.degrees, rtol=2e-3)
-    assert_allclose(4.0 * many.variance, 2.0 * many.degrees, rtol=5e-3)
-
-
 def test_gain_and_reward() -> None:
     model, empty = bound(DATA), np.zeros(5, dtype=bool)
     gain = model.gain_many(MASKS)
