@@ -29,9 +29,9 @@ from threadpoolctl import threadpool_limits
 from _harness import header, peak_memory_gb
 from invariance import BetaBinomialPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior, Variational
 from invariance.decisions.predictive import flipped_log_prior, predictive_posterior
-from invariance.inference.ascent import FreeSpace
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.enumeration import Enumeration
+from invariance.inference.mean_field import FreeSpace
 from invariance.kernels.mean_field import Trace, ascend
 from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior

@@ -29,8 +29,8 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.inference.ascent import FreeSpace, climb
 from invariance.inference.base import Engine, RunOptions, Target
+from invariance.inference.mean_field import FreeSpace, climb
 from invariance.priors import Prior
 from invariance.simulation import knockouts
 from invariance.simulation.knockouts import Deletions

@@ -344,14 +344,14 @@ PRIOR_FORMS = ("uniform", "beta-binomial", "beta-binomial(A,B)", "inclusion(Q)")
 
 def parse_prior(text: str, max_size: int | None) -> Prior:
     """The prior that a text names: one of `PRIOR_FORMS`, with a number for each capital letter."""
-    name, bracket, numbers = text.strip().lower().partition("(")
+    call = re.fullmatch(r"([a-z-]+)\s*(?:\(([^()]*)\))?", text.strip().lower())
+    name, numbers = call.groups() if call else ("", None)
     values: list[float] | None = None
     with suppress(ValueError):
-        values = [float(number) for number in numbers.removesuffix(")").split(",")] if bracket else []
+        values = [] if numbers is None else [float(number) for number in numbers.split(",")]
     shapes = [(form.partition("(")[0], len(re.findall("[A-Z]", form))) for form in PRIOR_FORMS]
-    closed = numbers.endswith(")") is bool(bracket)
-    if values is not None and closed and (name.strip(), len(values)) in shapes:
-        prior: Prior = PRIORS[name.strip()](*values, max_size=max_size)
+    if values is not None and (name, len(values)) in shapes:
+        prior: Prior = PRIORS[name](*values, max_size=max_size)
         return prior
     raise SettingError(f"cannot read the prior {text!r}: use {', '.join(PRIOR_FORMS)}, with numbers for letters.")
 

@@ -272,11 +272,9 @@ class Weighed:
         self.log_posterior = np.array(weights).reshape(-1, 4)
         self.n_blocks = len(self.log_posterior)
 
-    def start(self, block: int) -> int:
-        return 4 * block
-
     def scored(self, block: int) -> SimpleNamespace:
-        return SimpleNamespace(log_posterior=self.log_posterior[block], masks=lambda places: all_masks(2)[places])
+        log_posterior, masks = self.log_posterior[block], lambda places: all_masks(2)[places]
+        return SimpleNamespace(start=4 * block, log_posterior=log_posterior, masks=masks)
 
 
 @given(st.lists(st.sampled_from([-np.inf, 0.0, 1.0, 2.0, 3.0]), min_size=4, max_size=24), st.integers(1, 5))

@@ -15,7 +15,6 @@ from scipy.special import logsumexp
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
 from invariance.exceptions import ApproximationWarning, EngineError
-from invariance.inference.ascent import FreeSpace
 from invariance.inference.base import RunOptions, Target, choose_engine
 from invariance.inference.enumeration import (
     DenseBlocks,
@@ -23,6 +22,7 @@ from invariance.inference.enumeration import (
     enumeration_steps,
     subset_blocks,
 )
+from invariance.inference.mean_field import FreeSpace
 from invariance.models.base import BoundModel
 from invariance.models.gaussian_fits import GaussianWalk
 from invariance.moments import Moments

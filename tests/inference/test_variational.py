@@ -24,9 +24,19 @@ from invariance import (
     Variational,
 )
 from invariance.exceptions import ApproximationWarning, EngineError
-from invariance.inference.ascent import Ascent, Climb, Cyclical, FreeSpace, Iterate, climb, measured
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.mean_field import MeanField, Mixture, fit_mixture
+from invariance.inference.mean_field import (
+    Ascent,
+    Climb,
+    Cyclical,
+    FreeSpace,
+    Iterate,
+    MeanField,
+    Mixture,
+    climb,
+    fit_mixture,
+    measured,
+)
 from invariance.inference.modes import around, log_joint_changes, with_swaps
 from invariance.inference.variational import VariationalPosterior, missed_at_modes, missed_in_table
 from invariance.kernels.mean_field import CompiledScorer, Objective, Trace, ascend, make_step, score_draws
@@ -193,7 +203,7 @@ def collinear() -> LinearGaussian:
 def test_a_model_says_what_collinear_columns_cost_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled and asked, the values of collinear draws are the same, and follow the model's penalty."""
     model = collinear()
-    monkeypatch.setattr("invariance.inference.ascent._LOOK_UP", 0)
+    monkeypatch.setattr("invariance.inference.mean_field._LOOK_UP", 0)
     space = FreeSpace(Target(model, UniformPrior().bind(5)))
     draws, values = all_masks(5), {}
     for penalty in (0.05, 0.5):
@@ -233,7 +243,7 @@ def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypa
     assert known_elbo.elbo == pytest.approx(q @ (values[known] - np.log(q)), rel=1e-9)
     assert known_elbo.feasible == pytest.approx(product[known].sum(), rel=1e-9)
 
-    monkeypatch.setattr("invariance.inference.ascent._LOOK_UP", 0)
+    monkeypatch.setattr("invariance.inference.mean_field._LOOK_UP", 0)
     space, rng = FreeSpace(Target(model, UniformPrior(max_size).bind(5))), np.random.default_rng(1)
     scorer = space.scorer(64, searching=False)
     fits = [measured(space, climbed, rng, 400, scorer) for _ in range(200)]

@@ -7,8 +7,8 @@ import pytest
 
 from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData
 from invariance.inference import ascent
-from invariance.inference.ascent import FreeSpace
 from invariance.inference.base import Target
+from invariance.inference.mean_field import FreeSpace
 from invariance.kernels.cholesky import (
     LARGE,
     decided_as_large,

@@ -63,7 +63,7 @@ def test_json_file_and_labels_that_json_lacks(tmp_path: Path) -> None:
     for origin in (path, str(path)):
         again = Posterior.from_json(origin)
         assert again.environments == ("2020-01-02", "(1, 'b')", 3)
-        assert len(again.notes) == 2
+        assert again.notes == ("first",)
         assert again.diagnostics == {"n": 4}
     assert json.loads(path.read_text())["subsets"][0] == np.flatnonzero(posterior.masks[0]).tolist()
     with pytest.raises(TypeError, match="date"):

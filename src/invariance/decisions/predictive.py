@@ -211,8 +211,8 @@ def _collected(
     waiting: list[Candidates] = []
 
     def of_block(block: int) -> Candidates:
-        scored, start = blocks.scored(block), blocks.start(block)
-        values = scored.log_posterior
+        scored = blocks.scored(block)
+        start, values = scored.start, scored.log_posterior
         # Later blocks lose ties: only larger values can still enter. How soon a thread knows that changes no result.
         lightest = kept[1][-1] if len(kept[1]) == most else -np.inf
         after = (values < last[0]) | ((values == last[0]) & (np.arange(start, start + len(values)) > last[1]))

@@ -11,8 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
@@ -35,13 +37,15 @@ _STEPS_PER_SECOND = 150_000_000
 
 @dataclass(frozen=True, eq=False)
 class ScoredBlock:
-    """log_ratio (n,): NaN where undecidable. log_posterior (n,): plus log prior, -inf where NaN.
+    """start: position of its first subset. log_ratio (n,): NaN where undecidable. log_posterior (n,): plus log prior,
+    -inf where NaN.
 
     undecidable: positions in the block of such subsets inside the prior's support, small subsets first
     inclusion: of weights (n,), which it may overwrite: their sum, and (f, f) sums over subsets that hold two features
     masks: (m, f) of m positions in the block
     """
 
+    start: int
     log_ratio: Floats
     log_posterior: Floats
     undecidable: Integers
@@ -56,9 +60,7 @@ class _Blocks:
     n_positions: int
 
     def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
-        self.walk = walk
-        self.prior = prior
-        self.n_features = walk.n_features
+        self.walk, self.prior, self.n_features = walk, prior, walk.n_features
         self._sizes = prior.log_size_weight > -np.inf
 
     def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
@@ -83,12 +85,8 @@ class DenseBlocks(_Blocks):
         n_high = range(self.n_features - self.n_low + 1)
         self._low_log_prior = [log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high]
 
-    def start(self, block: int) -> int:
-        """The position at which the block begins."""
-        return block << self.n_low
-
     def scored(self, block: int) -> ScoredBlock:
-        prior, start = self.prior, self.start(block)
+        prior, start = self.prior, block << self.n_low
         high = self.n_low + np.flatnonzero(block >> np.arange(self.n_features - self.n_low) & 1)
         log_ratio = self.walk.dense(high, self._sizes)
         log_posterior = log_ratio + self._low_log_prior[len(high)]
@@ -106,7 +104,7 @@ class DenseBlocks(_Blocks):
             pairs[high[:, None], high] = total
             return total, pairs
 
-        return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: self.masks(start + at))
+        return ScoredBlock(start, log_ratio, log_posterior, undecidable, inclusion, lambda at: self.masks(start + at))
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
@@ -131,17 +129,13 @@ class ListedBlocks(_Blocks):
         self.n_blocks = len(sizes)
         self.n_positions = int(self._starts[-1])
 
-    def start(self, block: int) -> int:
-        """The position at which the block begins."""
-        return int(self._starts[block])
-
     def scored(self, block: int) -> ScoredBlock:
         prior, f = self.prior, self.n_features
-        n = self.start(block + 1) - self.start(block)
-        members = np.empty((n, max(prior.max_size, 1)), np.int32)
+        start, end = self._starts[block : block + 2].tolist()
+        members = np.empty((end - start, max(prior.max_size, 1)), np.int32)
         prefix = np.array(self._prefixes[block], dtype=np.int64)
         log_ratio = self.walk.listed(prefix, self._limits[block], self._sizes, members)
-        log_posterior, constant = np.empty(n), -prior.log_normalizer
+        log_posterior, constant = np.empty(end - start), -prior.log_normalizer
         add_listed_prior(prior.log_odds, constant, prior.log_size_weight, members, log_ratio, log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
         undecidable = self._undecidable(unknown, (members[unknown] >= 0).sum(axis=1))
@@ -151,7 +145,10 @@ class ListedBlocks(_Blocks):
             total = float(listed_inclusion(weights, members, upper))
             return total, upper + np.triu(upper, 1).T
 
-        return ScoredBlock(log_ratio, log_posterior, undecidable, inclusion, lambda at: listed_subsets(members[at], f))
+        def masks(at: Integers) -> Mask:
+            return listed_subsets(members[at], f)
+
+        return ScoredBlock(start, log_ratio, log_posterior, undecidable, inclusion, masks)
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
@@ -159,7 +156,7 @@ class ListedBlocks(_Blocks):
         block = np.searchsorted(self._starts, positions, side="right") - 1
         for b in np.unique(block).tolist():
             rows = np.flatnonzero(block == b)
-            masks[rows] = self.scored(b).masks(positions[rows] - self.start(b))
+            masks[rows] = self.scored(b).masks(positions[rows] - self._starts[b])
         return masks
 
 
@@ -233,21 +230,21 @@ class Enumeration:
         free = prior.free[model.walk_order(prior.free)]
         blocks = subset_blocks(model.subset_walk(free, prior.forced), prior.over(free), model.dense_advantage)
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
-        sums, log_masses = _Sums.none(len(free)), []
+        sums, log_masses = None, []
 
         def work(block: int) -> _Sums:
-            scored, start = blocks.scored(block), blocks.start(block)
+            scored = blocks.scored(block)
             if whole is not None:
-                whole[start : start + len(scored.log_posterior)] = scored.log_posterior
-            return _Sums.of(scored, start, self.keep, sums.lowest(self.keep))
+                whole[scored.start : scored.start + len(scored.log_posterior)] = scored.log_posterior
+            return _Sums.of(scored, self.keep, -np.inf if sums is None else sums.lowest(self.keep))
 
         with ProgressBar("scoring subsets", blocks.n_blocks, options.progress) as bar:
             # In the order of the blocks, whatever thread scored them.
             for part in ordered_map(work, range(blocks.n_blocks), options.n_jobs):
-                sums = sums.joined(part, self.keep)
+                sums = part if sums is None else sums.joined(part, self.keep)
                 log_masses.append(part.log_total)
                 bar.advance()
-        if sums.total == 0.0:
+        if sums is None or sums.total == 0.0:
             raise target.nothing_scored()
         draws = blocks.masks(sums.positions)
         masks = target.masks(draws, free)
@@ -258,13 +255,18 @@ class Enumeration:
                 whole[sums.positions] = sums.log_posterior
         if whole is not None:
             whole -= sums.log_total
-        notes = list(check.notes)
+        notes = check.notes
         if sums.n_undecidable:
             reasons = "; ".join(model.outside_support(target.masks(sums.undecidable, free)))
             n_subsets = f"{sums.n_undecidable:,} of {prior.support_size():,} subsets"
-            notes.append(f"{n_subsets} are outside the support: {reasons}.")
+            notes = (*notes, f"{n_subsets} are outside the support: {reasons}.")
         # Rounding must not make a probability exceed one.
-        pairwise = _pairs_of_all(np.minimum(sums.pairs / sums.total, 1.0), free, target)
+        pairs, p, forced = np.minimum(sums.pairs / sums.total, 1.0), target.n_features, prior.forced
+        pairwise = np.zeros((p, p))
+        pairwise[np.ix_(free, free)] = pairs
+        pairwise[np.ix_(forced, free)] = np.diagonal(pairs)
+        pairwise[np.ix_(free, forced)] = np.diagonal(pairs)[:, None]
+        pairwise[np.ix_(forced, forced)] = 1.0
         posterior = Posterior(
             **common_fields(target),
             inclusion=np.diagonal(pairwise).copy(),
@@ -275,7 +277,7 @@ class Enumeration:
             log_evidence=sums.log_total,
             entropy=max(0.0, sums.log_total - sums.weighted / sums.total),
             engine="exact enumeration",
-            notes=tuple(notes),
+            notes=notes,
             diagnostics={
                 "seconds": time.perf_counter() - started,
                 "subsets_scored": blocks.n_positions,
@@ -302,16 +304,6 @@ class Enumeration:
         )
 
 
-def _pairs_of_all(pairs: Floats, free: Integers, target: Target) -> Floats:
-    """(p, p) inclusion of pairs of features from those (f, f) of the `free` ones"""
-    full, forced = np.zeros((target.n_features, target.n_features)), target.prior.forced
-    full[np.ix_(free, free)] = pairs
-    full[np.ix_(forced, free)] = np.diagonal(pairs)
-    full[np.ix_(free, forced)] = np.diagonal(pairs)[:, None]
-    full[np.ix_(forced, forced)] = 1.0
-    return full
-
-
 @dataclass(frozen=True, eq=False)
 class _Sums:
     """Of a block, or of several in their order. total, weighted and pairs (f, f) are in units of exp(log_scale).
@@ -322,8 +314,8 @@ class _Sums:
 
     log_scale: float
     total: float
-    weighted: float
     pairs: Floats
+    weighted: float
     n_undecidable: int
     undecidable: Mask
     positions: Integers
@@ -331,12 +323,7 @@ class _Sums:
     log_ratio: Floats
 
     @classmethod
-    def none(cls, f: int) -> _Sums:
-        examples, nowhere, nothing = np.zeros((0, f), dtype=bool), np.empty(0, np.int64), np.empty(0)
-        return cls(-np.inf, 0.0, 0.0, np.zeros((f, f)), 0, examples, nowhere, nothing, nothing)
-
-    @classmethod
-    def of(cls, scored: ScoredBlock, start: int, keep: int, threshold: float) -> _Sums:
+    def of(cls, scored: ScoredBlock, keep: int, threshold: float) -> _Sums:
         """Leading are at most `keep` that are above the threshold."""
         log_posterior = scored.log_posterior
         log_maximum = float(log_posterior.max())
@@ -344,12 +331,10 @@ class _Sums:
         exp_shifted(log_posterior, max(log_maximum, -1e300), weights)
         weighted = float(weighted_sum(weights, log_posterior))
         best = np.flatnonzero(log_posterior > threshold)
-        if len(best) > keep:
-            best = best[np.lexsort((best, -log_posterior[best]))[:keep]]
-        top, top_ratio = log_posterior[best], scored.log_ratio[best]
+        best = best[np.argsort(-log_posterior[best], kind="stable")[:keep]]
+        table = scored.start + best, log_posterior[best], scored.log_ratio[best]
         n_undecidable, examples = len(scored.undecidable), scored.masks(scored.undecidable[:EXAMPLES])
-        total, pairs = scored.inclusion(weights)
-        return cls(log_maximum, total, weighted, pairs, n_undecidable, examples, start + best, top, top_ratio)
+        return cls(log_maximum, *scored.inclusion(weights), weighted, n_undecidable, examples, *table)
 
     def lowest(self, keep: int) -> float:
         """Later blocks hold later positions, which lose ties: only a larger value can still enter the leading ones."""
@@ -358,22 +343,20 @@ class _Sums:
     def joined(self, part: _Sums, keep: int) -> _Sums:
         scale = max(self.log_scale, part.log_scale, -1e300)
         old, new = np.exp(self.log_scale - scale), np.exp(part.log_scale - scale)
-        leading = self.positions, self.log_posterior, self.log_ratio
+        table: list[NDArray[Any]] = [self.positions, self.log_posterior, self.log_ratio]
         if len(part.positions):
             others = part.positions, part.log_posterior, part.log_ratio
-            joint = [np.concatenate(pair) for pair in zip(leading, others, strict=True)]
+            joint = [np.concatenate(pair) for pair in zip(table, others, strict=True)]
             order = np.argsort(-joint[1], kind="stable")[:keep]  # of equal ones the earlier position first
-            leading = joint[0][order], joint[1][order], joint[2][order]
+            table = [values[order] for values in joint]
         return _Sums(
-            log_scale=scale,
-            total=old * self.total + new * part.total,
-            weighted=old * self.weighted + new * part.weighted,
-            pairs=old * self.pairs + new * part.pairs,
-            n_undecidable=self.n_undecidable + part.n_undecidable,
-            undecidable=smallest(np.concatenate([self.undecidable, part.undecidable])),
-            positions=leading[0],
-            log_posterior=leading[1],
-            log_ratio=leading[2],
+            scale,
+            old * self.total + new * part.total,
+            old * self.pairs + new * part.pairs,
+            old * self.weighted + new * part.weighted,
+            self.n_undecidable + part.n_undecidable,
+            smallest(np.concatenate([self.undecidable, part.undecidable])),
+            *table,
         )
 
     def corrected(self, draws: Mask, log_ratio: Floats) -> _Sums:

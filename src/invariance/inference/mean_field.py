@@ -1,25 +1,39 @@
-"""Approximations of the posterior: products of independent Bernoullis over subsets of limited size, and mixtures of
-them, one for each mode."""
+"""Mean-field approximations of the posterior, mixtures of them, and the stochastic gradient ascent that fits one."""
 
 from __future__ import annotations
 
+import copy
 import heapq
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import entr, expit, logsumexp, softmax
 
 from .._tools.arrays import Floats, Mask
+from ..kernels.active_set import Scoring
+from ..kernels.cholesky import LARGE, subset_work
+from ..kernels.mean_field import CompiledScorer, Objective, Trace, ascend, draw_pairs, make_step, score_draws
+from ..kernels.row_residuals import PairedMoments
 from ..kernels.subset_sums import sizes
-from ..priors import BoundPrior
+from ..models.gaussian import GaussianFromMoments
+from ..priors import BoundPrior, UniformPrior
+from .base import ScoredSubsets, Target
+from .enumeration import DenseBlocks
 
-# So many stay in a processor's cache until they are compared.
-_UNIFORMS_AT_A_TIME = 1 << 18
+if TYPE_CHECKING:
+    from .variational import Variational
+
+_UNIFORMS_AT_A_TIME = 1 << 18  # so many stay in a processor's cache until they are compared
 _ENTROPY_DRAWS = 1000
+_LOOK_UP = 16  # up to this many free features all subsets are scored once and looked up
+STRETCH = 50  # iterations between two looks at the leaders
+# Bytes of second moments that are copied for faster access: beyond what caches hold, and of what memory is to spare.
+_OUTGROWS_CACHES, _MOST_COPIED = 1 << 24, 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,19 +184,13 @@ class Mixture:
         return masks[np.argsort(-self.log_prob(masks), kind="stable")[:n]]
 
 
-# Lower bound of the log evidence, in nats, and its Monte-Carlo standard error.
-Elbo = tuple[float, float]
-
-
-def share_variance(n_inside: int, n_draws: int) -> float:
-    """n_inside times the variance of the logarithm of the share n_inside / n_draws"""
-    return 1.0 - n_inside / n_draws
+Approximation = MeanField | Mixture
 
 
 def fit_mixture(
     components: tuple[MeanField, ...], log_joint: Callable[[Mask], Floats], n_draws: int, rng: np.random.Generator
-) -> tuple[Mixture, Elbo]:
-    """Weights that maximise the ELBO over draws from each component.
+) -> tuple[Mixture, tuple[float, float]]:
+    """Weights that maximise the ELBO over draws from each component; the ELBO, in nats, and its standard error.
 
     log_joint maps masks (S, p) to log p(z)Λ(z), -inf where undecidable; components are restricted to where it is
     finite. Single components are corners of the simplex of weights: the mixture cannot do worse than the best one.
@@ -217,12 +225,267 @@ def fit_mixture(
         found = minimize(lambda x: -elbo(softmax(x)), start, method="Nelder-Mead", options={"maxiter": 400})
         candidates.append(softmax(found.x))
     best = max(candidates, key=elbo)
-    parts = terms(best)
-    variance = sum(
-        best[c] ** 2 * (parts[c].var() + share_variance(len(parts[c]), n_draws)) / len(parts[c])
-        for c in np.flatnonzero(best > 0.0)
-    )
+    variance = 0.0
+    for weight, part in zip(best, terms(best), strict=True):
+        if weight > 0.0:  # the log of the share of decidable draws varies too, by 1/len(part) − 1/n_draws
+            variance += weight**2 * (part.var() + (1.0 - len(part) / n_draws)) / len(part)
     return Mixture(components, best), (elbo(best), float(np.sqrt(variance)))
 
 
-Approximation = MeanField | Mixture
+# ---------------------------------------------------------------- ascent
+
+# A table of all draws, or what computes and remembers their log Λ.
+Scorer = Floats | CompiledScorer | ScoredSubsets
+
+
+@dataclass(frozen=True)
+class Cyclical:
+    """Up from `base` to `maximum` in `steps_up` iterations and down again in as many (Smith 2017).
+
+    halve : "triangular2": every cycle rises half as high above `base` as the one before; False is "triangular".
+    """
+
+    base: float = 1.0
+    maximum: float = 10.0
+    steps_up: int = 500
+    halve: bool = False
+
+    def rates(self, n_iterations: int) -> Floats:
+        """(n_iterations,) learning rate of each step"""
+        cycle, within = np.divmod(np.arange(n_iterations), 2 * self.steps_up)
+        height = 1.0 - np.abs(within / self.steps_up - 1.0)
+        return self.base + (self.maximum - self.base) * height * (0.5**cycle if self.halve else 1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class FreeSpace:
+    """The draws of a target over its f free features, and what scoring them takes.
+
+    Up to 16 features, tables hold all 2**f draws by bit pattern; with more features they are empty.
+    """
+
+    target: Target
+    _memories: dict[bool, ScoredSubsets] = field(default_factory=dict, init=False)
+
+    @property
+    def max_size(self) -> int:
+        return self.target.prior.over_free.max_size
+
+    @cached_property
+    def table(self) -> Floats:
+        """log Λ of all draws; NaN where undecidable. Nothing is said of draws that are too large."""
+        prior = self.target.prior
+        if len(prior.free) > _LOOK_UP:
+            return np.empty(0)
+        walk = self.target.model.subset_walk(prior.free, prior.forced)
+        dense = DenseBlocks(walk, UniformPrior(self.max_size).bind(len(prior.free)))
+        return np.concatenate([dense.scored(b).log_ratio for b in range(dense.n_blocks)])
+
+    @cached_property
+    def table_draws(self) -> Mask:
+        return (np.arange(len(self.table))[:, None] >> np.arange(len(self.target.prior.free)) & 1).astype(bool)
+
+    @cached_property
+    def table_log_joint(self) -> Floats:
+        """log p(z)Λ(z); -inf outside the support and where undecidable"""
+        value = self.table + self.target.prior.over_free.log_prob(self.table_draws)
+        return np.where(np.isnan(value), -np.inf, value)
+
+    def table_outside(self) -> Mask:
+        """(m, p) undecidable subsets"""
+        return self.target.masks(self.table_draws[self._undecidable])
+
+    @cached_property
+    def _search_table(self) -> Floats:
+        table = self.table.copy()
+        table[self._undecidable] = self.target.model.search_ratio_many(self.table_outside())
+        return table
+
+    @property
+    def _undecidable(self) -> Mask:
+        """Draws that are small enough, and undecidable"""
+        return np.isnan(self.table) & (self.table_draws.sum(axis=1) <= self.max_size)
+
+    def table_modes(self, most: int = 8, relevant: float = 15.0) -> Mask:
+        """(m, p) subsets that no single flip improves, best first, within `relevant` nats of the best."""
+        codes, value = np.arange(len(self.table)), self.table_log_joint
+        flipped = [value[codes ^ (1 << j)] for j in range(self.table_draws.shape[1])]
+        best_neighbour = np.max(flipped, axis=0, initial=-np.inf)
+        peaks = np.flatnonzero((value >= best_neighbour) & (value > value.max() - relevant) & (value > -np.inf))
+        return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
+
+    def scorer(self, memory: int, searching: bool) -> Scorer:
+        """What scores draws and remembers so many; collinear draws have a value only when searching. Compiled scorers
+        have a memory of their own, the others share one."""
+        model = self.target.model
+        if self.table.size:
+            return self._search_table if searching else self.table
+        if self._scoring is not None:
+            return self._compiled(self._scoring, memory, model.search_penalty if searching else np.nan)
+        score, f = model.search_ratio_many if searching else model.log_ratio_many, len(self.target.prior.free)
+        new = ScoredSubsets(lambda draws: score(self.target.masks(draws)), f, memory)
+        return self._memories.setdefault(searching, new)
+
+    @property
+    def shares_a_memory(self) -> bool:
+        return not self.table.size and self._scoring is None
+
+    @cached_property
+    def _scoring(self) -> Scoring | None:
+        """As the model has it. Large subsets of many columns get a copy of the second moments, one for all starts."""
+        model = self.target.model
+        scoring = model.scoring()
+        if scoring is None or not isinstance(model, GaussianFromMoments) or self.max_size < LARGE:
+            return scoring
+        moments = model.moments
+        if not _OUTGROWS_CACHES <= moments.scatter.nbytes <= _MOST_COPIED:
+            return scoring
+        side_by_side = np.ascontiguousarray(moments.scatter[:-1].transpose(1, 2, 0))
+        return scoring._replace(scatter=PairedMoments(side_by_side, np.sqrt(moments.counts)[:, None] * moments.gaps))
+
+    def _compiled(self, scoring: Scoring, memory: int, penalty: float) -> CompiledScorer:
+        free, forced = self.target.prior.free, self.target.prior.forced
+        features = np.delete(np.arange(scoring.inverse_scale.shape[1]), scoring.outcome).astype(np.int64)
+        size, room = 1 << (max(memory, 2) - 1).bit_length(), len(forced) + self.max_size
+        members = np.zeros(room, np.int64)
+        members[: len(forced)] = features[forced]
+        return CompiledScorer(
+            scoring,
+            penalty,
+            columns=features[free],
+            words=np.random.default_rng(0).integers(0, 1 << 63, (len(free), 2), dtype=np.uint64, endpoint=True),
+            slots=np.zeros((size, 2), np.uint64),
+            values=np.empty(size),
+            members=members,
+            n_forced=len(forced),
+            work=subset_work(len(scoring.weights), room),
+        )
+
+    def log_ratios(self, draws: Mask, scorer: Scorer) -> Floats:
+        """(S,) log Λ of draws (S, f): NaN for draws that are too large, not finite for others outside the support"""
+        values = np.full(len(draws), np.nan)
+        if isinstance(scorer, ScoredSubsets):
+            inside = sizes(draws) <= self.max_size
+            values[inside] = scorer.values(draws[inside])
+        else:
+            score_draws(draws, self.max_size, scorer, values)
+        return values
+
+
+class Iterate(NamedTuple):
+    """One that may be the best: promise, its ELBO by a noisy estimate less two standard errors; logits (f,)."""
+
+    promise: float
+    iteration: int
+    logits: Floats
+
+
+class Climb(NamedTuple):
+    """What one start came to before it is measured: its leading iterates and the last one, and its traces (T,)."""
+
+    leaders: list[Iterate]
+    elbo: Floats
+    error: Floats
+    feasible: Floats
+
+
+def climb(
+    space: FreeSpace,
+    logits: Floats,
+    rng: np.random.Generator,
+    settings: Variational,
+    report: Callable[[int, float], None] = lambda steps, elbo: None,
+) -> Climb:
+    """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
+    prior, iterations, f = space.target.prior.over_free, settings.iterations, len(logits)
+    scorer, n_rows = space.scorer(settings.memory, searching=True), float(space.target.model.n_rows)
+    objective = Objective(prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, settings.infeasible_value)
+    rates = settings.schedule.rates(iterations)
+    elbo, error, feasible = np.empty((3, iterations))
+    leaders: list[Iterate] = []
+    logits, lowest = logits.copy(), np.zeros(1)
+    inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * settings.pairs, f), dtype=bool)
+    done, best, best_at = 0, -np.inf, 0
+    while done < iterations:
+        steps = min(STRETCH, iterations - done)
+        part = slice(done, done + steps)
+        trace = Trace(elbo[part], error[part], feasible[part], np.empty((steps, f)))
+        uniforms = rng.random((steps, settings.pairs, f))
+        analytic = rng.random(steps) < settings.kl_analytic_probability
+        if isinstance(scorer, ScoredSubsets):
+            # As the kernel `ascend`: the same draws and steps, with one question about the draws of an iteration.
+            for t in range(steps):
+                trace.logits[t] = logits
+                draw_pairs(logits, uniforms[t], inclusion, draws)
+                moves = draws, space.log_ratios(draws, scorer), rates[done + t], analytic[t], objective, lowest
+                trace.elbo[t], trace.error[t], trace.feasible[t] = make_step(logits, inclusion, *moves, gradient)
+        else:
+            ascend(logits, uniforms, rates[part], analytic, objective, lowest, scorer, trace)
+        q = expit(trace.logits)
+        entropy = (entr(q) + entr(1 - q)).sum(axis=1)
+        elbo[part] += q @ prior.log_odds - prior.log_normalizer + entropy
+        promise = elbo[part] - 2.0 * error[part]
+        for t in np.argsort(-promise, kind="stable")[: settings.leading]:
+            leaders.append(Iterate(float(promise[t]), done + int(t), trace.logits[t].copy()))
+        leaders = sorted(leaders, key=lambda one: (-one.promise, one.iteration))[: settings.leading]
+        if elbo[part].max() > best:
+            best, best_at = float(elbo[part].max()), done + int(elbo[part].argmax())
+        done += steps
+        report(steps, float(elbo[done - 1]))
+        if settings.patience is not None and done - best_at > settings.patience:
+            break
+    last = Iterate(-np.inf, done - 1, trace.logits[-1].copy())
+    return Climb([*leaders, last], elbo[:done], error[:done], feasible[:done])
+
+
+@dataclass(frozen=True, eq=False)
+class Ascent:
+    """What one start led to.
+
+    logits (f,): the chosen iterate; iteration: which; elbo, elbo_error: of it, measured afresh, in nats
+    feasible: share of the product's draws inside the support; trace: along the way
+    """
+
+    logits: Floats
+    iteration: int
+    elbo: float
+    elbo_error: float
+    feasible: float
+    trace: Climb
+
+
+def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: int, scorer: Scorer) -> Ascent:
+    """The leader with the best ELBO on draws that took no part in the ascent (exactly, where all subsets are known)."""
+    exact = space.table.size > 0
+    # The same random numbers for every leader, so that they differ by more than luck.
+    common = np.random.default_rng(int(rng.integers(1 << 63)))
+    uniforms = np.empty((0, 0)) if exact else common.random((fresh, len(climbed.leaders[0].logits)))
+    results = []
+    for _, iteration, logits in climbed.leaders:
+        q = MeanField(logits, space.max_size)
+        draws = space.table_draws if exact else q.sample_from(uniforms, copy.deepcopy(common))
+        log_q = q.log_prob(draws)
+        weights = np.exp(log_q) if exact else np.full(fresh, 1.0 / fresh)
+        values = space.target.prior.over_free.log_prob(draws) + space.log_ratios(draws, scorer) - log_q
+        elbo, error, share = _restricted_elbo(values, weights, exact)
+        results.append(Ascent(logits, iteration, elbo, error, share * float(np.exp(q.log_support_mass)), climbed))
+    return max(results, key=lambda result: (result.elbo, -result.iteration))
+
+
+def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:
+    """ELBO of q restricted to what can be scored (a bound on the log evidence whatever q puts elsewhere), its standard
+    error, and the share that can be scored.
+
+    values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights (S,): of each draw, summing to 1.
+    """
+    inside = np.isfinite(values) & (weights > 0.0)
+    share = min(float(weights[inside].sum()), 1.0)
+    if share == 0.0:
+        return -np.inf, 0.0, 0.0
+    normal = weights[inside] / weights[inside].sum()
+    mean = float(normal @ values[inside])
+    variance = float(normal @ (values[inside] - mean) ** 2)
+    # The log of the share varies too, by 1/n_inside − 1/n.
+    n, n_inside = len(values), int(inside.sum())
+    error = 0.0 if exact else float(np.sqrt((variance + (1.0 - n_inside / n)) / n_inside))
+    return mean + float(np.log(share)), error, share

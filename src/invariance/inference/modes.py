@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -33,50 +34,40 @@ from .mean_field import MeanField
 from .replicas import AnySampler, CompiledReplica, CompiledSampler, GenericSampler, Proposals, block_rules, sampler_of
 
 _LEAST_GAIN = 1e-6
-# A column and at most this many partners.
-_PARTNERS = 5
-# Squared correlation from which on a partner counts as nearly a copy.
-_KIN = 0.6
-# So many columns follow a synergy in a regression of the outcome.
-_FOLLOWING = 6
-_MOST_SYNERGIES = 6
-# Steepest ascent from a synergy ends well before.
-_MOST_STEPS = 200
+_MOST_STEPS = 200  # of steepest ascent, which ends well before
+_MOST_SYNERGIES, _PARTNERS = 6, 5  # each a column and at most so many partners
+_KIN = 0.6  # squared correlation from which on a partner counts as nearly a copy
+_FOLLOWING = 6  # columns that follow a synergy in a regression of the outcome
 # Synergies of unrelated columns, times the number of rows, stay below this times the logarithm of their number.
 _CHANCE = 4.0
-# Sweeps at each temperature: more searches find more than longer ones.
-_SWEEPS = 20
-# One kind of search pays this many nats for each member while it is hot.
-_THRIFT = 3.0
-# Columns of a regression path: few enough to be searched thoroughly, a few times those that matter.
-_PATH = 30
+_SWEEPS = 20  # at each temperature: more searches find more than longer ones
+_THRIFT = 3.0  # nats that one kind of search pays for each member while it is hot
+_PATH = 30  # columns of a regression: few enough to be searched thoroughly, a few times those that matter
 _MOST_MODES, _RELEVANT_NATS = 8, 15.0
 # Searching ends when enough of the searches have come this near to the best subset, in nats, or when this many times
 # the asked-for number of searches has been spent. With fewer than _FEW of them the best subset is in doubt.
-_NEAR, _PATIENCE, _FEW = 3.0, 4, 3
-# Two subsets with the same log p(z)Λ(z), up to rounding.
-SAME = 1e-6
-# Replicas and searches of each that look for modes where nothing is sampled.
-_REPLICAS, _SEARCHES = 4, 4
+_NEAR, PATIENCE, _FEW = 3.0, 4, 3
+SAME = 1e-6  # between log p(z)Λ(z) of two subsets, up to rounding
+_REPLICAS, _SEARCHES = 4, 4  # where nothing is sampled
 # log Λ is about proportional to the number of rows: this many rows' worth is where chains move freely.
 _HOTTEST_ROWS, _TEMPERATURES = 30.0, 10
-# A subset is missed by a law that gives it less than this share of its probability.
-MISSED_SHARE = 1 / 50
+MISSED_SHARE = 1 / 50  # a subset is missed by a law that gives it less of its probability
 _STEEPEST, _WITHIN_NATS, _MOST_PEAKS = 10.0, 8.0, 24
 _ROUNDS, _REPLACEMENTS, _MOST_WORK = 3, 4, 1e10
 
 # A subset (d,) and its log p(z)Λ(z).
 Mode = tuple[Mask, float]
+_value = itemgetter(1)
 Groups = tuple[int, int]
 # Of searches: rules for blocks, thrift, and columns that may enter; see `CompiledSampler.search`.
 Kind = tuple[tuple[BlockRule, BlockRule], float, Mask | None]
 _NONE = np.empty(0, np.int64)
 
 
-def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet, most_steps: int = _MOST_STEPS) -> None:
+def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet) -> None:
     """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none helps."""
     prior = sampler.prior
-    for _ in range(most_steps):
+    for _ in range(_MOST_STEPS):
         if not load(sampler.scoring, state, included):
             return
         change = np.empty(included.size)
@@ -235,10 +226,6 @@ def _climbed(sampler: CompiledSampler, starts: list[Mask]) -> list[Mode]:
     return [(included, sampler.value_of(included)) for included in starts]
 
 
-def _value(mode: Mode) -> float:
-    return mode[1]
-
-
 @dataclass
 class Searched:
     """What the searches found.
@@ -292,10 +279,6 @@ def _bests(sampler: AnySampler) -> list[Mode]:
     return [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in sampler.replicas]
 
 
-def most_searches(searches: int) -> int:
-    return _PATIENCE * searches
-
-
 def first_betas(n_rows: int, number: int = _TEMPERATURES) -> Floats:
     """Inverse temperatures, ascending to 1, from where chains move freely."""
     return np.geomspace(min(0.5, _HOTTEST_ROWS / n_rows), 1.0, number) if number > 1 else np.ones(1)
@@ -303,7 +286,7 @@ def first_betas(n_rows: int, number: int = _TEMPERATURES) -> Floats:
 
 def find_modes(target: Target, options: RunOptions) -> Mask:
     """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best first."""
-    with ProgressBar("searching subsets", most_searches(_SEARCHES) * _REPLICAS, options.progress) as bar:
+    with ProgressBar("searching subsets", PATIENCE * _SEARCHES * _REPLICAS, options.progress) as bar:
         sampler = sampler_of(target, _REPLICAS, options, bar.advance)
         searched = search_modes(sampler, first_betas(sampler.n_rows), sampler.block_size(None), _SEARCHES)
     return sampler.masks(leading_modes(searched.ends + searched.stepped)[0])
@@ -322,7 +305,7 @@ def search_modes(sampler: AnySampler, betas: Floats, block_size: int, searches: 
 def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, searches: int) -> Searched:
     """Every replica anneals `searches` chains at a time, half of them thriftily."""
     result, c = Searched(np.zeros(sampler.n_columns)), searches * len(sampler.replicas)
-    for _ in range(_PATIENCE):
+    for _ in range(PATIENCE):
         rules = block_rules(sampler, result.interest, block_size, result.interest)
         proposals = Proposals(betas, rules, np.zeros((0, sampler.n_columns), dtype=bool))
         thrifts = np.where((np.arange(c) + len(result.ends)) % 2, _THRIFT, 0.0)
@@ -360,7 +343,7 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
 
     result = Searched(np.zeros(sampler.n_columns), stepped=climbed, synergies=synergies)
     least = max(searches, -(-len(kinds) // len(sampler.replicas)))
-    for number in range(max(most_searches(searches), least)):
+    for number in range(max(PATIENCE * searches, least)):
         turns = [(replica, kinds[(number + i) % len(kinds)]) for i, replica in enumerate(sampler.replicas)]
         for found, interest in ordered_map(anneal, turns, sampler.n_jobs):
             result.interest += interest

@@ -23,22 +23,17 @@ from .base import RunOptions, ScoredSubsets, Target
 _SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
 _SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
 _MOST_FACTOR_BYTES = 4e9
-# A conditional over a whole block says this much more about a feature than one over the feature alone.
-_BLOCK_WEIGHT = 10.0
-# A search scores from the rows what second moments cannot decide only at its last temperatures: hot chains meet much of
-# that, and little of it matters.
+_BLOCK_WEIGHT = 10.0  # of a conditional over a whole block, against one over the feature alone
+# Temperatures, the last ones, at which a search scores from the rows what second moments cannot decide: hot chains meet
+# much of that, and little of it matters.
 _BY_ROWS = 3
-# Half the gain of a flip that is not possible at all: finite, so that there is one to choose where none is.
-_FARTHEST = -1e6
-# Without a compiled scorer, exchanges per sweep are one for so many features. Up to so many features every sweep flips
-# all of them; of more, the most interesting ones and a share of the others.
+_FARTHEST = -1e6  # half the gain of an impossible flip: finite, so that there is one to choose where none is possible
+# Without a compiled scorer: features for each exchange of a sweep; up to so many features every sweep flips all; of
+# more, the most interesting ones and one in so many of the others.
 _GENERIC_BLOCK, _FEATURES_PER_EXCHANGE, ALL_FLIPPED, _OTHERS_FLIPPED = 4, 4, 64, 8
-# Sweeps of a generic search at each temperature, or flips where the model guesses which look good.
-_SWEEPS, _GUIDED_FLIPS = 10, 20
+_SWEEPS, _GUIDED_FLIPS = 10, 20  # of a generic search at each temperature; flips where the model guesses good ones
 
-
-# Shows progress: so many steps, and a text.
-Report = Callable[[int, str], object]
+Report = Callable[[int, str], object]  # shows progress: so many steps, and a text
 
 
 class Proposals(NamedTuple):

@@ -18,7 +18,7 @@ from ..exceptions import ApproximationWarning, Message, SettingError, use
 from ..models.base import check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource, format_tail
 from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_verdict
-from .modes import SAME, Searched, first_betas, most_searches, search_modes
+from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
 
 if TYPE_CHECKING:
@@ -28,22 +28,16 @@ _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
 _TUNING_SWEEPS = (20, 20, 20, 20)
 _ROUND, _FEWEST_ROUNDS = 25, 6
 _MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
-# What all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes.
-_AFFORDABLE = 5e10
-# Features whose inclusion varies less than this do not count for R̂: their standard error alone speaks.
-_SETTLED_VARIANCE = 1e-3
+_AFFORDABLE = 5e10  # what all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes
+_SETTLED_VARIANCE = 1e-3  # of inclusion, below which R̂ does not count: the standard error alone speaks
 _PRIOR_DRAWS, _RUNGS, _SETTLING, _KEPT = 2000, 12, 60, 60
-# Below this share of revisited draws the revisits say too little.
-ENOUGH_REVISITS = 0.1
+_ENOUGH_REVISITS = 0.1  # share of draws
 # The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
 _ALL_AGAINST_HALVES = 0.8
 _FEWEST_SEGMENTS = 4
-# A subset this probable should have been visited.
-_NOTABLE = 0.05
-# A subset whose log ratio is so low for an invariant one may well be the best of those that are not.
-_IMPLAUSIBLE = 1e-3
-# The estimate of the evidence is nearer than this, in nats, unless a mode is missing.
-_EXCESS = 1.0
+_NOTABLE = 0.05  # a subset this probable should have been visited
+_IMPLAUSIBLE = 1e-3  # a subset with so low a log ratio for an invariant one may be the best of those that are not
+_EXCESS = 1.0  # nats: the estimate of the evidence is nearer, unless a mode is missing
 _MORE_STEPS = use(engine="tempering(chains=8, steps=20000)")
 _LONGER = use(engine="tempering(searches=20)")
 
@@ -58,20 +52,16 @@ class Tempering:
 
     - exchange: a member leaves, uniformly chosen, and what takes its place is drawn from the exact conditional;
     - informed flips: Metropolis-Hastings with proposals ∝ single-site conditionals (Zanella 2020);
-    - blocks: features enter a block independently, all 2^b subsets of the block are scored and one is drawn. Where
-      members of z enter by another chance than the rest, the draw has weight π_β(z)·P(block | z): a Gibbs step for the
-      pair (z, block), which needs no correction afterwards;
+    - blocks: features enter a block independently, and one of its 2^b subsets is drawn by weight π_β(z)·P(block | z);
     - jumps: flip all features in which two modes differ that were found in warm-up;
     - swaps between neighbouring temperatures.
 
-    Inclusion probabilities are Rao-Blackwellised by the conditionals of flips and blocks. Sampling goes on until the
-    replicas agree or `steps` is reached. Models without a compiled scorer, and features of several columns, are sampled
-    by plainer moves of the same kinds.
+    Inclusion probabilities are Rao-Blackwellised by the conditionals of flips and blocks. Models without a compiled
+    scorer, and features of several columns, are sampled by plainer moves of the same kinds.
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
     temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
-    steps : most sweeps kept per replica; "auto" is 3,000, or where subsets take long to score, as regressions of many
-        rows do, as many as take some minutes, at least 200
+    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 200)
     block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments);
         without a compiled scorer "auto" is 4, and more than 8 count as 8
     searches : annealed searches per replica; up to four times as many until several come near the best subset
@@ -108,8 +98,8 @@ class Tempering:
         started = time.perf_counter()
         most_sweeps = self.most_sweeps(target)
         n_rounds = max(1, -(-most_sweeps // _ROUND))
-        stages = most_searches(self.searches) + len(_TUNING_SWEEPS)
-        with ProgressBar("sampling subsets", (stages + n_rounds) * self.chains, options.progress) as bar:
+        stages = PATIENCE * self.searches + len(_TUNING_SWEEPS) + n_rounds
+        with ProgressBar("sampling subsets", stages * self.chains, options.progress) as bar:
             sampler = sampler_of(target, self.chains, options, bar.advance)
             proposals, searched = self._warm_up(sampler)
             rounds, agreement = self._sample(sampler, proposals, n_rounds, min(_ROUND, most_sweeps))
@@ -129,8 +119,8 @@ class Tempering:
             log_ratio = target.log_ratios(masks[mode], check.log_ratios[mode])
             tail = float(target.model.invariance_tails(masks[mode], log_ratio)[0])
         never_sampled = best - log_evidence if best > visited.log_joint.max() + SAME else -np.inf
-        problem = _problem(searched, agreement, never_sampled, self.agreement, tail)
         reached, error, r_hat = agreement.reached(self), agreement.largest_error, agreement.largest_r_hat
+        problem = _problem(searched, agreement, never_sampled, self.agreement, tail)
         figures = f"standard errors of inclusion up to {error:.4f}, R̂ up to {r_hat:.3f}"
         outcome = f"{len(rounds)} replicas {'stopped' if problem else 'agree'} after {n_sweeps:,} sweeps: {figures}."
         if not reached:
@@ -243,19 +233,18 @@ def _problem(
     never_sampled: log probability of the best subset where no chain was there; wanted: R̂; tail: probability that an
     invariant subset has a log ratio as low as the best one
     """
-    if never_sampled > np.log(_NOTABLE):
-        share = np.exp(never_sampled)
-        return Message(f"the best subset (probability {share:.2g}) was never sampled at temperature 1", _MORE_STEPS)
-    if agreement.largest_r_hat > wanted:
-        figures = f"R̂ up to {agreement.largest_r_hat:.2f}, standard errors up to {agreement.largest_error:.3f}"
-        return Message(f"the replicas disagree ({figures})", _MORE_STEPS)
-    if searched.hidden:
-        near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
-        return Message(f"{near}, and a better one may be hidden", _LONGER)
-    if tail < _IMPLAUSIBLE:
-        low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
-        return Message(f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER)
-    return None
+    share, r_hat, error = np.exp(never_sampled), agreement.largest_r_hat, agreement.largest_error
+    unseen = f"the best subset (probability {share:.2g}) was never sampled at temperature 1"
+    torn = f"the replicas disagree (R̂ up to {r_hat:.2f}, standard errors up to {error:.3f})"
+    near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
+    low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
+    problems = (
+        (share > _NOTABLE, unseen, _MORE_STEPS),
+        (r_hat > wanted, torn, _MORE_STEPS),
+        (searched.hidden, f"{near}, and a better one may be hidden", _LONGER),
+        (tail < _IMPLAUSIBLE, f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER),
+    )
+    return next((Message(text, remedy) for stands, text, remedy in problems if stands), None)
 
 
 def _finite(value: float) -> float | None:
@@ -373,7 +362,7 @@ def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
         return None
     total = visits.sum(axis=0)
     shares, inverses = np.array([_revisits(log_joint, own[None], total > own) for own in visits])[..., 0].T
-    if np.mean(shares) < ENOUGH_REVISITS:
+    if np.mean(shares) < _ENOUGH_REVISITS:
         return None
     errors = []
     for one, other in ((visits[:half], visits[half:]), (visits[half:], visits[:half])):

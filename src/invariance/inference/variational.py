@@ -25,9 +25,8 @@ from ..models.base import BoundModel, check_choice, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource, Verdict, verdict_of
 from ..priors import BoundPrior
 from ..screening import LassoScreen
-from .ascent import Ascent, Cyclical, FreeSpace, Schedule, climb, measured
 from .base import RunOptions, Target, common_fields, rescore_leading, smallest, support_notes, with_verdict
-from .mean_field import Approximation, Elbo, MeanField, Mixture, fit_mixture
+from .mean_field import Approximation, Ascent, Cyclical, FreeSpace, MeanField, Mixture, climb, fit_mixture, measured
 from .modes import MISSED_SHARE, around, find_modes, with_swaps
 
 if TYPE_CHECKING:
@@ -38,21 +37,17 @@ Initial = Mapping[str, float] | ArrayLike
 
 _STARTS = ("uninformative", "informative", "searched")
 _MOST_COMPONENTS = 8
-# Up to this many free features searches are quick, and are made even if no start needs them.
-_QUICK_TO_SEARCH = 100
+_QUICK_TO_SEARCH = 100  # free features: up to so many are searched even if no start needs it
 _REWEIGHTED, _LISTED, _RESCORED = 1000, 200, 20
-# Missing this much of the posterior, probabilities are off by as much.
-_MUCH = 0.05
+_MUCH = 0.05  # of the posterior
 _FEW_SUBSETS = 1 << 24
 _AT_LEAST = "log evidence at least"
 _WEIGHED = "`reweighted` weighs draws from the approximation by the posterior ({:.0f} effective draws)."
 _UNSEARCHED = "no search for subsets was made: whether the approximation misses probable ones is not known."
 POOR_PARETO_K = 0.7
 _FEWEST_IN_TAIL = 5
-# Log weights this close are the same: draws of one subset, up to rounding.
-_TIE = 1e-9
-# A few draws above all others do no harm when they hold less than this share of the weight.
-_NEGLIGIBLE = 0.01
+_TIE = 1e-9  # between log weights of draws of one subset, up to rounding
+_NEGLIGIBLE = 0.01  # share of the weight with which a few draws above all others do no harm
 
 
 class Prepared(NamedTuple):
@@ -96,7 +91,7 @@ class Variational:
 
     iterations: int = 2000
     pairs: int = 20
-    schedule: Schedule = field(default_factory=Cyclical)
+    schedule: Cyclical = field(default_factory=Cyclical)
     starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
     screen: Literal["search", "lasso"] = "search"
     screened: int = 10
@@ -326,7 +321,7 @@ class Variational:
 
     def _approximation(
         self, target: Target, fits: dict[str, Ascent], chosen: str, rng: np.random.Generator
-    ) -> tuple[Approximation, Elbo]:
+    ) -> tuple[Approximation, tuple[float, float]]:
         """The best fit or, with more components, a mixture of the best ones that ended at each subset."""
         fit, limit = fits[chosen], target.prior.max_size
         laws = {name: MeanField(target.expanded(one.logits, np.inf, -np.inf), limit) for name, one in fits.items()}

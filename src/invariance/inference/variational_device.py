@@ -20,8 +20,8 @@ from ..models.gaussian_device import GaussianOnDevice, SharedScatter
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..priors import BoundPrior
-from .ascent import STRETCH, Ascent, Climb, FreeSpace, Iterate, climb, measured
 from .base import RunOptions, ScoredSubsets, Target
+from .mean_field import STRETCH, Ascent, Climb, FreeSpace, Iterate, climb, measured
 from .variational import Prepared, Variational
 
 if TYPE_CHECKING:

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from ..models.base import BoundModel
 
 FORMAT = "invariance.posterior/1"
-# So many subsets of the table are saved with their evidence.
-_WITH_EVIDENCE = 100
+_WITH_EVIDENCE = 100  # subsets of the table that are saved with their evidence
 SubsetTable = tuple[Mask, Floats, Floats]
 Value = TypeVar("Value", Floats, float)
 
@@ -451,15 +450,13 @@ class Posterior:
 
     def to_plain(self) -> dict[str, Any]:
         """Values that JSON can hold, of all fields but judge, source and decision; `subsets`, positions of features,
-        for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and "-inf" for numbers that are not finite."""
+        for masks; n_subsets hexadecimal from 2**53 on; "nan", "inf" and "-inf" for numbers that are not finite;
+        environment labels that JSON lacks, such as dates, as text."""
         labels = [label.item() if isinstance(label, np.generic) else label for label in self.environments]
-        lacking = {type(label).__name__ for label in labels if not isinstance(label, str | int | float | None)}
-        note = f"Environment labels of type {', '.join(sorted(lacking))} were saved as text."
         known = self.judge is not None or self.table_evidence is not None
         own = {
             "n_subsets": _count(self.n_subsets),
-            "environments": [str(label) if type(label).__name__ in lacking else label for label in labels],
-            "notes": (*self.notes, note) if lacking else self.notes,
+            "environments": [one if isinstance(one, str | int | float | None) else str(one) for one in labels],
             "table_evidence": self.leading_evidence(_WITH_EVIDENCE).columns() if known else None,
         }
         content: dict[str, Any] = {"format": FORMAT}
