@@ -1,4 +1,4 @@
-"""A conditional without any ability, whose posterior brute force knows, and priors to try it with."""
+"""A conditional without any ability, whose posterior brute force knows; how the tests run engines."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from invariance import BetaBinomialPrior, InclusionPrior, UniformPrior
+from invariance import BetaBinomialPrior, Enumeration, InclusionPrior, MultiEnvironmentData, Posterior, UniformPrior
 from invariance.data.features import Features
-from invariance.inference.base import Target
+from invariance.inference.base import Engine, RunOptions, Target
 from invariance.models.base import BoundModel, Fit, Null
+from invariance.priors import Prior
 from twins import all_masks
 
 
@@ -59,6 +60,20 @@ PRIORS = {
 
 def target_of(model: BoundModel, prior: object = None) -> Target:
     return Target(model, (prior or UniformPrior()).bind(model.feature_names))  # type: ignore[attr-defined]
+
+
+def with_sum(data: MultiEnvironmentData) -> MultiEnvironmentData:
+    """A further column, the sum of the first two"""
+    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
+    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+
+
+def run(
+    model: BoundModel, prior: Prior, engine: Engine | None = None, seed: int = 0, n_jobs: int | None = None
+) -> Posterior:
+    """By enumeration, where no engine is given"""
+    target = Target(model, prior.bind(model.feature_names, model.largest_size))
+    return (engine or Enumeration()).run(target, RunOptions(n_jobs, np.random.default_rng(seed), progress=False))
 
 
 def brute_force(target: Target) -> tuple[np.ndarray, np.ndarray, float]:

@@ -76,16 +76,14 @@ def compiled_of(data: MultiEnvironmentData, prior: object = None) -> CompiledSam
     return sampler_of(Target(model, prior.bind(data.feature_names, model.largest_size)), 1, RunOptions())
 
 
-def parts_of_a_sum(seed: int = 3, p: int = 12, copies: bool = False) -> MultiEnvironmentData:
-    """x0, x1 and x2 are large and add up to what drives the outcome; x3 and, with copies, x4-x6 follow them closely."""
-    rng = np.random.default_rng(seed)
+def parts_of_a_sum(p: int = 12) -> MultiEnvironmentData:
+    """x0, x1 and x2 are large and add up to what drives the outcome."""
+    rng = np.random.default_rng(3)
     environment = np.repeat([0, 1, 2], 80)
     X = rng.normal(size=(240, p))
     hidden = rng.normal(size=240) * (1 + environment) + environment
     X[:, :2] *= 10.0
     X[:, 2] = hidden - X[:, 0] - X[:, 1]
-    if copies:
-        X[:, 4:7] = X[:, :3] + 0.5 * rng.normal(size=(240, 3))
     y = hidden + 0.3 * rng.normal(size=240)
     return MultiEnvironmentData.from_arrays(X, y, environment)
 

@@ -11,7 +11,6 @@ from scipy.special import logsumexp
 
 from invariance import (
     BetaBinomialPrior,
-    Enumeration,
     InclusionPrior,
     LinearGaussian,
     Logistic,
@@ -33,27 +32,15 @@ from invariance.inference.tempering import (
     differences,
     retuned,
 )
-from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand, moments_bytes
-from invariance.posterior import Posterior
-from quadratic_toy import PRIORS, Toy, brute_force, target_of
+from quadratic_toy import PRIORS, Toy, brute_force, run, target_of
 from twins import simulated
-
-
-def run(model: BoundModel, prior, engine: Tempering | None = None, seed: int = 0, n_jobs: int | None = None):
-    target = Target(model, prior.bind(model.feature_names, model.largest_size))
-    return (engine or Tempering()).run(target, RunOptions(n_jobs, np.random.default_rng(seed), False))
-
-
-def exact(model: BoundModel, prior) -> Posterior:
-    bound = prior.bind(model.feature_names, model.largest_size)
-    return Enumeration().run(Target(model, bound), RunOptions(progress=False))
 
 
 @pytest.mark.parametrize("prior", [InclusionPrior({"x0": 1.0, "x2": 0.0, "x1": 0.9}), BetaBinomialPrior(1, 3)], ids=str)
 def test_everything_agrees_with_exact_inference(prior) -> None:
     model = LinearGaussian().bind(simulated(5, (20, 25, 15), seed=20))
-    truth, sampled = exact(model, prior), run(model, prior, Tempering(precision=0.003))
+    truth, sampled = run(model, prior), run(model, prior, Tempering(precision=0.003))
     np.testing.assert_allclose(sampled.inclusion, truth.inclusion, atol=0.012)
     assert sampled.log_evidence == pytest.approx(truth.log_evidence, abs=0.03)
     assert sampled.entropy == pytest.approx(truth.entropy, abs=0.05)
@@ -71,7 +58,7 @@ def test_models_without_a_compiled_scorer_agree_with_brute_force(prior: str) -> 
     model = Toy(9, seed=2, hole=(0, 3))
     target = target_of(model, PRIORS[prior])
     masks, probabilities, evidence = brute_force(target)
-    posterior = run(model, PRIORS[prior])
+    posterior = run(model, PRIORS[prior], Tempering())
     np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.03)
     assert posterior.log_evidence == pytest.approx(evidence, abs=0.1)
     assert posterior.mode_mask.tolist() == masks[probabilities.argmax()].tolist()
@@ -95,7 +82,7 @@ class TwoModes(Toy):
 
 def test_two_far_modes_get_their_shares() -> None:
     masks, probabilities, evidence = brute_force(target_of(TwoModes(9)))
-    posterior = run(TwoModes(9), UniformPrior())
+    posterior = run(TwoModes(9), UniformPrior(), Tempering())
     np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.03)
     assert posterior.log_evidence == pytest.approx(evidence, abs=0.1)
 
@@ -104,7 +91,7 @@ def test_one_environment_gives_back_the_prior() -> None:
     several = simulated(6, (20, 20), seed=3)
     data = MultiEnvironmentData.from_arrays(several.X, several.y)
     prior = InclusionPrior([0.1, 0.2, 0.5, 0.7, 0.4, 0.9], max_size=4)
-    posterior = run(LinearGaussian().bind(data), prior)
+    posterior = run(LinearGaussian().bind(data), prior, Tempering())
     expected = prior.bind(data.feature_names, 6).inclusion_probabilities()
     np.testing.assert_allclose(posterior.inclusion, expected, atol=0.03)
     assert posterior.log_evidence == 0.0
@@ -187,7 +174,7 @@ def test_search_leaves_a_subset_at_every_temperature() -> None:
     sampler.search(replica, Proposals(np.geomspace(0.1, 1.0, 4), rules, np.zeros((0, 13), bool)), 5)
     assert replica.included.shape == (4, 13)
     np.testing.assert_allclose(replica.log_ratios, model.log_ratio_many(replica.included[:, :12]), rtol=1e-12)
-    assert replica.best.included[:12].tolist() == exact(model, UniformPrior()).mode_mask.tolist()
+    assert replica.best.included[:12].tolist() == run(model, UniformPrior()).mode_mask.tolist()
 
 
 @pytest.mark.slow  # the kernels compile a second time
@@ -294,7 +281,7 @@ def test_stepping_stones_lead_to_the_evidence(monkeypatch: pytest.MonkeyPatch) -
     model, prior = LinearGaussian().bind(simulated(9, (40, 50, 45), seed=6)), UniformPrior(max_size=6)
     found = run(model, prior, Tempering(steps=300))
     assert found.diagnostics["log_evidence_method"] == "stepping stones"
-    assert found.log_evidence == pytest.approx(exact(model, prior).log_evidence, abs=0.25)
+    assert found.log_evidence == pytest.approx(run(model, prior).log_evidence, abs=0.25)
     assert 0.001 < found.diagnostics["log_evidence_error"] < 0.2
 
 

@@ -15,7 +15,6 @@ from conformance_cases import Plain
 from invariance import (
     BIP,
     BetaBinomialPrior,
-    Enumeration,
     InclusionPrior,
     LinearGaussian,
     Moments,
@@ -24,7 +23,7 @@ from invariance import (
     Variational,
 )
 from invariance.exceptions import ApproximationWarning, EngineError
-from invariance.inference.base import RunOptions, Target
+from invariance.inference.base import Target
 from invariance.inference.mean_field import (
     Ascent,
     Climb,
@@ -41,36 +40,19 @@ from invariance.inference.modes import around, log_joint_changes, with_swaps
 from invariance.inference.variational import VariationalPosterior, missed_at_modes, missed_in_table
 from invariance.kernels.mean_field import CompiledScorer, Objective, Trace, ascend, make_step, score_draws
 from invariance.models.base import BoundModel
-from invariance.posterior import Posterior
 from invariance.simulation import p10
-from quadratic_toy import Toy
+from quadratic_toy import Toy, run, with_sum
 from reference_data import load_reference, reference_files
 from twins import all_masks, simulated, u2g_estimates
-from variational_fit import fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.ApproximationWarning")
 
 
-def exact(model: BoundModel, prior) -> Posterior:
-    return Enumeration().run(
-        Target(model, prior.bind(model.feature_names, model.largest_size)), RunOptions(progress=False)
-    )
+def fit(model: BoundModel, prior, engine: Variational | None = None, seed: int = 0) -> VariationalPosterior:
+    return run(model, prior, engine or Variational(), seed)
 
 
 # Steps
-
-
-@pytest.mark.parametrize("logits", [np.zeros(6), np.array([4.0, -4.0, 0.1, 1.0, -0.5, 2.0])], ids=["flat", "mixed"])
-def test_u2g_is_unbiased(logits: np.ndarray) -> None:
-    """20,000 estimates average to the enumerated gradient within 4 standard errors in every coordinate."""
-    masks, q = all_masks(6), expit(logits)
-    values = np.random.default_rng(1).normal(size=len(masks)) * 5
-    weights = np.where(masks, q, 1 - q).prod(axis=1)
-    gradient = ((masks - q) * (weights * values)[:, None]).sum(axis=0)
-    uniforms = np.random.default_rng(2).random((20_000, 6))
-    estimates = u2g_estimates(lambda draws: values[draws @ (1 << np.arange(6))], logits, uniforms)
-    error = estimates.std(axis=0) / np.sqrt(len(estimates))
-    assert (np.abs(estimates.mean(axis=0) - gradient) < 4 * error + 1e-12).all()
 
 
 @pytest.mark.parametrize("analytic", [True, False])
@@ -194,15 +176,12 @@ def test_draws_that_are_too_large_are_never_scored() -> None:
     assert (values == -np.inf).any()
 
 
-def collinear() -> LinearGaussian:
-    data = simulated(4, (30, 35), seed=3)
-    X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
-    return LinearGaussian().bind(Moments.from_data(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)))
+COLLINEAR = LinearGaussian().bind(Moments.from_data(with_sum(simulated(4, (30, 35), seed=3))))
 
 
 def test_a_model_says_what_collinear_columns_cost_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled and asked, the values of collinear draws are the same, and follow the model's penalty."""
-    model = collinear()
+    model = COLLINEAR
     monkeypatch.setattr("invariance.inference.mean_field._LOOK_UP", 0)
     space = FreeSpace(Target(model, UniformPrior().bind(5)))
     draws, values = all_masks(5), {}
@@ -223,7 +202,7 @@ def test_a_model_says_what_collinear_columns_cost_a_search(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("max_size", [5, 2])
 @pytest.mark.parametrize(
-    "model", [LinearGaussian().bind(simulated(5, (15, 20), seed=42)), collinear()], ids=["plain", "collinear"]
+    "model", [LinearGaussian().bind(simulated(5, (15, 20), seed=42)), COLLINEAR], ids=["plain", "collinear"]
 )
 def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over 200 measurements of one q the deviations from its exact ELBO are as large as the reported errors say."""
@@ -293,7 +272,7 @@ def test_mixture_weights_on_known_components() -> None:
 )
 def test_more_features_than_a_table_holds(prior, hole: tuple[int, ...], components: int | str) -> None:
     model = Toy(17, seed=1, strength=8.0, hole=hole)
-    truth, posterior = exact(model, prior), fit(model, prior, Variational(iterations=300, components=components))
+    truth, posterior = run(model, prior), fit(model, prior, Variational(iterations=300, components=components))
     np.testing.assert_array_equal(posterior.reweighted.mode_mask, truth.mode_mask)
     assert posterior.elbo <= truth.log_evidence + 4 * posterior.diagnostics["elbo_error"] + 1e-9
     if posterior.diagnostics["missed_mass"] < 0.05 and posterior.diagnostics["pareto_k"] < 0.7:
@@ -319,7 +298,7 @@ def test_posterior_of_a_run() -> None:
     assert again.trace["elbo"].tolist() == posterior.trace["elbo"].tolist()
 
 
-@pytest.mark.parametrize("name", [name for name in reference_files() if "E2" not in name.split("_")])
+@pytest.mark.parametrize("name", [name for name in reference_files() if name.endswith("E10")])
 def test_reference_modes(name: str) -> None:
     """The mode that another implementation of the algorithm found; its ELBO is a noisy maximum, above the evidence."""
     reference = load_reference(name)
@@ -365,8 +344,7 @@ def test_presets_are_the_published_settings() -> None:
 def starts_of(engine: Variational, modes: np.ndarray) -> dict[str, np.ndarray]:
     """Inclusion probabilities of 40 features, at most 10 in a subset"""
     model = LinearGaussian().bind(simulated(40, (60, 70), seed=43))
-    space = FreeSpace(Target(model, UniformPrior(10).bind(model.feature_names)))
-    return engine._starts(space, modes)
+    return engine._starts(FreeSpace(Target(model, UniformPrior(10).bind(40))), modes)
 
 
 def test_starting_points() -> None:
@@ -455,7 +433,7 @@ def test_no_wrong_probability_in_silence(p: int, engine: Variational) -> None:
     prior, warned = UniformPrior(4), 0
     for seed in range(24 // p + 1):
         model = LinearGaussian().bind(near_duplicates(p, seed))
-        truth = exact(model, prior)
+        truth = run(model, prior)
         with warnings.catch_warnings(record=True) as raised:
             warnings.simplefilter("always")
             posterior = fit(model, prior, engine, seed)
@@ -478,7 +456,7 @@ def test_a_good_approximation_is_not_doubted(p: int, seed: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", ApproximationWarning)
         posterior = fit(model, prior)
-    np.testing.assert_allclose(posterior.reweighted.inclusion, exact(model, prior).inclusion, atol=0.05)
+    np.testing.assert_allclose(posterior.reweighted.inclusion, run(model, prior).inclusion, atol=0.05)
 
 
 def test_the_remedies_work() -> None:
@@ -514,7 +492,7 @@ def test_missed_mass(prior) -> None:
     assert missed.mass == pytest.approx(expected, abs=1e-12)
     assert missed.mass > 0.2
     assert missed.probability > 50 * missed.approximate
-    assert missed.probability == pytest.approx(exact(model, prior).probability(missed.mask), rel=1e-6)
+    assert missed.probability == pytest.approx(run(model, prior).probability(missed.mask), rel=1e-6)
     searched = missed_at_modes(space.target, one, modes, 4000, np.random.default_rng(0))
     assert searched.mass == pytest.approx(expected, abs=0.05)
     np.testing.assert_array_equal(searched.mask, missed.mask)
@@ -575,11 +553,8 @@ def test_changes_by_single_flips(prior) -> None:
             flipped = mask ^ np.eye(5, dtype=bool)
             expected = model.log_ratio_many(flipped) + bound.log_prob(flipped) - start
             np.testing.assert_allclose(log_joint_changes(Target(model, bound), mask), expected, rtol=1e-7, atol=1e-7)
-    collinear = np.column_stack([model.data.X, model.data.X[:, :2].sum(axis=1)])
-    data = MultiEnvironmentData.from_arrays(collinear, model.data.y, model.data.environment_index)
-    without_rows = LinearGaussian().bind(LinearGaussian().bind(data).moments)
-    everything = np.ones(6, dtype=bool)
-    assert (log_joint_changes(Target(without_rows, UniformPrior().bind(6)), everything) == -np.inf).all()
+    everything = np.ones(5, dtype=bool)
+    assert (log_joint_changes(Target(COLLINEAR, UniformPrior().bind(5)), everything) == -np.inf).all()
 
 
 def test_poor_approximation_is_announced() -> None:
@@ -600,7 +575,7 @@ def test_mixture_is_at_least_as_good_as_its_best_component() -> None:
     modes = space.table_modes()
     assert model.log_ratio(modes[0]) == pytest.approx(model.log_ratio_many(all_masks(5)).max())
     assert all((model.flip_neighbours(mode) <= 1e-9).all() for mode in modes)
-    truth = exact(model, UniformPrior())
+    truth = run(model, UniformPrior())
     single, mixture = (fit(model, UniformPrior(), Variational(components=n)) for n in (1, "auto"))
     assert len(mixture.diagnostics["weights"]) > 1
     assert sum(mixture.diagnostics["weights"]) == pytest.approx(1.0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Any
@@ -171,12 +170,3 @@ def test_arrays_are_read_only_copies() -> None:
     series = posterior.inclusion_probabilities
     series.iloc[0] = 0.7
     assert posterior.inclusion[0] == 0.1
-
-
-def test_pickle_keeps_everything() -> None:
-    whole = random_posterior(1)
-    short = cut(whole, 3, source=True)
-    again = pickle.loads(pickle.dumps(short))
-    assert_same(again, short)
-    last = whole.subsets(None)["subset"].iloc[-1]
-    assert again.probability(last) == short.probability(last)

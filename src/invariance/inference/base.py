@@ -19,11 +19,9 @@ from ..posterior.posterior import Judge, Posterior, verdict_of
 from ..priors import BoundPrior
 
 AGREEMENT = 1e-6
-# Subsets that are kept as examples of those that cannot be scored.
-EXAMPLES = 64
+EXAMPLES = 64  # of subsets that cannot be scored
 _MOST_REMARKED = 20
-# 28 features in five environments: about ten seconds of one core.
-_CHEAP_STEPS = 2_000_000_000
+_CHEAP_STEPS = 2_000_000_000  # 28 features in five environments: about ten seconds of one core
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +110,8 @@ ENGINES = Registry(
 
 
 def choose_engine(engine: str | Engine, target: Target) -> Engine:
-    """The engine that `engine` names; "auto" is exact while that takes about ten seconds of one core, and tempering
-    beyond. Work is counted, not timed: neither the machine nor its load changes the choice."""
+    """The engine that `engine` names; "auto" is exact up to about ten seconds of one core, counted, not timed, and
+    tempering beyond."""
     if isinstance(engine, str) and engine == "auto":
         from .enumeration import enumeration_steps
 
@@ -138,13 +136,11 @@ def parse_engine(text: str) -> str | Engine:
     """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
     name, settings = read_call(text)
     name = name.lower()
-    if name not in ("auto", *ENGINES):
+    if name not in ENGINES and (name != "auto" or settings):
         known = ", ".join(map(repr, ("auto", *ENGINES)))
-        raise SettingError(f"engine={name!r} is not known: use {known} or an engine such as Enumeration().")
+        raise SettingError(f"engine={text!r} is not known: use {known} or an engine such as Enumeration().")
     if not settings:
         return name
-    if name == "auto":
-        raise SettingError(f"engine: auto has no settings: name the engine instead, one of {', '.join(ENGINES)}.")
     engine: Any = ENGINES[name]
     check_settings(name, engine, settings)
     try:

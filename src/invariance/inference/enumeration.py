@@ -29,10 +29,8 @@ from ..priors import BoundPrior, UniformPrior
 from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_verdict
 
 _LARGEST_LISTED_BLOCK = 1 << 20
-# What a block of listed subsets costs for each pair of features: its sums over all pairs.
-_STEPS_PER_PAIR = 2
-# Subsets × groups that a core scores in a second.
-_STEPS_PER_SECOND = 150_000_000
+_STEPS_PER_PAIR = 2  # what a block of listed subsets costs for each pair of features: its sums over all pairs
+_STEPS_PER_SECOND = 150_000_000  # subsets × groups that a core scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,11 +291,10 @@ class Enumeration:
         steps = enumeration_steps(target)
         if self.time_limit is None or steps <= self.time_limit * _STEPS_PER_SECOND:
             return
-        seconds = steps // _STEPS_PER_SECOND
-        wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
+        wait = duration(min(steps // _STEPS_PER_SECOND, 10**18))
         n_subsets = approximate_count(target.prior.support_size())
         raise EngineError(
-            f"on one core, scoring all {n_subsets} subsets would take {wait}; lower max_size, leave features out, or "
+            f"on one core, scoring all {n_subsets} subsets would take about {wait}; lower max_size, drop features, or "
             "choose another engine",
             use(engine="tempering"),
             use(engine="exact(time_limit=None)"),

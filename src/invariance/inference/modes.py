@@ -94,22 +94,18 @@ def prior_changes(log_odds: Floats, by_size: Floats, free: Mask, included: Mask)
 def _best_exchange(
     sampler: CompiledSampler, state: ActiveSet, included: Mask, change: Floats
 ) -> tuple[int, int, float]:
-    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how much.
-
-    change (d,): of the flips of `included` (d,). Overwrites `state`.
-    """
+    """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how much; change (d,):
+    of the flips of `included` (d,). Overwrites `state`."""
     prior, best, without = sampler.prior, (-1, -1, 0.0), np.empty(included.size)
     for leaving in np.flatnonzero(included & prior.free & ~np.isnan(change)).tolist():
         rest = included.copy()
         rest[leaving] = False
         if load(sampler.scoring, state, rest):
             flip_scores(sampler.scoring, state, without)
-            others = np.flatnonzero(prior.free & ~included & ~np.isnan(without))
-            if len(others):
-                gains = without[others] + prior.log_odds[others]
-                top = int(np.argmax(gains))
-                gain = float(change[leaving] + gains[top] - prior.log_odds[leaving])
-                best = max(best, (leaving, int(others[top]), gain), key=lambda found: found[2])
+            gains = np.where(prior.free & ~included & ~np.isnan(without), without + prior.log_odds, -np.inf)
+            entering = int(np.argmax(gains))
+            gain = float(change[leaving] + gains[entering] - prior.log_odds[leaving])
+            best = max(best, (leaving, entering, gain), key=itemgetter(2))
     return best
 
 
@@ -122,8 +118,7 @@ def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
 def regression_path(
     sampler: CompiledSampler, groups: Groups, damping: float, length: int, given: Integers = _NONE, apart: Any = False
 ) -> Mask:
-    """(d,) at most `length` columns: the given ones and what a regression of the outcome adds, except those `apart`
-    (d,); see `pursuit`."""
+    """(d,) at most `length` columns: the given ones and what `pursuit` adds, except those `apart` (d,)"""
     free = sampler.free & ~np.asarray(apart)
     path = np.empty(min(length, sampler.n_free), np.int64)
     path[: len(given)] = given[: len(path)]
@@ -191,8 +186,8 @@ class Synergies:
         return _climbed(self.sampler, starts)
 
     def best_step(self, included: Mask) -> Mode:
-        """The best subset to which steepest ascent leads when the members of one row have changed as a whole, from
-        `included` (d,) or from the forced columns alone."""
+        """The best subset to which steepest ascent leads after one clique changed as a whole, from `included` (d,) or
+        from the forced columns alone."""
         if not len(self.sizes):
             return included, -np.inf
         # Where second moments cannot decide, `climbed` knows the synergies from rows, and scanning takes too long.
@@ -266,17 +261,13 @@ class Searched:
 
     def best_met(self, sampler: AnySampler) -> Mode:
         """The best subset that any replica has met, or that synergies led to."""
-        return max(_bests(sampler) + self.stepped, key=_value)
+        return max(sampler.bests() + self.stepped, key=_value)
 
     def modes(self, sampler: AnySampler) -> tuple[Mask, Floats]:
         """Good distinct subsets met so far (m, d), best first, and their log p(z)Λ(z) (m,)."""
         coldest, log_ratios = (np.array([values[-1] for values in part]) for part in zip(*self.states, strict=True))
         left = zip(coldest, sampler.log_posterior(coldest, log_ratios).tolist(), strict=True)
-        return leading_modes([*self.ends, *self.stepped, *left, *_bests(sampler)])
-
-
-def _bests(sampler: AnySampler) -> list[Mode]:
-    return [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in sampler.replicas]
+        return leading_modes([*self.ends, *self.stepped, *left, *sampler.bests()])
 
 
 def first_betas(n_rows: int, number: int = _TEMPERATURES) -> Floats:

@@ -126,11 +126,13 @@ class Sampler(ABC):
         results = []
         for result in self.rounds(proposals, n):
             results.append(result)
-            swaps = 1.0 - float(result.rejected.mean()) if len(result.rejected) else 1.0
             agreement = "" if r_hat is None else f", R̂ {r_hat:.2f}"
-            best = max(replica.best.log_posterior[0] for replica in self.replicas)
-            self.report(1, f"best {best:.1f}, swaps {swaps:.0%}{agreement}")
+            self.report(1, f"best {max(value for _, value in self.bests()):.1f}{agreement}")
         return results
+
+    def bests(self) -> list[tuple[Mask, float]]:
+        """The best subset (d,) that each replica has met, and its log p(z)Λ(z)."""
+        return [(replica.best.included.copy(), float(replica.best.log_posterior[0])) for replica in self.replicas]
 
 
 def with_own_cache(scoring: Scoring) -> Scoring:
@@ -418,8 +420,7 @@ def acceptance(gains: Floats) -> Floats:
 
 
 def exchanged(included: Mask, keys: Floats) -> Mask:
-    """(c, f) included with the member and the other feature that have the largest keys (c, f) changed; the same where
-    it has only members, or none."""
+    """(c, f) with the member and the other feature of largest keys (c, f) changed, where there is one of each"""
     flipped, every = np.zeros_like(included), np.arange(len(included))
     for group in (included, ~included):
         flipped[every, np.where(group, keys, -1.0).argmax(axis=1)] = True
@@ -435,8 +436,7 @@ def chosen_blocks(chances: Floats, uniforms: Floats, size: int) -> Integers:
 
 
 def block_subsets(included: Mask, features: Integers) -> tuple[Mask, Mask]:
-    """(2**b, c, f) all subsets that agree with included (c, f) outside features (c, b), and which of these features
-    each holds (2**b, b)."""
+    """(2**b, c, f) subsets that agree with included (c, f) outside features (c, b), and their choices (2**b, b)"""
     (c, b), n = features.shape, 1 << features.shape[1]
     choices = (np.arange(n)[:, None] >> np.arange(b) & 1).astype(bool)
     subsets = np.repeat(included[None], n, axis=0)
@@ -452,11 +452,6 @@ def draw_shares(log_weights: Floats, uniforms: Floats) -> tuple[Floats, Integers
     return shares, np.minimum((shares.cumsum(axis=0) <= uniforms).sum(axis=0), last)
 
 
-def n_proposed(f: int) -> int:
-    """Subsets that a generic sweep over f features may have to score"""
-    return n_flipped(f) + n_exchanged(f) + (1 << _GENERIC_BLOCK)
-
-
 def n_flipped(f: int) -> int:
     """Of f features, by a generic sweep: all, or if these are many the most interesting and some of the others."""
     leading = ALL_FLIPPED // 2
@@ -464,13 +459,16 @@ def n_flipped(f: int) -> int:
 
 
 def n_exchanged(f: int) -> int:
-    """Exchanges of a generic sweep"""
     return min(f, ALL_FLIPPED) // _FEATURES_PER_EXCHANGE
 
 
+def n_proposed(f: int) -> int:
+    """Subsets that a generic sweep over f features may have to score"""
+    return n_flipped(f) + n_exchanged(f) + (1 << _GENERIC_BLOCK)
+
+
 def flip_order(keys: Floats, interest: Floats) -> Integers:
-    """(c, n_flipped) which features a sweep flips, by random keys (c, f) and how interesting they are (f,). The choice
-    does not depend on the subset."""
+    """(c, n_flipped) features that a sweep flips, whatever the subset, by random keys (c, f) and interest (f,)"""
     f = keys.shape[1]
     if f > ALL_FLIPPED:
         keys[:, np.argsort(-interest, kind="stable")[: ALL_FLIPPED // 2]] -= 1.0
@@ -520,9 +518,9 @@ class GenericSampler(Sampler):
             yield Round(np.packbits(draws[:, i], axis=1), trace[:, i], inclusion[i], interest[i], refused[i] / n)
 
     def anneal(self, proposals: Proposals, each: int, thrifts: Floats) -> tuple[Chains, Mask, Floats]:
-        """`each` chain of every replica from the hottest to the coldest temperature, then by steepest ascent from the
-        best that it met: the chains, and what they left at every temperature (c, t, f), with log Λ (c, t). The prior is
-        tempered too. thrifts (c,): what a member costs while it is hot"""
+        """`each` chain of every replica from the hottest to the coldest temperature, the prior tempered too, then by
+        steepest ascent from the best that it met: the chains, and what they left at every temperature (c, t, f), with
+        log Λ (c, t). thrifts (c,): what a member costs while it is hot"""
         c = len(thrifts)
         chains = Chains(self.target, self.memory, np.repeat(self.start[None], c, axis=0), np.ones(c))
         left, values = [], []
@@ -556,9 +554,7 @@ class GenericSampler(Sampler):
 AnySampler = CompiledSampler | GenericSampler
 
 
-def sampler_of(
-    target: Target, n_replicas: int, options: RunOptions, report: Report = lambda *_: None
-) -> CompiledSampler | GenericSampler:
+def sampler_of(target: Target, n_replicas: int, options: RunOptions, report: Report = lambda *_: None) -> AnySampler:
     """Compiled where the model has a compiled scorer."""
     scoring = target.model.scoring()
     if scoring is None:

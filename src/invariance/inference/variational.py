@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import logit, logsumexp
 
 from .._tools.arrays import Floats, Mask
@@ -66,15 +66,14 @@ class Prepared(NamedTuple):
 class Variational:
     """Mean-field variational inference by stochastic gradient ascent with U2G gradients.
 
-    The defaults are the paper's simulation settings except for `screen`, `rest`, a third start and `infeasible`, where
-    the published ones stall; these are `Variational.simulation()` and `Variational.genes()`.
+    The defaults are the paper's except for `screen`, `rest`, a third start and `infeasible`, where the published ones
+    stall; these are `Variational.simulation()` and `Variational.genes()`.
 
     iterations, pairs : T gradient steps, each from M coupled pairs of draws
     schedule : learning rates for the objective divided by the number of rows
-    starts : the best ELBO of these wins; none expects more than 0.9·max_size features: "uninformative" (`inclusion`, or
-        min(0.9·max_size/p, 0.4), everywhere), "informative" (0.5 on the screened features and `rest` elsewhere; "auto"
-        is 0.1, or less so that one feature outside the screen is expected) and "searched" (0.9 on the most probable
-        subset that short tempered searches or, up to 16 features, enumeration finds)
+    starts : the best ELBO of these wins: "uninformative" (`inclusion`, or min(0.9·max_size/p, 0.4), everywhere),
+        "informative" (0.5 on the screened features and `rest` elsewhere; "auto" is 0.1, or less so that one feature
+        outside the screen is expected) and "searched" (0.9 on the most probable subset that searches find)
     screen : "search", the members of the most probable subsets that the searches find; "lasso", as published, needs the
         rows and loses true features whose effect other features can stand in for
     screened : number of features that pass the screen at most, if the best subset alone does not have more
@@ -83,8 +82,7 @@ class Variational:
     infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
     leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
     patience : stop when the best ELBO has not risen for this many iterations (None: never)
-    draws : number of draws from the result that are reweighted to the posterior, and of those that look for what it
-        misses around the subsets that searches find (up to 16 features all subsets are looked at)
+    draws : number of draws that are reweighted to the posterior, and of those that look for what the result misses
     memory : how many scored subsets are remembered (rounded up to a power of two)
     components : 1 is the mean field; more, or "auto" (one for each mode that the search finds, up to 8), a mixture
     """
@@ -167,11 +165,9 @@ class Variational:
         log_ratios = target.model.log_ratio_many(masks)
         if (log_ratios > -np.inf).any():
             masks, log_ratios = masks[log_ratios > -np.inf], log_ratios[log_ratios > -np.inf]
-        check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
-        notes = [
-            f"{_AT_LEAST} {elbo:.2f} (ELBO, error {elbo_error:.2g}; {chosen} start). Probabilities "
-            f"are the approximation's. {_WEIGHED.format(reweighted.ess)}"
-        ]
+        check = rescore_leading(target.model, masks, log_ratios, _RESCORED)
+        bound = f"{_AT_LEAST} {elbo:.2f} (ELBO, error {elbo_error:.2g}; {chosen} start)"
+        notes = [f"{bound}. Probabilities are the approximation's. {_WEIGHED.format(reweighted.ess)}"]
         notes += [*check.notes, *support_notes(target, smallest(outside))]
         doubts = []
         if missed is None:
@@ -291,9 +287,7 @@ class Variational:
             elif start == "searched":
                 starts[start] = _near(modes[0, free])
             else:
-                by_search = self.screen == "search"
-                passed = _members_of(modes, self.screened) if by_search else self._lasso_screened(space.target.model)
-                chosen = np.isin(free, passed)
+                chosen = np.isin(free, self._passed(space.target.model, modes))
                 outside = max(int((~chosen).sum()), 1)
                 rest = min(0.1, 1.0 / outside) if self.rest == "auto" else float(self.rest)
                 starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
@@ -312,7 +306,11 @@ class Variational:
         values = values[np.isin(prior.original_features, prior.feature_names)]
         return _near(values > 0) if np.isin(values, (0, 1)).all() else values
 
-    def _lasso_screened(self, model: BoundModel) -> NDArray[np.intp]:
+    def _passed(self, model: BoundModel, modes: Mask) -> ArrayLike:
+        """Features that pass the screen; by search all members of the first mode, then of the others"""
+        if self.screen == "search":
+            ranked = dict.fromkeys(int(feature) for mode in modes for feature in np.flatnonzero(mode))
+            return list(ranked)[: max(self.screened, int(modes[:1].sum()))]
         if model.n_features <= self.screened:
             return np.arange(model.n_features)
         if model.data is None:
@@ -337,17 +335,7 @@ class Variational:
             if fits[name].elbo > -np.inf:
                 best[laws[name].mode.tobytes()] = laws[name]
         components = tuple(reversed(best.values()))
-
-        def log_joint(masks: Mask) -> Floats:
-            return target.log_joint(masks, log_ratios_of(target.model, masks))
-
-        return fit_mixture(components, log_joint, self.fresh, rng)
-
-
-def _members_of(modes: Mask, most: int) -> list[int]:
-    """All members of the first of modes (m, p), then of the others until there are `most`."""
-    ranked = dict.fromkeys(int(feature) for mode in modes for feature in np.flatnonzero(mode))
-    return list(ranked)[: max(most, int(modes[:1].sum()))]
+        return fit_mixture(components, lambda z: target.log_joint(z, log_ratios_of(target.model, z)), self.fresh, rng)
 
 
 def _near(mask: Mask) -> Floats:
