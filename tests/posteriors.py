@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-import invariance.posterior
 from invariance.posterior import Posterior
 
 JSON_ARRAYS = ("inclusion", "pairwise", "masks", "log_ratios", "log_probabilities", "counts")
@@ -107,23 +102,3 @@ def assert_same(a: Posterior, b: Posterior) -> None:
             assert left.tobytes() == right.tobytes(), name
     for name in JSON_PLAIN:
         assert getattr(a, name) == getattr(b, name), name
-
-
-def run_without_package_init(code: str) -> None:
-    """Run code in a fresh process where `invariance` is an empty package, so that only what the code
-    imports is imported; `sys` is at hand."""
-    package = str(Path(invariance.posterior.__file__).parents[1])
-    opening = (
-        "import sys, types\n"
-        "package = sys.modules['invariance'] = types.ModuleType('invariance')\n"
-        f"package.__path__ = [{package!r}]\n"
-    )
-    path = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        [sys.executable, "-c", opening + code],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": path},
-    )
-    assert done.returncode == 0, done.stderr

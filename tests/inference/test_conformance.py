@@ -92,6 +92,12 @@ def test_tempering_samples_it(family: str, prior: str, grouped: bool) -> None:
     assert posterior.log_evidence == pytest.approx(expected.log_evidence, abs=0.2)
     codes = posterior.masks @ (1 << np.arange(posterior.n_features))
     np.testing.assert_allclose(np.exp(posterior.log_probabilities), expected.probability[codes], atol=0.08)
+    assert posterior.entropy == pytest.approx(entr(expected.probability).sum(), abs=0.15)
+    draws = posterior.sample(2000, random_state=0)
+    np.testing.assert_allclose(draws.mean(axis=0), expected.inclusion, atol=0.1)
+    hard = target_of(family, prior, grouped).prior.forced_in
+    assert (posterior.inclusion[hard] == 1.0).all()
+    assert (posterior.inclusion_errors[hard] == 0.0).all()
 
 
 @every_family
@@ -145,10 +151,7 @@ COLLINEAR = with_sum(simulated(3, (20, 25), seed=5))
 
 @pytest.mark.parametrize(
     ("model", "forced"),
-    [
-        (LinearGaussian().bind(Moments.from_data(COLLINEAR)), ("x0", "x1", "x3")),
-        (Toy(4, hole=(1, 2)), ("x1", "x2")),
-    ],
+    [(LinearGaussian().bind(Moments.from_data(COLLINEAR)), ("x0", "x1", "x3")), (Toy(4, hole=(1, 2)), ("x1", "x2"))],
     ids=["collinear", "without a value"],
 )
 @engines

@@ -16,12 +16,7 @@ from scipy.special import logsumexp
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
 from invariance.exceptions import ApproximationWarning, EngineError
 from invariance.inference.base import RunOptions, Target, choose_engine
-from invariance.inference.enumeration import (
-    DenseBlocks,
-    ListedBlocks,
-    enumeration_steps,
-    subset_blocks,
-)
+from invariance.inference.enumeration import DenseBlocks, ListedBlocks, enumeration_steps, subset_blocks
 from invariance.inference.mean_field import FreeSpace
 from invariance.models.base import BoundModel
 from invariance.models.gaussian_fits import GaussianWalk

@@ -9,14 +9,7 @@ import pytest
 from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 
-from invariance import (
-    BetaBinomialPrior,
-    InclusionPrior,
-    LinearGaussian,
-    Logistic,
-    MultiEnvironmentData,
-    UniformPrior,
-)
+from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Logistic, MultiEnvironmentData, UniformPrior
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import tempering
 from invariance.inference.base import RunOptions, Target
@@ -33,43 +26,8 @@ from invariance.inference.tempering import (
     retuned,
 )
 from invariance.models.gaussian import GaussianOnDemand, moments_bytes
-from quadratic_toy import PRIORS, Toy, brute_force, run, target_of
+from quadratic_toy import Toy, brute_force, run, target_of
 from twins import simulated
-
-
-@pytest.mark.parametrize("prior", [InclusionPrior({"x0": 1.0, "x2": 0.0, "x1": 0.9}), BetaBinomialPrior(1, 3)], ids=str)
-def test_everything_agrees_with_exact_inference(prior) -> None:
-    model = LinearGaussian().bind(simulated(5, (20, 25, 15), seed=20))
-    truth, sampled = run(model, prior), run(model, prior, Tempering(precision=0.003))
-    np.testing.assert_allclose(sampled.inclusion, truth.inclusion, atol=0.012)
-    assert sampled.log_evidence == pytest.approx(truth.log_evidence, abs=0.03)
-    assert sampled.entropy == pytest.approx(truth.entropy, abs=0.05)
-    assert sampled.mode == truth.mode
-    for mask in truth.masks:
-        assert sampled.probability(mask) == pytest.approx(truth.probability(mask), rel=0.04, abs=1e-12)
-    draws = sampled.sample(2000, random_state=0).to_numpy()
-    np.testing.assert_allclose(draws.mean(axis=0), truth.inclusion, atol=0.08)
-    hard = np.isin(truth.inclusion, (0.0, 1.0))
-    np.testing.assert_array_equal(sampled.inclusion[hard], truth.inclusion[hard])
-
-
-@pytest.mark.parametrize("prior", ["uniform", "inclusion"])
-def test_models_without_a_compiled_scorer_agree_with_brute_force(prior: str) -> None:
-    model = Toy(9, seed=2, hole=(0, 3))
-    target = target_of(model, PRIORS[prior])
-    masks, probabilities, evidence = brute_force(target)
-    posterior = run(model, PRIORS[prior], Tempering())
-    np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.03)
-    assert posterior.log_evidence == pytest.approx(evidence, abs=0.1)
-    assert posterior.mode_mask.tolist() == masks[probabilities.argmax()].tolist()
-    surprise = -np.log(np.where(probabilities > 0, probabilities, 1.0))
-    assert posterior.entropy == pytest.approx(probabilities @ surprise, abs=0.1)
-    assert posterior.diagnostics["converged"]
-    assert (posterior.inclusion_errors[target.prior.forced_in | target.prior.forced_out] == 0.0).all()
-    draws = np.unpackbits(posterior.source.draws, axis=1, count=9).astype(bool)
-    assert (target.log_joint(draws) > -np.inf).all()
-    assert (target.log_joint(posterior.masks) > -np.inf).all()
-    assert prior != "uniform" or "{x0, x3}" in " ".join(posterior.notes)
 
 
 class TwoModes(Toy):
@@ -80,11 +38,16 @@ class TwoModes(Toy):
         return np.where(sizes < 4, -0.5, 0.0) - 5.0 * np.minimum(sizes, 8 - sizes)
 
 
-def test_two_far_modes_get_their_shares() -> None:
-    masks, probabilities, evidence = brute_force(target_of(TwoModes(9)))
-    posterior = run(TwoModes(9), UniformPrior(), Tempering())
+@pytest.mark.parametrize("model", [TwoModes(9), Toy(9, seed=2, hole=(0, 3))], ids=["two far modes", "hole"])
+def test_models_without_a_compiled_scorer_agree_with_brute_force(model: Toy) -> None:
+    target = target_of(model)
+    masks, probabilities, evidence = brute_force(target)
+    posterior = run(model, UniformPrior(), Tempering())
     np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.03)
     assert posterior.log_evidence == pytest.approx(evidence, abs=0.1)
+    draws = np.unpackbits(posterior.source.draws, axis=1, count=9).astype(bool)
+    assert (target.log_joint(draws) > -np.inf).all()
+    assert ("{x0, x3}" in " ".join(posterior.notes)) == bool(model.hole)
 
 
 def test_one_environment_gives_back_the_prior() -> None:
@@ -102,7 +65,7 @@ def test_a_short_run_says_that_it_is_short() -> None:
     with pytest.warns(ApproximationWarning, match="replicas disagree"):
         posterior = run(model, UniformPrior(), Tempering(chains=2, steps=10, searches=1))
     assert not posterior.diagnostics["converged"]
-    assert "budget of 10 sweeps" in posterior.notes[0]
+    assert posterior.diagnostics["sweeps"] == 10
 
 
 IMPOSSIBLE = [{"chains": 0}, {"temperatures": [0.5, 0.4, 1.0]}, {"temperatures": [0.1, 0.9]}, {"temperatures": 0}]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +23,7 @@ from invariance.exceptions import FileError
 from invariance.posterior.plots import plot_inclusion, save_inclusion
 from invariance.posterior.posterior import Evidence, Posterior
 from invariance.posterior.summary import bar, format_count, format_probability, format_subset
-from posteriors import from_probabilities, random_posterior, run_without_package_init
+from posteriors import from_probabilities, random_posterior
 
 
 @pytest.mark.parametrize(
@@ -224,13 +227,12 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_a_file_is_drawn_without_pyplot() -> None:
-    run_without_package_init(
-        "import tempfile\n"
-        "import invariance.posterior.plots as plots\n"
+def test_a_file_is_drawn_without_pyplot(tmp_path: Path) -> None:
+    code = (
+        "import sys; from invariance.posterior.plots import save_inclusion; from posteriors import random_posterior\n"
         "assert 'matplotlib' not in sys.modules, 'matplotlib is imported before it is used'\n"
-        "from posteriors import random_posterior\n"
-        "with tempfile.TemporaryDirectory() as folder:\n"
-        "    plots.save_inclusion(random_posterior(0), folder + '/a.png')\n"
+        f"save_inclusion(random_posterior(0), {str(tmp_path / 'a.png')!r})\n"
         "assert 'matplotlib.pyplot' not in sys.modules, 'pyplot keeps global state'\n"
     )
+    path = os.pathsep.join(filter(None, sys.path))
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ | {"PYTHONPATH": path})

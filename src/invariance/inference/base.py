@@ -250,13 +250,10 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
     difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
     wrong = ~(difference <= AGREEMENT) & ~(inexact & (np.abs(new - old) <= model.walk_error))
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
-    changed, notes = wrong | inexact, []
+    changed, notes = wrong | inexact, ()
     if wrong.any():
-        what = "the walk over all subsets was" if inexact else "second moments were"
-        notes.append(
-            f"{wrong.sum()} of the {len(new)} leading subsets were re-scored from the rows: {what} off by up "
-            f"to {largest:.1e} (nearly collinear features, or hardly anything left of the outcome)."
-        )
+        n_wrong = f"{wrong.sum()} of the {len(new)} leading subsets"
+        notes = (f"{n_wrong} were re-scored from the rows: sums were off by up to {largest:.1e} (near collinearity).",)
         warn(notes[0], ApproximationWarning)
     repaired = np.concatenate([np.where(changed, new, old), log_ratios[n:]])
-    return Rescoring(repaired, largest, tuple(notes), bool(changed.any()))
+    return Rescoring(repaired, largest, notes, bool(changed.any()))

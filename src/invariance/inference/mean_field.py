@@ -117,10 +117,10 @@ class MeanField:
 
 
 def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
-    """Positions in descending `values`, at most `room` of them: all choices, from the largest sum down.
+    """All choices of at most `room` positions in descending `values`, from the largest sum down.
 
-    From the best choice, the first positions, every other one is reached by changes that do not raise the sum: one
-    position more or less at the end, while they are the first ones, and one position moved to the next.
+    Changes that do not raise the sum reach all: one position more or less while they are the first ones, and one
+    position moved to the next.
     """
     first = min(int((values > 0.0).sum()), room)
     waiting = [(-float(values[:first].sum()), tuple(range(first)))]
@@ -259,10 +259,7 @@ class Cyclical:
 
 @dataclass(frozen=True, eq=False)
 class FreeSpace:
-    """The draws of a target over its f free features, and what scoring them takes.
-
-    Up to 16 features, tables hold all 2**f draws by bit pattern; with more features they are empty.
-    """
+    """The draws of a target over its f free features; up to 16, tables hold all 2**f, beyond they are empty."""
 
     target: Target
     _memories: dict[bool, ScoredSubsets] = field(default_factory=dict, init=False)
@@ -315,8 +312,7 @@ class FreeSpace:
         return self.target.masks(self.table_draws[peaks[np.argsort(-value[peaks], kind="stable")[:most]]])
 
     def scorer(self, memory: int, searching: bool) -> Scorer:
-        """What scores draws and remembers so many; collinear draws have a value only when searching. Compiled scorers
-        have a memory of their own, the others share one."""
+        """Remembers so many draws, in a memory of its own if compiled; collinear ones have a value when searching."""
         model = self.target.model
         if self.table.size:
             return self._search_table if searching else self.table
@@ -473,8 +469,7 @@ def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: 
 
 
 def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:
-    """ELBO of q restricted to what can be scored (a bound on the log evidence whatever q puts elsewhere), its standard
-    error, and the share that can be scored.
+    """ELBO of q restricted to what can be scored, a bound on the log evidence, its standard error, and that share.
 
     values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights (S,): of each draw, summing to 1.
     """

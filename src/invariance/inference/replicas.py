@@ -37,11 +37,8 @@ Report = Callable[[int, str], object]  # shows progress: so many steps, and a te
 
 
 class Proposals(NamedTuple):
-    """What the moves draw from: fixed while samples are kept.
-
-    betas (t,): inverse temperatures, ascending to 1; rules: two recipes for blocks;
-    differences (n, d): between pairs of known modes.
-    """
+    """What the moves draw from. betas (t,): inverse temperatures, ascending to 1; rules: two recipes for blocks;
+    differences (n, d): between pairs of known modes"""
 
     betas: Floats
     rules: tuple[BlockRule, BlockRule]
@@ -121,13 +118,12 @@ class Sampler(ABC):
     def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:
         """n sweeps of every replica, in their order."""
 
-    def advance(self, proposals: Proposals, n: int, r_hat: float | None = None) -> list[Round]:
-        """As `rounds`, with progress that tells the R̂ so far."""
+    def advance(self, proposals: Proposals, n: int) -> list[Round]:
+        """As `rounds`, with progress."""
         results = []
         for result in self.rounds(proposals, n):
             results.append(result)
-            agreement = "" if r_hat is None else f", R̂ {r_hat:.2f}"
-            self.report(1, f"best {max(value for _, value in self.bests()):.1f}{agreement}")
+            self.report(1, f"best {max(value for _, value in self.bests()):.1f}")
         return results
 
     def bests(self) -> list[tuple[Mask, float]]:
@@ -179,10 +175,8 @@ class CompiledSampler(Sampler):
         self.capacity = max(1, min(prior.max_size, self.n_free + int(start.sum())))
         size = 8.0 * self.capacity * d * len(scoring.weights)
         if size > _MOST_FACTOR_BYTES:
-            raise EngineError(
-                f"following subsets of up to {self.capacity:,} of {d - 1:,} features takes {size / 1e9:.1f} GB for "
-                "each chain. Set a smaller max_size, such as 200."
-            )
+            needed = f"{size / 1e9:.1f} GB for each chain: set a smaller max_size, such as 200."
+            raise EngineError(f"subsets of up to {self.capacity:,} of {d - 1:,} features take {needed}")
         self.replicas = [CompiledReplica(self, rng) for rng in options.rng.spawn(n_replicas)]
 
     def value_of(self, included: Mask, scoring: Scoring | None = None) -> float:
@@ -196,11 +190,11 @@ class CompiledSampler(Sampler):
     def search(
         self, replica: CompiledReplica, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None
     ) -> tuple[Best, Floats]:
-        """Anneal a single chain from the hottest to the coldest temperature, n sweeps at each, from the start: the best
-        subset that it met, and the mean interest (d,). Leaves in the ladder what each temperature ended with.
+        """Anneal one chain from the hottest to the coldest temperature, n sweeps at each: the best subset that it met,
+        and the mean interest (d,). Leaves in the ladder what each temperature ended with.
 
-        The prior is tempered too: one that favours small subsets would keep the hot chains from larger ones. `thrift`
-        favours small ones while it is hot, where crowded subsets would hide the way; only `free` (d,) columns enter.
+        The prior is tempered too: it could keep hot chains from larger subsets. `thrift` favours small ones while it is
+        hot, where crowded subsets would hide the way; only `free` (d,) columns enter.
         """
         prior, betas = self.prior, proposals.betas
         replica.place(self.start[None], np.array([self.start_log_ratio]))
@@ -250,11 +244,10 @@ class CompiledSampler(Sampler):
 
 
 def block_rules(sampler: Sampler, interest: Floats, block_size: int, doubt: Floats) -> tuple[BlockRule, BlockRule]:
-    """Two recipes: mostly members of the subset, or whatever is open, member or not.
+    """Two recipes: mostly members of the subset, or whatever is open, member or not; every column keeps a chance.
 
     interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
-    the coldest. Every column keeps a chance. When all free columns fit into one block, the second recipe takes them
-    all: then every such move is an exact draw from π_β.
+    the coldest. Where all free columns fit into one block, the second takes them all: an exact draw from π_β.
     """
     free = sampler.free
     even = free / max(sampler.n_free, 1)

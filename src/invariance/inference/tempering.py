@@ -121,12 +121,9 @@ class Tempering:
         never_sampled = best - log_evidence if best > visited.log_joint.max() + SAME else -np.inf
         reached, error, r_hat = agreement.reached(self), agreement.largest_error, agreement.largest_r_hat
         problem = _problem(searched, agreement, never_sampled, self.agreement, tail)
+        end = "agree" if reached and problem is None else "stopped"
         figures = f"standard errors of inclusion up to {error:.4f}, R̂ up to {r_hat:.3f}"
-        outcome = f"{len(rounds)} replicas {'stopped' if problem else 'agree'} after {n_sweeps:,} sweeps: {figures}."
-        if not reached:
-            wanted = f"standard errors {self.precision:g}, R̂ {self.agreement:g}"
-            outcome = f"the budget of {n_sweeps:,} sweeps ended before the target ({wanted}) was reached: {figures}."
-        notes = [*check.notes, outcome]
+        notes = [*check.notes, f"{len(rounds)} replicas {end} after {n_sweeps:,} sweeps: {figures}."]
         if problem is not None:
             notes.append(problem)
             warn(problem, ApproximationWarning)
@@ -213,13 +210,11 @@ class Tempering:
     ) -> tuple[list[list[Round]], Agreement]:
         """At most so many rounds of `length` sweeps each, for each replica"""
         rounds: list[list[Round]] = [[] for _ in sampler.replicas]
-        r_hat = None
         for number in range(1, n_rounds + 1):
-            for kept, new in zip(rounds, sampler.advance(proposals, length, r_hat), strict=True):
+            for kept, new in zip(rounds, sampler.advance(proposals, length), strict=True):
                 kept.append(new)
             if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
                 agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
-                r_hat = agreement.largest_r_hat
                 if agreement.reached(self) and number >= _FEWEST_ROUNDS:
                     break
         return rounds, agreement
@@ -278,11 +273,8 @@ def differences(modes: Mask) -> Mask:
 
 
 def retuned(betas: Floats, rejected: Floats, free_number: bool) -> Floats:
-    """Inverse temperatures between which swaps are refused equally often (Syed et al. 2022).
-
-    The barrier, the sum of refusal rates from the hottest chain on, is interpolated in log β and cut into equal parts.
-    With free_number, the number of temperatures becomes a little more than the barrier.
-    """
+    """Inverse temperatures between which swaps are refused equally often (Syed et al. 2022): the barrier, the sum of
+    refusal rates, is cut into equal parts in log β; with free_number into a few more than its height."""
     if len(betas) == 1:
         return betas
     # A small slope keeps the curve increasing where no swap was refused.
@@ -352,9 +344,8 @@ class LogEvidence(NamedTuple):
 def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
     """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
 
-    log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). For any set S of subsets
-    P(z in S) = Σ_S p(z)Λ(z) / Z, which a segment's share of draws estimates where S is what the others visited. These
-    estimates depend on each other; those of one half of the segments, with S from the other half, tell the error.
+    log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in S) = Σ_S p(z)Λ(z) / Z is
+    estimated by a segment's share of draws in S, which the others visited; the error by halves of the segments.
     """
     visits = visits[visits.sum(axis=1) > 0]
     half = len(visits) // 2
@@ -370,9 +361,8 @@ def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
         errors.append(values.std(ddof=1) / np.sqrt(len(values)) / inverses.mean())
     lowest = float(logsumexp(log_joint))
     estimate = max(lowest, lowest - float(np.log(inverses.mean())))
-    return LogEvidence(
-        estimate, max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum())), "revisits"
-    )
+    error = max(_ALL_AGAINST_HALVES * float(np.mean(errors)), 1.0 / float(total.sum()))
+    return LogEvidence(estimate, error, "revisits")
 
 
 def _revisits(log_joint: Floats, visits: Integers, known: Mask) -> tuple[Floats, Floats]:
@@ -392,10 +382,8 @@ def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]
 
 
 def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> LogEvidence:
-    """From the prior through all temperatures to the posterior, by geometric bridges between neighbours.
-
-    traces: of each replica (n, t) log Λ. Below the hottest temperature, a ladder down to the prior is run for this.
-    """
+    """From the prior, by a ladder that is run for this, through all temperatures, by geometric bridges; traces: log Λ
+    (n, t) of each replica"""
     target, below = sampler.target, proposals.betas[0] * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
     ladder = proposals._replace(betas=below)
     for replica in sampler.replicas:
@@ -424,11 +412,8 @@ def bridges(betas: Floats, trace: Floats) -> float:
 
 
 class TemperingPosterior(Posterior):
-    """Posterior estimated by parallel tempering.
-
-    Inclusion probabilities are Rao-Blackwellised averages; the probability of a subset is p(z)Λ(z) / exp(log_evidence),
-    by revisits or, where the posterior is too wide for that, by stepping stones, as `diagnostics` says.
-    """
+    """Posterior estimated by parallel tempering: Rao-Blackwellised inclusion probabilities; the probability of a subset
+    is p(z)Λ(z) / exp(log_evidence), estimated as `diagnostics` says."""
 
     @property
     def inclusion_errors(self) -> pd.Series:
@@ -441,10 +426,7 @@ class TemperingPosterior(Posterior):
 
 @dataclass(frozen=True, eq=False)
 class DrawnSource(SubsetSource):
-    """Answers from the conditional model and the evidence estimate; draws come from the kept ones.
-
-    draws (n, ⌈p/8⌉): packed masks.
-    """
+    """Answers from the model and the estimated evidence. draws (n, ⌈p/8⌉): packed masks that were kept"""
 
     target: Target
     log_evidence: float
@@ -466,11 +448,8 @@ class DrawnSource(SubsetSource):
 
 @dataclass(frozen=True, eq=False)
 class Visited:
-    """Distinct subsets of the coldest chains.
-
-    masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits (segments, m): by each half (of few
-    replicas, each smaller part) of each replica.
-    """
+    """Distinct subsets of the coldest chains. masks (m, p); log_ratios, log_joint (m,): log Λ and log p(z)Λ(z); visits
+    (segments, m): by each half (of few replicas, each smaller part) of each replica"""
 
     masks: Mask
     log_ratios: Floats
@@ -503,10 +482,7 @@ class Visited:
         return np.concatenate([first, masks])[:keep], np.concatenate([log_ratio, log_ratios])[:keep]
 
     def entropy(self, log_evidence: float) -> float:
-        """Of each segment: Σ −p log p over what the others visited, and the mean of −log p of its own draws elsewhere.
-
-        What the others visited does not depend on the segment's draws, so that nothing is counted twice or left out.
-        """
+        """Of each segment: Σ −p log p over what others visited, and the mean of −log p of its own draws elsewhere"""
         surprise = log_evidence - self.log_joint
         terms = np.exp(-surprise) * surprise
         estimates = []

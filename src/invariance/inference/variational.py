@@ -51,10 +51,7 @@ _NEGLIGIBLE = 0.01  # share of the weight with which a few draws above all other
 
 
 class Prepared(NamedTuple):
-    """What a run knows before it ascends.
-
-    peaks (m, p): good subsets that the result must not miss; starts: {name: logits (f,) and its generator}
-    """
+    """peaks (m, p): good subsets that the result must not miss; starts: {name: logits (f,) and its generator}"""
 
     peaks: Mask
     starts: dict[str, tuple[Floats, np.random.Generator]]
@@ -174,20 +171,14 @@ class Variational:
             notes.append(_UNSEARCHED)
         elif missed.mass >= _MUCH:
             subset = format_subset([prior.feature_names[j] for j in np.flatnonzero(missed.mask)])
-            doubts.append(
-                f"the approximation misses about {missed.mass:.2f} of the posterior, such as {subset} with probability "
-                f"{missed.probability:.2g}, {missed.approximate:.1g} under q; Pareto k̂ and `reweighted` do not see it"
-            )
+            example = f"{subset} (probability {missed.probability:.2g})"
+            doubts.append(f"the approximation misses about {missed.mass:.2f} of the posterior, such as {example}")
         if reweighted.undecided >= _MUCH:
-            doubts.append(
-                f"the approximation gives {reweighted.undecided:.2f} of its probability to subsets that cannot be "
-                "scored; its inclusion probabilities count them, `reweighted` does not"
-            )
+            share = f"{reweighted.undecided:.2f} of its probability"
+            doubts.append(f"the approximation gives {share} to subsets that cannot be scored")
         if reweighted.pareto_k > POOR_PARETO_K:
-            doubts.append(
-                f"the approximation is poor: Pareto k̂ is {reweighted.pareto_k:.2f} (above {POOR_PARETO_K} importance "
-                f"weights are unreliable), {reweighted.ess:.0f} draws are effective"
-            )
+            k = f"Pareto k̂ is {reweighted.pareto_k:.2f}, above {POOR_PARETO_K}"
+            doubts.append(f"the approximation is poor: {k}; {reweighted.ess:.0f} draws are effective")
         remedies = [use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")]
         if isinstance(q, MeanField):
             remedies.append(use(engine="vi(components=auto)"))
@@ -402,11 +393,10 @@ def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, 
 
 
 def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
-    """Pareto-k̂ and smoothed log weights (Vehtari, Simpson, Gelman, Yao & Gabry 2024).
+    """Pareto-k̂ and smoothed log weights: quantiles of a generalised Pareto distribution fitted to the largest (Vehtari,
+    Simpson, Gelman, Yao & Gabry 2024).
 
-    The largest weights are replaced by quantiles of a generalised Pareto distribution fitted to them. k̂ is -inf where
-    the largest weights tie, and inf where fewer than five draws stand above the others and hold a share of the weight
-    that matters, or dwarf the rest of the tail so far that it vanishes in float64. Above 0.7 weights are unreliable.
+    k̂ is -inf where the largest weights tie, and inf where a few draws that matter stand above all others.
     """
     n = len(log_weights)
     centred = log_weights - log_weights.max()
@@ -454,18 +444,13 @@ def _scale(theta: Floats, shape: Floats, excess: Floats) -> Floats:
     return np.divide(-shape, theta, out=np.full_like(theta, excess.mean()), where=theta != 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class Missed:
-    """What q misses.
-
-    mass: posterior probability of all subsets to which q gives less than a fiftieth of theirs
-    mask (p,): the most probable of them; probability, approximate: of that one, in the posterior and under q
-    """
+class Missed(NamedTuple):
+    """mass: posterior probability of all subsets to which q gives less than a fiftieth of theirs; mask (p,),
+    probability: of the most probable of them"""
 
     mass: float
     mask: Mask
     probability: float
-    approximate: float
 
 
 def missed_in_table(space: FreeSpace, q: Approximation) -> Missed:
@@ -489,19 +474,14 @@ def missed_at_modes(target: Target, q: Approximation, modes: Mask, n_draws: int,
 
 def _missed(q: Approximation, masks: Mask, log_posterior: Floats, weights: Floats) -> Missed:
     """masks (S, p): distinct; log_posterior (S,): of each; weights (S,): the part of the posterior it stands for"""
-    log_q = q.log_prob(masks)
-    rare = log_q < log_posterior + np.log(MISSED_SHARE)
+    rare = q.log_prob(masks) < log_posterior + np.log(MISSED_SHARE)
     worst = int(np.argmax(np.where(rare, log_posterior, -np.inf)))
-    probability, approximate = np.exp(min(log_posterior[worst], 0.0)), np.exp(log_q[worst])
-    return Missed(float(weights[rare].sum()), masks[worst], float(probability), float(approximate))
+    return Missed(float(weights[rare].sum()), masks[worst], float(np.exp(min(log_posterior[worst], 0.0))))
 
 
 class VariationalPosterior(Posterior):
-    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound.
-
-    Inclusion probabilities, mode, subsets and probabilities are those of q. `reweighted` corrects them by importance
-    weights from draws of q, as far as these reach; `diagnostics` says how far that is and has the traces of all starts.
-    """
+    """Mean-field approximation q of the posterior; `log_evidence` is its ELBO, a lower bound. `reweighted` corrects
+    probabilities, which are those of q, by importance weights, as far as these reach (see `diagnostics`)."""
 
     @property
     def elbo(self) -> float:

@@ -49,10 +49,8 @@ def plot_inclusion(
     shown = np.argsort(-posterior.inclusion, kind="stable")[:top]
     ax = axes_for(ax, inclusion_size(posterior, top))
     positions, values = np.arange(len(shown)), posterior.inclusion[shown]
-    groups = [(None, PLAIN, np.ones(len(shown), dtype=bool))]
-    if truth is not None:
-        inside = as_mask(truth, posterior.feature_names)[shown]
-        groups = [("truly invariant", TRUE, inside), ("not in the true subset", FALSE, ~inside)]  # type: ignore[list-item]
+    inside = np.zeros(len(shown), dtype=bool) if truth is None else as_mask(truth, posterior.feature_names)[shown]
+    groups = ("truly invariant", TRUE, inside), ("not in the true subset", PLAIN if truth is None else FALSE, ~inside)
     for label, color, members in groups:
         if members.any():
             ax.barh(positions[members], values[members], height=0.72, color=color, label=label, zorder=2)
@@ -85,9 +83,6 @@ def _title(posterior: Posterior) -> str:
     return what if verdict is None else f"{verdict.headline[0].upper()}{verdict.headline[1:]}\n{what}"
 
 
-def save_inclusion(
-    posterior: Posterior, path: str | Path, truth: Iterable[str] | ArrayLike | None = None, top: int = MOST_BARS
-) -> Path:
+def save_inclusion(posterior: Posterior, path: str | Path, truth: Iterable[str] | ArrayLike | None = None) -> Path:
     """Write `plot_inclusion` to a file whose ending gives the format (png when there is none); returns its path."""
-    size = inclusion_size(posterior, top)
-    return save_drawing(lambda ax: plot_inclusion(posterior, ax, top, truth), size, path)
+    return save_drawing(lambda ax: plot_inclusion(posterior, ax, truth=truth), inclusion_size(posterior), path)

@@ -150,11 +150,6 @@ class Evidence(Generic[Value]):
     def columns(self) -> dict[str, Value]:
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
-    def head(self: Evidence[Floats], k: int) -> Evidence[Floats]:
-        """Of the first k subsets, NaN for those after the known ones."""
-        more = np.full(max(k - len(self.deviance), 0), np.nan)
-        return Evidence(*(np.append(values[:k], more) for values in self.columns().values()))
-
     def one(self: Evidence[Floats], row: int = 0) -> SubsetEvidence:
         return Evidence(**{name: float(values[row]) for name, values in self.columns().items()})
 
@@ -354,7 +349,8 @@ class Posterior:
         known = self.table_evidence or Evidence.unknown(0)
         if len(known.deviance) < k and self.judge is not None:
             return self.judge.evidence(self.masks[:k], self.log_ratios[:k])
-        return known.head(k)
+        unknown = np.full(max(k - len(known.deviance), 0), np.nan)
+        return Evidence(*(np.append(values[:k], unknown) for values in known.columns().values()))
 
     def evidence(self, subset: Iterable[str] | ArrayLike) -> SubsetEvidence:
         """What the data say about one subset, given as names or as a boolean mask (p,): how far it is from invariant,
