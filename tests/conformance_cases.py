@@ -24,7 +24,6 @@ from invariance.inference.base import Target
 from invariance.models.base import BoundModel, Family
 from invariance.models.likelihood import ByLikelihood, Maximum
 from invariance.priors import Prior
-from twins import all_masks
 
 
 @dataclass(frozen=True)
@@ -121,22 +120,3 @@ def target_of(family: str, prior: str, grouped: bool) -> Target:
     data = table(grouped, binary="logistic" in family, whole=family == "poisson")
     model = MODELS[family].bind(data)
     return Target(model, PRIORS[prior].bind(model.feature_names, model.largest_size))
-
-
-@dataclass(frozen=True)
-class Brute:
-    """All subsets: masks (2**p, p), probability (2**p,), inclusion (p,), log_evidence."""
-
-    masks: NDArray
-    probability: NDArray
-    inclusion: NDArray
-    log_evidence: float
-
-
-def brute_force(target: Target) -> Brute:
-    masks = all_masks(target.n_features)
-    joint = np.array([target.model.log_ratio_many(mask)[0] for mask in masks]) + target.prior.log_prob(masks)
-    top = joint.max()
-    weights = np.exp(joint - top)
-    probability = weights / weights.sum()
-    return Brute(masks, probability, probability @ masks, float(top + np.log(weights.sum())))

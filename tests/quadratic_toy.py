@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,12 +77,23 @@ def run(
     return (engine or Enumeration()).run(target, RunOptions(n_jobs, np.random.default_rng(seed), progress=False))
 
 
-def brute_force(target: Target) -> tuple[np.ndarray, np.ndarray, float]:
-    """All masks, their posterior probabilities and the log evidence."""
+class Brute(NamedTuple):
+    """All subsets: masks (2**p, p), probability (2**p,), log_evidence"""
+
+    masks: np.ndarray
+    probability: np.ndarray
+    log_evidence: float
+
+    @property
+    def inclusion(self) -> np.ndarray:
+        return self.probability @ self.masks
+
+
+def brute_force(target: Target) -> Brute:
     masks = all_masks(target.n_features)
     log_joint = target.log_joint(masks)
     evidence = float(logsumexp(log_joint))
-    return masks, np.exp(log_joint - evidence), evidence
+    return Brute(masks, np.exp(log_joint - evidence), evidence)
 
 
 def codes(subsets: np.ndarray) -> np.ndarray:

@@ -220,10 +220,8 @@ class Prior(ABC):
         limit = largest_size if self.max_size is None else self.max_size
         max_size = len(names) if limit is None else min(int(limit), len(names))
         if len(always) - len(lost) > max_size:
-            raise SettingError(
-                f"{len(always)} features have inclusion probability 1, and subsets hold at most {max_size}: raise the "
-                f"limit, or lower probabilities of {quoted(always)}."
-            )
+            forced = f"{len(always)} features have inclusion probability 1 ({quoted(always)})"
+            raise SettingError(f"{forced}, and subsets hold at most {max_size}: raise the limit.")
         stated = dict(zip(original, self.inclusion(original).tolist(), strict=True))
         q = np.array([stated[name] for name in names])
         soft, log_odds, weights = (q > 0.0) & (q < 1.0), np.zeros(q.size), self.log_size_weight(q.size)
@@ -284,10 +282,9 @@ class BetaBinomialPrior(Prior):
 class InclusionPrior(Prior):
     """Features enter independently, each with its own probability; 0 never and 1 always.
 
-    probabilities : one number for all features, one per feature in their order, or {feature name: probability} (also a
-        Series indexed by name), where features not named get 0.5. All features of the data as given count, also those
-        that are then dropped because they are constant or screened out. With `max_size` these are the probabilities
-        before truncation.
+    probabilities : before truncation; one number for all features, one per feature in their order, or {feature name:
+        probability} (also a Series indexed by name), where features not named get 0.5. All features of the data as
+        given count, also those that are then dropped.
     """
 
     probabilities: ArrayLike | Mapping[str, float]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy.special import entr
 
-from conformance_cases import MODELS, PRIORS, Brute, brute_force, target_of
+from conformance_cases import MODELS, PRIORS, target_of
 from invariance import (
     Enumeration,
     InclusionPrior,
@@ -26,7 +26,7 @@ from invariance.exceptions import EngineError
 from invariance.inference.base import Engine, RunOptions
 from invariance.models.base import BoundModel
 from invariance.priors import Prior
-from quadratic_toy import Toy, run, with_sum
+from quadratic_toy import Brute, Toy, brute_force, run, with_sum
 from twins import simulated
 
 ENGINES: dict[str, Engine] = {
@@ -83,6 +83,8 @@ def test_exact_is_brute_force(family: str, prior: str, grouped: bool) -> None:
     np.testing.assert_allclose(posterior.pairwise, pairs, atol=1e-9 + error)
     assert posterior.entropy == pytest.approx(entr(expected.probability).sum(), abs=1e-8 + 10 * error)
     assert posterior.n_subsets == (expected.probability > 0).sum()
+    draws = posterior.sample(4000, random_state=1)
+    np.testing.assert_allclose(draws.mean(axis=0), expected.inclusion, atol=4.5 * np.sqrt(0.25 / 4000))
 
 
 @every_family

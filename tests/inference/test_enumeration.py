@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import subprocess
 import sys
-import time
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
 from invariance.exceptions import ApproximationWarning, EngineError
@@ -65,15 +62,6 @@ def test_many_features_with_a_small_size_limit_are_walked_directly() -> None:
     np.testing.assert_allclose(posterior.pairwise, (masks * weights[:, None]).T @ masks, atol=1e-12)
 
 
-@pytest.mark.parametrize("in_memory", [0, 1 << 24])
-def test_draws_follow_the_posterior(in_memory: int) -> None:
-    model = LinearGaussian().bind(simulated(5, (10, 12), seed=23))
-    posterior = run(model, InclusionPrior({"x1": 1.0}), Enumeration(in_memory=in_memory, keep=3))
-    draws = posterior.sample(4000, random_state=1).to_numpy()
-    standard_error = np.sqrt(posterior.inclusion * (1 - posterior.inclusion) / 4000) + 1e-9
-    assert (np.abs(draws.mean(axis=0) - posterior.inclusion) < 4.5 * standard_error).all()
-
-
 def test_collinear_subsets_are_reported() -> None:
     data = with_sum(simulated(4, (20, 25), seed=24))
     posterior = run(LinearGaussian().bind(Moments.from_data(data)), UniformPrior())
@@ -112,8 +100,7 @@ def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch)
 def test_reference_posteriors(name: str) -> None:
     reference = load_reference(name)
     posterior = run(LinearGaussian().bind(reference.data), UniformPrior())
-    stored, exact = reference.arrays["log_posterior"], reference.results["bip_exact"]
-    np.testing.assert_allclose(posterior.inclusion, np.exp(stored - logsumexp(stored)) @ all_masks(10), atol=1e-8)
+    exact = reference.results["bip_exact"]
     np.testing.assert_allclose(posterior.inclusion, exact["marginals"], atol=1e-8)
     assert np.flatnonzero(posterior.mode_mask).tolist() == exact["mode"]
 
@@ -189,15 +176,8 @@ def test_a_model_without_a_walk_in_several_blocks(
     assert_exact(target_of(Toy(6, hole=hole), PRIORS[prior]))
 
 
-def dependent() -> MultiEnvironmentData:
-    """x5 = x1 − x2"""
-    data = correlated(6)
-    X = data.X.copy()
-    X[:, 5] = X[:, 1] - X[:, 2]
-    return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
-
-
-HOLED = {"two": Toy(6, hole=(0, 4)), "with a walk": LinearGaussian().bind(Moments.from_data(dependent()))}
+DEPENDENT = with_sum(correlated(5))
+HOLED = {"two": Toy(6, hole=(0, 4)), "with a walk": LinearGaussian().bind(Moments.from_data(DEPENDENT))}
 
 
 @pytest.mark.parametrize("blocks", [DenseBlocks, ListedBlocks])
@@ -223,10 +203,10 @@ def test_undecidable_subsets_are_those_that_the_prior_allows_small_ones_first(
 
 
 def test_rows_are_not_asked_about_sizes_that_do_not_count() -> None:
-    model = LinearGaussian().bind(dependent())
+    model = LinearGaussian().bind(DEPENDENT)
     walk, sizes = model.subset_walk(np.arange(6), NOTHING), np.array([1, 1, 1, 1, 0, 1, 0], dtype=bool)
     draws = all_masks(6)
-    undecided = draws[:, [1, 2, 5]].all(axis=1)
+    undecided = draws[:, [0, 1, 5]].all(axis=1)
     unasked = undecided & ~sizes[draws.sum(axis=1)]
     assert 0 < unasked.sum() < undecided.sum()
     expected = np.where(unasked, np.nan, model.log_ratio_many(draws))
@@ -260,9 +240,7 @@ def test_auto_is_exact_while_that_is_quick(n_environments: int, max_size: int | 
     assert isinstance(choose_engine("auto", Target(of_shape(5), prior)), Enumeration)
 
 
-def test_neither_the_clock_nor_the_threads_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = itertools.count()
-    monkeypatch.setattr(time, "perf_counter", lambda: next(looks) * 1000.0)
+def test_threads_do_not_refuse() -> None:
     model, limit = LinearGaussian().bind(simulated(12, (60, 70), seed=2)), 3 * 2**12 / 150_000_000
     for n_jobs in (1, 64):
         assert run(model, UniformPrior(), Enumeration(time_limit=1.001 * limit), 0, n_jobs).n_subsets == 2**12

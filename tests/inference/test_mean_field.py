@@ -121,7 +121,6 @@ def examples() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(3)
     atoms = np.log(np.array([0.1, 0.5, 1.0, 1.3, 4.0]))
     return {
-        "light": rng.normal(size=1000) * 0.3,
         "lognormal": rng.normal(size=4000),
         "heavy": -0.9 * np.log(rng.random(2000)) + 50.0,
         "bounded": np.log(rng.random(500)),

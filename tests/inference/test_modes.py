@@ -11,11 +11,11 @@ import pytest
 from numpy.typing import ArrayLike
 
 from benchmarks._hidden_sums import HIDDEN_SUMS, hidden_sums
-from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData
+from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import modes as searching
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.modes import Searched, Synergies, climb, find_modes, groupings, leading_modes, search_modes
+from invariance.inference.modes import Searched, Synergies, climb, groupings, leading_modes, search_modes
 from invariance.inference.replicas import CompiledSampler, sampler_of
 from invariance.inference.tempering import Tempering, TemperingPosterior
 from invariance.kernels.active_set import Scoring, active_set
@@ -33,7 +33,7 @@ from invariance.kernels.search import (
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.simulation import p450
-from quadratic_toy import PRIORS, Toy, brute_force, target_of
+from quadratic_toy import Toy, run, target_of
 from twins import simulated
 
 
@@ -253,31 +253,20 @@ def test_searches_go_on_until_several_come_near_the_best(model: type[Toy]) -> No
         np.testing.assert_allclose(log_ratios, target.model.log_ratio_many(masks))
 
 
-def test_searches_find_the_best_subset() -> None:
-    target = target_of(Toy(11, seed=6, strength=10.0), PRIORS["inclusion"])
-    masks, probabilities, _ = brute_force(target)
-    modes = find_modes(target, RunOptions(rng=np.random.default_rng(0), progress=False))
-    np.testing.assert_array_equal(modes[0], masks[probabilities.argmax()])
-    assert len(np.unique(modes, axis=0)) == len(modes)
-    assert (np.diff(target.log_joint(modes)) <= 0).all()
-
-
 def needle() -> MultiEnvironmentData:
     """Ten true features among 450: any nine of them are 190 nats worse, and subsets 60 nats worse are easy to find."""
     rng = np.random.default_rng([31, 10, 50])
     return p450(10, rng).sample(50, rng)
 
 
-def sampled(data: MultiEnvironmentData, engine: Tempering, seed: int = 0, max_size: int = 15) -> TemperingPosterior:
-    model = LinearGaussian().bind(data)
-    prior = BetaBinomialPrior(max_size=max_size).bind(data.feature_names, model.largest_size)
-    return engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(seed), progress=False))
+def sampled(data: MultiEnvironmentData | Moments, seed: int = 0, max_size: int = 15) -> TemperingPosterior:
+    return run(LinearGaussian().bind(data), BetaBinomialPrior(max_size=max_size), Tempering(), seed)
 
 
 @pytest.mark.slow
 def test_a_needle_is_found() -> None:
     data = needle()
-    posterior = sampled(data, Tempering(), 31, 20)
+    posterior = sampled(data, 31, 20)
     np.testing.assert_array_equal(posterior.mode_mask, data.truth)
     assert posterior.diagnostics["searches"] % 4 == 0
     assert 1 <= posterior.diagnostics["searches_that_found_the_best"] < posterior.diagnostics["searches"]
@@ -297,11 +286,9 @@ def test_parts_so_large_that_only_rows_can_tell() -> None:
     data = MultiEnvironmentData.from_arrays(X, y, environment)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert sampled(data, Tempering()).mode == ("x0", "x1", "x2")
+        assert sampled(data).mode == ("x0", "x1", "x2")
         # Without rows nothing can be said of the three together.
-        model = LinearGaussian().bind(LinearGaussian().bind(data).moments)
-        prior = BetaBinomialPrior(max_size=15).bind(data.feature_names)
-        without_rows = Tempering().run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
+        without_rows = sampled(Moments.from_data(data))
     assert without_rows.probability(["x0", "x1", "x2"]) == 0.0
     assert any("x2" in note and "collinear" in note for note in without_rows.notes)
 
@@ -323,7 +310,7 @@ HARD = 17
 
 def test_hidden_sums_are_found() -> None:
     data = numbered(HARD)
-    posterior = sampled(data, Tempering(), HARD)
+    posterior = sampled(data, HARD)
     assert log_joint(data, posterior.mode_mask) >= log_joint(data, data.truth) - 1e-6
 
 
@@ -337,7 +324,7 @@ def test_what_is_missed_is_not_called_agreement(monkeypatch: pytest.MonkeyPatch)
     blind(monkeypatch)
     data = numbered(HARD)
     with pytest.warns(ApproximationWarning, match="a better one is hidden") as caught:
-        posterior = sampled(data, Tempering(), HARD)
+        posterior = sampled(data, HARD)
     assert log_joint(data, posterior.mode_mask) < log_joint(data, data.truth) - 10.0
     assert "searches=20" in str(caught[0].message)
     assert not posterior.diagnostics["converged"]
@@ -348,6 +335,6 @@ def test_a_step_that_finds_a_better_subset_keeps_the_searches_going(monkeypatch:
     """Nothing joint is known beforehand; trying the cliques on the best subset leads to the parts all the same."""
     monkeypatch.setattr(Synergies, "leading", lambda self: [])
     data = numbered(18)
-    posterior = sampled(data, Tempering(), 18)
+    posterior = sampled(data, 18)
     assert log_joint(data, posterior.mode_mask) >= log_joint(data, data.truth) - 1e-6
     assert posterior.diagnostics["searches"] > 16

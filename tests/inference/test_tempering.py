@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Logistic, MultiEnvironmentData, UniformPrior
 from invariance.exceptions import ApproximationWarning
@@ -20,7 +19,6 @@ from invariance.inference.tempering import (
     Tempering,
     Visited,
     agreement_of,
-    bridges,
     by_revisits,
     differences,
     retuned,
@@ -226,17 +224,6 @@ def test_entropy_and_evidence_have_no_bias_and_the_stated_error(name: str) -> No
 def test_hardly_any_revisits_say_nothing() -> None:
     one = visited(long_tailed(1, 100_000, 0.999), 100, np.random.default_rng(1))
     assert by_revisits(one.log_joint, one.visits) is None
-
-
-def test_bridges_between_temperatures() -> None:
-    """log Z(1)/Z(0.2) of a law on 40 points, from independent draws at three temperatures."""
-    rng = np.random.default_rng(2)
-    log_ratios, betas = rng.normal(-5.0, 3.0, 40), np.array([0.2, 0.5, 1.0])
-    trace = np.empty((20_000, 3))
-    for i, beta in enumerate(betas):
-        weights = np.exp(beta * log_ratios - logsumexp(beta * log_ratios))
-        trace[:, i] = rng.choice(log_ratios, size=20_000, p=weights)
-    assert bridges(betas, trace) == pytest.approx(logsumexp(log_ratios) - logsumexp(0.2 * log_ratios), abs=0.03)
 
 
 def test_stepping_stones_lead_to_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironmentData
-from invariance.inference import ascent
+from invariance.inference import mean_field
 from invariance.inference.base import Target
 from invariance.inference.mean_field import FreeSpace
 from invariance.kernels.cholesky import (
@@ -130,7 +130,7 @@ def test_collinear_members_are_decided_by_rows_or_cost_a_penalty() -> None:
     ids=["side by side", "on demand"],
 )
 def test_draws_with_forced_features(counts, bind, copied_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ascent, "_OUTGROWS_CACHES", copied_from)
+    monkeypatch.setattr(mean_field, "_OUTGROWS_CACHES", copied_from)
     data = correlated(160, counts, len(counts))
     names = data.feature_names
     prior = InclusionPrior({name: 1.0 if 5 <= j < 25 else 0.3 for j, name in enumerate(names)}, max_size=130)

@@ -27,12 +27,11 @@ from invariance import (
     Variational,
 )
 from invariance.exceptions import DataWarning, NotInvariantWarning, SettingError
-from invariance.inference.base import RunOptions, Target
 from invariance.models.invariance_test import deviance_moments
 from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.posterior import Judge, Verdict, verdict_of
 from posteriors import from_probabilities
-from quadratic_toy import with_sum
+from quadratic_toy import run, with_sum
 from twins import log_ratio, simulated
 
 EXAMPLE = simulated(p=4)
@@ -234,8 +233,7 @@ def test_subsets_that_cannot_be_scored_are_not_judged() -> None:
 @pytest.mark.parametrize("engine", [Enumeration(), Tempering(steps=50), Variational(iterations=300)])
 def test_every_engine_gives_a_verdict(engine: Any) -> None:
     data = broken()
-    model = LinearGaussian().bind(Moments.from_data(data))
-    posterior = engine.run(Target(model, UniformPrior().bind(3)), RunOptions(rng=np.random.default_rng(0)))
+    posterior = run(LinearGaussian().bind(Moments.from_data(data)), UniformPrior(), engine)
     assert posterior.verdict.log_ratio == pytest.approx(log_ratio(data, posterior.mode_mask), rel=1e-9)
     for found in (posterior, posterior.reweighted) if isinstance(engine, Variational) else (posterior,):
         verdict = found.verdict

@@ -84,6 +84,9 @@ class RunOptions:
     progress: ProgressMode = "auto"
 
 
+Report = Callable[[int, str], object]  # shows progress: so many steps, and a text
+
+
 class Engine(Protocol):
     """A specification of how to compute: target → posterior, which ends with `with_verdict`."""
 
@@ -184,10 +187,7 @@ def smallest(masks: Mask) -> Mask:
 
 
 def support_notes(target: Target, met: Mask) -> list[str]:
-    """A sentence when single features, or some that belong together, put subsets outside the support.
-
-    met (k, p): subsets without a value that the engine came across
-    """
+    """A sentence where features put subsets outside the support; met (k, p): some of these"""
     allowed = ~target.prior.forced_out
     alone = np.eye(len(allowed), dtype=bool)[allowed & target.model.nearly_outcome()]
     every = allowed[None] if allowed.sum() <= target.prior.max_size else alone[:0]
@@ -196,11 +196,8 @@ def support_notes(target: Target, met: Mask) -> list[str]:
 
 
 class ScoredSubsets:
-    """The values that `score` gives to subsets, rows of `width` flags: (S, width) → (S,), -inf outside the support.
-
-    Each call asks for all unknown ones together. At most `most` are remembered; with more, all are forgotten.
-    without_value (k, width): the smallest of those outside the support, at most 64.
-    """
+    """The values that `score` gives to subsets, (S, width) → (S,), -inf outside the support; beyond `most` all are
+    forgotten. without_value (k, width): the smallest of those outside the support, at most 64"""
 
     def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1 << 20) -> None:
         self._score = score
@@ -239,10 +236,8 @@ class Rescoring(NamedTuple):
 
 
 def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
-    """Check the first n subsets against the rows; where they differ by more than 1e-6 the rows win.
-
-    A walk of known error is always corrected, and a difference is only reported where it is larger than that.
-    """
+    """Check the first n subsets against the rows, which win where they differ by more than 1e-6. A walk of known error
+    is always corrected; only a larger difference is reported."""
     old, new = log_ratios[:n], model.rescore(masks[:n]) if n else None
     if new is None:
         return Rescoring(log_ratios)
@@ -250,7 +245,8 @@ def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) 
     difference = np.abs(new - old) / np.maximum(1.0, np.abs(new))
     wrong = ~(difference <= AGREEMENT) & ~(inexact & (np.abs(new - old) <= model.walk_error))
     largest = float(np.nan_to_num(difference, nan=np.inf).max())
-    changed, notes = wrong | inexact, ()
+    changed = wrong | inexact
+    notes: tuple[str, ...] = ()
     if wrong.any():
         n_wrong = f"{wrong.sum()} of the {len(new)} leading subsets"
         notes = (f"{n_wrong} were re-scored from the rows: sums were off by up to {largest:.1e} (near collinearity).",)

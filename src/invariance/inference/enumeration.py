@@ -35,13 +35,10 @@ _STEPS_PER_SECOND = 150_000_000  # subsets × groups that a core scores
 
 @dataclass(frozen=True, eq=False)
 class ScoredBlock:
-    """start: position of its first subset. log_ratio (n,): NaN where undecidable. log_posterior (n,): plus log prior,
-    -inf where NaN.
-
+    """start: position of its first subset; log_ratio (n,): NaN where undecidable; log_posterior (n,): -inf there;
     undecidable: positions in the block of such subsets inside the prior's support, small subsets first
     inclusion: of weights (n,), which it may overwrite: their sum, and (f, f) sums over subsets that hold two features
-    masks: (m, f) of m positions in the block
-    """
+    masks: (m, f) of m positions in the block"""
 
     start: int
     log_ratio: Floats
@@ -212,8 +209,7 @@ class Enumeration:
     keep : how many leading subsets the result lists
     rescore : how many of them are scored again from the rows
     in_memory : up to this many subsets the whole log posterior is kept
-    time_limit : refuse work that would take one core longer than this many seconds (None: never refuse). Work is
-        counted, not timed, so that the answer is the same on every machine, under any load.
+    time_limit : refuse work of more than so many seconds of one core, counted, not timed (None: never refuse)
     """
 
     keep: int = 4096
@@ -291,10 +287,11 @@ class Enumeration:
         steps = enumeration_steps(target)
         if self.time_limit is None or steps <= self.time_limit * _STEPS_PER_SECOND:
             return
-        wait = duration(min(steps // _STEPS_PER_SECOND, 10**18))
+        seconds = steps // _STEPS_PER_SECOND
+        wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
         n_subsets = approximate_count(target.prior.support_size())
         raise EngineError(
-            f"on one core, scoring all {n_subsets} subsets would take about {wait}; lower max_size, drop features, or "
+            f"on one core, scoring all {n_subsets} subsets would take {wait}; lower max_size, leave features out, or "
             "choose another engine",
             use(engine="tempering"),
             use(engine="exact(time_limit=None)"),
@@ -329,9 +326,11 @@ class _Sums:
         weighted = float(weighted_sum(weights, log_posterior))
         best = np.flatnonzero(log_posterior > threshold)
         best = best[np.argsort(-log_posterior[best], kind="stable")[:keep]]
-        table = scored.start + best, log_posterior[best], scored.log_ratio[best]
+        positions: Integers = scored.start + best
+        top, top_ratio = log_posterior[best], scored.log_ratio[best]
         n_undecidable, examples = len(scored.undecidable), scored.masks(scored.undecidable[:EXAMPLES])
-        return cls(log_maximum, *scored.inclusion(weights), weighted, n_undecidable, examples, *table)
+        total, pairs = scored.inclusion(weights)
+        return cls(log_maximum, total, pairs, weighted, n_undecidable, examples, positions, top, top_ratio)
 
     def lowest(self, keep: int) -> float:
         """Later blocks hold later positions, which lose ties: only a larger value can still enter the leading ones."""
@@ -380,10 +379,8 @@ class _Sums:
 
 @dataclass(frozen=True, eq=False)
 class ExactSource:
-    """Answers for any subset. free (f,): the features of `blocks`
-
-    block_log_mass (n_blocks,); log_posterior (n_positions,): the normalised log posterior where it was kept.
-    """
+    """Answers for any subset. free (f,): the features of `blocks`; block_log_mass (n_blocks,); log_posterior
+    (n_positions,): normalised, where it was kept"""
 
     target: Target
     blocks: SubsetBlocks

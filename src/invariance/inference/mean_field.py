@@ -22,7 +22,7 @@ from ..kernels.row_residuals import PairedMoments
 from ..kernels.subset_sums import sizes
 from ..models.gaussian import GaussianFromMoments
 from ..priors import BoundPrior, UniformPrior
-from .base import ScoredSubsets, Target
+from .base import Report, ScoredSubsets, Target
 from .enumeration import DenseBlocks
 
 if TYPE_CHECKING:
@@ -386,13 +386,9 @@ class Climb(NamedTuple):
 
 
 def climb(
-    space: FreeSpace,
-    logits: Floats,
-    rng: np.random.Generator,
-    settings: Variational,
-    report: Callable[[int, float], None] = lambda steps, elbo: None,
+    space: FreeSpace, logits: Floats, rng: np.random.Generator, settings: Variational, report: Report = lambda *_: None
 ) -> Climb:
-    """Ascend from `logits` (f,); `report(steps, elbo)` is called now and then."""
+    """Ascend from `logits` (f,)."""
     prior, iterations, f = space.target.prior.over_free, settings.iterations, len(logits)
     scorer, n_rows = space.scorer(settings.memory, searching=True), float(space.target.model.n_rows)
     objective = Objective(prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, settings.infeasible_value)
@@ -427,20 +423,16 @@ def climb(
         if elbo[part].max() > best:
             best, best_at = float(elbo[part].max()), done + int(elbo[part].argmax())
         done += steps
-        report(steps, float(elbo[done - 1]))
+        report(steps, f"ELBO {elbo[done - 1]:.1f}")
         if settings.patience is not None and done - best_at > settings.patience:
             break
     last = Iterate(-np.inf, done - 1, trace.logits[-1].copy())
     return Climb([*leaders, last], elbo[:done], error[:done], feasible[:done])
 
 
-@dataclass(frozen=True, eq=False)
-class Ascent:
-    """What one start led to.
-
-    logits (f,): the chosen iterate; iteration: which; elbo, elbo_error: of it, measured afresh, in nats
-    feasible: share of the product's draws inside the support; trace: along the way
-    """
+class Ascent(NamedTuple):
+    """What one start led to. logits (f,), iteration: of the chosen iterate; elbo, elbo_error: measured afresh, in nats;
+    feasible: share of the product's draws inside the support; trace: along the way"""
 
     logits: Floats
     iteration: int

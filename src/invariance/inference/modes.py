@@ -223,12 +223,8 @@ def _climbed(sampler: CompiledSampler, starts: list[Mask]) -> list[Mode]:
 
 @dataclass
 class Searched:
-    """What the searches found.
-
-    ends: the best subset of each search; stepped: better ones to which synergies led;
-    states: what each search left at every temperature (t, d) and its log Λ (t,);
-    interest (d,): how often each column was worth including, at any temperature.
-    """
+    """interest (d,): how often a column was worth including, at any temperature; ends: the best subset of each search;
+    stepped: better ones to which synergies led; states: what each left at every temperature (t, d), and log Λ (t,)"""
 
     interest: Floats
     ends: list[Mode] = field(default_factory=list)
@@ -237,18 +233,13 @@ class Searched:
     synergies: Synergies | None = None
 
     @property
-    def values(self) -> Floats:
-        """(s,) log p(z)Λ(z) of the best subset of each search"""
-        return np.array([value for _, value in self.ends])
-
-    @property
     def best(self) -> Mode:
         return max(self.ends + self.stepped, key=_value)
 
     @property
     def n_near(self) -> int:
         """How many searches came near the best value of all."""
-        return int((self.values > self.best[1] - _NEAR).sum())
+        return sum(value > self.best[1] - _NEAR for _, value in self.ends)
 
     @property
     def hidden(self) -> bool:
@@ -382,11 +373,8 @@ def around(target: Target, mode: Mask) -> MeanField:
 
 
 def with_swaps(target: Target, modes: Mask) -> Mask:
-    """(m, p) modes and the subsets that one or a few swaps of a member for one or two other features lead to.
-
-    Best first, within 8 nats of the best, without those that are `around` a better one. Large subsets of many features
-    are swapped only as far as that is quick.
-    """
+    """(m, p) modes and the subsets that a few swaps of a member for one or two other features lead to, as far as it is
+    quick: best first, within 8 nats of the best, without those that are `around` a better one"""
     size = float(modes.sum(axis=1).max()) + 1.0
     # Multiplications for the swaps of the largest mode: one factorisation for each replacement.
     work = size * (1 + 2 * _REPLACEMENTS) * target.model.flip_steps(size)

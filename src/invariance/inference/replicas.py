@@ -18,7 +18,7 @@ from ..kernels.active_set import Scoring, active_set
 from ..kernels.moves import Best, BlockRule, Effort, SubsetPrior, log_ratio_of, sweeps
 from ..kernels.row_residuals import GramRows, gram_rows, without_values
 from ..models.base import GuessesFlips
-from .base import RunOptions, ScoredSubsets, Target
+from .base import Report, RunOptions, ScoredSubsets, Target
 
 _SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
 _SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
@@ -33,7 +33,7 @@ _FARTHEST = -1e6  # half the gain of an impossible flip: finite, so that there i
 _GENERIC_BLOCK, _FEATURES_PER_EXCHANGE, ALL_FLIPPED, _OTHERS_FLIPPED = 4, 4, 64, 8
 _SWEEPS, _GUIDED_FLIPS = 10, 20  # of a generic search at each temperature; flips where the model guesses good ones
 
-Report = Callable[[int, str], object]  # shows progress: so many steps, and a text
+Law = tuple[Scoring, SubsetPrior, Best]  # what is sampled, and where the best subset is noted
 
 
 class Proposals(NamedTuple):
@@ -46,12 +46,9 @@ class Proposals(NamedTuple):
 
 
 class Round(NamedTuple):
-    """n sweeps of one replica.
-
-    draws (n, ⌈d/8⌉): packed subsets of the coldest chain; trace (n, t): log Λ of all chains, the coldest last;
-    inclusion (d,): Rao-Blackwellised mean; interest (d,): the same averaged over all temperatures;
-    rejected (t-1,): mean probability of refusing a swap.
-    """
+    """Sweeps of one replica. draws (n, ⌈d/8⌉): packed subsets of the coldest chain; trace (n, t): log Λ of all chains,
+    the coldest last; inclusion (d,): Rao-Blackwellised mean; interest (d,): the same averaged over all temperatures;
+    rejected (t-1,): mean probability of refusing a swap"""
 
     draws: NDArray[np.uint8]
     trace: Floats
@@ -63,10 +60,9 @@ class Round(NamedTuple):
 class Replica:
     """A ladder of chains. included (t, d), log_ratios (t,): the present subset of each; best: met so far."""
 
-    def __init__(self, start: Mask, start_log_ratio: float, rng: np.random.Generator) -> None:
-        self.rng = rng
-        self.best = nothing_yet(start)
-        self.place(start[None], np.array([start_log_ratio]))
+    def __init__(self, sampler: Sampler, rng: np.random.Generator) -> None:
+        self.rng, self.best = rng, nothing_yet(sampler.start)
+        self.place(sampler.start[None], np.array([sampler.start_log_ratio]))
 
     def place(self, included: Mask, log_ratios: Floats) -> None:
         self.included, self.log_ratios = included.copy(), log_ratios.copy()
@@ -85,15 +81,19 @@ class Sampler(ABC):
     """Replicas that move over a target. A subset is a row of d flags, one for each column of a compiled scorer, or one
     for each free feature where scores come from a memory.
 
-    start (d,): the subset of forced features; columns (f,): of the free features, free (d,): the same as flags;
+    start (d,): the subset of forced features, start_log_ratio: its log Λ; columns (f,), free (d,): of the free features
     block_sizes: columns of a block by default, and at most; report(steps, text): shows the progress
     """
 
     block_sizes: tuple[int, int]
     replicas: Sequence[Replica]
 
-    def __init__(self, target: Target, start: Mask, columns: Integers, options: RunOptions, report: Report) -> None:
-        self.target, self.start, self.columns = target, start, columns
+    def __init__(
+        self, target: Target, start: Mask, log_ratio: float, columns: Integers, options: RunOptions, report: Report
+    ) -> None:
+        if not log_ratio > -np.inf:
+            raise target.nothing_scored()
+        self.target, self.start, self.start_log_ratio, self.columns = target, start, log_ratio, columns
         self.n_rows, self.n_columns, self.n_free = target.model.n_rows, start.size, len(columns)
         self.free = np.isin(np.arange(start.size), columns)
         self.n_jobs, self.report = options.n_jobs, report
@@ -143,7 +143,7 @@ class CompiledReplica(Replica):
     """With what it scores by, and room for that."""
 
     def __init__(self, sampler: CompiledSampler, rng: np.random.Generator) -> None:
-        super().__init__(sampler.start, sampler.start_log_ratio, rng)
+        super().__init__(sampler, rng)
         self.scoring = with_own_cache(sampler.scoring)
         self.work = active_set(len(self.scoring.weights), sampler.n_columns, sampler.capacity + 1)
 
@@ -167,11 +167,8 @@ class CompiledSampler(Sampler):
         self.block_sizes = 12 if len(scoring.weights) <= 21 else 10, 20
         log_odds, start = np.zeros(d), np.zeros(d, bool)
         log_odds[self.features], start[self.features] = prior.log_odds, prior.forced_in
-        super().__init__(target, start, self.features[prior.free], options, report)
+        super().__init__(target, start, log_ratio_of(scoring, start), self.features[prior.free], options, report)
         self.prior = SubsetPrior(log_odds, np.array(prior.log_size_weight), self.free, -prior.log_normalizer)
-        self.start_log_ratio = float(log_ratio_of(scoring, start))
-        if np.isnan(self.start_log_ratio):
-            raise target.nothing_scored()
         self.capacity = max(1, min(prior.max_size, self.n_free + int(start.sum())))
         size = 8.0 * self.capacity * d * len(scoring.weights)
         if size > _MOST_FACTOR_BYTES:
@@ -210,7 +207,7 @@ class CompiledSampler(Sampler):
             )
             scoring = replica.scoring if i >= len(betas) - _BY_ROWS else hot
             stage = proposals._replace(betas=betas[i : i + 1])
-            interest += self.sweep(replica, stage, n, _SEARCH, tempered, best, scoring).interest / len(betas)
+            interest += self.sweep(replica, stage, n, _SEARCH, (scoring, tempered, best)).interest / len(betas)
             value = self.value_of(best.included, replica.scoring)
             for record in (replica.best, found):
                 keep_better(record, best.included, value)
@@ -220,22 +217,16 @@ class CompiledSampler(Sampler):
         return found, interest
 
     def sweep(
-        self,
-        replica: CompiledReplica,
-        proposals: Proposals,
-        n: int,
-        effort: Effort = _SAMPLE,
-        prior: SubsetPrior | None = None,
-        best: Best | None = None,
-        scoring: Scoring | None = None,
+        self, replica: CompiledReplica, proposals: Proposals, n: int, effort: Effort = _SAMPLE, law: Law | None = None
     ) -> Round:
         """n sweeps, by default such that samples may be kept."""
+        scoring, prior, best = law or (replica.scoring, self.prior, replica.best)
         t, d = len(proposals.betas), self.n_columns
         sums, rejected = np.zeros((t, 3, d)), np.zeros(t - 1)
         draws, trace = np.empty((n, d), bool), np.empty((n, t))
-        law = scoring or replica.scoring, prior or self.prior, proposals.rules, proposals.differences, effort
+        moves = proposals.rules, proposals.differences, effort
         chains = proposals.betas, replica.included, replica.log_ratios, replica.work
-        sweeps(*law, *chains, sums, rejected, best or replica.best, draws, trace, replica.rng)
+        sweeps(scoring, prior, *moves, *chains, sums, rejected, best, draws, trace, replica.rng)
         n_flips = n * (effort.flips + 1)
         flips, blocks, n_blocks = sums[-1]
         inclusion = (flips + _BLOCK_WEIGHT * blocks) / (n_flips + _BLOCK_WEIGHT * n_blocks)
@@ -475,12 +466,12 @@ class GenericSampler(Sampler):
 
     def __init__(self, target: Target, n_replicas: int, options: RunOptions, report: Report) -> None:
         f = len(target.prior.free)
-        super().__init__(target, np.zeros(f, dtype=bool), np.arange(f), options, report)
-        self.memory = ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), f)
-        start_log_ratio = float(self.memory.values(self.start[None])[0])
-        if start_log_ratio == -np.inf:
-            raise target.nothing_scored()
-        self.replicas = [Replica(self.start, start_log_ratio, rng) for rng in options.rng.spawn(n_replicas)]
+        self.memory, start = (
+            ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), f),
+            np.zeros(f, dtype=bool),
+        )
+        super().__init__(target, start, float(self.memory.values(start[None])[0]), np.arange(f), options, report)
+        self.replicas = [Replica(self, rng) for rng in options.rng.spawn(n_replicas)]
 
     def _uniforms(self, each: int) -> Callable[..., Floats]:
         """Uniform numbers (c, *shape) for `each` chain of the replicas, from the replicas' own generators."""

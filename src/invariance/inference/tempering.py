@@ -159,7 +159,7 @@ class Tempering:
                 "swap_rates": (1.0 - np.mean([part.rejected for part in every], axis=0)).tolist(),
                 "visited_subsets": len(visited.masks),
                 "searches": len(searched.ends),
-                "searches_that_found_the_best": int((searched.values > best - SAME).sum()),
+                "searches_that_found_the_best": sum(value > best - SAME for _, value in searched.ends),
                 "rescoring_difference": check.difference,
             },
             source=DrawnSource(target, log_evidence, np.packbits(kept, axis=1)),
@@ -223,11 +223,8 @@ class Tempering:
 def _problem(
     searched: Searched, agreement: Agreement, never_sampled: float, wanted: float, tail: float
 ) -> Message | None:
-    """What stands against relying on a run, and what to do; None where nothing does.
-
-    never_sampled: log probability of the best subset where no chain was there; wanted: R̂; tail: probability that an
-    invariant subset has a log ratio as low as the best one
-    """
+    """What stands against relying on a run. never_sampled: log probability of the best subset where no chain was there;
+    wanted: R̂; tail: probability that an invariant subset has a log ratio as low as the best one"""
     share, r_hat, error = np.exp(never_sampled), agreement.largest_r_hat, agreement.largest_error
     unseen = f"the best subset (probability {share:.2g}) was never sampled at temperature 1"
     torn = f"the replicas disagree (R̂ up to {r_hat:.2f}, standard errors up to {error:.3f})"
@@ -310,11 +307,8 @@ class Agreement(NamedTuple):
 
 
 def agreement_of(batches: Floats) -> Agreement:
-    """From batches (replicas, rounds, d): mean inclusion of each feature in each round of each replica.
-
-    Segments are halves of replicas. R̂² = 1 + (variance between segments) / (Bernoulli variance within them). The
-    standard error is the larger of two: from the batches, and from the segments, which see slow drifts.
-    """
+    """From batches (replicas, rounds, d) of mean inclusion. Segments are halves of replicas: R̂² = 1 + (variance between
+    segments) / (Bernoulli variance within them); the standard error is the larger of batches' and segments'."""
     n_replicas, n_rounds, d = batches.shape
     half = n_rounds // 2
     segments = batches[:, 0]

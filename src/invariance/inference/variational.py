@@ -124,7 +124,7 @@ class Variational:
         with ProgressBar("variational inference", len(ready.starts) * self.iterations, options.progress) as bar:
 
             def ascend(start: tuple[Floats, np.random.Generator]) -> Ascent:
-                climbed = climb(space, *start, self, lambda steps, elbo: bar.advance(steps, f"ELBO {elbo:.1f}"))
+                climbed = climb(space, *start, self, bar.advance)
                 return measured(space, climbed, start[1], self.fresh, space.scorer(self.memory, searching=False))
 
             # Starts that share a memory go one after another: what is scored together depends on what is remembered.

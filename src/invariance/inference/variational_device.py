@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from ..kernels.device.ascent import Objectives, State
 
-# Keeps an H200 busy: 3.4 GB of it beside the moments, of 6,170 columns, for subsets of up to 200.
-LARGEST_BATCH = 128
+LARGEST_BATCH = 128  # keeps an H200 busy; 3.4 GB beside the moments for subsets of up to 200 of 6,170 columns
 
 Result = TypeVar("Result")
 
@@ -136,8 +135,8 @@ class Found(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """A job and what is kept of it while others are prepared: not its target, whose moments may be its own. climbs: one
-    for each start, None where the device could not score all draws; seconds: its share of the batch"""
+    """What is kept of a job while others are prepared. climbs: one for each start, None where the device cannot score
+    all draws; seconds: its share of the batch"""
 
     job: Job
     ready: Prepared
@@ -210,10 +209,8 @@ def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScat
         climbs = iter(climb_together(engine, [start for one in batch for start in one.starts], shared))
     except torch.OutOfMemoryError as error:
         if len(batch) == 1:
-            raise EngineError(
-                f"device {shared.device} has too little memory for one outcome ({batch[0].job.name}): {error}. Use "
-                "fewer pairs, or leave device= out."
-            ) from error
+            what = f"device {shared.device} has too little memory for one outcome ({batch[0].job.name}): {error}"
+            raise EngineError(f"{what}. Use fewer pairs, or leave device= out.") from error
         climbs = None
     if climbs is None:
         torch.cuda.empty_cache()

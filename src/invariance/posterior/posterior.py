@@ -52,8 +52,7 @@ class SubsetSource(Protocol):
         return None
 
 
-# A subset is far from invariant when an invariant one has so low a log ratio with at most this probability.
-FAR_FROM_INVARIANT = 1e-9
+FAR_FROM_INVARIANT = 1e-9  # probability, at most, with which an invariant subset has so low a log ratio
 
 
 @dataclass(frozen=True)
@@ -197,10 +196,8 @@ class Judge:
         return ~(self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.lowest_level)
 
 
-# A collection of subsets reaches a level, or a table holds all the mass, up to the rounding of a sum.
-LEVEL_TOLERANCE, MASS_TOLERANCE = 1e-12, 1e-9
-# Re-scored subsets may move the sum of a table past one by this much; more is an engine's mistake.
-EXCESS_TOLERANCE = 1e-3
+# A collection reaches a level, or a table holds all mass, up to rounding; re-scored subsets may move a sum past one.
+LEVEL_TOLERANCE, MASS_TOLERANCE, EXCESS_TOLERANCE = 1e-12, 1e-9, 1e-3
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -353,18 +350,15 @@ class Posterior:
         return Evidence(*(np.append(values[:k], unknown) for values in known.columns().values()))
 
     def evidence(self, subset: Iterable[str] | ArrayLike) -> SubsetEvidence:
-        """What the data say about one subset, given as names or as a boolean mask (p,): how far it is from invariant,
-        with p-values, and how well it predicts."""
+        """What the data say about one subset, given as names or as a boolean mask (p,)."""
         mask = as_mask(subset, self.feature_names)
         if self.judge is not None:
             return self.judge.evidence(mask[None]).one()
         known = 0 if self.table_evidence is None else len(self.table_evidence.deviance)
         found = np.flatnonzero((self.masks[:known] == mask).all(axis=1))
         if not len(found):
-            raise SettingError(
-                f"{format_subset(self.names_of(mask))} is not among the {known:,} subsets whose evidence was saved. "
-                "Fit again, or save with pickle."
-            )
+            subset, saved = format_subset(self.names_of(mask)), f"the {known:,} subsets whose evidence was saved"
+            raise SettingError(f"{subset} is not among {saved}: fit again, or save with pickle.")
         return self.leading_evidence(known).one(int(found[0]))
 
     def credible_subsets(self, level: float = 0.95) -> pd.DataFrame:
@@ -381,11 +375,8 @@ class Posterior:
         cumulative = np.cumsum(np.exp(table[2]))
         needed = int(np.searchsorted(cumulative, level - LEVEL_TOLERANCE)) + 1
         if needed > len(cumulative):
-            warnings.warn(
-                f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the probability, less than the "
-                f"level {level:g}. Fit with an engine that keeps more subsets, or ask for a lower level.",
-                stacklevel=2,
-            )
+            held = f"the {len(cumulative):,} subsets at hand hold {cumulative[-1]:.3g} of the probability"
+            warnings.warn(f"{held}, below the level {level:g}: ask for a lower one, or keep more.", stacklevel=2)
         return self._frame(table[0][:needed], table[1][:needed], table[2][:needed])
 
     def probability(self, subset: Iterable[str] | ArrayLike) -> float:
@@ -417,10 +408,8 @@ class Posterior:
 
     @property
     def _without_source(self) -> str:
-        return (
-            f"the table of {len(self.masks):,} subsets, which holds {self.table_mass:.6g} of the probability, and the "
-            "rest was not saved. Fit again, or save with pickle."
-        )
+        held = f"the table of {len(self.masks):,} subsets, which holds {self.table_mass:.6g} of the probability"
+        return f"{held}, and the rest was not saved: fit again, or save with pickle."
 
     def summary(self, top: int = 10) -> Summary:
         """Prints as text within 80 columns, shows as HTML in notebooks."""

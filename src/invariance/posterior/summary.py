@@ -64,8 +64,7 @@ def model_in_words(posterior: Posterior) -> str:
 
 MOST_FEATURES = 20
 _MOST_ENVIRONMENTS = 6
-# Inclusion probabilities from here on (and below one minus this) are called decided.
-_DECIDED = 0.95
+_DECIDED = 0.95  # inclusion probabilities from here on, and below one minus this
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
