@@ -30,14 +30,16 @@ from invariance.kernels.active_set import active_set, add_column, flip_scores, l
 from invariance.kernels.device.torch_kernels import Problem, listed
 from invariance.models.gaussian_device import SharedScatter
 from invariance.simulation import knockouts
-from invariance.sweeps.source import Source, read_source
+from invariance.sweeps.data import SweepData, read_sweep_data
 from invariance.sweeps.store import results_in
 from invariance.sweeps.sweep import run_sweep
 
 _BETWEEN_REPORTS = 10.0  # seconds
 
 
-def swept(reading: Source, targets: list[str], model: BIP, jobs: int, folder: Path, device: str | None = None) -> float:
+def swept(
+    reading: SweepData, targets: list[str], model: BIP, jobs: int, folder: Path, device: str | None = None
+) -> float:
     """Seconds of a sweep over these targets, second moments given."""
     run = run_sweep(reading, model, targets, folder, 20, jobs, None, 0, False, device)
     failed = run.results["feature"].isna().sum()
@@ -78,7 +80,7 @@ def say(done: int, seconds: float, iterations: int) -> None:
     )
 
 
-def variational(reading: Source, targets: list[str], iterations: int, jobs: int) -> float:
+def variational(reading: SweepData, targets: list[str], iterations: int, jobs: int) -> float:
     """Seconds a target of one sweep over all of them."""
 
     def published(steps: int) -> BIP:
@@ -107,7 +109,7 @@ def one_at_a_time(moments: Moments, iterations: int) -> float:
     return total
 
 
-def tempering(reading: Source, targets: list[str], jobs: int) -> None:
+def tempering(reading: SweepData, targets: list[str], jobs: int) -> None:
     model = BIP(prior=BetaBinomialPrior(max_size=20), engine="tempering", select="threshold")
     with TemporaryDirectory() as one, TemporaryDirectory() as other:
         first = swept(reading, targets[:jobs], model, jobs, Path(one))
@@ -179,7 +181,7 @@ if __name__ == "__main__":
         print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     simulated = knockouts(seed=0).data
     started = time.perf_counter()
-    reading = read_source(simulated.to_frame(), "environment", "deleted")
+    reading = read_sweep_data(simulated.to_frame(), "environment", "deleted")
     print(f"reading and second moments: {time.perf_counter() - started:.1f} s, {peak_memory_gb():.1f} GB", flush=True)
     targets = np.random.default_rng(0).choice(simulated.genes, choices.targets, replace=False).tolist()
     one = target_moments(simulated, targets[0])

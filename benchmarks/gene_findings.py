@@ -37,7 +37,7 @@ from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
 from invariance.simulation import Knockouts, knockouts
-from invariance.sweeps.source import Source
+from invariance.sweeps.data import SweepData
 from replication.genes_methods import DELETIONS, GENES, WILD_TYPES
 
 PRIOR = BetaBinomialPrior(max_size=20)
@@ -107,7 +107,7 @@ class Case:
     def moments(self) -> Moments:
         genome = self.genome
         rows = tuple(genome.simulated.data.deleting(self.target).tolist())
-        return Source(genome.moments, genome.table, {self.target: rows}).moments_for(self.target)[0]
+        return SweepData(genome.moments, genome.table, {self.target: rows}).moments_for(self.target)[0]
 
     @cached_property
     def rows(self) -> MultiEnvironmentData:

@@ -249,7 +249,7 @@ MUTANTS = (
         "perturbing-rows",
         "a sweep fits an outcome to rows that perturb it",
         old="sweeps/source.py",
-        file="sweeps/source.py",
+        file="sweeps/data.py",
         find="        if not rows:\n            return turned",
         replace="        return turned",
         tests=("tests/sweeps/test_sweep.py::test_a_row_is_not_used_for_the_outcome_that_it_perturbs",),

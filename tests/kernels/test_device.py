@@ -56,19 +56,19 @@ def test_scores_are_those_of_the_processor(p: int, seed: int, prediction: float)
 
 def with_removed(n_removed: int):
     """A model without the first rows of its second environment, and what takes them out of the moments of all."""
-    from invariance.sweeps.source import Source
+    from invariance.sweeps.data import SweepData
 
     data = simulated(10, (40, 50), seed=4)
     rows = tuple(np.flatnonzero(data.environment_index == 1)[:n_removed].tolist())
     moments = Moments.from_data(data)
-    source = Source(moments, data, {moments.outcome_name: rows})
+    source = SweepData(moments, data, {moments.outcome_name: rows})
     return moments, source, LinearGaussian().bind(source.moments_for(moments.outcome_name)[0])
 
 
 @pytest.mark.parametrize("n_removed", [1, 3])
 def test_rows_leave_by_products(n_removed: int) -> None:
     moments, source, model = with_removed(n_removed)
-    removed = source.removed(moments.outcome_name)
+    removed = source.removal(moments.outcome_name)[0]
     assert removed.shape == (n_removed, 3, 11)
     shared = SharedScatter(moments, CPU)
     assert shared.suits(model, removed)
@@ -207,7 +207,7 @@ def test_fused_kernels_give_what_plain_operations_give(n_removed: int) -> None:
 
     device = torch.device("cuda")
     moments, source, model = with_removed(max(n_removed, 1))
-    removed = source.removed(moments.outcome_name)
+    removed = source.removal(moments.outcome_name)[0]
     if n_removed == 0:
         model, removed = LinearGaussian().bind(moments), removed[:0]
     problem = SharedScatter(moments, device).problem([(model.scoring_by_moments(), removed)])

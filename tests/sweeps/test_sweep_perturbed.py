@@ -18,8 +18,8 @@ from invariance.decisions.predictive import PredictiveScore, plain_neighbours
 from invariance.exceptions import DataError, SettingError
 from invariance.models.bayesian import BayesianGaussian
 from invariance.models.gaussian import GaussianFromMoments
+from invariance.sweeps.data import SweepData, read_sweep_data
 from invariance.sweeps.fitting import Sweep, fit_outcome
-from invariance.sweeps.source import Source, read_source
 from twins import datasets, simulated
 
 
@@ -54,7 +54,7 @@ def without(data: MultiEnvironmentData, *rows: int) -> tuple[Moments | None, Mom
     """Moments that rows were taken out of, and those of the others"""
     kept = np.delete(np.arange(data.n_rows), rows)
     left = replace(data, X=data.X[kept], y=data.y[kept], environment_index=data.environment_index[kept])
-    return Source(Moments.from_data(data), data, {"y": rows}).reduced("y"), Moments.from_data(left)
+    return SweepData(Moments.from_data(data), data, {"y": rows}).reduced("y"), Moments.from_data(left)
 
 
 @settings(max_examples=30, deadline=None)
@@ -114,7 +114,7 @@ def test_a_level_whose_last_row_is_removed(level: str) -> None:
     rows, others = few_rows(), [text for text in ("never", "former", "current") if text != level]
     rows = rows[["a", "b", "site"]].assign(smoking=np.resize(others, 60))
     rows.loc[5, "smoking"] = level
-    left = read_source(rows, "site", ["a" if row == 5 else None for row in range(60)]).reduced("a")
+    left = read_sweep_data(rows, "site", ["a" if row == 5 else None for row in range(60)]).reduced("a")
     assert left is not None
     assert left.encoding is not None
     assert left.encoding.of_levels["smoking"].absent == {level}
@@ -191,9 +191,9 @@ def test_a_level_that_vanishes_costs_nothing(seed: int) -> None:
 def test_the_price_is_of_coefficients_that_are_free(family: Any) -> None:
     """Three columns of which two are free cost as much as two."""
     rows = with_a_rare_level(0)
-    source = read_source(rows, "env", [*["a"] * 2, *[None] * 118])
+    source = read_sweep_data(rows, "env", [*["a"] * 2, *[None] * 118])
     moments = source.moments_for("a")[0]
-    again = read_source(rows[2:], "env").moments_for("a")[0]
+    again = read_sweep_data(rows[2:], "env").moments_for("a")[0]
     assert moments.features.widths.max() == 3
     assert again.features.widths.max() == 2
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
@@ -209,7 +209,7 @@ class ColumnsOnly:
 
 
 def test_walks_and_searches_count_the_same_coefficients() -> None:
-    source = read_source(with_a_rare_level(0), "env", [*["a"] * 2, *[None] * 118])
+    source = read_sweep_data(with_a_rare_level(0), "env", [*["a"] * 2, *[None] * 118])
     model = GaussianFromMoments(source.moments_for("a")[0])
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
     expected = masks @ np.array([2.0 if name == "k" else 1.0 for name in model.feature_names])
@@ -244,7 +244,7 @@ def test_probabilities_by_position_are_refused() -> None:
 
 def test_moments_of_an_outcome_go_with_its_fit() -> None:
     """They may be as large as those of all rows: nothing may keep them until the garbage collector comes."""
-    source = read_source(few_rows().assign(hit=[None] * 59 + ["b"]), "site", "hit")
+    source = read_sweep_data(few_rows().assign(hit=[None] * 59 + ["b"]), "site", "hit")
     fit = Sweep(source, BIP(prior=BetaBinomialPrior(max_size=2), engine="tempering"), 20, 0)
     gc.collect()
     gc.disable()

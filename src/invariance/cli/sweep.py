@@ -14,7 +14,7 @@ from .console import messages, say, show
 from .options import PRIOR, FilesArgument, ModelOptions, TableOptions, option, read_names, setting
 
 if TYPE_CHECKING:
-    from ..sweeps.source import Source
+    from ..sweeps.data import SweepData
     from .inputs import InputFiles
 
 
@@ -55,30 +55,29 @@ def sweep(
 
         from ..priors import parse_prior
         from ..sweeps.sweep import checked_model, largest_subset, refuse_both, run_sweep
-        from ..sweeps.text import sweep_lines
         from .inputs import InputFiles
 
         refuse_both(device, dask)
         checked_model(model)
-        source = _read(InputFiles(files), given, perturbed)
+        data = _read(InputFiles(files), given, perturbed)
         if given.max_size is None:
-            model.set_params(prior=parse_prior(given.prior, largest_subset(source)))
+            model.set_params(prior=parse_prior(given.prior, largest_subset(data)))
         try:
-            asked = source, model, chosen, folder, top or None, given.jobs or -1, dask, given.seed, given.progress
+            asked = data, model, chosen, folder, top or None, given.jobs or -1, dask, given.seed, given.progress
             run = run_sweep(*asked, device)
         except KeyboardInterrupt:
             say("note", f"what is finished is in {str(folder)!r}; the same command continues")
             raise
-        show("\n".join([*sweep_lines(run), "", f"Saved to {folder}"]))
+        show(f"{run}\n\nSaved to {folder}")
 
 
-def _read(named: InputFiles, given: SweepOptions, perturbed: str | None) -> Source:
+def _read(named: InputFiles, given: SweepOptions, perturbed: str | None) -> SweepData:
     """Of several files moments are kept, not rows."""
-    from ..sweeps.source import moments_of_columns, read_source
+    from ..sweeps.data import moments_of_columns, read_sweep_data
 
     columns, environments, missing = given.columns, given.environments, given.missing.value
     if named.file is not None:
-        return read_source(given.open(named.file), given.environment, perturbed, columns, environments, missing)
+        return read_sweep_data(given.open(named.file), given.environment, perturbed, columns, environments, missing)
     if perturbed is not None:
         raise DataError("--perturbed leaves out other rows for each outcome: write them to one file.")
     from ..data.sources import source_of
@@ -87,7 +86,7 @@ def _read(named: InputFiles, given: SweepOptions, perturbed: str | None) -> Sour
     asked = given.environment, columns, environments, missing, given.jobs or -1, given.progress
     moments = moments_of_columns(source, *asked)
     say("note", f"read {moments.n_rows:,} rows of {source.name} in pieces, and kept their moments")
-    return read_source(moments)
+    return read_sweep_data(moments)
 
 
 def _outcomes(text: str) -> list[str] | None:

@@ -17,7 +17,7 @@ from ..estimators.bip import BIP
 from ..inference.base import Precomputed
 from ..inference.variational_device import Found
 from ..priors import as_prior
-from .source import Source
+from .data import SweepData
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
 # Columns of the table of results
@@ -44,14 +44,14 @@ class Sweep:
     model : with the settings of every fit; top : features to keep of each, None for all; seed : of the sweep
     """
 
-    source: Source
+    data: SweepData
     model: BIP
     top: int | None
     seed: int
 
 
 def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
-    """The same wherever and after whatever else it is done, but for the seconds. Complaints are its verdict.
+    """The same wherever and after whatever else it is done, but for the seconds. An error is its verdict.
 
     known : what was computed before
     """
@@ -69,43 +69,32 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
     return [row | {"seconds": time.perf_counter() - started} for row in rows]
 
 
-def model_for(sweep: Sweep, outcome: str) -> BIP:
-    """What is to be fitted to an outcome."""
+def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, tuple[str, ...]]:
+    """What is to be fitted to an outcome, and a note where it has a size limit of its own."""
+    prior, notes = as_prior(sweep.model.prior).with_outcome(outcome), ()
+    if prior.max_size is not None and outcome in sweep.data.perturbing:
+        possible = sweep.data.largest_size(outcome)
+        # A limit that is too large for all rows is not mended here: the fit says so.
+        if possible < prior.max_size <= sweep.data.moments.largest_size:
+            prior = prior.limited_to(possible)
+            notes = (f"Subsets of at most {possible} features, which is what the rows that are left allow.",)
     seed = seed_number("sweep", sweep.seed, outcome)
-    prior = as_prior(sweep.model.prior).with_outcome(outcome)
-    most = _most_features(sweep, outcome)
-    if most is not None:
-        prior = prior.limited_to(most)
     model: BIP = clone(sweep.model).set_params(prior=prior, random_state=seed, n_jobs=1, progress=False)
-    return model
-
-
-def _most_features(sweep: Sweep, outcome: str) -> int | None:
-    """The size limit of an outcome that does without so many rows that the prior's would be too large; None otherwise.
-
-    A limit that is too large for all rows is not mended here: the fit says so.
-    """
-    asked = as_prior(sweep.model.prior).max_size
-    if asked is None or outcome not in sweep.source.perturbing:
-        return None
-    possible = sweep.source.largest_size(outcome)
-    return possible if possible < asked <= sweep.source.moments.largest_size else None
+    return model, notes
 
 
 def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
-    model, most = model_for(sweep, outcome), _most_features(sweep, outcome)
+    model, limited = model_for(sweep, outcome)
     if known is None:
-        moments, notes = sweep.source.moments_for(outcome)
+        moments, notes = sweep.data.moments_for(outcome)
     else:
-        moments, notes = known.moments, sweep.source.left_out(outcome)
+        moments, notes = known.moments, sweep.data.left_out(outcome)
         model.set_params(engine=Precomputed(known.posterior))
-    if most is not None:
-        notes = (*notes, f"Subsets of at most {most} features, which is what the rows that are left allow.")
     decision = model.fit(moments).decision_
-    of_all, findings = sweep.source.moments, decision.findings
+    of_all, findings = sweep.data.moments, decision.findings
     common = {*of_all.losses, *of_all.notes, *moments_notes(moments, findings.target.model)}
     said = [note for note in findings.posterior.notes if note not in common]
-    return _rows(outcome, findings, decision.mask, sweep.top, " ".join((*notes, *said)))
+    return _rows(outcome, findings, decision.mask, sweep.top, " ".join((*notes, *limited, *said)))
 
 
 def _rows(outcome: str, findings: Findings, selected: Mask, top: int | None, notes: str) -> Rows:
@@ -137,9 +126,7 @@ def _rows(outcome: str, findings: Findings, selected: Mask, top: int | None, not
 
 def _verdict(p_invariant: float, findings: Findings) -> str:
     """Of the selected subset, in a word or two."""
-    invariant, weakly_invariant, not_invariant, not_judged = VERDICTS
     if np.isnan(p_invariant):
-        return not_judged
-    if p_invariant >= findings.tolerance.level:
-        return invariant
-    return weakly_invariant if p_invariant >= findings.tolerance.lowest_level else not_invariant
+        return VERDICTS[-1]
+    levels = findings.tolerance.level, findings.tolerance.lowest_level
+    return VERDICTS[sum(p_invariant < level for level in levels)]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import pickle
 import time
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,10 +18,10 @@ from sklearn.base import clone
 
 from .._tools.parallel import n_workers, run_tasks
 from .._tools.progress import ProgressBar, ProgressMode
+from .._tools.sections import Rendered, Section
+from .._tools.text import duration, name_labels, shorten
 from .._version import __version__
 from ..data.checks import did_you_mean, nearest, quoted, warn
-from ..data.outcomes import ROLES
-from ..data.outcomes import refuse as refuse_outcome_columns
 from ..data.settings import Columns, Environments, listed_names
 from ..decisions.pipeline import FitSettings, generator
 from ..decisions.rules import as_rule
@@ -36,43 +35,36 @@ from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
+from ..moments.moments import Moments
 from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
-from .fitting import Rows, Sweep, fit_outcome, model_for
-from .source import Source, check_processes, read_source
+from .data import SweepData, check_processes, read_sweep_data
+from .fitting import VERDICTS, Rows, Sweep, fit_outcome, model_for
 from .store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
 
+LARGEST_SUBSET = 20
 _IRRELEVANT = {"n_jobs", "progress", "random_state", "columns", "predict_with", "regressor"}
 _VAGUE = (" at 0x", "...", "array(")
+_MOST_PAIRS, _MOST_FAILED, _NAME_WIDTH = 10, 5, 26
 
 
 def settings_of(model: BIP) -> dict[str, str]:
-    """The settings that results depend on."""
+    """The settings that results depend on, as text: a hash where that is a place in memory or leaves digits out."""
     values = model.get_params(deep=False)
-    return {name: _text(value, name) for name, value in values.items() if name not in _IRRELEVANT}
+    return {name: _text(value) for name, value in values.items() if name not in _IRRELEVANT}
 
 
-def _text(value: Any, setting: str) -> str:
-    """Its repr, or a hash of its contents where that is a place in memory or leaves numbers or digits out."""
+def _text(value: Any) -> str:
     shown = repr(value)
     if isinstance(value, str) or not any(sign in shown for sign in _VAGUE):
         return shown
-    try:
-        return f"{type(value).__qualname__} {joblib.hash(value)}"
-    except (pickle.PicklingError, AttributeError, TypeError):
-        raise SettingError(
-            f"a sweep cannot tell {shown}, which {setting}= holds, from another of its kind: write a __repr__ for its "
-            "class that shows its settings."
-        ) from None
+    return f"{type(value).__qualname__} {joblib.hash(value)}"
 
 
-LARGEST_SUBSET = 20
-
-
-@dataclass(frozen=True, eq=False)
-class SweepRun:
+@dataclass(frozen=True, eq=False, repr=False)
+class SweepRun(Rendered):
     """A completed sweep.
 
     results : of the outcomes that were asked for
@@ -84,6 +76,44 @@ class SweepRun:
     n_now: int
     n_before: int
     workers: str
+
+    @property
+    def sections(self) -> Iterator[Section]:
+        """How many outcomes have which verdict, the strongest pairs, and what failed."""
+        outcomes = self.results.drop_duplicates("outcome")
+        failed, n = outcomes[outcomes["feature"].isna()], len(outcomes)
+        before = f"; {self.n_before:,} there before" if self.n_before else ""
+        took = f"{self.n_now:,} of them now, in {duration(self.seconds)} by {self.workers}{before}"
+        yield Section(f"Sweep over {n:,} outcome{'s' * (n != 1)}: {took}.")
+        counts = outcomes["verdict"].where(outcomes["feature"].notna(), "failed").value_counts()
+        shown = tuple((word, f"{counts[word]:,}") for word in (*VERDICTS, "failed") if word in counts)
+        yield Section("Verdict on the selected features", table=shown)
+        selected = self.results[self.results["selected"]]
+        chosen = selected["outcome"].nunique()
+        each = f", {len(selected) / chosen:.1f} on average" if chosen else ""
+        yield Section(f"Some features are selected for {chosen:,} of {n:,} outcomes{each}.")
+        invariant = selected[selected["verdict"].isin(VERDICTS[:2])]
+        by = ["inclusion", "predictive", "r2"]
+        strongest = invariant.sort_values(by, ascending=False, kind="stable")[:_MOST_PAIRS]
+        names = list(dict.fromkeys([*strongest["outcome"], *strongest["feature"]]))
+        label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
+        pairs = [
+            (label[row.outcome], label[row.feature], f"{row.inclusion:.3f}", f"{row.p_invariant:.2g}")
+            for row in strongest.itertuples()
+        ]
+        if pairs:
+            head = ("outcome", "feature", "inclusion", "p_invariant")
+            title = "Strongest pairs, selected and at least weakly invariant"
+            yield Section(title, table=(head, *pairs), text_columns=(0, 1))
+        if len(failed):
+            reasons = [f"{shorten(row.outcome, _NAME_WIDTH)}: {row.verdict}" for row in failed.itertuples()]
+            more = len(reasons) - _MOST_FAILED
+            others = [f"and {more:,} more"] if more > 0 else []
+            yield Section("Failed", notes=(*reasons[:_MOST_FAILED], *others))
+        yield Section(
+            "P-values come from second moments alone and take noise for Gaussian: where tails are heavy, or "
+            "outcomes are counts, they reject too often. Fit such an outcome by itself to correct for that."
+        )
 
 
 def sweep(
@@ -157,9 +187,9 @@ def sweep(
     settings = checked_model(model)
     chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
     labels = environments if environments is not None or chosen is None else chosen.environment
-    source = read_source(table, labels, perturbed, chosen, select, missing)
+    data = read_sweep_data(table, labels, perturbed, chosen, select, missing)
     folder = None if out is None else Path(out).expanduser()
-    run = run_sweep(source, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, device)
+    run = run_sweep(data, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, device)
     failed = run.results["outcome"][run.results["feature"].isna()]
     if len(failed):
         counted = f"{len(failed):,} of {run.results['outcome'].nunique():,} outcomes"
@@ -174,7 +204,6 @@ _ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "mi
 def _reading(columns: Columns | None, given: dict[str, Any]) -> tuple[Columns | None, Environments | None, str | None]:
     """How a table is read; None: nothing is said"""
     known = (*_COLUMNS, *_ENVIRONMENTS, "missing")
-    refuse_outcome_columns("a sweep", **{role: given.pop(role, None) for role in ROLES})
     for name in given:
         if name not in known:
             raise WrongTypeError(f"sweep() got an unexpected keyword argument {name!r}{did_you_mean(name, known)}")
@@ -185,7 +214,7 @@ def _reading(columns: Columns | None, given: dict[str, Any]) -> tuple[Columns | 
 
 
 def run_sweep(
-    source: Source,
+    data: SweepData,
     model: BIP | None,
     outcomes: Sequence[str] | None,
     folder: Path | None,
@@ -197,16 +226,16 @@ def run_sweep(
     device: str | None = None,
 ) -> SweepRun:
     """The sweep over a table that was read."""
-    wanted = _outcomes(source, outcomes)
+    wanted = _outcomes(data, outcomes)
     top, seed = None if top is None else _checked("top", top, 1), _checked("random_state", seed, 0)
-    task = Sweep(source, model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(source))), top, seed)
+    task = Sweep(data, model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(data))), top, seed)
     if isinstance(as_family(task.model.family), ByOutcome):
-        _warn_of_classes(source, wanted)
+        _warn_of_classes(data.moments, set(wanted))
     if device is not None:
         checked_engine(task, device)
         as_device(device)
     workers_here = 1 if dask is not None else min(n_workers(jobs), len(wanted))
-    check_processes(source, workers_here)
+    check_processes(data, workers_here)
     processes = 1 if device is not None else workers_here
     store = Store(folder, {} if folder is None else _identity(task, device))
     started = time.perf_counter()
@@ -233,9 +262,9 @@ def refuse_both(device: str | None, dask: str | None) -> None:
         raise SettingError("device= is for this machine and dask= for a cluster", use(device=None), use(dask=None))
 
 
-def largest_subset(source: Source) -> int:
+def largest_subset(data: SweepData) -> int:
     """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows."""
-    return min(LARGEST_SUBSET, source.moments.largest_size)
+    return min(LARGEST_SUBSET, data.moments.largest_size)
 
 
 def checked_model(model: Any) -> BIP | None:
@@ -262,10 +291,9 @@ def checked_model(model: Any) -> BIP | None:
     return without
 
 
-def _warn_of_classes(source: Source, outcomes: Sequence[str]) -> None:
+def _warn_of_classes(moments: Moments, outcomes: set[str]) -> None:
     """Where the linear Gaussian model is not what the values of outcomes ask for."""
-    column = {name: j for j, name in enumerate(source.moments.columns)}
-    found = [name for name in outcomes if name in column and two_valued(source.moments, column[name])]
+    found = [name for j, name in enumerate(moments.columns) if name in outcomes and two_valued(moments, j)]
     if found:
         what = f"two values each: {quoted(found)}. A sweep fits the linear Gaussian model; to say that it is meant"
         warn(Message(what, use(family=GAUSSIAN)))
@@ -277,18 +305,17 @@ def _checked(setting: str, value: Any, least: int) -> int:
     return int(value)
 
 
-def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
-    possible = source.moments.possible_outcomes
+def _outcomes(data: SweepData, asked: Sequence[str] | None) -> list[str]:
+    possible = data.moments.possible_outcomes
     if asked is None:
         return list(possible)
-    constants = source.moments.constants
     names = list(dict.fromkeys(listed_names("outcomes", asked)))
     if not names:
         raise SettingError("outcomes is an empty list", use(" for all", outcomes=None))
     for name in names:
-        if name in source.moments.groups:
+        if name in data.moments.groups:
             raise DataError(f"{name!r} is made of levels or of several columns: it is a feature, and no outcome.")
-        if name not in possible and name not in constants:
+        if name not in possible and name not in data.moments.constants:
             raise DataError(f"outcome column {name!r} is not among those of the sweep; {nearest(name, possible)}")
     return names
 
@@ -296,7 +323,7 @@ def _outcomes(source: Source, asked: Sequence[str] | None) -> list[str]:
 def _identity(task: Sweep, device: str | None) -> dict[str, Any]:
     """All that the contents of the results depend on; a device has random numbers of its own."""
     settings = settings_of(task.model) | ({} if device is None else {"device": True})
-    return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **task.source.identity}
+    return {"sweep": __version__, **settings, "seed": task.seed, "top": task.top, **task.data.identity}
 
 
 def checked_engine(sweep: Sweep, device: str) -> Variational:
@@ -312,7 +339,7 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
             use(family=GAUSSIAN),
             use(device=None),
         )
-    names = list(sweep.source.moments.groups)
+    names = list(sweep.data.moments.groups)
     if names:
         raise SettingError(
             f"device={device!r} knows features of one column, not {quoted(names)}", use(exclude=names), use(device=None)
@@ -322,7 +349,7 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
 
 def on_device(sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None) -> Generator[Rows, None, None]:
     """What is kept of each outcome; n_jobs : threads that finish it."""
-    engine, shared = checked_engine(sweep, device), SharedScatter(sweep.source.moments, as_device(device))
+    engine, shared = checked_engine(sweep, device), SharedScatter(sweep.data.moments, as_device(device))
     jobs = (_job(sweep, outcome) for outcome in outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -334,14 +361,14 @@ def on_device(sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | 
 
 
 def _job(sweep: Sweep, outcome: str) -> Job:
-    model = model_for(sweep, outcome)
+    model, _ = model_for(sweep, outcome)
     rng = generator(model.random_state)
     settings = FitSettings.of(model, rng)
 
     def target() -> Target:
-        moments = sweep.source.reduced(outcome)
+        moments = sweep.data.reduced(outcome)
         if moments is None:
             raise DataError(f"the rows that perturb {outcome!r} are far from the others, which have to be seen again.")
         return settings.target(moments)
 
-    return Job(outcome, target, sweep.source.removed(outcome), RunOptions(1, copy.deepcopy(rng), False))
+    return Job(outcome, target, sweep.data.removal(outcome)[0], RunOptions(1, copy.deepcopy(rng), False))

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
@@ -38,15 +39,15 @@ _COLUMNS_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class SweepData:
     """moments : of all rows, whichever column is their outcome
-    data : the same rows with the same outcome; None where no row is ever left out
-    perturbing : {outcome: positions of the rows of `data` that perturb it, in which it is not its own}
+    rows : the same rows with the same outcome; None where no row is ever left out
+    perturbing : {outcome: positions among `rows` of those that perturb it, in which it is not its own}
     identity : what it was made from, in values that JSON can hold
     """
 
     moments: Moments
-    data: MultiEnvironmentData | None = None
+    rows: MultiEnvironmentData | None = None
     perturbing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     identity: Mapping[str, Any] = field(default_factory=dict)
 
@@ -77,7 +78,7 @@ class Source:
                 f"without {rows_text(len(rows))} that perturb {outcome!r}, fewer than {SMALLEST_ENVIRONMENT} rows are "
                 f"left of environment {quoted(small)}: leave that environment out or merge it with another."
             )
-        vectors, centre, rest = self._removal(rows)
+        vectors, centre, rest = self.removal(outcome)
         minimum, maximum = self._ranges_without(rows)
         constant = np.vstack([minimum == maximum, minimum.min(axis=0) == maximum.max(axis=0)])
         before = np.diagonal(whole.scatter, axis1=1, axis2=2)
@@ -100,14 +101,10 @@ class Source:
         rows = self.perturbing.get(outcome, ())
         return (f"{rows_text(len(rows))} that perturb{'s' * (len(rows) == 1)} {outcome!r} left out.",) if rows else ()
 
-    def removed(self, outcome: str) -> Floats:
-        """(R, E + 1, d) what takes the rows that perturb the outcome out of the scatter of each environment and of the
-        pool: the sum of the products of these."""
-        return self._removal(self.perturbing.get(outcome, ()))[0]
-
-    def _removal(self, rows: Sequence[int]) -> tuple[Floats, Floats, Floats]:
-        """`removed`, and the means centre + rest (E + 1, d) of the rows that are left"""
-        whole, counts = self.moments, self.moments.group_counts.copy()
+    def removal(self, outcome: str) -> tuple[Floats, Floats, Floats]:
+        """(R, E + 1, d) vectors whose products, summed, take the rows that perturb the outcome out of the scatter of
+        each environment and of the pool; the means centre + rest (E + 1, d) of the rows that are left"""
+        whole, counts, rows = self.moments, self.moments.group_counts.copy(), self.perturbing.get(outcome, ())
         centre = np.vstack([whole.centre, whole.centre[0]])
         rest = np.vstack([whole.rest, whole.rest[0] - whole.gaps[0]])
         vectors = np.zeros((len(rows), *centre.shape))
@@ -138,8 +135,8 @@ class Source:
 
     @property
     def _rows(self) -> MultiEnvironmentData:
-        assert self.data is not None
-        return self.data
+        assert self.rows is not None
+        return self.rows
 
 
 def _less_products(scatter: Floats, vectors: Floats, constant: Mask) -> Floats:
@@ -156,43 +153,36 @@ def _less_products(scatter: Floats, vectors: Floats, constant: Mask) -> Floats:
 def check_memory(what: str, needed: float, *remedies: Remedy) -> None:
     free = free_bytes()
     if free is not None and needed > free:
-        take = f"{what} would take {size_text(needed)}, and {size_text(free)} are free"
+        take = f"{what} would take {needed / 1e9:.3g} GB, and {free / 1e9:.3g} GB are free"
         raise DataError(take if remedies else f"{take}: leave columns out.", *remedies)
 
 
-def check_processes(source: Source, processes: int) -> None:
+def check_processes(data: SweepData, processes: int) -> None:
     """Raise where so many processes cannot have what they share, and what each takes for an outcome that does without
     rows, besides the moments that are there already."""
-    scatter = source.moments.scatter.nbytes
-    shared = scatter + (0 if source.data is None else source.data.X.nbytes)
-    needed = shared * (processes > 1) + scatter * processes * bool(source.perturbing)
+    scatter = data.moments.scatter.nbytes
+    shared = scatter + (0 if data.rows is None else data.rows.X.nbytes)
+    needed = shared * (processes > 1) + scatter * processes * bool(data.perturbing)
     check_memory(f"processes (n_jobs={processes})", needed, *([use(n_jobs=1)] if processes > 1 else []))
 
 
-def size_text(size: float) -> str:
-    unit, scale = ("GB", 1e9) if size >= 1e9 else ("MB", 1e6) if size >= 1e6 else ("kB", 1e3)
-    return f"{size / scale:.3g} {unit}"
-
-
-def read_source(
+def read_sweep_data(
     table: Any,
     labels: Any = None,
     perturbed: Any = None,
     columns: Columns | None = None,
     select: Environments | None = None,
     missing: str | None = None,
-) -> Source:
+) -> SweepData:
     """labels : of environments, one per row, or the name of their column; others as in `sweep`"""
+    given = {"environments": labels, "columns": columns, "select": select, "missing": missing}
     if isinstance(table, Moments):
-        given = {"perturbed": perturbed, "columns": columns, "select": select, "missing": missing}
-        _refuse("moments are of rows that were read already", environments=labels, **given)
+        _refuse("moments are of rows that were read already", **given, perturbed=perturbed)
         numbers = table.counts, table.centre, table.rest, table.minimum, table.maximum, table.scatter
-        return Source(table, identity=_identity(table, table.columns, table.groups, numbers, {}))
+        return SweepData(table, identity=_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
-        _refuse("these data are read already", environments=labels, columns=columns, select=select, missing=missing)
+        _refuse("these data are read already", **given)
         refuse_outcome_columns("a sweep", event=table.event_name, exposure=table.exposure_name)
-        if isinstance(perturbed, str):
-            raise SettingError(f"perturbed={perturbed!r} names a column: pass one entry per row of the data.")
         data, whom = table, _entries(perturbed, table.n_rows)
     else:
         how: dict[str, Any] = {"select": select, "missing": missing or "error"}
@@ -205,52 +195,39 @@ def read_source(
         moments = Moments.from_data(data)
     perturbing = {} if whom is None else _perturbing(whom, moments.columns)
     arrays = data.X, data.y, data.environment_index.astype(np.int64)
-    identity = _identity(data, moments.columns, data.features.groups, arrays, perturbing)
-    return Source(moments, data if perturbing else None, perturbing, identity)
+    return SweepData(moments, data if perturbing else None, perturbing, _identity(moments, arrays, perturbing))
 
 
 def _rows_of(
     table: Any, labels: Any, perturbed: Any, columns: Columns, how: Mapping[str, Any]
 ) -> tuple[MultiEnvironmentData, list[str | None] | None]:
     """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
+    if labels is None:
+        raise SettingError("a sweep needs environments: labels, or the name of their column", use(environments="site"))
+    is_file = isinstance(table, str | os.PathLike)
+    table = TableFile.of(table) if is_file else as_frame(table)
+    names = column_names(table) if is_file else list(table.columns)
     named = {role: name for role, name in (("environment", labels), ("perturbed", perturbed)) if isinstance(name, str)}
-    frame, names = _frame(table, named.get("environment"), columns.categorical)
     for role, name in named.items():
         if name not in names:
             raise DataError(f"{role} column {name!r} is not in the table; {nearest(name, names)}")
-    whom = _entries(frame[perturbed].to_list() if isinstance(perturbed, str) else perturbed, len(frame))
-    if labels is None:
-        raise SettingError("a sweep needs environments: labels, or the name of their column", use(environments="site"))
-    environment = named.get("environment") or free_name("environment", frame.columns)
-    if "environment" not in named:
-        listed = label_list(labels)
-        check_lengths({"the table": len(frame), "environments": len(listed)})
-        frame = frame.with_columns(_series(frame, environment, listed))
+    if is_file:
+        texts = () if isinstance(columns.categorical, str) else [name for name in columns.categorical if name in names]
+        table = as_frame(read_columns(table, names, labels=named.get("environment"), as_text=texts))
+    whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
-    number = free_name("row number", frame.columns)
-    frame = frame.with_columns(_series(frame, number, np.arange(len(frame), dtype=float)))
+    number = free_name("row number", names)
+    added: dict[str, Any] = {number: np.arange(len(table), dtype=float)}
+    environment = named.get("environment") or free_name("environment", names)
+    if "environment" not in named:
+        added[environment] = label_list(labels)
+        check_lengths({"the table": len(table), "environments": len(added[environment])})
+    frame = table.with_columns(nw.new_series(name, added[name], backend=table.implementation) for name in added)
     if "perturbed" in named and perturbed != environment:
         columns = replace(columns, exclude=(*columns.exclude, perturbed))
     data = MultiEnvironmentData.from_table(frame.to_native(), number, environment, columns=columns, **how)
     kept = data.y.astype(np.intp)
     return _with_a_column_as_outcome(data), None if whom is None else [whom[row] for row in kept]
-
-
-def _frame(table: Any, environment: str | None, categorical: Any) -> tuple[Any, list[str]]:
-    if not isinstance(table, str | os.PathLike):
-        frame = as_frame(table)
-        return frame, list(frame.columns)
-    table = TableFile.of(table)
-    names = column_names(table)
-    texts = () if isinstance(categorical, str) else [name for name in categorical if name in names]
-    labels = environment if environment in names else None
-    return as_frame(read_columns(table, names, labels=labels, as_text=texts)), names
-
-
-def _series(frame: Any, name: str, values: Any) -> Any:
-    import narwhals as nw
-
-    return nw.new_series(name, values, backend=frame.implementation)
 
 
 def _entries(perturbed: Any, n_rows: int) -> list[str | None] | None:
@@ -281,23 +258,20 @@ def _perturbing(whom: Sequence[str | None], columns: Sequence[str]) -> dict[str,
 
 def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentData:
     """With the last column that is a feature on its own in the place of the outcome."""
-    features = data.features
+    features, encoding = data.features, data.encoding
     grouped = {column for members in features.groups.values() for column in members}
-    alone = [j for j, name in enumerate(features.columns) if name not in grouped]
-    if not alone:
+    name = next((column for column in reversed(features.columns) if column not in grouped), None)
+    if name is None:
         raise DataError(f"no column can be the outcome: {quoted(features.names)} are levels, splines or groups.")
     if len(features.names) < 2:
-        raise DataError(f"{features.names[0]!r} is the only column: a sweep needs another one to predict it from.")
-    j = alone[-1]
-    name = features.columns[j]
-    others = np.array([feature != name for feature in features.names])
-    encoding = data.encoding
+        raise DataError(f"{name!r} is the only column: a sweep needs another one to predict it from.")
     if encoding is not None:
         columns = tuple(column for column in encoding.columns if column != name)
         members = tuple(member for member in encoding.members if member[0] != name)
         encoding = replace(encoding, columns=columns, members=members)
-    y = np.ascontiguousarray(data.X[:, j])
-    return replace(data.narrowed(others), y=y, outcome_name=name, encoding=encoding, constants=data.constants)
+    others = data.narrowed(np.array([feature != name for feature in features.names]))
+    y = np.ascontiguousarray(data.X[:, features.columns.index(name)])
+    return replace(others, y=y, outcome_name=name, encoding=encoding, constants=data.constants)
 
 
 def _refuse(why: str, **given: Any) -> None:
@@ -306,18 +280,12 @@ def _refuse(why: str, **given: Any) -> None:
             raise SettingError(f"{name}= is for a table, and {why}. Leave {name}= out.")
 
 
-def _identity(
-    read: MultiEnvironmentData | Moments,
-    columns: Sequence[str],
-    groups: Mapping[str, Sequence[str]],
-    arrays: Sequence[Any],
-    perturbing: Mapping[str, tuple[int, ...]],
-) -> dict[str, Any]:
-    labels = columns, sorted(groups.items()), read.environments, sorted(read.constants.items())
+def _identity(moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    labels = moments.columns, sorted(moments.groups.items()), moments.environments, sorted(moments.constants.items())
     return {
-        "rows": read.n_rows,
-        "columns": len(columns),
-        "environments": [str(label) for label in read.environments],
+        "rows": moments.n_rows,
+        "columns": len(moments.columns),
+        "environments": [str(label) for label in moments.environments],
         "data": _digest(*labels, *arrays),
         "perturbed": _digest(sorted(perturbing.items())) if perturbing else None,
     }
@@ -326,12 +294,8 @@ def _identity(
 def _digest(*parts: Any) -> str:
     digest = hashlib.sha256()
     for part in parts:
-        content = np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else repr(part).encode()
-        digest.update(content)
+        digest.update(np.ascontiguousarray(part).data if isinstance(part, np.ndarray) else repr(part).encode())
     return digest.hexdigest()[:32]
-
-
-_NUMBERS = ("numbers", "true and false")
 
 
 def moments_of_columns(
@@ -344,14 +308,14 @@ def moments_of_columns(
     progress: ProgressMode,
 ) -> Moments:
     """Of all columns of rows that are read in pieces. A column that varies in every environment is the outcome."""
-    available = source.schema.names
-    named = settings.features or [name for name in available if name != environment]
-    numbers = [name for name in named if name in available and kind_of(source.schema.field(name).type) in _NUMBERS]
+    kinds = {column.name: kind_of(column.type) for column in source.schema}
+    named = settings.features or [name for name in kinds if name != environment]
+    numbers = [name for name in named if kinds.get(name) in ("numbers", "true and false")]
     plain = [name for name in numbers if name not in (*settings.exclude, *settings.categorical)]
     if not plain:
         raise DataError(f"no column can be the outcome: {quoted(named)} are no numbers.")
     features = replace(settings, features=[name for name in named if name != plain[-1]])
-    wanted = Wanted(plain[-1], environment, features, choice, missing).among(available, source.name)
+    wanted = Wanted(plain[-1], environment, features, choice, missing).among(source.schema.names, source.name)
     rows = of_source(source, wanted, n_workers(n_jobs), progress)
     moments = wanted.screened(rows).moments(partial=True)
     possible = [name for name in plain if name in moments.possible_outcomes]
