@@ -96,7 +96,7 @@ class Training:
         return model.fit(self.data)
 
     def behind_screen(self, method: EnvironmentSelector) -> Screened:
-        return Screened(method).fit_screened(self.data, screening_of(self.data, self.lasso.value, _SCREENED))
+        return Screened(method, screening_of(self.data, self.lasso.value, _SCREENED)).fit(self.data)
 
 
 @dataclass(frozen=True, eq=False)

@@ -154,19 +154,18 @@ def fit_and_score(name: str, data: MultiEnvironmentData, seed: int, shared: Time
     model = METHODS[name].build(seed)
     truth = data.truth
     assert truth is not None
+    before = 0.0
+    if isinstance(model, Screened) and shared is not None:
+        model.set_params(screen=shared.screening)
+        before = shared.seconds
     started = time.perf_counter()
     try:
-        if isinstance(model, Screened) and shared is not None:
-            model.fit_screened(data, shared.screening)
-        else:
-            model.fit(data)
+        model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
         selected, outcome, note = np.zeros_like(truth), "failed", str(error)
     else:
         selected, outcome, note = model.support_, _outcome(model), ""
-    seconds = time.perf_counter() - started
-    if isinstance(model, Screened) and shared is not None:
-        seconds += shared.seconds
+    seconds = before + time.perf_counter() - started
     no_answer = outcome in ("rejected", "failed")
     return {
         "method": name,

@@ -81,7 +81,7 @@ class Screened(Baseline):
     Parameters
     ----------
     estimator : the method, for example ICP()
-    screen : LassoScreen(); None is the default one
+    screen : LassoScreen(), or what it found in the same data, a Screening; None is LassoScreen()
     columns : how a data frame X is read; the method itself must not have them
 
     Attributes
@@ -102,20 +102,12 @@ class Screened(Baseline):
     (4, False)
     """
 
-    def __init__(self, estimator: Any, screen: LassoScreen | None = None, columns: Columns | None = None) -> None:
+    def __init__(
+        self, estimator: Any, screen: LassoScreen | Screening | None = None, columns: Columns | None = None
+    ) -> None:
         self.estimator = estimator
         self.screen = screen
         self.columns = columns
-
-    def fit_screened(self, data: MultiEnvironmentData, screening: Screening) -> Screened:
-        """As `fit`, with a screening that several methods share."""
-        self._given = screening
-        return self.fit(data)
-
-    @property
-    def used_screen(self) -> LassoScreen:
-        """The screen, also where the constructor was given none."""
-        return LassoScreen() if self.screen is None else self.screen
 
     def _check_settings(self) -> None:
         """Raise where the method would predict by something else than its coefficients, which is all that is kept."""
@@ -128,21 +120,19 @@ class Screened(Baseline):
             raise SettingError(what, by_coefficients, use(" in a BIP for probabilities", family="logistic"))
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        screening: Screening = self.__dict__.pop("_given", None) or self.used_screen.screen(data)
+        screening = self.screen if isinstance(self.screen, Screening) else (self.screen or LassoScreen()).screen(data)
         # What the method's prior includes for certain, whatever the screen thinks of it.
-        prior = getattr(self.estimator, "prior", None)
-        forced = as_prior(prior).forced(data.original_features)
-        kept = screening.kept | np.array([name in forced for name in data.feature_names])
+        forced = as_prior(getattr(self.estimator, "prior", None)).forced(data.original_features)
+        self._kept = kept = screening.kept | np.isin(data.feature_names, list(forced))
         reduced = data.narrowed(kept)
         self.estimator_ = clone(self.estimator).fit(reduced)
         self.screened_features_ = reduced.feature_names
         self.screened_ = self._expand(kept, False)
         self.used_fallback_ = screening.used_fallback
         for name in ("p_values_", "inclusion_probabilities_"):
-            values = feature_values(self.estimator_, name, reduced)
-            if values is not None:
-                setattr(self, name, self._expand(_unfold(values, kept, np.nan), np.nan))
-        return _unfold(feature_values(self.estimator_, "support_", reduced), kept, False)
+            if hasattr(self.estimator_, name):
+                setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
+        return _unfold(self.estimator_.support_, kept, False)
 
     def _mean(self, predictor: Floats) -> Floats:
         return self.estimator_._mean(predictor)
@@ -151,8 +141,7 @@ class Screened(Baseline):
         return self.estimator_._outcome
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        kept = data.features.expand(feature_values(self, "screened_", data))
-        return _unfold(self.estimator_.coef_, kept, 0.0), self.estimator_.intercept_
+        return _unfold(self.estimator_.coef_, data.features.expand(self._kept), 0.0), self.estimator_.intercept_
 
 
 def feature_values(model: EnvironmentSelector, name: str, data: MultiEnvironmentData) -> Any:

@@ -24,7 +24,7 @@ from .._tools.registry import check_settings, read_call, split_outside_brackets
 from .._tools.sections import Rendered, Section
 from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten
 from ..data.checks import did_you_mean
-from ..data.features import Features, as_mask
+from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..decisions.rules import BestCompatible, Median
 from ..estimators.bip import BIP
@@ -378,21 +378,22 @@ def _name_of(model: Any) -> str:
 
 def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> MethodResult:
     model, everything = clone(model), np.ones(data.n_features, dtype=bool)
+    single = data.features.widths == 1
     started = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if isinstance(model, Screened):
-                key = repr(sorted(model.used_screen.get_params().items()))
+            if isinstance(model, Screened) and not isinstance(model.screen, Screening):
+                screen = model.screen or LassoScreen()
+                key = repr(sorted(screen.get_params().items()))
                 if key not in screenings:
-                    screenings[key] = model.used_screen.screen(data)
-                model.fit_screened(data, screenings[key])
-            else:
-                model.fit(data)
+                    screenings[key] = screen.screen(data)
+                model.set_params(screen=screenings[key])
+            model.fit(data)
     except (ValueError, EngineError, np.linalg.LinAlgError) as error:
         seconds, zeros = time.perf_counter() - started, dict.fromkeys(data.features.columns, 0.0)
         reason = error.args[0] if isinstance(error, InvarianceError) else str(error)
-        nothing = ~everything, everything, _one_each(zeros, data.features), zeros
+        nothing = ~everything, everything, np.where(single, 0.0, np.nan), zeros
         return MethodResult(name, "failed", *nothing, seconds, (reason,))
     seconds = time.perf_counter() - started
     notes = []
@@ -417,7 +418,7 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"),
         feature_values(model, "support_", data),
         seen,
-        _one_each(weights, data.features),
+        np.where(single, np.array([*weights.values()])[data.features.starts[:-1]], np.nan),
         weights,
         seconds,
         tuple(dict.fromkeys(notes)),
@@ -439,9 +440,3 @@ def _predictive_inclusion(model: EnvironmentSelector, data: MultiEnvironmentData
         return None
     by_name = dict(zip(model.predictive_.feature_names, model.predictive_.inclusion.tolist(), strict=True))
     return np.array([by_name.get(name, np.nan) for name in data.feature_names])
-
-
-def _one_each(weights: Mapping[str, float], features: Features) -> Floats:
-    """(p,) the weight of each feature's column; NaN where it has several."""
-    first = [weights[features.columns[start]] for start in features.starts[:-1]]
-    return np.where(features.widths == 1, first, np.nan)
