@@ -9,12 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from ._tools.arrays import Floats, Mask
+from .data.checks import check_whole_number
 from .data.multi_environment import MultiEnvironmentData
-from .exceptions import DataError, SettingError
+from .exceptions import DataError
 
-# Of a screen, unless it is told otherwise: how many features pass, and the folds.
-SCREENED_FEATURES = 10
-SCREEN_FOLDS = 10
+SCREENED_FEATURES = 10  # by default
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +47,9 @@ def cross_validated_lasso(
     from sklearn.linear_model import LassoCV
     from sklearn.model_selection import KFold
 
-    if isinstance(cv, bool) or not isinstance(cv, (int, np.integer)) or cv < 2:
-        raise SettingError(f"cv={cv!r} is not a number of folds: use a whole number from 2 on.")
+    check_whole_number("cv", cv, 2)
     if data.n_rows < 2 * cv:
-        raise DataError(
-            f"{data.n_rows} rows are too few for {cv} folds of two or more: use cv={max(data.n_rows // 2, 2)}, which "
-            "needs 4 rows or more."
-        )
+        raise DataError(f"{data.n_rows} rows are too few for {cv} folds of two or more: use cv={data.n_rows // 2}.")
     X = standardized(data) if standardize else data.X
     folds = KFold(cv, shuffle=True, random_state=random_state)
     with warnings.catch_warnings():
@@ -95,7 +90,7 @@ class LassoScreen(BaseEstimator):
     def __init__(
         self,
         k: int = SCREENED_FEATURES,
-        cv: int = SCREEN_FOLDS,
+        cv: int = 10,
         standardize: bool = True,
         random_state: int = 0,
         n_jobs: int | None = None,
@@ -107,8 +102,7 @@ class LassoScreen(BaseEstimator):
         self.n_jobs = n_jobs
 
     def screen(self, data: MultiEnvironmentData) -> Screening:
-        if isinstance(self.k, bool) or not isinstance(self.k, (int, np.integer)) or self.k < 1:
-            raise SettingError(f"k={self.k!r} is not a number of features: use a whole number from 1 on.")
+        check_whole_number("k", self.k, 1)
         p, features = data.n_features, data.features
         if p <= self.k:
             return Screening(np.ones(p, dtype=bool), np.full(features.n_columns, np.nan), False)

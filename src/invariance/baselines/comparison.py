@@ -202,12 +202,9 @@ class Comparison(Rendered):
         for row, statuses in enumerate(drawn):
             for column, status in enumerate(statuses):
                 ax.add_patch(Rectangle((column - 0.45, row - 0.45), 0.9, 0.9, **looks[status]))
-        if k:
-            occurring = {status for statuses in drawn for status in statuses}
-            handles = [Patch(**looks[status], label=status) for status in STATUSES if status in occurring]
-            ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
-        else:
-            ax.text(0.5, 0.5, "no method selected a feature", transform=ax.transAxes, ha="center", va="center")
+        occurring = {status for statuses in drawn for status in statuses}
+        handles = [Patch(**looks[status], label=status) for status in STATUSES if status in occurring]
+        ax.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize="small")
         ax.set_xlim(-0.6, max(k, 1) - 0.4)
         ax.set_ylim(n - 0.4, -0.6)
         ax.set_aspect("equal")
@@ -220,11 +217,10 @@ class Comparison(Rendered):
                 tick.set(color=TRUE, fontweight="bold")
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
-        cut = k < len(self.feature_names)
-        ax.set_xlabel(f"feature ({k} of {len(self.feature_names):,})" if cut else "feature")
+        ax.set_xlabel(f"feature ({k} of {len(self.feature_names):,})" if k < len(self.feature_names) else "feature")
         ax.set_ylabel("method")
-        what = f"Selected for {shorten(self.outcome_name, _LONGEST_LABEL)}"
-        what += "" if truth is None else "; true features in green"
+        true_ones = "" if truth is None else "; true features in green"
+        what = f"Selected for {shorten(self.outcome_name, _LONGEST_LABEL)}{true_ones}"
         doubts = [f"{m.name}: even the most probable subset is far from invariant" for m in self.methods if m.verdict]
         title(ax, "\n".join([*doubts, what]))
         return ax
@@ -314,7 +310,6 @@ def compare(
         a name with -screen are the screen's), estimators, or a mapping from names to estimators; None is all that need
         not be told the truth. Screened methods with equal screens share one, counted in the seconds of the first.
     bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
-
     """
     require_data(data, "compare")
     screenings: dict[str, Screening] = {}
@@ -326,7 +321,7 @@ def compare(
     return Comparison(*about, results, data.features.groups)
 
 
-compare.__doc__ = f"{compare.__doc__}\n{LISTING}\n\n    {REMARKS}\n"
+compare.__doc__ = f"{compare.__doc__}\n\n{LISTING}\n\n    {REMARKS}\n"
 
 
 def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list[tuple[str, EnvironmentSelector]]:
@@ -364,7 +359,7 @@ def _known(text: str, bip: BIP | None) -> tuple[str, EnvironmentSelector]:
     configured: Any = LassoScreen() if method.screened else model
     check_settings(type(configured).__name__, type(configured), settings)
     configured.set_params(**settings)
-    if method.screened and settings:
+    if method.screened:
         model.set_params(screen=configured)
     return text.strip() if settings else found, model
 
@@ -432,11 +427,11 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
     )
 
 
-def _predictive_inclusion(model: EnvironmentSelector, data: MultiEnvironmentData) -> Floats | None:
+def _predictive_inclusion(model: Any, data: MultiEnvironmentData) -> Floats | None:
     """(p,) of the posterior that BIP selected the features by; NaN for screened-out features"""
-    if not isinstance(model, BIP) or not isinstance(model.decision_.rule, BestCompatible | Median):
+    selects = isinstance(model, BIP) and isinstance(model.decision_.rule, BestCompatible | Median)
+    predictive = model.predictive_ if selects else None
+    if predictive is None:
         return None
-    if model.predictive_ is None:
-        return None
-    by_name = dict(zip(model.predictive_.feature_names, model.predictive_.inclusion.tolist(), strict=True))
+    by_name = dict(zip(predictive.feature_names, predictive.inclusion.tolist(), strict=True))
     return np.array([by_name.get(name, np.nan) for name in data.feature_names])

@@ -93,8 +93,7 @@ def _smallest(mean: Floats, scatter: Floats, counts: Floats) -> Floats:
     t, df, ratio = contrast_statistics(mean, scatter, counts)
     with np.errstate(invalid="ignore"):
         means = np.where(np.isinf(t), 0.0, 2.0 * stdtr(df, -t))
-        smallest = np.minimum(means, f_test(ratio, counts - 1.0, counts.sum() - counts - 1.0))
-    return smallest.min(axis=1)
+        return np.minimum(means, f_test(ratio, counts - 1.0, counts.sum() - counts - 1.0)).min(axis=1)
 
 
 def f_test(ratio: Floats, df: Floats, other_df: Floats) -> Floats:
@@ -108,8 +107,7 @@ def f_test(ratio: Floats, df: Floats, other_df: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class SubsetPValues:
-    """p_values (n,): of subsets of the features that vary, NaN where not tested. Without a size limit the position of a
-    subset is its bit pattern (bit j = feature j of feature_names); with one they are ordered by size."""
+    """p_values (n,): of subsets of the features that vary, in the order of `space`; NaN where not tested"""
 
     p_values: Floats
     space: Subsets
@@ -126,9 +124,8 @@ class SubsetPValues:
         """subset, size and p_value of the `top` subsets with the largest p-values (None: of all tested)."""
         tested = np.flatnonzero(~np.isnan(self.p_values))
         order = tested[np.argsort(-self.p_values[tested], kind="stable")][:top]
-        masks = self.space.masks(order)
-        subsets = [self.names(mask) for mask in masks]
-        return pd.DataFrame({"subset": subsets, "size": masks.sum(axis=1), "p_value": self.p_values[order]})
+        subsets = [self.names(mask) for mask in self.space.masks(order)]
+        return pd.DataFrame({"subset": subsets, "size": map(len, subsets), "p_value": self.p_values[order]})
 
     def names(self, mask: Mask) -> tuple[str, ...]:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
@@ -228,8 +225,7 @@ class ICP(Baseline):
         return common
 
 
-_SMALLEST_ERROR = 1e-10
-_SINGULAR = 1e-13
+_SMALLEST_ERROR, _SINGULAR = 1e-10, 1e-13
 
 
 class HiddenICP(Baseline):

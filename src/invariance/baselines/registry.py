@@ -49,9 +49,7 @@ _ALONE = (
     Method("EILLS", "baselines.eills:EILLS", "least squares with a penalty where environments disagree", many=False),
     Method("Regression", "baselines.regression:PooledRegression", "significant in pooled least squares", "prediction"),
     Method("Lasso", "baselines.regression:LassoSelection", "kept by a cross-validated Lasso", "prediction"),
-    Method(
-        "Marginal", "baselines.regression:MarginalSelection", "significantly correlated with the outcome", "prediction"
-    ),
+    Method("Marginal", "baselines.regression:MarginalSelection", "correlated with the outcome", "prediction"),
     Method("Oracle", "baselines.regression:Oracle", "the true features that are significant: for simulations", "truth"),
 )
 _BEHIND_SCREENS = (replace(m, name=f"{m.name}-screen", screened=True) for m in _ALONE if m.kind == "invariance")

@@ -14,10 +14,10 @@ from .._tools.arrays import Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import approximate_count
-from ..data.checks import rows_text
+from ..data.checks import check_whole_number, rows_text
 from ..data.features import Features, as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError
 from ..inference.enumeration import count_subsets
 from ..screening import SCREENED_FEATURES
 
@@ -114,8 +114,7 @@ def check_columns(method: str, data: MultiEnvironmentData, room: int, max_size: 
 def checked_subsets(method: str, n_features: int, max_size: int | None) -> Subsets:
     """Those that are asked for; raises where one run cannot hold them."""
     if max_size is not None:
-        if isinstance(max_size, bool) or not isinstance(max_size, (int, np.integer)) or max_size < 0:
-            raise SettingError(f"max_size={max_size!r} is not a size: use None or a whole number from 0 on.")
+        check_whole_number("max_size", max_size, 0)
         max_size = None if max_size >= n_features else int(max_size)
     count = 1 << n_features if max_size is None else count_subsets(n_features, max_size)
     if count > MOST_SUBSETS:

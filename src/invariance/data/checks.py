@@ -8,12 +8,14 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats
-from ..exceptions import DataError, DataWarning, use
+from ..exceptions import DataError, DataWarning, SettingError, use
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
@@ -86,6 +88,11 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
     if len(set(lengths.values())) > 1:
         found = listing(f"{what} has {rows_text(length)}" for what, length in lengths.items())
         raise DataError(f"lengths differ: {found}. Pass one entry per row in each.")
+
+
+def check_whole_number(setting: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise SettingError(f"{setting}={value!r} is not a whole number from {least} on", use(**{setting: least}))
 
 
 def check_missing_argument(missing: object) -> None:

@@ -15,8 +15,6 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import DataError, SettingError
 from .presets import signed
 
-WILD_TYPE, DELETION = "wild type", "deletion"
-
 
 @dataclass(frozen=True, eq=False)
 class Deletions:
@@ -39,23 +37,16 @@ class Deletions:
     @property
     def environments(self) -> NDArray[np.str_]:
         """(n,) the label of each sample's environment"""
-        return np.where(self.wild_type, WILD_TYPE, DELETION)
+        return np.where(self.wild_type, "wild type", "deletion")
 
     @cached_property
     def place(self) -> dict[str, int]:
         """{gene: its column}"""
         return {gene: j for j, gene in enumerate(self.genes)}
 
-    @cached_property
-    def _rows_deleting(self) -> dict[str | None, list[int]]:
-        rows: dict[str | None, list[int]] = {}
-        for row, gene in enumerate(self.deleted):
-            rows.setdefault(gene, []).append(row)
-        return rows
-
     def deleting(self, gene: str) -> NDArray[np.intp]:
         """Rows of the samples where a gene is deleted."""
-        return np.array(self._rows_deleting.get(gene, ()), dtype=np.intp)
+        return np.flatnonzero([name == gene for name in self.deleted])
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each sample: the genes, and columns "environment" and "deleted"."""

@@ -34,10 +34,8 @@ def propagate(coefficients, ordering, values):  # type: ignore[no-untyped-def]
                     values[i, r] += c * values[j, r]
 
 
-# Squared, scaled pivot under which float64 no longer gives μ to about 1e-5.
-UNDECIDABLE = 1e-20
-# μ ≥ 0 by definition: a value this little below is rounding.
-ROUNDING = 1e-9
+UNDECIDABLE = 1e-20  # squared, scaled pivot under which float64 no longer gives μ to about 1e-5
+ROUNDING = 1e-9  # μ ≥ 0 by definition: a value this little below is rounding
 MOST_SUBSETS = 2**20
 
 
@@ -110,8 +108,7 @@ class StructuralModel:
         return self._rows(seen, n, rng, jitter), self._rows(fresh, n, rng, jitter)
 
     def population_moments(self, n: int | ArrayLike = 1000) -> Moments:
-        """What the moments of n rows per environment would be without sampling error; the range of every column is
-        infinite."""
+        """Moments of n rows per environment without sampling error; the range of every column is infinite."""
         counts = self._counts(n)
         means, factors = self._population()
         local = (factors * counts[:, None, None]) @ factors.swapaxes(1, 2)

@@ -6,14 +6,13 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from .._tools.files import check_identity, lock_folder, replacing
 from ..exceptions import FileError
 from .fitting import COLUMNS, Rows
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MANIFEST = "manifest.json"
 _MOST_WAITING, _LONGEST_WAIT = 64, 5.0  # outcomes, seconds
@@ -57,8 +56,6 @@ class Store:
         return self._table() if self.folder is None else results_in(self.folder)
 
     def _table(self) -> pd.DataFrame:
-        import pandas as pd
-
         return _sorted(pd.DataFrame([row for rows in self._waiting for row in rows], columns=list(COLUMNS)))
 
     def _write(self) -> None:
@@ -96,8 +93,6 @@ def read_sweep(folder: Any) -> pd.DataFrame:
 
 def results_in(folder: Path) -> pd.DataFrame:
     """Sorted by outcome; the features of each by inclusion."""
-    import pandas as pd
-
     pa, parts = _pyarrow(), [pd.DataFrame(columns=list(COLUMNS))]
     for path in parts_of(folder):
         try:
@@ -112,8 +107,6 @@ def results_in(folder: Path) -> pd.DataFrame:
 
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
-    import pandas as pd
-
     kinds = {"str": pd.Series([""]).dtype, "float": float, "bool": bool}
     typed = table.astype({name: kinds[kind] for name, kind in COLUMNS.items()})
     return typed.sort_values("outcome", kind="stable", ignore_index=True)

@@ -9,11 +9,11 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import joblib
+import pandas as pd
 from sklearn.base import clone
 
 from .._tools.parallel import n_workers, run_tasks
@@ -21,7 +21,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section
 from .._tools.text import duration, name_labels, shorten
 from .._version import __version__
-from ..data.checks import did_you_mean, nearest, quoted, warn
+from ..data.checks import check_whole_number, did_you_mean, nearest, quoted, warn
 from ..data.settings import Columns, Environments, listed_names
 from ..decisions.pipeline import FitSettings, generator
 from ..decisions.rules import as_rule
@@ -40,9 +40,6 @@ from ..priors import BetaBinomialPrior, InclusionPrior, as_prior
 from .data import SweepData, check_processes, read_sweep_data
 from .fitting import VERDICTS, Rows, Sweep, fit_outcome, model_for
 from .store import Store
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LARGEST_SUBSET = 20
 _IRRELEVANT = {"n_jobs", "progress", "random_state", "columns", "predict_with", "regressor"}
@@ -227,8 +224,11 @@ def run_sweep(
 ) -> SweepRun:
     """The sweep over a table that was read."""
     wanted = _outcomes(data, outcomes)
-    top, seed = None if top is None else _checked("top", top, 1), _checked("random_state", seed, 0)
-    task = Sweep(data, model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(data))), top, seed)
+    check_whole_number("random_state", seed, 0)
+    if top is not None:
+        check_whole_number("top", top, 1)
+    model = model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(data)))
+    task = Sweep(data, model, None if top is None else int(top), int(seed))
     if isinstance(as_family(task.model.family), ByOutcome):
         _warn_of_classes(data.moments, set(wanted))
     if device is not None:
@@ -297,12 +297,6 @@ def _warn_of_classes(moments: Moments, outcomes: set[str]) -> None:
     if found:
         what = f"two values each: {quoted(found)}. A sweep fits the linear Gaussian model; to say that it is meant"
         warn(Message(what, use(family=GAUSSIAN)))
-
-
-def _checked(setting: str, value: Any, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise SettingError(f"{setting}={value!r} is not a whole number from {least} on", use(**{setting: least}))
-    return int(value)
 
 
 def _outcomes(data: SweepData, asked: Sequence[str] | None) -> list[str]:
