@@ -9,8 +9,7 @@ from .data.multi_environment import MultiEnvironmentData
 
 _CAUSES = ("age", "exercise", "smoking")
 _FEATURES = ("age", "pulse", "exercise", "smoking", "medication", "salt", "visits", "sleep")
-_HOSPITALS = ("north", "south", "east", "west")
-_NEW_HOSPITAL = "centre"
+_HOSPITALS = ("north", "south", "east", "west", "centre")
 # How much each effect follows blood pressure in the hospitals, the new one last.
 _FOLLOWS = {
     "pulse": (0.45, 0.1, -0.25, 0.3, -0.4),
@@ -27,14 +26,27 @@ def make_example(rows_per_environment: int = 150, seed: int = 11) -> MultiEnviro
     Age, exercise and smoking cause blood pressure, in every hospital alike. The other five features follow from it, in
     each hospital in another way: they predict well inside a hospital and mislead in the next. `truth` marks the causes.
     """
-    rng = np.random.default_rng(seed)
-    rows = np.vstack([_rows(h, rows_per_environment, rng) for h in range(len(_HOSPITALS))])
-    return _data_set(rows, _HOSPITALS, rows_per_environment)
+    return _hospitals(range(4), rows_per_environment, seed)
 
 
 def make_new_hospital(rows: int = 150, seed: int = 12) -> MultiEnvironmentData:
     """A fifth hospital beside those of `make_example`: causes act as in the others, effects follow in another way."""
-    return _data_set(_rows(len(_HOSPITALS), rows, np.random.default_rng(seed)), (_NEW_HOSPITAL,), rows)
+    return _hospitals(range(4, 5), rows, seed)
+
+
+def _hospitals(numbers: range, n: int, seed: int) -> MultiEnvironmentData:
+    rng = np.random.default_rng(seed)
+    rows = np.vstack([_rows(h, n, rng) for h in numbers])
+    return MultiEnvironmentData(
+        X=np.ascontiguousarray(rows[:, :-1]),
+        y=rows[:, -1].copy(),
+        environment_index=np.repeat(np.arange(len(numbers)), n),
+        feature_names=_FEATURES,
+        environments=tuple(_HOSPITALS[h] for h in numbers),
+        outcome_name="blood_pressure",
+        environment_name="hospital",
+        truth=np.isin(_FEATURES, _CAUSES),
+    )
 
 
 def _rows(h: int, n: int, rng: np.random.Generator) -> Floats:
@@ -50,16 +62,3 @@ def _rows(h: int, n: int, rng: np.random.Generator) -> Floats:
     visits = 4 + follows["visits"] + rng.normal(0, 1 + 0.3 * h, n)
     sleep = 7 + follows["sleep"] + 0.2 * exercise + rng.normal(0, 0.8, n)
     return np.column_stack([age, pulse, exercise, smoking, medication, salt, visits, sleep, pressure])
-
-
-def _data_set(rows: Floats, hospitals: tuple[str, ...], n: int) -> MultiEnvironmentData:
-    return MultiEnvironmentData(
-        X=np.ascontiguousarray(rows[:, :-1]),
-        y=rows[:, -1].copy(),
-        environment_index=np.repeat(np.arange(len(hospitals)), n),
-        feature_names=_FEATURES,
-        environments=hospitals,
-        outcome_name="blood_pressure",
-        environment_name="hospital",
-        truth=np.isin(_FEATURES, _CAUSES),
-    )

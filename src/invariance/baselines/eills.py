@@ -9,12 +9,13 @@ import numpy as np
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted, warn
+from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import subset_losses
 from .base import Baseline
-from .subset_lists import Lists, check_columns, checked_subsets, column_lists
+from .subsets import check_columns, checked_subsets
 
 # A holds squares of second moments, so that legitimate designs have far smaller pivots than the moments themselves.
 _PIVOT_TOLERANCE = 1e-13
@@ -78,7 +79,7 @@ class EILLS(Baseline):
         space = checked_subsets("EILLS", data.n_features, self.max_size)
         losses_of = _scorer(data, self.center, float(self.gamma))
         self.losses_ = np.empty(space.n_subsets)
-        for block, (losses, _) in space.blocks(losses_of, "scoring subsets", self.n_jobs, self.progress):
+        for block, _, (losses, _) in space.blocks(losses_of, "scoring subsets", self.n_jobs, self.progress):
             self.losses_[block] = losses
         unscored = np.flatnonzero(np.isnan(self.losses_))
         self.n_unscored_ = len(unscored)
@@ -88,19 +89,18 @@ class EILLS(Baseline):
                 f"{self.n_unscored_:,} of {space.n_subsets:,} subsets are left out: their features are too collinear "
                 f"(such as {quoted(first)}). Leave some of them out to have all subsets scored."
             )
-        best = np.array([np.nanargmin(self.losses_)])
-        selected = space.masks(best)[0]
+        best = space.masks(np.array([np.nanargmin(self.losses_)]))
         self._minimiser = np.zeros(data.features.n_columns)
-        _, self._minimiser[data.features.expand(selected)] = losses_of(space.lists(best))
-        return selected
+        _, self._minimiser[data.features.expand(best[0])] = losses_of(best)
+        return best[0]
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         beta = self._minimiser
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
 
-def _scorer(data: MultiEnvironmentData, center: bool, gamma: float) -> Callable[[Lists], tuple[Floats, Floats]]:
-    """Losses (n,) of lists of subsets, and the minimiser of the last one.
+def _scorer(data: MultiEnvironmentData, center: bool, gamma: float) -> Callable[[Mask], tuple[Floats, Floats]]:
+    """Losses (n,) of subsets (n, p), and the minimiser of the last one.
 
     With Σ = X'X/n restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged
     over environments, makes the work per subset independent of the number of environments.
@@ -123,8 +123,8 @@ def _scorer(data: MultiEnvironmentData, center: bool, gamma: float) -> Callable[
     constant = gamma * np.mean(cross**2, axis=0)
     terms = sigma.mean(axis=0), penalty, cross.mean(axis=0), slope, constant
 
-    def losses(lists: Lists) -> tuple[Floats, Floats]:
-        starts, members = column_lists(lists, data.features)
+    def losses(masks: Mask) -> tuple[Floats, Floats]:
+        starts, members = as_lists(data.features.expand(masks))
         loss, beta = np.empty(len(starts) - 1), np.empty(sigma.shape[1])
         subset_losses(*terms, starts, members, _PIVOT_TOLERANCE, loss, beta)
         return loss, beta[: starts[-1] - starts[-2]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted, warn
+from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError
@@ -27,7 +29,7 @@ from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from ..posterior.summary import format_subset
 from .base import Baseline
-from .subset_lists import Lists, Subsets, check_columns, checked_subsets, column_lists
+from .subsets import PER_BLOCK, Subsets, check_columns, checked_subsets
 
 # Second moments keep at least eight digits of a residual variance above this; below it the rows decide.
 DECIDABLE = 1e-7
@@ -47,32 +49,31 @@ class ResidualTests:
         self._local = moments.scatter[:-1] * scale[:, None] * scale
         self._means = moments.gaps * scale
 
-    def test(self, lists: Lists) -> tuple[Floats, Mask]:
+    def test(self, masks: Mask) -> tuple[Floats, Mask]:
         """p-values (S,), and (S,) where the features leave no residual, so that nothing speaks against invariance."""
-        n, n_environments = len(lists[0]) - 1, len(self.counts)
+        n, n_environments = len(masks), len(self.counts)
         if n_environments == 1:
             return np.ones(n), np.zeros(n, dtype=bool)
-        starts, members = lists = column_lists(lists, self.data.features)
-        mean, scatter = residual_moments(self._gram, self._local, self._means, *lists, DECIDABLE)
+        columns = self.data.features.expand(masks)
+        mean, scatter = residual_moments(self._gram, self._local, self._means, *as_lists(columns), DECIDABLE)
         undecided = np.flatnonzero(np.isnan(scatter[:, 0]))
         if len(undecided):
-            some = [members[starts[s] : starts[s + 1]] for s in undecided]
-            new_starts = np.concatenate([[0], np.cumsum([len(subset) for subset in some])]).astype(np.int64)
-            by_rows = residual_moments_by_rows(*self._rows, self.counts, new_starts, np.concatenate(some), DEPENDENT)
+            by_rows = residual_moments_by_rows(*self._rows, self.counts, *as_lists(columns[undecided]), DEPENDENT)
             mean[undecided], scatter[undecided] = by_rows
         determined = np.all((scatter == 0.0) & (mean == 0.0), axis=1)
         p_values = _smallest(mean, scatter, self.counts)
         p_values = np.minimum(1.0, 2.0 * (n_environments - 1) * p_values)
         return np.where(determined, 1.0, p_values), determined
 
-    def confidence_intervals(self, lists: Lists, alpha: float) -> Floats:
+    def confidence_intervals(self, parts: Iterable[Mask], alpha: float) -> Floats:
         """(q, 2) per column: hull over the subsets of coefficient ± normal quantile at 1 - alpha/4 × standard error."""
         rows, _ = self._rows
         pooled = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
-        columns, quantile = column_lists(lists, self.data.features), ndtri(1.0 - alpha / 4.0)
-        lower, upper = coefficient_hull(pooled, float(self.data.n_rows), *columns, DEPENDENT, quantile)
+        quantile, expand = ndtri(1.0 - alpha / 4.0), self.data.features.expand
+        fits = pooled, float(self.data.n_rows)
+        hulls = np.array([coefficient_hull(*fits, *as_lists(expand(part)), DEPENDENT, quantile) for part in parts])
         units = self._scale[:-1] / self._scale[-1]
-        return np.column_stack([lower * units, upper * units])
+        return np.column_stack([hulls[:, 0].min(axis=0) * units, hulls[:, 1].max(axis=0) * units])
 
     @cached_property
     def _rows(self) -> tuple[Floats, Integers]:
@@ -195,9 +196,9 @@ class ICP(Baseline):
         outside, common = np.zeros(data.n_features), np.ones(data.n_features, dtype=bool)
         self.subset_p_values_ = np.full(space.n_subsets, np.nan)
         exact: list[int] = []
-        for block, (p_values, determined) in space.blocks(tests.test, "testing subsets", self.n_jobs, self.progress):
+        work = space.blocks(tests.test, "testing subsets", self.n_jobs, self.progress)
+        for block, masks, (p_values, determined) in work:
             self.subset_p_values_[block] = p_values
-            masks = space.masks(np.arange(block.start, block.stop))
             outside = np.maximum(outside, np.where(masks, 0.0, p_values[:, None]).max(axis=0))
             common &= masks[p_values > self.alpha].all(axis=0)
             exact += (block.start + np.flatnonzero(determined)[:1]).tolist()
@@ -212,15 +213,16 @@ class ICP(Baseline):
                 "speak against their invariance. Is one of them a copy of the outcome? Leave it out."
             )
         accepted = np.flatnonzero(self.subset_p_values_ > self.alpha)
+        intervals = np.full((data.features.n_columns, 2), np.nan)
         self.model_rejected_ = len(accepted) == 0
         if self.model_rejected_:
             self.outcome_ = "rejected"
-            self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
-            self.confidence_intervals_ = self._expand_columns(np.full((data.features.n_columns, 2), np.nan), 0.0)
-            return np.zeros_like(common)
-        self.outcome_ = "selected" if common.any() else "empty"
-        self.p_values_ = self._expand(outside, 1.0)
-        intervals = tests.confidence_intervals(space.lists(accepted), self.alpha)
+            outside[:], common[:] = np.nan, False
+        else:
+            self.outcome_ = "selected" if common.any() else "empty"
+            parts = np.split(accepted, range(PER_BLOCK, len(accepted), PER_BLOCK))
+            intervals = tests.confidence_intervals(map(space.masks, parts), self.alpha)
+        self.p_values_ = self._expand(outside, np.nan if self.model_rejected_ else 1.0)
         self.confidence_intervals_ = self._expand_columns(intervals, 0.0)
         return common
 

@@ -54,11 +54,10 @@ def sweep(
         model, chosen = given.bip(), _outcomes(outcomes)
 
         from ..priors import parse_prior
-        from ..sweeps.sweep import checked_model, largest_subset, refuse_both, run_sweep
+        from ..sweeps.sweep import checked_model, largest_subset, run_sweep
         from .inputs import InputFiles
 
-        refuse_both(device, dask)
-        checked_model(model)
+        checked_model(model, device, dask)
         data = _read(InputFiles(files), given, perturbed)
         if given.max_size is None:
             model.set_params(prior=parse_prior(given.prior, largest_subset(data)))

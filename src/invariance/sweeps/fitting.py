@@ -103,30 +103,21 @@ def _rows(outcome: str, findings: Findings, selected: Mask, top: int | None, not
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
-    evidence = findings.judge.evidence(selected[None], elsewhere=False).one()
     predictive = vars(findings).get("predictive")  # computed for some rules only
-    of_outcome = {
-        "outcome": outcome,
-        "verdict": _verdict(evidence.p_invariant, findings),
-        "p_invariant": evidence.p_invariant,
-        "r2": evidence.r2,
-        "notes": notes,
-    }
+    evidence, tolerance = findings.judge.evidence(selected[None], elsewhere=False).one(), findings.tolerance
+    rejected_at = [evidence.p_invariant < level for level in (tolerance.level, tolerance.lowest_level)]
+    verdict = VERDICTS[-1 if np.isnan(evidence.p_invariant) else sum(rejected_at)]
     return [
         {
+            "outcome": outcome,
             "feature": names[j],
             "inclusion": inclusion[j],
             "predictive": np.nan if predictive is None else predictive.inclusion[j],
             "selected": bool(selected[j]),
-            **of_outcome,
+            "verdict": verdict,
+            "p_invariant": evidence.p_invariant,
+            "r2": evidence.r2,
+            "notes": notes,
         }
         for j in order[kept[order]]
     ]
-
-
-def _verdict(p_invariant: float, findings: Findings) -> str:
-    """Of the selected subset, in a word or two."""
-    if np.isnan(p_invariant):
-        return VERDICTS[-1]
-    levels = findings.tolerance.level, findings.tolerance.lowest_level
-    return VERDICTS[sum(p_invariant < level for level in levels)]

@@ -49,15 +49,12 @@ _MOST_PAIRS, _MOST_FAILED, _NAME_WIDTH = 10, 5, 26
 
 def settings_of(model: BIP) -> dict[str, str]:
     """The settings that results depend on, as text: a hash where that is a place in memory or leaves digits out."""
-    values = model.get_params(deep=False)
-    return {name: _text(value) for name, value in values.items() if name not in _IRRELEVANT}
-
-
-def _text(value: Any) -> str:
-    shown = repr(value)
-    if isinstance(value, str) or not any(sign in shown for sign in _VAGUE):
-        return shown
-    return f"{type(value).__qualname__} {joblib.hash(value)}"
+    texts = {name: repr(value) for name, value in model.get_params(deep=False).items() if name not in _IRRELEVANT}
+    for name, shown in texts.items():
+        value = getattr(model, name)
+        if not isinstance(value, str) and any(sign in shown for sign in _VAGUE):
+            texts[name] = f"{type(value).__qualname__} {joblib.hash(value)}"
+    return texts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,8 +177,7 @@ def sweep(
     >>> sorted(found.feature[found.selected])
     ['age', 'exercise', 'smoking']
     """
-    refuse_both(device, dask)
-    settings = checked_model(model)
+    settings = checked_model(model, device, dask)
     chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
     labels = environments if environments is not None or chosen is None else chosen.environment
     data = read_sweep_data(table, labels, perturbed, chosen, select, missing)
@@ -257,18 +253,15 @@ def run_sweep(
     return SweepRun(results, seconds, len(left), len(wanted) - len(left), workers)
 
 
-def refuse_both(device: str | None, dask: str | None) -> None:
-    if device is not None and dask is not None:
-        raise SettingError("device= is for this machine and dask= for a cluster", use(device=None), use(dask=None))
-
-
 def largest_subset(data: SweepData) -> int:
     """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows."""
     return min(LARGEST_SUBSET, data.moments.largest_size)
 
 
-def checked_model(model: Any) -> BIP | None:
+def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | None:
     """The model without what concerns tables, which it does not see; what no fit could be made with is refused now."""
+    if device is not None and dask is not None:
+        raise SettingError("device= is for this machine and dask= for a cluster", use(device=None), use(dask=None))
     if model is None:
         return None
     if not isinstance(model, BIP):

@@ -15,17 +15,15 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import approximate_count
 from ..data.checks import check_whole_number, rows_text
-from ..data.features import Features, as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..inference.enumeration import count_subsets
 from ..screening import SCREENED_FEATURES
 
-Lists = tuple[Integers, Integers]
 Result = TypeVar("Result")
 
 MOST_SUBSETS = 1 << 24
-_PER_BLOCK = 1 << 13
+PER_BLOCK = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -50,53 +48,33 @@ class Subsets:
         """(len(positions), p)"""
         if self.max_size is None:
             return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
-        starts, members = self.lists(positions)
         masks = np.zeros((len(positions), self.n_features), dtype=bool)
-        masks[np.repeat(np.arange(len(positions)), np.diff(starts)), members] = True
-        return masks
-
-    def lists(self, positions: Integers) -> Lists:
-        """(starts, members), as `invariance.data.features.as_lists` gives them."""
-        if self.max_size is None:
-            return as_lists(self.masks(positions))
         sizes = np.searchsorted(self._first, positions, side="right") - 1
-        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        members = np.empty(starts[-1], np.int64)
         rank = positions - self._first[sizes]
         # The largest member of the r-th subset of size k is the largest c with C(c, k) <= r, and so on down.
         for k in range(int(sizes.max(initial=0)), 0, -1):
             rows = np.flatnonzero(sizes >= k)
             table = np.array([comb(c, k) for c in range(self.n_features + 1)])
             largest = np.searchsorted(table, rank[rows], side="right") - 1
-            members[starts[rows] + k - 1] = largest
+            masks[rows, largest] = True
             rank[rows] -= table[largest]
-        return starts, members
+        return masks
 
     def blocks(
-        self, work: Callable[[Lists], Result], what: str, n_jobs: int | None, progress: ProgressMode
-    ) -> Iterator[tuple[slice, Result]]:
-        """Positions and `work(lists)` of block after block of all subsets."""
+        self, work: Callable[[Mask], Result], what: str, n_jobs: int | None, progress: ProgressMode
+    ) -> Iterator[tuple[slice, Mask, Result]]:
+        """Positions, masks and `work(masks)` of block after block of all subsets."""
 
-        def of_block(start: int) -> tuple[slice, Result]:
-            block = slice(start, min(start + _PER_BLOCK, self.n_subsets))
-            return block, work(self.lists(np.arange(block.start, block.stop)))
+        def of_block(start: int) -> tuple[slice, Mask, Result]:
+            block = slice(start, min(start + PER_BLOCK, self.n_subsets))
+            masks = self.masks(np.arange(block.start, block.stop))
+            return block, masks, work(masks)
 
-        starts = range(0, self.n_subsets, _PER_BLOCK)
+        starts = range(0, self.n_subsets, PER_BLOCK)
         with ProgressBar(what, len(starts), progress) as bar:
             for found in ordered_map(of_block, starts, n_jobs):
                 yield found
                 bar.advance()
-
-
-def column_lists(lists: Lists, features: Features) -> Lists:
-    """From lists of features to lists of all the columns that these stand for."""
-    if not features.grouped:
-        return lists
-    starts, members = lists
-    widths = features.widths[members]
-    ends = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-    skipped = features.starts[members] - ends[:-1]
-    return ends[starts], np.arange(ends[-1]) + np.repeat(skipped, widths)
 
 
 def check_columns(method: str, data: MultiEnvironmentData, room: int, max_size: int | None = None) -> None:
