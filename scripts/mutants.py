@@ -252,7 +252,7 @@ MUTANTS = (
         file="sweeps/data.py",
         find="        if not rows:\n            return turned",
         replace="        return turned",
-        tests=("tests/sweeps/test_sweep.py::test_a_row_is_not_used_for_the_outcome_that_it_perturbs",),
+        tests=("tests/sweeps/test_sweep_perturbed.py::test_a_row_is_not_used_for_the_outcome_that_it_perturbs",),
     ),
     Mutant(
         "holm-factors",

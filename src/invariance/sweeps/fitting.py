@@ -71,7 +71,8 @@ def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
 
 def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, tuple[str, ...]]:
     """What is to be fitted to an outcome, and a note where it has a size limit of its own."""
-    prior, notes = as_prior(sweep.model.prior).with_outcome(outcome), ()
+    prior = as_prior(sweep.model.prior).with_outcome(outcome)
+    notes: tuple[str, ...] = ()
     if prior.max_size is not None and outcome in sweep.data.perturbing:
         possible = sweep.data.largest_size(outcome)
         # A limit that is too large for all rows is not mended here: the fit says so.

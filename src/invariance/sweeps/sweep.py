@@ -100,7 +100,8 @@ class SweepRun(Rendered):
             title = "Strongest pairs, selected and at least weakly invariant"
             yield Section(title, table=(head, *pairs), text_columns=(0, 1))
         if len(failed):
-            reasons = [f"{shorten(row.outcome, _NAME_WIDTH)}: {row.verdict}" for row in failed.itertuples()]
+            verdicts = zip(failed["outcome"], failed["verdict"], strict=True)
+            reasons = [f"{shorten(name, _NAME_WIDTH)}: {verdict}" for name, verdict in verdicts]
             more = len(reasons) - _MOST_FAILED
             others = [f"and {more:,} more"] if more > 0 else []
             yield Section("Failed", notes=(*reasons[:_MOST_FAILED], *others))
