@@ -21,19 +21,18 @@ def simulated(n: int = 80, E: int = 3, p: int = 5, seed: int = 0) -> tuple[np.nd
 
 def exact_losses(X: np.ndarray, y: np.ndarray, env: np.ndarray, gamma: float, center: bool) -> np.ndarray:
     """(2**p,) EILLS losses by the formula, in extended precision where the platform has it."""
-    X, y, gamma = X.astype(np.longdouble), y.astype(np.longdouble), np.longdouble(gamma)
+    X, y = X.astype(np.longdouble), y.astype(np.longdouble)
     if center:
         X, y = X - X.mean(axis=0), y - y.mean()
     groups = [(X[env == e], y[env == e]) for e in dict.fromkeys(env.tolist())]
-    moments = [(A.T @ A / len(b), A.T @ b / len(b)) for A, b in groups]
+    sigma = np.array([A.T @ A / len(b) for A, b in groups])
+    cross = np.array([A.T @ b / len(b) for A, b in groups])
     losses = np.zeros(1 << X.shape[1], np.longdouble)
     for code in range(1, len(losses)):
         z = [j for j in range(X.shape[1]) if code >> j & 1]
-        inside = [(s[np.ix_(z, z)], c[z]) for s, c in moments]
-        A = sum(s + gamma * s @ s for s, _ in inside) / len(inside)
-        b = sum(c + gamma * s @ c for s, c in inside) / len(inside)
-        constant = sum(gamma * c @ c for _, c in inside) / len(inside)
-        losses[code] = (constant - _quadratic(A, b)) / 2
+        s, c = sigma[:, z][:, :, z], cross[:, z]
+        A, b = (s + gamma * s @ s).mean(axis=0), (c + gamma * np.einsum("eij,ej->ei", s, c)).mean(axis=0)
+        losses[code] = (gamma * (c**2).sum() / len(c) - _quadratic(A, b)) / 2
     return losses
 
 
@@ -89,11 +88,11 @@ def test_eills_finds_the_minimiser(name: str, center: bool) -> None:
     reference = load_reference(name)
     theirs = reference.results["eills_center" if center else "eills_raw"]
     model = EILLS(center=center).fit(*reference.fit_arguments)
-    losses = exact_losses(*reference.fit_arguments, 36.0, center)
     chosen = int(model.support_ @ (1 << np.arange(10)))
-    assert chosen == int(np.argmin(losses))
     reference_code = sum(1 << j for j in theirs["selected"])
     if (name, center) in DECIDED_BY_ROUNDING:
+        losses = exact_losses(*reference.fit_arguments, 36.0, center)
+        assert chosen == int(np.argmin(losses))
         assert 0 < losses[reference_code] - losses[chosen] < 2e-3
     else:
         assert reference_code == chosen

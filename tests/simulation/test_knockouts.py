@@ -25,17 +25,7 @@ def structural_covariance(simulated: Knockouts) -> np.ndarray:
     return total @ noise @ total.T
 
 
-def reached_from(simulated: Knockouts, gene: int) -> set[int]:
-    """A gene and all that is downstream of it, by following edges."""
-    children, causes = simulated.network.weights.nonzero()
-    reached, front = {gene}, {gene}
-    while front:
-        front = set(children[np.isin(causes, list(front))].tolist()) - reached
-        reached |= front
-    return reached
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.integers(0, 2**32), st.integers(2, 80), st.floats(0, 6))
 def test_no_gene_causes_an_earlier_one(seed: int, genes: int, parents: float) -> None:
     simulated = knockouts(genes, 3, min(genes, 5), parents=parents, pairs=0, seed=seed)
@@ -86,7 +76,7 @@ def test_wild_types_have_the_moments_of_the_network(hidden: float) -> None:
     np.testing.assert_allclose(noise, [(1 - hidden) * plain.deviations**2, hidden * plain.deviations**2])
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None:
     simulated = knockouts(**SMALL, seed=seed)
@@ -97,9 +87,6 @@ def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None
     np.testing.assert_array_equal(high[:4], low[:4])
     np.testing.assert_array_equal(high[4 + np.arange(len(genes)), genes], simulated.levels)
     np.testing.assert_allclose(low[4:] - high[4:], -total[:, genes].T, atol=1e-9)
-    moved = np.abs(low[4:] - high[4:]) > 1e-9
-    for gene, downstream in zip(genes, moved, strict=True):
-        assert set(np.flatnonzero(downstream)) <= reached_from(simulated, int(gene))
 
 
 def test_planted_pairs_move_by_many_deviations() -> None:
@@ -114,30 +101,24 @@ def test_planted_pairs_move_by_many_deviations() -> None:
 
 
 def test_a_seed_or_a_generator_decides_everything() -> None:
-    first, second, other = knockouts(**SMALL, seed=1), knockouts(**SMALL, seed=1), knockouts(**SMALL, seed=2)
-    np.testing.assert_array_equal(first.data.values, second.data.values)
-    assert first.data.deleted == second.data.deleted
-    assert first.pairs == second.pairs
+    first, drawn, other = (knockouts(**SMALL, seed=seed) for seed in (1, np.random.default_rng(1), 2))
+    np.testing.assert_array_equal(first.data.values, drawn.data.values)
+    assert (first.data.deleted, first.pairs) == (drawn.data.deleted, drawn.pairs)
     assert not np.array_equal(first.data.values, other.data.values)
-    drawn = knockouts(**SMALL, seed=np.random.default_rng(1))
-    np.testing.assert_array_equal(drawn.data.values, first.data.values)
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("name", "value"),
     [
-        {"genes": 60.0},
-        {"wild_type": 0},
-        {"deletions": 61},
-        {"pairs": 7},
-        {"parents": np.nan},
-        {"signal": 1.0},
-        {"hidden": -0.5},
+        *[("genes", 60.0), ("wild_type", 0), ("deletions", 61), ("pairs", 7)],
+        *[("parents", np.nan), ("signal", 1.0), ("hidden", -0.5)],
     ],
 )
-def test_impossible_settings_are_refused(changes: dict[str, object]) -> None:
-    (name,) = changes
+def test_impossible_settings_are_refused(name: str, value: float) -> None:
     with pytest.raises(SettingError, match=f"{name}="):
-        knockouts(**(SMALL | changes))
+        knockouts(**(SMALL | {name: value}))
+
+
+def test_an_unknown_gene_is_named() -> None:
     with pytest.raises(DataError, match="'YMR104C'"):
-        knockouts(**(SMALL | {"pairs": 6})).truth("YMR104C")
+        knockouts(**SMALL).truth("YMR104C")

@@ -18,40 +18,25 @@ from invariance.simulation import (
     P450,
     THEORY,
     SimulationParameters,
-    StructuralModel,
     example_1,
     example_2,
     example_3,
     flat,
     p10,
     random_model,
-    theory,
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.0, 1.0), st.integers(5, 12))
 def test_interventions_touch_the_marked_features_only(seed: int, n_environments: int, strength: float, p: int) -> None:
     model = p10(n_environments, np.random.default_rng(seed), strength=strength, p=p)
     assert not model.intervened[0].any()
     assert set(model.intervened[1:].sum(axis=1)) <= {int(np.floor(strength * p + 0.5))}
-    for e in range(n_environments):
-        kept = np.append(~model.intervened[e], True)
-        assert kept[-1]
-        np.testing.assert_array_equal(model.coefficients[e, kept], model.coefficients[0, kept])
-        np.testing.assert_array_equal(model.intercepts[e, kept], model.intercepts[0, kept])
-        np.testing.assert_array_equal(model.variances[e, kept], model.variances[0, kept])
-        changed = model.intervened[e]
-        assert (model.intercepts[e, :-1] != model.intercepts[0, :-1])[changed].all()
-        assert (model.variances[e, :-1] != model.variances[0, :-1])[changed].all()
-
-
-@pytest.mark.parametrize(
-    ("strength", "p", "count"), [(0.33, 3, 1), (1 / 3, 3, 1), (2 / 3, 3, 2), (1.0, 3, 3), (0.25, 10, 3), (0.04, 10, 0)]
-)
-def test_strength_is_rounded_to_a_count_of_features(strength: float, p: int, count: int) -> None:
-    model = theory(4, strength, np.random.default_rng(0), p=p)
-    assert model.intervened.sum(axis=1).tolist() == [0, count, count, count]
+    touched = np.column_stack([model.intervened, np.zeros(n_environments, dtype=bool)])
+    for values in (model.intercepts, model.variances):
+        np.testing.assert_array_equal(values != values[0], touched)
+    assert not (model.coefficients != model.coefficients[0]).any(axis=2)[~touched].any()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +51,7 @@ def test_strength_is_rounded_to_a_count_of_features(strength: float, p: int, cou
 def test_drawn_parameters_stay_in_the_published_ranges(
     parameters: SimulationParameters, p: int, new_range: tuple[float, float]
 ) -> None:
-    for seed in range(10):
+    for seed in range(5):
         model = random_model(p, 4, np.random.default_rng(seed), parameters)
         fewest, most = parameters.true_features
         assert fewest <= model.truth.sum() <= most
@@ -117,103 +102,70 @@ def test_the_number_of_true_features_and_their_identity_are_uniform() -> None:
     assert chisquare(singles.sum(axis=0)).pvalue > 1e-3
 
 
-# columns x1, x2, y; slopes of the columns that follow from others and invariant subsets, environment by environment
+# columns x1, x2, y; slopes of the columns that follow from others, environment by environment; the invariant subset
 EXAMPLES = [
-    (
-        example_1,
-        [[0, 0.6, 0.5], [2, 2.6, 2.5], [5, 10.6, 5.5]],
-        {(2, 0): [1, 1, 1], (1, 0): [0, 0, 1], (1, 2): [1, 1, 1]},
-        [[1, 0]],
-    ),
-    (
-        example_2,
-        [[0, 0.5, 0.6], [2, 0.5, 2.6], [5, -0.5, 4.6]],
-        {(2, 0): [1, 1, 1], (2, 1): [1, 1, 1]},
-        [[1, 1]],
-    ),
+    (example_1, [[0, 0.6, 0.5], [2, 2.6, 2.5], [5, 10.6, 5.5]], {(2, 0): 1, (1, 0): [0, 0, 1], (1, 2): 1}, [1, 0]),
+    (example_2, [[0, 0.5, 0.6], [2, 0.5, 2.6], [5, -0.5, 4.6]], {(2, 0): 1, (2, 1): 1}, [1, 1]),
     (
         example_3,
         [[0, 0.1, 0.5], [2, -3.9, 2.5], [5, 10.5, 5.5]],
-        {(2, 0): [1, 1, 1], (1, 0): [1, -2, 1], (1, 2): [0, 0, 1]},
-        [[1, 0]],
+        {(2, 0): 1, (1, 0): [1, -2, 1], (1, 2): [0, 0, 1]},
+        [1, 0],
     ),
 ]
 
 
-@pytest.mark.parametrize(("example", "means", "slopes", "with_three"), EXAMPLES)
-def test_examples(
-    example: Any, means: list[list[float]], slopes: dict[tuple[int, int], list[float]], with_three: list[list[int]]
-) -> None:
+@pytest.mark.parametrize(("example", "means", "slopes", "truth"), EXAMPLES)
+def test_examples(example: Any, means: list[list[float]], slopes: dict[tuple[int, int], Any], truth: list[int]) -> None:
     """The published numbers, and an invariant subset that is lost with the third environment."""
     coefficients = np.zeros((3, 3, 3))
     for (i, j), values in slopes.items():
         coefficients[:, i, j] = values
     masks = np.array(list(product([False, True], repeat=2)))
-    for n_environments, expected in ((2, [[1, 0], [1, 1]]), (3, with_three)):
+    for n_environments, expected in ((2, [[1, 0], [1, 1]]), (3, [truth])):
         model = example(n_environments)
         np.testing.assert_allclose(model.population_moments().means, means[:n_environments], atol=1e-12)
         np.testing.assert_array_equal(model.coefficients, coefficients[:n_environments])
         np.testing.assert_allclose(model.variances, 0.1**2)
         assert masks[model.mu(masks) < 1e-12].astype(int).tolist() == expected
-        assert model.truth.astype(int).tolist() == with_three[0]
+        assert model.truth.astype(int).tolist() == truth
     assert example(2).mu_min() == pytest.approx(0.0, abs=1e-12)
     assert example(3).mu_min() > 0.1
 
 
-def features_by_kind(model: StructuralModel) -> dict[str, np.ndarray]:
-    p = model.n_features
-    causes = model.truth
-    descendants = model.coefficients[0, :p, p] != 0
-    siblings = ~causes & ~descendants & model.coefficients[0, :p, :p].any(axis=1)
-    return {
-        "causes": causes,
-        "descendants": descendants,
-        "siblings": siblings,
-        "irrelevant": ~(causes | descendants | siblings),
-    }
-
-
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(9, 14))
 def test_flat_has_causes_descendants_and_siblings(seed: int, n_environments: int, p: int) -> None:
     model = flat(n_environments, np.random.default_rng(seed), p=p)
-    kinds = features_by_kind(model)
-    assert kinds["causes"].sum() in (2, 3, 4)
-    assert kinds["descendants"].sum() in (2, 3)
-    assert kinds["siblings"].sum() == 2
-    base, deviations = np.abs(model.coefficients[0]), np.sqrt(model.variances[0])
-    to_outcome = base[p, :p]
-    assert (to_outcome[kinds["causes"]] >= 0.5).all()
-    assert to_outcome.max() <= 1.5
-    assert not to_outcome[~kinds["causes"]].any()
-    assert 0.5 <= deviations[p] <= 1.2
-    among = base[:p, :p][np.ix_(kinds["causes"], kinds["causes"])]
-    assert np.count_nonzero(among) == len(among) * (len(among) - 1) // 2
-    assert among[among > 0].min() >= 0.25
-    assert among.max() <= 0.75
-    assert (deviations[:p][kinds["causes"] | kinds["irrelevant"]] == 1.0).all()
-    assert (np.abs(deviations[:p][kinds["siblings"]] - 0.55) <= 0.25).all()
-    assert (np.abs(deviations[:p][kinds["descendants"]] - 0.85) <= 0.35).all()
+    causes, descendants = model.truth, model.coefficients[0, :p, p] != 0
+    siblings = ~causes & ~descendants & model.coefficients[0, :p, :p].any(axis=1)
+    irrelevant = ~(causes | descendants | siblings)
+    assert causes.sum() in (2, 3, 4)
+    assert descendants.sum() in (2, 3)
+    assert siblings.sum() == 2
 
-    touched = model.intervened.any(axis=0)
-    assert not touched[kinds["causes"]].any()
-    assert model.intervened[1:, kinds["irrelevant"]].all()
-    factors = np.sqrt(model.variances / model.variances[0])
-    assert (factors >= 0.5).all()
-    assert (factors <= 2.0).all()
+    def between(values: np.ndarray, low: float, high: float) -> bool:
+        return bool(((low <= values) & (values <= high)).all())
+
+    base, deviations = np.abs(model.coefficients[0]), np.sqrt(model.variances[0])
+    assert not base[p, :p][~causes].any()
+    assert between(base[p, :p][causes], 0.5, 1.5)
+    among = base[:p, :p][np.ix_(causes, causes)]
+    assert np.count_nonzero(among) == len(among) * (len(among) - 1) // 2
+    assert between(among[among > 0], 0.25, 0.75)
+    assert (deviations[:p][causes | irrelevant] == 1.0).all()
+    assert between(deviations[:p][siblings], 0.3, 0.8)
+    assert between(deviations[[*np.flatnonzero(descendants), p]], 0.5, 1.2)
+
+    assert not model.intervened[:, causes].any()
+    assert model.intervened[1:, irrelevant].all()
+    assert between(np.sqrt(model.variances / model.variances[0]), 0.5, 2.0)
+    of_siblings = model.coefficients[:, :p, :p][:, siblings][:, :, causes]
+    ratios = of_siblings / of_siblings[0]
+    np.testing.assert_allclose(ratios, np.broadcast_to(ratios[..., :1], ratios.shape))
+    assert between(ratios, -1.0, 1.5)
     subsets_of_causes = np.array([model.truth, np.zeros_like(model.truth)])
     np.testing.assert_allclose(model.mu(subsets_of_causes), 0.0, atol=1e-9)
-
-
-def test_a_hit_scales_all_coefficients_of_a_feature_alike() -> None:
-    model = flat(5, np.random.default_rng(4))
-    siblings = features_by_kind(model)["siblings"]
-    ratios = model.coefficients[1:, :-1][:, siblings][..., :-1][..., model.truth]
-    ratios = ratios / model.coefficients[0, :-1][siblings][:, :-1][:, model.truth]
-    np.testing.assert_allclose(ratios, np.broadcast_to(ratios[..., :1], ratios.shape))
-    assert ratios.min() >= -1.0
-    assert ratios.max() <= 1.5
-    assert len(np.unique(ratios.round(9))) > 2
 
 
 @pytest.mark.parametrize("preset", [flat, p10])
