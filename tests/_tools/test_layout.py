@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance._tools.text import display_width, name_labels, subset_labels
-from invariance.posterior import Posterior
 from invariance.posterior.plots import plot_inclusion
 from posteriors import random_posterior
 
@@ -21,7 +20,7 @@ odd_names = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(names=odd_names, width=st.integers(24, 100), seed=st.integers(0, 10**6), flips=st.integers(1, 20))
 def test_labels_are_distinct_and_within_the_width(names: list[str], width: int, seed: int, flips: int) -> None:
     """Of names, and of neighbours of one random subset, `flips` features away from it."""
@@ -54,27 +53,22 @@ def test_a_subset_that_does_not_fit_is_told_by_what_differs() -> None:
     assert name_labels(["a\nb", "a\\nb"], 20) == ["a\\nb", "no. 2: a\\nb"]
 
 
-def wide_posterior() -> Posterior:
+def test_no_table_or_picture_shows_two_subsets_or_features_alike() -> None:
     """Subsets of 30 of 60 features with long names, neighbours of the first."""
-    names = tuple(f"expression_of_gene_{j:02}_measured_in_the_liver_tissue" for j in range(60))
     masks = np.zeros((6, 60), dtype=bool)
     masks[:, :30] = True
     for row in range(1, 6):
         masks[row, 29 - row] = False
         masks[row, 29 + row] = row % 2 == 0
-    return replace(
+    posterior = replace(
         random_posterior(0, p=2, pairwise=None),
-        feature_names=names,
+        feature_names=tuple(f"expression_of_gene_{j:02}_measured_in_the_liver_tissue" for j in range(60)),
         inclusion=np.linspace(1, 0, 60),
         masks=masks,
         log_ratios=-np.arange(6.0),
         log_probabilities=np.log([0.3, 0.25, 0.2, 0.1, 0.1, 0.05]),
         n_subsets=2**60,
     )
-
-
-def test_no_table_or_picture_shows_two_subsets_or_features_alike() -> None:
-    posterior = wide_posterior()
     lines = str(posterior.summary()).splitlines()
     assert max(map(display_width, lines)) <= 80
     start = lines.index("Most probable subsets") + 2

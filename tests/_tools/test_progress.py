@@ -15,23 +15,20 @@ from invariance._tools.progress import COMPILING, ProgressBar, compilation_expla
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_WORTH_SHOWING", 0.1)
-    monkeypatch.setattr(progress, "_FIRST_LOOK", 0.01)
+    monkeypatch.setattr(progress, "_WORTH_SHOWING", 0.05)
 
 
 @pytest.mark.parametrize(
-    ("mode", "wait", "shown"),
-    [(True, 0.0, False), (True, 0.03, True), (True, 0.35, True), (False, 0.15, False), ("auto", 0.15, False)],
+    ("mode", "wait", "shown"), [(True, 0.0, False), (True, 0.25, True), (False, 0.1, False), ("auto", 0.1, False)]
 )
 def test_long_work_shows_a_bar_where_somebody_looks(
     mode: progress.ProgressMode, wait: float, shown: bool, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """After the first step of many, or when none is done for long; never after the end."""
-    with ProgressBar("counting", 100 if wait else 1, mode) as bar:
+    """While it goes on, never after the end."""
+    with ProgressBar("counting", 100, mode) as bar:
         time.sleep(wait)
         bar.advance(1, "best -3.2")
-        assert bar.shown == shown
-    time.sleep(0.12)
+    time.sleep(0.07)
     said = capfd.readouterr().err
     assert all((text in said) == shown for text in ("counting", "best -3.2"))
     assert COMPILING not in said
@@ -43,15 +40,14 @@ def compilation() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("before", [0.0, 0.15])
+@pytest.mark.parametrize("before", [0.0, 0.08])
 def test_kernels_that_compile_are_the_reason(before: float, capfd: pytest.CaptureFixture[str]) -> None:
     """Whether they begin before the wait is long or after it; a step has been done already."""
     with ProgressBar("counting", 2, True) as bar:
         bar.advance()
         time.sleep(before)
         with compilation():
-            time.sleep(0.35)
-            assert bar.shown
+            time.sleep(0.25)
     assert COMPILING in capfd.readouterr().err
 
 
@@ -59,8 +55,8 @@ def test_kernels_that_compile_are_the_reason(before: float, capfd: pytest.Captur
 def test_kernels_that_compile_without_a_bar(mode: progress.ProgressMode, capfd: pytest.CaptureFixture[str]) -> None:
     with compilation_explained(mode):
         with compilation():
-            time.sleep(0.01)
-        time.sleep(0.1)
+            pass
+        time.sleep(0.08)
         assert capfd.readouterr().err == ""
         with compilation():
             time.sleep(0.03)

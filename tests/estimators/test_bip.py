@@ -23,8 +23,10 @@ from invariance import (
     InclusionPrior,
     LinearGaussian,
     MultiEnvironmentData,
+    Tempering,
     Tolerance,
     UniformPrior,
+    Variational,
 )
 from invariance.datasets import make_example
 from invariance.decisions.environments import environment_tests
@@ -55,16 +57,14 @@ def test_finds_the_truth_and_predicts() -> None:
     model = BIP().fit(X, y, environments=EXAMPLE.environment_index)
     assert model.get_feature_names_out().tolist() == ["age", "exercise", "smoking"]
     np.testing.assert_array_equal(model.get_support(), EXAMPLE.truth)
-    assert model.n_environments_ == 4
-    assert model.environments_ == (0, 1, 2, 3)
-    assert model.n_features_in_ == 8
+    assert (model.n_environments_, model.environments_, model.n_features_in_) == (4, (0, 1, 2, 3), 8)
     assert model.inclusion_probabilities_.shape == (8,)
-    assert model.score(X, y) > 0.7
     design = np.column_stack([np.ones(len(X)), X[["age", "exercise", "smoking"]]])
     coefficients = np.linalg.lstsq(design, EXAMPLE.y, rcond=None)[0]
     np.testing.assert_allclose([model.intercept_, *model.coef_[model.support_]], coefficients, rtol=1e-9)
     np.testing.assert_allclose(model.predict(X), design @ coefficients, rtol=1e-9)
-    assert model.transform(X).shape == (600, 3)
+    assert model.score(X, y) == pytest.approx(1.0 - np.var(y - model.predict(X)) / np.var(y))
+    np.testing.assert_array_equal(model.transform(X), X[["age", "exercise", "smoking"]])
 
 
 def test_environment_column_of_a_data_frame() -> None:
@@ -80,7 +80,7 @@ def test_environment_column_of_a_data_frame() -> None:
 
 
 def test_without_environments_the_posterior_is_the_prior() -> None:
-    with pytest.warns(NotInvariantWarning, match="the posterior is the prior"):
+    with pytest.warns(NotInvariantWarning, match="no environments were given"):
         model = BIP(prior=InclusionPrior(0.3), select="mode").fit(EXAMPLE.X, EXAMPLE.y)
     np.testing.assert_allclose(model.inclusion_probabilities_, 0.3, rtol=1e-12)
     assert not model.support_.any()
@@ -104,9 +104,7 @@ def test_pipeline_and_search_with_plain_arguments() -> None:
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every engine works with that model; sampling with it, whose kernels compile anew, is tested beside the engine."""
     monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: 1000)
-    with pytest.warns(
-        DataWarning, match=r"second moments of 8 features take 0\.0 GB, more than is free, and are computed"
-    ):
+    with pytest.warns(DataWarning, match=r"second moments of 8 features take 0\.0 GB"):
         model = BIP().fit(EXAMPLE)
     assert isinstance(model.posterior_.source.target.model, GaussianOnDemand)
     np.testing.assert_array_equal(model.support_, EXAMPLE.truth)
@@ -120,14 +118,14 @@ def test_docstring_examples() -> None:
     assert outcome.failed == 0
 
 
-@pytest.mark.parametrize("engine", ["exact", "tempering", "vi"])
-def test_progress_as_a_function(engine: str) -> None:
-    """It hears of every stage from 0 to 1, changes no result, and what it raises reaches the caller."""
+@pytest.mark.parametrize("engine", ["exact", Tempering(chains=2, steps=75, searches=1), Variational(iterations=60)])
+def test_progress_as_a_function(engine: Any) -> None:
+    """It hears of every stage from 0 to 1, and what it raises reaches the caller."""
     heard: list[tuple[float, str]] = []
-    model = BIP(engine=engine, random_state=0, progress=lambda *said: heard.append(said)).fit(made())
-    silent = BIP(engine=engine, random_state=0, progress=False).fit(made())
-    assert model.selected_features_ == silent.selected_features_
-    for stage in {message.split(":")[0] for _, message in heard} - {"preparing"}:
+    BIP(engine=engine, random_state=0, progress=lambda *said: heard.append(said)).fit(made())
+    stages = {message.split(":")[0] for _, message in heard} - {"preparing"}
+    assert stages
+    for stage in stages:
         own = [done for done, message in heard if message == stage]
         assert (min(own), max(own)) == (0.0, 1.0)
 
@@ -178,15 +176,12 @@ def test_finds_what_straight_lines_miss(model: BIP, table: pd.DataFrame) -> None
     both = np.ones((1, 2), dtype=bool)
     assert straight.invariance_test(both, Tolerance()).joint[0] < 1e-4
     assert curves.invariance_test(both, Tolerance()).joint[0] > 0.1
-
-
-def test_predictions_are_curves(model: BIP, table: pd.DataFrame) -> None:
     predicted = model.predict(table[FEATURES])
     assert np.corrcoef(predicted, table["y"])[0, 1] > 0.93
     pieces = [model.predict(table[FEATURES].iloc[rows]) for rows in (slice(0, 7), slice(7, None))]
     np.testing.assert_allclose(np.concatenate(pieces), predicted)
     far = table[FEATURES].iloc[:3].assign(a=[100.0, 200.0, 300.0])
-    with pytest.warns(UserWarning, match="far outside the rows that were fitted: the farthest has a = 300"):
+    with pytest.warns(UserWarning, match="has a = 300"):
         line = model.predict(far.assign(b=0.0))
     assert line[2] - line[1] == pytest.approx(line[1] - line[0])
     low, high = model.predict_interval(table[FEATURES]).T
@@ -195,7 +190,6 @@ def test_predictions_are_curves(model: BIP, table: pd.DataFrame) -> None:
 
 def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
     diagnosis = model.diagnose()
-    assert diagnosis.subset == ("a", "b")
     assert diagnosis.whole is not None
     bound = model.decision_.findings.target.model
     assert diagnosis.whole.deviance == pytest.approx(-2.0 * bound.log_ratio(["a", "b"]), abs=1e-6)

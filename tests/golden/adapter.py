@@ -129,17 +129,11 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
 def _files(rows: pd.DataFrame, folder: Path, stored: str) -> Path:
     """A folder with some of the rows in each of its files."""
     if stored == "labelled_folders":
-        for label, part in rows.groupby(ENVIRONMENT):
-            inside = folder / f"{ENVIRONMENT}={label}"
-            inside.mkdir()
-            part.drop(columns=ENVIRONMENT).to_parquet(inside / "part.parquet", index=False)
+        rows.to_parquet(folder, partition_cols=[ENVIRONMENT], index=False)
         return folder
     for k in range(0, len(rows), 90):
-        part = rows[k : k + 90]
-        if stored == "csv":
-            part.to_csv(folder / f"part-{k:04d}.csv", index=False)
-        else:
-            part.to_parquet(folder / f"part-{k:04d}.parquet", index=False)
+        write = rows[k : k + 90].to_csv if stored == "csv" else rows[k : k + 90].to_parquet
+        write(folder / f"part-{k:04d}.{stored}", index=False)
     return folder
 
 
@@ -163,7 +157,7 @@ def _fit(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
         "diagnosis": diagnosis(model.diagnose().to_dict()) if model.n_environments_ > 1 else None,
     }
     if case.get("json"):
-        said["json"] = _written(model)
+        said["json"] = _written(model.posterior_)
     if case.get("saved"):
         said["saved"] = _saved(model, new, folder / "model.json")
     return said
@@ -248,25 +242,22 @@ def predictions(model: Any, new: Any, elsewhere: bool) -> dict[str, Any]:
     if hasattr(model, "predict_survival"):
         said["survival"] = model.predict_survival(new, TIMES).ravel()
     if elsewhere and model.n_environments_ > 1:
-        report = model.new_environments().to_plain()
-        columns = (
-            pd.DataFrame(report["environments"]).drop(columns=["rows", "observed"], errors="ignore").to_dict("list")
-        )
-        columns["features"] = list(map(_joined, columns.get("features", ())))
-        said["left_out"] = columns | {"not_left_out": report["not_left_out"]}
-        if report["predicts"] == "number":
+        found = model.new_environments()
+        table = found.to_frame().drop(columns=["rows", "observed"], errors="ignore").to_dict("list")
+        texts = {"features": _joined, "environment": str}
+        said["left_out"] = table | {name: list(map(text, table[name])) for name, text in texts.items()}
+        said["left_out"]["not_left_out"] = list(map(str, found.impossible))
+        if found.outcome.predicts == "number":
             said["interval"] = model.predict_interval(new, coverage=0.9)
             said["deviation"] = model.predict(new, return_std=True)[1]
     return said
 
 
-def _written(model: Any) -> dict[str, Any]:
-    """What the posterior writes, without what is looked at elsewhere."""
-    content = json.loads(model.posterior_.to_json())
-    again = package.Posterior.from_json(model.posterior_.to_json())
-    same = [np.array_equal(getattr(again, name), getattr(model.posterior_, name)) for name in ("inclusion", "masks")]
-    content |= {"keys": sorted(content), "reads_back": all(same), "diagnostics": None}
-    return {"posterior": content}
+def _written(found: Any) -> dict[str, Any]:
+    """What a posterior writes, without what is looked at elsewhere."""
+    content, again = found.to_plain(), package.Posterior.from_json(found.to_json())
+    same = [np.array_equal(getattr(again, name), getattr(found, name)) for name in ("inclusion", "masks")]
+    return {"posterior": content | {"keys": sorted(content), "reads_back": all(same), "diagnostics": None}}
 
 
 def _saved(model: Any, new: Any, path: Path) -> dict[str, Any]:
@@ -279,9 +270,6 @@ def _saved(model: Any, new: Any, path: Path) -> dict[str, Any]:
         "mean": loaded.predict(new),
         "selected": list(loaded.selected_features_),
     }
-
-
-# All else
 
 
 def _command_line(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:

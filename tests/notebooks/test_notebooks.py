@@ -48,7 +48,7 @@ model.plot("coefficients", Figure().add_subplot());
     "a bar": """
 from invariance._tools import progress
 from invariance._tools.progress import ProgressBar
-progress._WORTH_SHOWING, progress._FIRST_LOOK = 0.1, 0.01
+progress._WORTH_SHOWING = 0.02
 shown = []
 show = progress._show_in_cell
 def kept(html):
@@ -82,7 +82,7 @@ with ProgressBar("only stage", 4) as bar:
 """,
     "a fit": """
 shown.clear()
-progress._WORTH_SHOWING, progress._FIRST_LOOK = 0.0, 0.0
+progress._WORTH_SHOWING = 0.0
 model = invariance.BIP(engine="tempering", random_state=0).fit(data)
 """,
     "its stages": "print(any('sampling' in html for html in shown))",

@@ -17,7 +17,7 @@ from invariance.estimators import bip
 from invariance.estimators.saved import to_plain
 from invariance.exceptions import PredictionWarning, SettingError
 from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
-from invariance.prediction.predictor import Design, PredictedOutcome, RefittedPredictor
+from invariance.prediction.predictor import Design, PredictedOutcome
 from shifted_sites import DATA, NEW, fitted
 
 COLUMNS = ("x0", "x2")
@@ -28,24 +28,18 @@ def hat_values(X: np.ndarray, new: np.ndarray) -> np.ndarray:
     return np.einsum("ni,ij,nj->n", rows, np.linalg.inv(design.T @ design), rows)
 
 
-@pytest.mark.parametrize("source", [DATA, Moments.from_data(DATA)])
-def test_leverages(source: MultiEnvironmentData | Moments) -> None:
-    design = Design.of(source, COLUMNS)
-    np.testing.assert_allclose(
-        design.leverage(NEW[:, [0, 2]]), hat_values(DATA.X[:, [0, 2]], NEW[:, [0, 2]]), rtol=1e-9
-    )
-    assert (design.n_rows, design.rank) == (240, 2)
-    np.testing.assert_array_equal(design.minimum, DATA.X[:, [0, 2]].min(axis=0))
-
-
-def test_the_farthest_row_that_was_fitted() -> None:
-    X = DATA.X[:, [0, 2]]
+def test_leverages_and_the_farthest_row_that_was_fitted() -> None:
+    """Of second moments an upper bound, which one column reaches."""
+    X, moments = DATA.X[:, [0, 2]], Moments.from_data(DATA)
+    exact, bound = Design.of(DATA, COLUMNS), Design.of(moments, COLUMNS)
+    for design in (exact, bound):
+        np.testing.assert_allclose(design.leverage(NEW[:, [0, 2]]), hat_values(X, NEW[:, [0, 2]]), rtol=1e-9)
+        assert (design.n_rows, design.rank) == (240, 2)
+        np.testing.assert_array_equal(design.minimum, X.min(axis=0))
     farthest = hat_values(X, X).max() - 1 / len(X)
-    assert Design.of(DATA, COLUMNS).farthest == pytest.approx(farthest, rel=1e-9)
-    bound = Design.of(Moments.from_data(DATA), COLUMNS).farthest
-    assert farthest * (1 - 1e-9) <= bound < 6 * farthest
-    exact = Design.of(DATA, ("x0",)).farthest
-    assert Design.of(Moments.from_data(DATA), ("x0",)).farthest == pytest.approx(exact, rel=1e-9)
+    assert exact.farthest == pytest.approx(farthest, rel=1e-9)
+    assert farthest * (1 - 1e-9) <= bound.farthest < 6 * farthest
+    assert Design.of(moments, ("x0",)).farthest == pytest.approx(Design.of(DATA, ("x0",)).farthest, rel=1e-9)
 
 
 def test_no_fitted_row_is_far_by_moments() -> None:
@@ -90,7 +84,8 @@ def test_a_warning_names_the_worst_feature_and_its_range() -> None:
         model.predict(NEW)
 
 
-def test_a_combination_that_no_row_has() -> None:
+def test_what_is_said_of_a_row_that_is_far() -> None:
+    """A combination that no row has; of splines the column that they are made of."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=120)
     X = np.column_stack([x, x + 0.01 * rng.normal(size=120)])
@@ -98,21 +93,12 @@ def test_a_combination_that_no_row_has() -> None:
     said = Design.of(data, ("x0", "x1")).outside(np.array([[1.0, -1.0], [1.0, 1.0]]))
     assert said.startswith("1 of 2 rows")
     assert "x0, x1" in said
-
-
-def test_curves_are_not_named() -> None:
-    data = make_example()
-    table = pd.DataFrame(data.X, columns=list(data.feature_names))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = BIP(columns=Columns(groups=[spline("age", knots=4)])).fit(
-            table, data.y, environments=data.environment_index
-        )
+    example = make_example()
+    table = pd.DataFrame(example.X, columns=list(example.feature_names))
+    columns = Columns(groups=[spline("age", knots=4)])
+    model = BIP(columns=columns).fit(table, example.y, environments=example.environment_index)
     with pytest.warns(PredictionWarning, match="age = 900,"):
         model.predict(table[:3].assign(age=[900.0, 50.0, 50.0]))
-
-
-OUTCOME = PredictedOutcome("y")
 
 
 class InAColumn(LinearRegression):
@@ -124,7 +110,6 @@ class InAColumn(LinearRegression):
 
 def test_a_regressor_that_predicts_a_column_has_the_same_noise() -> None:
     one, other = fitted(regressor=LinearRegression()), fitted(regressor=InAColumn())
-    assert isinstance(other._predictor("selected"), RefittedPredictor)
     assert other._predictor("selected").noise == one._predictor("selected").noise
     np.testing.assert_array_equal(other.predict_interval(NEW), one.predict_interval(NEW))
 
@@ -134,14 +119,9 @@ def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> 
     np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
     with pytest.raises(SettingError, match="average"):
         changed.set_params(regressor=None, predict_with="average").predict(NEW)
-    untouched, changed = fitted(), fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1))
-    np.testing.assert_array_equal(changed.predict_interval(NEW), untouched.predict_interval(NEW))
-    plain = to_plain(changed)
-    assert plain["settings"]["regressor"] == "None"
-    assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "average"}
 
 
-def test_saving_selects_once_without_each_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_saving_selects_once_without_each_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
     def counted(search, data, outcome, builders, progress):
@@ -150,13 +130,16 @@ def test_saving_selects_once_without_each_environment(monkeypatch: pytest.Monkey
 
     original = bip.cross_validate
     monkeypatch.setattr(bip, "cross_validate", counted)
-    model, alone = fitted(), fitted()
-    model.save(tmp_path / "model.json")
+    model, alone = fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1)), fitted()
+    plain = to_plain(model)  # of the regressor as it was at the fit
+    assert plain["settings"]["regressor"] == "None"
+    assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "average"}
     assert calls == [2]
     for kind in ("selected", "average"):
-        alone.set_params(predict_with=kind).predict_interval(NEW)
-        pairs = zip(alone._elsewhere[kind].left_out, model._elsewhere[kind].left_out, strict=True)
-        assert all(np.array_equal(a.absolute_errors, b.absolute_errors) and a.features == b.features for a, b in pairs)
+        elsewhere = alone.set_params(predict_with=kind).new_environments()
+        for a, b in zip(elsewhere.left_out, model._elsewhere[kind].left_out, strict=True):
+            np.testing.assert_array_equal(a.absolute_errors, b.absolute_errors)
+            assert a.features == b.features
     assert calls == [2, 1, 1]
 
 
@@ -171,27 +154,20 @@ def with_a_rare_level() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     return pd.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "colour": colour}), y, labels
 
 
-@pytest.mark.parametrize("from_moments", [False, True])
-def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(from_moments: bool, tmp_path: Path) -> None:
+def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(tmp_path: Path) -> None:
     table, y, labels = with_a_rare_level()
-    model = BIP(progress=False)
-    if from_moments:
-        data = MultiEnvironmentData.from_table(table.assign(y=y, site=labels), "y", "site")
-        model.fit(Moments.from_data(data))
-    else:
-        model.fit(table, y, environments=labels)
-    model.save(tmp_path / "model.json")
-    for each in (model, load(tmp_path / "model.json")):
-        with pytest.warns(PredictionWarning, match="'colour=w' without 'd'"):
-            each.predict_interval(table[:1])
+    data = MultiEnvironmentData.from_table(table.assign(y=y, site=labels), "y", "site")
+    for model in (BIP().fit(Moments.from_data(data)), BIP().fit(table, y, environments=labels)):
+        model.save(tmp_path / "model.json")
+        for each in (model, load(tmp_path / "model.json")):
+            with pytest.warns(PredictionWarning, match="'colour=w' without 'd'"):
+                each.predict_interval(table[:1])
     common = table["colour"] != "w"
-    usual = BIP(progress=False).fit(table[common], y[common], environments=labels[common])
+    usual = BIP().fit(table[common], y[common], environments=labels[common])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         usual.predict_interval(table[:1])
-
-
-def test_columns_that_do_not_predict_are_not_told() -> None:
-    elsewhere = NewEnvironments(OUTCOME, tuple(EnvironmentErrors(label, (), 1.0, None, ("rare",)) for label in "abc"))
+    left_out = tuple(EnvironmentErrors(label, (), None, ("rare",)) for label in "abc")
+    elsewhere = NewEnvironments(PredictedOutcome("y"), left_out)
     assert elsewhere.limit(["other"]) == ""
     assert "'rare' without 'a'; 'rare' without 'b'" in elsewhere.limit(["rare", "other"])

@@ -56,12 +56,12 @@ def null(value: float) -> None:
     """`to_json(…, null)`: numbers that are not finite are null."""
 
 
-def from_json(kind: type[T], data: Any) -> T:
-    """What `to_json` wrote of a dataclass, by its annotations; ValueError names the place that does not fit.
+def from_json(kind: type[T], data: Any, place: str = "") -> T:
+    """What `to_json` wrote of a type, of a dataclass by its annotations; ValueError names the place that does not fit.
 
     Annotations must resolve at run time: import their names outside of `if TYPE_CHECKING`.
     """
-    result: T = _read(kind, data, kind.__name__)
+    result: T = _read(kind, data, place or kind.__name__)
     return result
 
 

@@ -211,7 +211,7 @@ def _greet(address: str) -> None:
 
 
 def _await_workers(client: Any) -> None:
-    """Wait for a worker; raise where the scheduler or one of the workers has another version of this package.
+    """Wait for a worker; raise where one of them has another version of this package.
 
     The question is put without this package: where it is missing, Dask lets workers die of it one after the other.
     """
@@ -219,15 +219,10 @@ def _await_workers(client: Any) -> None:
         told = f"no worker at present: waiting. Start one with `dask worker {client.scheduler.address}`."
         warnings.warn(f"the Dask cluster has {told}", InvarianceWarning, stacklevel=2)
     client.submit(os.getpid, pure=False).result()  # some clusters have no worker before they have a task
-    asked = pkgutil.resolve_name, "invariance._version:__version__"
-    found = {f"the Dask worker {name}": there for name, there in client.run(*asked, on_error="return").items()}
-    try:
-        found["the Dask scheduler"] = client.run_on_scheduler(*asked)
-    except ImportError as missing:
-        found["the Dask scheduler"] = missing
-    for place, there in found.items():
+    found = client.run(pkgutil.resolve_name, "invariance._version:__version__", on_error="return")
+    for name, there in found.items():
         if not isinstance(there, OSError):  # of a worker that has just died
-            check_version(place, there, __version__)
+            check_version(f"the Dask worker {name}", there, __version__)
 
 
 def on_worker(function: _Function, shared: Any, task: Any, version: str) -> Any:
@@ -252,10 +247,8 @@ def free_bytes() -> int | None:
     The limit of a container or job (cgroup version 2) counts too.
     """
     free = []
-    with suppress(AttributeError, ValueError, OSError):
-        free.append(os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
     with suppress(OSError, ValueError):
-        free = [1024 * _number("MemAvailable:", _LINUX)]
+        free.append(1024 * _number("MemAvailable:", _LINUX))
     with suppress(OSError, ValueError):
         limit, taken = (int((_GROUP / f"memory.{name}").read_text()) for name in ("max", "current"))
         free.append(max(limit - taken + _number("inactive_file", _GROUP / "memory.stat"), 0))

@@ -38,10 +38,7 @@ def _checked(ax: Axes) -> Axes:
     from matplotlib.axes import Axes
 
     if not isinstance(ax, Axes):
-        raise WrongTypeError(
-            f"ax is one Axes of matplotlib, not {type(ax).__name__}: take one from an array, axes[0], or use "
-            "figure.add_subplot()."
-        )
+        raise WrongTypeError(f"ax is one Axes of matplotlib, not {type(ax).__name__}: use figure.add_subplot().")
     return ax
 
 
@@ -65,14 +62,10 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_drawing(draw: Callable[[Axes], object], size: Size, path: str | Path) -> Path:
-    """Write what `draw` puts on axes; see `save_figure`."""
+    """Write what `draw` puts on axes to a file whose ending gives the format (png when there is none); returns the path
+    that was written."""
     figure = new_figure(*size)
     draw(figure.add_subplot())
-    return save_figure(figure, path)
-
-
-def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Write to a file whose ending gives the format (png when there is none); returns the path that was written."""
     path = Path(path)
     if not path.suffix:
         path = path.with_suffix(".png")

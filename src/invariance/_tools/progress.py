@@ -17,13 +17,11 @@ COMPILING = "compiling, once after an installation"
 ProgressMode = bool | Literal["auto"] | Callable[[float, str], None]
 
 _WORTH_SHOWING = 2.0
-_FIRST_LOOK = 0.25
 _BETWEEN_UPDATES = 0.1
 
 
 class ProgressBar:
-    """Counts steps; shows a bar on standard error once the whole is expected to take over two seconds, or when two
-    seconds have passed without a step or while kernels compile.
+    """Counts steps; shows a bar on standard error once two seconds have passed.
 
     mode : "auto" shows it in terminals and notebooks only, True everywhere, False never; a function is called with the
         fraction that is done and what is being done, by the thread that waits for the work. What it raises stops the
@@ -42,21 +40,20 @@ class ProgressBar:
         self.mode: ProgressMode = False if unseen else mode
         self.only_compiling = only_compiling
         self.done = 0
-        self.shown = False
         self._display: _TerminalBar | _NotebookBar | None = None
-        self._detail, self._latest = "", -_BETWEEN_UPDATES
+        self._due = callable(mode)
+        self._detail = ""
         self._compiling = 0
         # A function that is called may itself come here, as when it has to be compiled.
         self._lock = threading.RLock()
         self._until_exit = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread = threading.get_ident()
-        self._start = time.perf_counter()
+        self._thread, self._latest = threading.get_ident(), time.perf_counter()
         if self.mode is False:
             return self
         if callable(self.mode) and not self.only_compiling:
-            self._update("")
+            self.mode(0.0, self.description)
         _open.append(self)
         self._until_exit.callback(_open.remove, self)
         if not callable(self.mode):
@@ -79,47 +76,40 @@ class ProgressBar:
     def advance(self, steps: int = 1, detail: str = "") -> None:
         with self._lock:
             self.done += steps
-            elapsed = time.perf_counter() - self._start
-            slow = elapsed > _FIRST_LOOK and elapsed * self.total > _WORTH_SHOWING * self.done
-            if self.shown or (slow and self.mode is not False):
-                self._update(detail)
+            self._detail = detail
+            self._update()
 
     def _compiles(self, change: int) -> None:
         """A kernel begins to compile (1) or has done so (-1); it compiles those that it calls in between."""
         with self._lock:
             before, self._compiling = self._compiling, self._compiling + change
-            elsewhere = callable(self.mode) and threading.get_ident() != self._thread
-            if _open[-1:] != [self] or elsewhere or bool(before) == bool(self._compiling):
-                return
-            if self.only_compiling and not self._compiling:
-                self._hide()
-            elif self.shown or callable(self.mode) or time.perf_counter() - self._start > _WORTH_SHOWING:
-                self._update(COMPILING if self._compiling else "")
+            if bool(before) != bool(self._compiling):
+                self._update(at_once=True)
 
     def _wait_is_long(self) -> None:
         with self._lock:
-            idle = self.done == 0 and not self.only_compiling
-            if self.mode is not False and _open[-1:] == [self] and (idle or self._compiling):
-                self._update(COMPILING if self._compiling else "")
+            self._due = True
+            self._update(at_once=True)
 
-    def _update(self, detail: str) -> None:
-        """At most ten times a second, but for the begin and the end of a compilation."""
-        now, compilation = time.perf_counter(), COMPILING in (detail, self._detail) and detail != self._detail
-        if self.shown and not compilation and now - self._latest < _BETWEEN_UPDATES:
+    def _update(self, at_once: bool = False) -> None:
+        """Of the innermost bar, when the wait is long; at most ten times a second unless at once."""
+        now = time.perf_counter()
+        waits = not at_once and now - self._latest < _BETWEEN_UPDATES
+        if self.mode is False or not self._due or _open[-1:] != [self] or waits:
             return
-        self._detail, self._latest = detail, now
-        self.shown = True
-        if callable(self.mode):
-            message = f"{self.description}: {detail}" if detail == COMPILING else self.description
+        self._latest = now
+        if self.only_compiling and not self._compiling:
+            self._hide()
+        elif not callable(self.mode):
+            if self._display is None:
+                kind = _TerminalBar if _notebook() is None else _NotebookBar
+                self._display = kind(self.description, self.total, force=self.mode is True)
+            self._display.update(self.done, COMPILING if self._compiling else self._detail)
+        elif threading.get_ident() == self._thread:
+            message = f"{self.description}: {COMPILING}" if self._compiling else self.description
             self.mode(min(1.0, self.done / max(self.total, 1)), message)
-            return
-        if self._display is None:
-            kind = _TerminalBar if _notebook() is None else _NotebookBar
-            self._display = kind(self.description, self.total, force=self.mode is True)
-        self._display.update(self.done, detail)
 
     def _hide(self) -> None:
-        self.shown = False
         if self._display is not None:
             self._display.stop()
             self._display = None

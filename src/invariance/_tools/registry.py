@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from inspect import signature
-from typing import Any
+from typing import Any, get_type_hints
 
 from ..exceptions import SettingError
+from .json import from_json
 
 
 @cache
@@ -84,26 +84,14 @@ def _value(node: ast.expr) -> Value:
     return _WORDS.get(word.lower(), word)
 
 
-def check_settings(name: str, kind: type, settings: Mapping[str, Value]) -> None:
-    """Raise where a class has no such setting, or one of another kind."""
-    known = {parameter.name: str(parameter.annotation) for parameter in signature(kind).parameters.values()}
+def check_settings(name: str, kind: Callable[..., Any], settings: Mapping[str, Value]) -> None:
+    """Raise where a class, or a function that makes one, has no such setting, or one of another type."""
+    known = get_type_hints(kind.__init__ if isinstance(kind, type) else kind)
+    known.pop("return", None)
     for key, value in settings.items():
         if key not in known:
             raise SettingError(f"{name} has no setting {key!r}, it has {', '.join(known) or 'none'}.")
-        if not _is_a(value, known[key]):
-            raise SettingError(f"{name}: {key} cannot be {value!r}, it is of the kind {known[key]}.")
-
-
-def _is_a(value: Value, annotation: str) -> bool:
-    """Whether a value that was read from text can be meant by a parameter with this annotation."""
-    if annotation == "Any":
-        return True
-    if value is None:
-        return "None" in annotation
-    if isinstance(value, list):
-        return annotation.startswith("tuple") or "Sequence[str]" in annotation or "Iterable[str]" in annotation
-    if isinstance(value, bool):
-        return "bool" in annotation or annotation == "ProgressMode"
-    if isinstance(value, str):
-        return "Literal" in annotation or "str" in annotation.split(" | ")
-    return "float" in annotation or (isinstance(value, int) and "int" in annotation)
+        try:
+            from_json(known[key], value, key)
+        except (ValueError, TypeError):
+            raise SettingError(f"{name}: {key} cannot be {value!r}, it is of the type {known[key]}.") from None

@@ -17,7 +17,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.checks import check_outcome
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..estimators.selector import EnvironmentSelector, refuse_inside
+from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError, SettingError, use
 from ..moments.least_squares import least_squares
 from ..prediction.predictor import PredictedOutcome
@@ -112,7 +112,8 @@ class Screened(Baseline):
     def _check_settings(self) -> None:
         """Raise where the method would predict by something else than its coefficients, which is all that is kept."""
         method = self.estimator
-        refuse_inside("Screened", method)
+        if method.columns not in (None, Columns()):
+            raise SettingError(f"{type(method).__name__} inside Screened sees no table: give columns= to Screened.")
         averages = getattr(method, "predict_with", "selected") != "selected"
         if averages or is_classifier(method) or getattr(method, "regressor", None) is not None:
             what = f"Screened predicts by coefficients, not as this {type(method).__name__} does"

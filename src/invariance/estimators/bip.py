@@ -27,8 +27,8 @@ from ..decisions.decision import Decision, FitSummary
 from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.pipeline import Data, FitSettings, generator
 from ..decisions.residual_check import ResidualCheck, residual_check
-from ..decisions.rules import Rule, Threshold
-from ..exceptions import DataError, NotInvariantWarning, Remedy, SettingError, use
+from ..decisions.rules import Rule
+from ..exceptions import DataError, NotInvariantWarning, SettingError, use
 from ..inference.base import Engine
 from ..models.base import Family, Predicts, predicts_of
 from ..models.gaussian import GaussianFromMoments
@@ -39,24 +39,16 @@ from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
 from ..prediction.new_environments import NewEnvironments, cross_validate
-from ..prediction.predictor import (
-    PredictedOutcome,
-    Predictor,
-    RefittedPredictor,
-    build,
-    check_predict_with,
-    check_regressor,
-)
+from ..prediction.predictor import PredictedOutcome, Predictor, build, check_predict_with, check_regressor
 from ..priors import Prior
 from ..report.methods import Source, Subject
 from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
+from .saved import SavedModel, load, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from .saved import SavedModel
 
 
 class BIP(IntervalRegressor):
@@ -81,8 +73,8 @@ class BIP(IntervalRegressor):
     columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
     predict_with : "selected" predicts with the selected features; "average" with all subsets compatible with
         invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting.
-    regressor : a scikit-learn regressor, cloned and fitted to the selected features of all rows, that predicts in
-        place of the linear fit
+    regressor : a scikit-learn regressor, fitted to the selected features of all rows, that predicts in place of the
+        linear fit
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
@@ -114,7 +106,6 @@ class BIP(IntervalRegressor):
     """
 
     _takes_moments = True
-    _single_environment_message = "all rows count as one environment, and the posterior is the prior"
 
     def __init__(
         self,
@@ -222,8 +213,7 @@ class BIP(IntervalRegressor):
         self.invariant_ = not decision.findings.judge.rejected(decision.mask[None])[0]
         if not self.invariant_:
             warn(_not_invariant(decision), NotInvariantWarning)
-        chosen = self._predictor("selected")
-        self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
+        self.regressor_ = getattr(self._predictor("selected"), "regressor", None)
 
     @property
     def predictive_(self) -> Posterior | None:
@@ -245,7 +235,7 @@ class BIP(IntervalRegressor):
         """Which environment breaks the invariance of a subset, by default the selected one, and in what.
 
         subset : names of features, or a mask of those that vary; leave_out : whether to fit again without each
-        environment. "auto" does so where all subsets are scored, and else judges the subset alone.
+        environment, "auto": where all subsets are scored
         """
         findings, mask = self.decision_.findings, self.decision_.mask
         if subset is not None:
@@ -255,7 +245,7 @@ class BIP(IntervalRegressor):
 
     def residual_check(self, subset: Subset | None = None, random_state: Any = 0) -> ResidualCheck:
         """Whether environments differ given a subset, by default the selected one, without a model of how features act:
-        `invariance.decisions.residual_check` of the fitted rows. A diagnosis; it changes nothing of the fit."""
+        `invariance.decisions.residual_check` of the fitted rows."""
         chosen = self.decision_.selected if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
 
@@ -265,11 +255,10 @@ class BIP(IntervalRegressor):
         return self.decision_.plot(kind, ax, top)
 
     def report(self, path: str | Path, comparison: Any = None, source: Source | None = None) -> Path:
-        """Write one self-contained page: the answer with its caveats, tables, pictures, and how it was made.
+        """Write one self-contained page, with what `diagnose` finds, and return its path. Needs the extra `report`.
 
         path : ends in .html; comparison : what `invariance.compare` returned for the same data, for a section of its
-        own; source : where the rows came from, for the lines that make it again. Needs the extra `report`. It diagnoses
-        the environments, as `diagnose` does, which may fit again without each. Returns the path.
+        own; source : where the rows came from, for the lines that make it again
         """
         check_is_fitted(self)
         file = checked_path(path)
@@ -282,20 +271,13 @@ class BIP(IntervalRegressor):
         return write_report(Subject(self, source or Source(), diagnosis, comparison), file, self.progress)
 
     def save(self, path: str | Path) -> None:
-        """Write all that predicts to one file of strict JSON: `invariance.load(path)` reads it again, without the data.
-
-        It holds the intervals too, for which the first call repeats the selection without each environment. A
-        `regressor` is written by skops, of the extra `skops`.
-        """
-        from .saved import save
-
+        """Write all that predicts, intervals too, to one file of strict JSON, which `invariance.load(path)` reads
+        without the data. A `regressor` needs the extra `skops`."""
         save(self, path)
 
     @staticmethod
     def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
         """The same as `invariance.load`."""
-        from .saved import load
-
         return load(path, trusted)
 
     def _predictor(self, kind: str) -> Predictor:
@@ -320,12 +302,6 @@ class BIP(IntervalRegressor):
         """(n,) expected outcome at intercept + coefficients · columns (n,)"""
         return self._fit.mean(predictor)
 
-    def _ways_out(self) -> tuple[Remedy, ...]:
-        if not self.inclusion_probabilities_.any():
-            return ()
-        # Low enough for the most probable feature to pass after rounding to two digits, which moves it by up to 5%.
-        return (use(select=Threshold(float(f"{0.95 * self.inclusion_probabilities_.max():.2g}"))),)
-
 
 def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
     """(p,) features of at most `most` columns: the selected ones, then others, by what each adds to R²."""
@@ -346,10 +322,8 @@ def _not_invariant(decision: Decision) -> str:
         reasons = "; ".join(judge.model.outside_support(mask[None]))
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
     found = f"{posterior.verdict.sentence} {CAUSES} " if posterior.verdict is not None else ""
-    chance = f"p-value {p_value:.2g}: predictions may fail in a new one."
-    if not mask.any():
-        return f"{found}No feature is selected, and {outcome} itself is not alike in all environments, {chance}"
-    return f"{found}The selected features {names} do not predict {outcome} alike in all environments, {chance}"
+    what = f"The selected features {names} do not predict {outcome} alike in all environments"
+    return f"{found}{what}, p-value {p_value:.2g}: predictions may fail in a new one."
 
 
 class _OneKindOfOutcome(BIP):
@@ -388,8 +362,8 @@ class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
     """Bayesian invariant prediction of two classes: the posterior over subsets of features that predict them alike in
     every environment.
 
-    Labels may be text, numbers or truth values; classes_ has them sorted. More than two classes are compared one with
-    the rest, `fit(X, y == "a", environments)`; OneVsRestClassifier(BIPClassifier(columns=...)) does so for each.
+    More than two classes are compared one with the rest, `fit(X, y == "a", environments)`;
+    OneVsRestClassifier(BIPClassifier(columns=...)) does so for each.
 
     Parameters
     ----------

@@ -26,14 +26,14 @@ _ONE_DEVIATION = float(erf(np.sqrt(0.5)))
 
 
 class IntervalRegressor(EnvironmentSelector):
-    """A selector that knows what its predictions miss in environments it has not seen.
+    """A selector with intervals for environments it has not seen.
 
     A subclass has the parameter `predict_with` and answers `_predictor(kind)` and `_new_environments(kind)`.
-    `_regressor` is what was to predict when the model was fitted, whatever became of a parameter since.
     """
 
     predict_with: str
-    _regressor: Any = None
+    _kind = "regressor"  # in saved files
+    _regressor: Any = None  # the parameter when the model was fitted
 
     @abstractmethod
     def _predictor(self, kind: str) -> Predictor: ...
@@ -42,12 +42,11 @@ class IntervalRegressor(EnvironmentSelector):
     def _new_environments(self, kind: str) -> NewEnvironments: ...
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment.
+        """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment,
+        half the width of `predict_interval(X, coverage=0.683)`.
 
-        Of two classes it is the probability of the second one; of counts the expected count, of those with an exposure
-        for one unit of it: multiply by the exposure of a row for its count. The deviation is half the width of
-        `predict_interval(X, coverage=0.683)`, so that the two agree. Rows far outside those that were fitted are
-        counted in a warning.
+        Of two classes it is the probability of the second one; of counts the expected count, per unit of exposure where
+        there is one. Rows far outside those that were fitted are counted in a warning.
         """
         predictor, columns = self._columns_to_predict(X)
         mean = predictor.mean(columns)
@@ -58,10 +57,9 @@ class IntervalRegressor(EnvironmentSelector):
 
         Half the width is the larger one of two: that of Student's t interval for rows like those that were fitted, and
         what was missed in environments that were left out, each in turn, from the selection and from the fit: its
-        `coverage` quantile in each of E environments, of these the ⌈coverage · (E + 1)⌉-th smallest or, if there are
-        not as many, the largest. The first call repeats the selection E times; later ones do not.
+        `coverage` quantile in each of E environments, of these the ⌈coverage · (E + 1)⌉-th smallest, at most the
+        largest. The first call repeats the selection E times; later ones do not.
 
-        With two environments intervals are wide, and with one they say nothing of others: a PredictionWarning says so.
         After a fit to Moments the errors in an environment count as normally distributed; with rows= they are those
         of up to 10,000 rows of each. Classes, counts and censored times have no intervals: see `new_environments`.
         """
@@ -72,25 +70,19 @@ class IntervalRegressor(EnvironmentSelector):
         return np.column_stack([mean - half, mean + half])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R² of the predictions; of two classes that of 0 and 1.
-
-        Of counts with an exposure predictions are rates: pass rates and weights, y / exposure and
-        sample_weight=exposure.
-        """
+        """R² of the predictions; of two classes that of 0 and 1; of counts with an exposure that of rates."""
         check_is_fitted(self)
         outcome = self._outcome
         if outcome.predicts is Predicts.time:
             raise SettingError(f"{outcome.name!r} may be censored, so that squared errors of it are not known.")
         if outcome.exposure is not None and sample_weight is None:
-            raise SettingError(
-                f"{outcome.name!r} is predicted per unit of {outcome.exposure!r}: pass rates with their weights, "
-                "score(X, y / exposure, sample_weight=exposure)."
-            )
+            what = f"predictions are per unit of {outcome.exposure!r}: pass rates with their weights"
+            raise SettingError(f"{what}, score(X, y / exposure, sample_weight=exposure).")
         return super().score(X, y, sample_weight)
 
     def new_environments(self) -> NewEnvironments:
-        """How predictions do, and are calibrated, in environments that are left out, each in turn, from the selection
-        and from the fit. The first call repeats the selection for each; later ones do not."""
+        """Errors and calibration of predictions in environments that are left out, each in turn, from the selection and
+        from the fit. The first call repeats the selection for each; later ones do not."""
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
         return self._new_environments(self.predict_with)
@@ -124,6 +116,8 @@ class IntervalRegressor(EnvironmentSelector):
 
 class ClassProbabilities(ClassifierMixin, IntervalRegressor):
     """A classifier by a model of the probability of the second of two classes."""
+
+    _kind = "classifier"
 
     @property
     def classes_(self) -> NDArray:
@@ -206,28 +200,24 @@ def _as_one_type(labels: NDArray) -> NDArray:
 class TimesToEvent(IntervalRegressor):
     """A model of the hazard of an event."""
 
-    def predict(self, X: Any, return_std: bool = False) -> Floats:
-        """(n,) median times to the event by the fit to all rows: as many rows like this one have it before as after.
+    _kind = "survival"
 
-        Where that lies beyond the times that were seen, the last hazard goes on. return_std=True is refused.
-        """
+    def predict(self, X: Any, return_std: bool = False) -> Floats:
+        """(n,) median times to the event by the fit to all rows; beyond the times that were seen the last hazard goes
+        on. return_std=True is refused."""
         if return_std:
             self._outcome.check_intervals()
         predictor, columns = self._curves(X)
         return predictor.median(columns)
 
     def predict_survival(self, X: Any, times: Any) -> Floats:
-        """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows.
-
-        Beyond the times that were seen the last hazard goes on.
-        """
+        """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows"""
         predictor, columns = self._curves(X)
         return predictor.survival(columns, _as_times(times))
 
     def score(self, X: Any, y: Any, event: Any = None) -> float:
-        """Harrell's concordance with times y (n,): of the pairs of rows of which it is known which event came first,
-        the share whose predicted times are in this order; 0.5 is chance. event (n,), as in `fit`; None: all times
-        ended with it."""
+        """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), as in `fit`; None: all times ended with
+        it."""
         predicted = self.predict(X)
         seen = outcome_of(y).values
         ended = np.ones(len(seen)) if event is None else outcome_column(event, "event")[1]
@@ -251,5 +241,5 @@ def _as_times(times: Any) -> Floats:
     except (ValueError, TypeError):
         values = np.full(1, np.nan)
     if values.ndim != 1 or not (values >= 0.0).all():
-        raise SettingError(f"times={times!r} are no times: use a list of numbers from 0 on, for example times=[1, 2].")
+        raise SettingError(f"times={times!r} are no times: use a list of numbers from 0 on, as times=[1, 2].")
     return values

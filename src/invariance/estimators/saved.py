@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
@@ -55,14 +54,15 @@ if TYPE_CHECKING:
     from .bip import BIP
 
 FORMAT = "invariance.model/2"
-# Where functions are compared: those that agree here are the same.
+# Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
-# What a file keeps of a fitted model as it is: the attribute, and what it holds.
+# {key in the file: attribute of a fitted model that is kept as it is, and its type}
 _KEPT: dict[str, tuple[str, Any]] = {
     "predict_with": ("predict_with", str),
     "set_aside": ("_set_aside", tuple[str, ...]),
     "outcome": ("_outcome", PredictedOutcome),
     "by_name": ("_by_name", bool),
+    "layout": ("_layout", Layout),
     "n_features_in": ("n_features_in_", int),
     "support": ("support_", Mask),
     "selected_features": ("selected_features_", tuple[str, ...]),
@@ -93,32 +93,29 @@ def _checksum(content: dict[str, Any]) -> str:
 def to_plain(model: BIP) -> dict[str, Any]:
     kinds = PREDICT_WITH if model._regressor is None else PREDICT_WITH[:1]
     model._leave_out(kinds)
-    kind = "survival" if isinstance(model, TimesToEvent) else "classifier" if is_classifier(model) else "regressor"
     findings, posterior = model.decision_.findings, model.posterior_
     return {
         "format": FORMAT,
         "versions": {"invariance": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
         | {"python": platform.python_version()},
         "fingerprint": fingerprint(model._data),
-        "settings": {name: _setting(value) for name, value in model._settings.items()},
+        # An object without a repr of its own is named by its type.
+        "settings": {
+            name: type(value).__name__ if " at 0x" in repr(value) else repr(value)
+            for name, value in model._settings.items()
+        },
         "environment": model._columns.environment,
         "handle_unknown": model._columns.handle_unknown,
-        "kind": kind,
-        "layout": to_json(model._layout),
+        "kind": model._kind,
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
         "evidence": to_json(model.decision_.evidence),
         "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
         "new_environments": {
             kind: _errors_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
         },
-        "posterior": json.loads(posterior.to_json()),
-        "predictive": None if findings.predictive is None else json.loads(findings.predictive.to_json()),
+        "posterior": posterior.to_plain(),
+        "predictive": None if findings.predictive is None else findings.predictive.to_plain(),
     } | {key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()}
-
-
-def _setting(value: Any) -> str:
-    """For people to read; an object without words of its own is named by its type."""
-    return type(value).__name__ if " at 0x" in repr(value) else repr(value)
 
 
 def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
@@ -137,8 +134,8 @@ def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: 
     design = from_json(Design, content["design"])
     if "regressor" in content:
         return RefittedPredictor(design, _loaded(content["regressor"], trusted), known_noise=float(content["noise"]))
-    average = design, tuple(from_json(AveragedFit, member) for member in content["members"]), MEANS[predicts]
-    baselines = tuple(from_json(PiecewiseHazard, baseline) for baseline in content["baselines"])
+    average = design, from_json(tuple[AveragedFit, ...], content["members"]), MEANS[predicts]
+    baselines = from_json(tuple[PiecewiseHazard, ...], content["baselines"])
     return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
 
 
@@ -151,11 +148,9 @@ def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...])
 def _errors_from_plain(
     content: dict[str, Any], outcome: PredictedOutcome, environments: tuple[Hashable, ...]
 ) -> NewEnvironments:
-    left_out = [
-        from_json(EnvironmentErrors, errors | {"environment": environments[errors["environment"]]})
-        for errors in content["left_out"]
-    ]
-    return NewEnvironments(outcome, tuple(left_out), tuple(environments[place] for place in content["impossible"]))
+    left_out = [errors | {"environment": environments[errors["environment"]]} for errors in content["left_out"]]
+    impossible = tuple(environments[place] for place in content["impossible"])
+    return NewEnvironments(outcome, from_json(tuple[EnvironmentErrors, ...], left_out), impossible)
 
 
 def _skops(what: str) -> Any:
@@ -226,11 +221,6 @@ class SavedModel(IntervalRegressor):
         return self.posterior_.summary(top)
 
     @property
-    def outcome_(self) -> PredictedOutcome:
-        """What is predicted, and in which units."""
-        return self._outcome
-
-    @property
     def encoding(self) -> Encoding | None:
         """How a table becomes the columns of the model; None where they are the table's."""
         return self._layout.encoding
@@ -260,21 +250,23 @@ class SavedModel(IntervalRegressor):
         predictive = content["predictive"]
         self.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
         self.predictive_ = None if predictive is None else Posterior.from_json(json.dumps(predictive))
-        self.environments_ = self.posterior_.environments
-        self.n_environments_ = len(self.environments_)
-        self._layout = from_json(Layout, content["layout"])
+        self.environments_, self.n_environments_ = self.posterior_.environments, self.posterior_.n_environments
         self.columns_ = self._layout.columns
         if content["feature_names_in"]:
             self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
         self.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
         self.fingerprint_, self.versions_ = content["fingerprint"], content["versions"]
-        self.settings_, outcome = content["settings"], self._outcome
-        self.outcome_name_ = outcome.name
-        plain, errors = content["predictors"], content["new_environments"]
-        self._predictors = {kind: _predictor_from_plain(plain[kind], outcome.predicts, trusted) for kind in plain}
-        self._elsewhere = {kind: _errors_from_plain(errors[kind], outcome, self.environments_) for kind in errors}
-        chosen = self._predictors[PREDICT_WITH[0]]
-        self.regressor_ = chosen.regressor if isinstance(chosen, RefittedPredictor) else None
+        self.settings_, self.outcome_ = content["settings"], self._outcome
+        self.outcome_name_ = self._outcome.name
+        self._predictors = {
+            kind: _predictor_from_plain(plain, self._outcome.predicts, trusted)
+            for kind, plain in content["predictors"].items()
+        }
+        self._elsewhere = {
+            kind: _errors_from_plain(plain, self._outcome, self.environments_)
+            for kind, plain in content["new_environments"].items()
+        }
+        self.regressor_ = getattr(self._predictors[PREDICT_WITH[0]], "regressor", None)
 
 
 class SavedClassifier(ClassProbabilities, SavedModel):
@@ -285,7 +277,7 @@ class SavedSurvival(TimesToEvent, SavedModel):
     """What `BIPSurvival.save` wrote: predict, predict_survival, score and what else SavedModel has."""
 
 
-_KINDS = {"regressor": SavedModel, "classifier": SavedClassifier, "survival": SavedSurvival}
+_KINDS = {kind._kind: kind for kind in (SavedModel, SavedClassifier, SavedSurvival)}
 
 
 def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
@@ -303,11 +295,8 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     model = _KINDS[content["kind"]]()
     model._restore(content, trusted)
     if not model.invariant_:
-        names, p_value = format_subset(model.selected_features_), model.evidence_.p_invariant
-        why = "which could not be tested" if np.isnan(p_value) else f"p-value {p_value:.2g}"
-        warn(
-            f"the features {names} of the saved model are not known to predict {model.outcome_name_} alike in all "
-            f"environments ({why}): what is predicted with them may fail in a new one.",
-            NotInvariantWarning,
-        )
+        p_value = model.evidence_.p_invariant
+        told = "not tested" if np.isnan(p_value) else f"p-value {p_value:.2g}"
+        what = f"the saved model predicts {model.outcome_name_} by {format_subset(model.selected_features_)}, not known"
+        warn(f"{what} to be invariant ({told}): predictions may fail in a new environment.", NotInvariantWarning)
     return model

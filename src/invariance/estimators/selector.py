@@ -41,7 +41,6 @@ from ..exceptions import (
     Message,
     NotInvariantWarning,
     PredictionWarning,
-    Remedy,
     SettingError,
     WrongTypeError,
 )
@@ -81,19 +80,14 @@ class Layout:
 
     @property
     def columns_of_tables(self) -> tuple[str, ...]:
-        """What a table to predict has."""
+        """Columns of a table to predict."""
         return self.columns if self.encoding is None else self.table
-
-    @property
-    def kept(self) -> Mask:
-        """(n_features_in_,) which columns of the table vary"""
-        return self.feature_at != _ABSENT
 
     @property
     def ignored(self) -> tuple[str, ...]:
         """Constant columns of the table."""
         if self.encoding is None:
-            return tuple(name for name, kept in zip(self.table, self.kept, strict=True) if not kept)
+            return tuple(name for name, place in zip(self.table, self.feature_at, strict=True) if place == _ABSENT)
         fitted = {name for name, place in zip(self.columns, self.column_at, strict=True) if place != _ABSENT}
         return tuple(term.column for term in self.encoding.terms if not fitted.intersection(term.names))
 
@@ -109,29 +103,19 @@ def _spread(values: NDArray, places: NDArray[np.intp], fill: Any) -> NDArray:
     return full
 
 
-def refuse_inside(outer: str, model: Any) -> None:
-    """Raise when a model inside another one has settings of tables, which it does not see."""
-    if model.columns not in (None, Columns()):
-        raise SettingError(
-            f"{type(model).__name__} inside {outer} does not see the table: give columns={typed(model.columns)} to "
-            f"{outer}."
-        )
-
-
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     """Base of the estimators: reads and checks the data for `fit`, and tables for `predict` and `transform`.
 
-    A subclass stores its parameters, among them `columns`. A feature may be several columns: levels, a spline, a group.
+    A subclass has the parameter `columns`. A feature may be several columns: levels, a spline, a group.
 
     Fitted: support_ (n_features_in_,), shared by the columns of a group; selected_features_: names; coef_, one for
     each of columns_, which are those of X where every feature is one of them; intercept_, n_environments_,
-    environments_, n_features_in_, feature_names_in_ where X has names.
+    environments_
     """
 
     columns: Columns | None
     _takes_moments = False
     _set_aside: tuple[str, ...] = ()  # columns of X that are no features
-    _single_environment_message = "all rows count as one environment, which says nothing about invariance"
 
     @abstractmethod
     def fit(self, X: Any, y: Any = None, environments: Any = None) -> Self: ...
@@ -144,65 +128,52 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         if isinstance(X, MultiEnvironmentData | Moments):
             return self._read_already(X, {"y": y, "environments": environments, **outcome_columns})
         if y is None:
-            raise DataError(
-                f"This {type(self).__name__} estimator requires y to be passed, but the target y is None: "
-                "fit(X, y, environments=labels)."
-            )
-        table, labels, values = self._split(X, environments, outcome_columns)
+            raise DataError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
+        table, given = self._split(X, environments, outcome_columns)
         table, outcome, names = self._validated(table, y)
         columns = replace(self._columns, features=None, exclude=(), environment=None)
         try:
             data = MultiEnvironmentData.from_arrays(
-                table, named_like(y, outcome), labels, feature_names=names, columns=columns, **values
+                table, named_like(y, outcome), feature_names=names, columns=columns, **given
             )
         except DataError as error:
             raise DataError(_worded_for_fit(error)) from None
         if data.n_environments == 1:
-            warn(
-                f"no environments were given: {self._single_environment_message}. Pass fit(X, y, environments=labels).",
-                NotInvariantWarning,
-            )
+            what = "no environments were given, and one says nothing about invariance"
+            warn(f"{what}: pass fit(X, y, environments=labels).", NotInvariantWarning)
         self._by_name = False
         return data
 
     def _read_already(self, data: Data, given: Mapping[str, Any]) -> Any:
+        kind = type(data).__name__
         if isinstance(data, Moments) and not self._takes_moments:
-            raise WrongTypeError(
-                f"{type(self).__name__} needs rows, and Moments hold none: fit a table or a MultiEnvironmentData."
-            )
-        reading = replace(self._columns, environment=None, handle_unknown="error")
+            raise WrongTypeError(f"{type(self).__name__} needs rows, and Moments hold none: fit a table.")
         for name, value in given.items():
             if value is not None:
-                raise SettingError(f"{name}= is part of a {type(data).__name__} already: leave it out.")
+                raise SettingError(f"{name}= is part of a {kind} already: leave it out.")
+        reading = replace(self._columns, environment=None, handle_unknown="error")
         if reading != Columns():
-            what = f"columns={typed(reading)} says how a table is read, and this {type(data).__name__} was read"
-            raise SettingError(f"{what} already: state it there.")
+            raise SettingError(f"columns={typed(reading)} is for tables, and this {kind} was read: state it there.")
         names = Layout.of(data).table
         self.n_features_in_ = len(names)
         self.feature_names_in_ = np.array(names, dtype=object)
-        self._by_name = True
+        self._set_aside, self._by_name = (), True
         return data
 
-    def _split(self, X: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-        """The features of a table, the labels, and {role: values} of what comes with the outcome."""
+    def _split(self, X: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """The features of a table; {role: values} of the labels and of what comes with the outcome."""
         columns, available = self._columns, frame_names(X)
         if columns.environment is not None and environments is not None:
             what = f"as environments= and as the column {columns.environment!r} of Columns(environment=...)"
             raise DataError(f"environment labels came twice: {what}. Use one of the two.")
-        environments = columns.environment if environments is None else environments
-        given = {"environments": environments, **outcome_columns}
+        given = {"environments": columns.environment if environments is None else environments, **outcome_columns}
         named = {role: name for role, name in given.items() if isinstance(name, str)}
         for role, name in named.items():
             if name not in (available or ()):
                 found = "has no column names." if available is None else f"lacks it; {nearest(name, available)}"
                 raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row.")
         frame = as_frame(X, "X") if named else {}
-        labels = frame[environments].to_list() if "environments" in named else environments
-        values = {
-            role: frame[value].to_native() if role in named else value
-            for role, value in outcome_columns.items()
-            if value is not None
-        }
+        values = {role: frame[name].to_native() for role, name in named.items()}
         self._set_aside = tuple(named.values())
         if columns.features is not None or columns.exclude:
             if available is None:
@@ -210,7 +181,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             wanted = known_columns("features", columns.features or available, available)
             kept = excluding(columns.exclude, [name for name in wanted if name not in named.values()], available)
             self._set_aside = tuple(name for name in available if name not in kept)
-        return _without_columns(X, self._set_aside), labels, values
+        return _without(X, self._set_aside), given | values
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
         """X as numbers, or as it is if it is a data frame that holds others; y; the names of the columns."""
@@ -263,41 +234,32 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     def _features_of(self, X: Any) -> Any:
-        """The features of a table, with zeros in constant ones where none is encoded; after a fit to a data set by
-        name, where constant ones may be absent."""
-        layout = self._layout
-        if not self._by_name:
-            X = _without_columns(X, self._set_aside)
-        if frame_names(X) is not None:
-            if not self._by_name and (layout.encoding is not None or layout.kept.all()):
-                return X
-            frame = as_frame(X, "X")
-            absent = layout.ignored if self._by_name else [name for name in layout.ignored if name in frame.columns]
-            frame = frame.with_columns(*(nw.lit(0).alias(name) for name in absent))
-            wanted = layout.columns_of_tables if self._by_name else frame.columns
-            return frame.select([name for name in wanted if name in frame.columns]).to_native()
-        values, kept = np.asarray(X), layout.kept
-        if layout.columns == layout.table and self._by_name and values.shape[1:] == (kept.sum(),):
-            return self._expand(values.T, 0).T
-        if layout.encoding is None and not kept.all() and values.shape[1:] == kept.shape:
-            return np.where(kept, values, 0)
-        return X
+        """The features of a table; after a fit to a data set by name, where constant ones may be absent."""
+        layout, names = self._layout, frame_names(X)
+        if self._by_name and names is not None:
+            frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in layout.ignored))
+            return frame.select([name for name in layout.columns_of_tables if name in frame.columns]).to_native()
+        n_fitted = np.count_nonzero(layout.feature_at != _ABSENT)
+        if self._by_name and layout.columns == layout.table and np.shape(X)[1:] == (n_fitted,):
+            return self._expand(np.asarray(X).T, 0).T
+        return _without(X, self._set_aside)
 
     def _fitted_columns(self, X: Any) -> Floats:
         """(N, len(columns_)) of a table"""
         X, encoding = self._features_of(X), self._layout.encoding
-        if encoding is None and self.columns_ != self._layout.table:
+        if encoding is None and self.columns_ == self._layout.table:
+            return validate_data(self, X, dtype=np.float64, reset=False)
+        if encoding is None:
             frame = as_frame(X, "X")
             return frame_values(frame, known_columns("columns", self.columns_, frame.columns))
-        if encoding is None:
-            return validate_data(self, X, dtype=np.float64, reset=False)
         if frame_names(X) is not None:
-            return encoding.encode(self._raw(as_frame(X, "X"), X), self._columns.handle_unknown)
-        if self._by_name or np.asarray(X).dtype.kind not in "biuf":
+            raw = self._raw(as_frame(X, "X"), X)
+        elif self._by_name or np.asarray(X).dtype.kind not in "biuf":
             wanted = quoted(encoding.columns)
             raise DataError(f"X has no column names, by which features are found: pass a data frame with {wanted}.")
-        values = validate_data(self, X, dtype=np.float64, reset=False)
-        raw = RawTable.of_array(values, encoding.columns, encoding.choices)
+        else:
+            values = validate_data(self, X, dtype=np.float64, reset=False)
+            raw = RawTable.of_array(values, encoding.columns, encoding.choices)
         return encoding.encode(raw, self._columns.handle_unknown)
 
     def _raw(self, frame: Any, X: Any) -> RawTable:
@@ -314,8 +276,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """X with the selected features only, as they are."""
         if not self._get_support_mask().any():
-            what = "no feature was selected: transform() returns no columns, which the next step of a pipeline refuses"
-            warn(Message(what, *self._ways_out()), PredictionWarning)
+            warn("no feature was selected: transform() returns no columns, which pipelines refuse.", PredictionWarning)
         X = self._features_of(X)
         if self._layout.encoding is None or frame_names(X) is None:
             with warnings.catch_warnings():
@@ -340,10 +301,6 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             apart = set(self._set_aside) - set(self.feature_names_in_)
             input_features = [name for name in input_features if name not in apart]
         return super().get_feature_names_out(input_features)
-
-    def _ways_out(self) -> tuple[Remedy, ...]:
-        """Settings with which a selection may be less empty."""
-        return ()
 
     def _get_support_mask(self) -> Mask:
         check_is_fitted(self)
@@ -381,7 +338,7 @@ def _as_numbers(what: str, check: Callable[[], Any], explain: Callable[[], objec
         raise DataError(str(error)) from None
 
 
-def _without_columns(X: Any, names: Sequence[str]) -> Any:
+def _without(X: Any, names: Sequence[str]) -> Any:
     """A data frame without those of the columns that it has; anything else as it is."""
     if not set(names).intersection(frame_names(X) or []):
         return X

@@ -13,7 +13,6 @@ from scipy.special import expit, logit
 from scipy.stats import norm
 
 from .._tools.arrays import Floats, Mask
-from .._tools.json import null, to_json
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import printable
@@ -24,7 +23,7 @@ from ..exceptions import DataError, EngineError
 from ..models.base import Predicts
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
-from .predictor import LinearPredictor, PredictedOutcome, Predictor, as_observed, columns_of, concordance, squared_error
+from .predictor import LinearPredictor, PredictedOutcome, Predictor, columns_of, concordance, squared_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -146,7 +145,7 @@ def share_explained(missed: float, scatter: float) -> float:
     return 1.0 - missed / scatter if scatter > 0.0 else np.nan
 
 
-# So many quantiles of the errors in an environment are kept where it has more rows.
+# Quantiles of the errors that are kept of an environment with more rows.
 _MOST_KEPT = 1001
 # Rounding must not move a share of the environments that is a whole number to the next one.
 _ROUNDING = 1e-9
@@ -167,16 +166,15 @@ class EnvironmentErrors:
 
     environment: Hashable
     features: tuple[str, ...]
-    rmse: float
     absolute_errors: Floats | None
     unseen: tuple[str, ...] = ()
     rows: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
 
     def quantile(self, coverage: float) -> float:
-        """What so large a share of the absolute errors is below; of a normal distribution without rows."""
+        """Of the absolute errors; of a normal distribution without rows."""
         if self.absolute_errors is None:
-            return float(norm.ppf(0.5 + 0.5 * coverage)) * self.rmse
+            return float(norm.ppf(0.5 + 0.5 * coverage)) * self.figures["rmse"]
         return float(np.quantile(self.absolute_errors, coverage))
 
 
@@ -225,22 +223,6 @@ class NewEnvironments(Rendered):
 
         rows = [{**vars(left), **left.figures} for left in self.left_out]
         return pd.DataFrame(rows, columns=["environment", "rows", *FIGURES[self.outcome.predicts], "features"])
-
-    def to_plain(self) -> dict[str, Any]:
-        """As values that JSON can hold; numbers that are not known are None."""
-        classes = self.outcome.classes
-        return {
-            "outcome": self.outcome.name,
-            "predicts": self.outcome.predicts.value,
-            "classes": None if classes is None else [str(label) for label in classes],
-            "exposure": self.outcome.exposure,
-            "environments": [
-                {"environment": str(left.environment), "rows": left.rows, "features": list(left.features)}
-                | to_json(left.figures, null)
-                for left in self.left_out
-            ],
-            "not_left_out": [str(label) for label in self.impossible],
-        }
 
     @property
     def sections(self) -> tuple[Section]:
@@ -310,31 +292,28 @@ def _without(
     features, left = others.features.chosen(selected).names, set(others.features.columns)
     unseen = tuple(name for name in data.features.columns if name not in left)
     place = data.environments.index(label)
-    n_rows = int(data.counts[place])
     found = []
     for predictor in predictors:
         if isinstance(data, Moments):
-            rmse, absolute, figures = _errors_of_moments(data, place, predictor)
+            absolute, figures = _errors_of_moments(data, place, predictor)
         else:
-            rmse, absolute, figures = _errors_of_rows(data, place, predictor, predicts)
-        found.append(EnvironmentErrors(label, features, rmse, absolute, unseen, n_rows, figures))
+            absolute, figures = _errors_of_rows(data, place, predictor, predicts)
+        found.append(EnvironmentErrors(label, features, absolute, unseen, int(data.counts[place]), figures))
     return tuple(found)
 
 
-_Errors = tuple[float, Floats | None, dict[str, float]]
-
-
-def _errors_of_rows(data: MultiEnvironmentData, place: int, predictor: Predictor, predicts: Predicts) -> _Errors:
-    """Root mean squared error, absolute errors and figures in an environment."""
+def _errors_of_rows(
+    data: MultiEnvironmentData, place: int, predictor: Predictor, predicts: Predicts
+) -> tuple[Floats | None, dict[str, float]]:
+    """Absolute errors of numbers, and figures, in an environment."""
     rows = data.rows(place)
-    mean = predictor.mean(columns_of(data, predictor.design.columns))
-    errors = np.abs(data.y - as_observed(mean, data))[rows]
+    mean = predictor.mean(columns_of(data, predictor.design.columns))[rows]
     outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
-    figures = figures_of(predicts, data.y[rows], mean[rows], **outcome_columns)
-    return float(np.sqrt(np.mean(errors**2))), _kept(errors) if predicts is Predicts.number else None, figures
+    figures = figures_of(predicts, data.y[rows], mean, **outcome_columns)
+    return _kept(np.abs(data.y[rows] - mean)) if predicts is Predicts.number else None, figures
 
 
-def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> _Errors:
+def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> tuple[Floats | None, dict[str, float]]:
     """Figures are those of all rows; absolute errors are of the rows that a second pass kept, None without one."""
     assert isinstance(predictor, LinearPredictor)
     columns, (coefficients, intercept) = predictor.design.columns, predictor.line
@@ -345,9 +324,9 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> _E
     figures = dict(zip(FIGURES[Predicts.number], map(float, values), strict=True))
     sample = sampled_data(moments, columns)
     if sample is None:
-        return figures["rmse"], None, figures
+        return None, figures
     rows = sample.rows(place)
-    return figures["rmse"], _kept(np.abs(sample.y - predictor.mean(columns_of(sample, columns)))[rows]), figures
+    return _kept(np.abs(sample.y - predictor.mean(columns_of(sample, columns)))[rows]), figures
 
 
 def _kept(errors: Floats) -> Floats:

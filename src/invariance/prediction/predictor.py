@@ -28,11 +28,6 @@ MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
     Predicts.rate: np.exp,
     Predicts.time: np.asarray,  # of relative risks, which have a baseline besides
 }
-_NO_INTERVAL = {
-    Predicts.probability: "has two values",
-    Predicts.rate: "is a count, whose scatter grows with its mean",
-    Predicts.time: "is a time that may be censored",
-}
 
 
 @dataclass(frozen=True)
@@ -73,11 +68,8 @@ class PredictedOutcome:
 
     def check_intervals(self) -> None:
         """Raise where intervals of a normal distribution would be nonsense."""
-        if self.predicts in _NO_INTERVAL:
-            raise SettingError(
-                f"{self.name!r} {_NO_INTERVAL[self.predicts]} and has no intervals: new_environments() tells how far "
-                f"{self.in_words} is off."
-            )
+        if self.predicts is not Predicts.number:
+            raise SettingError(f"{self.in_words} has no intervals: new_environments() tells how far it is off.")
 
 
 def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
@@ -221,7 +213,7 @@ class LinearPredictor:
         apart = weights @ (means - weights @ means) ** 2
         own = [m.weight * m.noise * (1.0 + m.design.leverage(np.take(X, m.at, axis=1))) for m in self.members]
         freedom = min(member.freedom for member in self.members)
-        return t_quantile(coverage, freedom) * np.sqrt(np.sum(own, axis=0) + apart)
+        return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(np.sum(own, axis=0) + apart)
 
     def _each(self, X: Floats) -> Floats:
         """(K, n)"""
@@ -268,16 +260,10 @@ class RefittedPredictor:
     def half_width(self, X: Floats, coverage: float) -> Floats:
         """(n,) of intervals that hold this share of outcomes like those that were fitted"""
         freedom = max(self.design.n_rows - 1.0 - self.design.rank, 1.0)
-        return t_quantile(coverage, freedom) * np.sqrt(self.noise * (1.0 + self.design.leverage(X)))
+        return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(self.noise * (1.0 + self.design.leverage(X)))
 
 
 Predictor = LinearPredictor | RefittedPredictor
-
-
-def t_quantile(coverage: float, freedom: float) -> float:
-    """Half the width of a central interval of Student's t."""
-    return float(student.ppf(0.5 + 0.5 * coverage, freedom))
-
 
 # Halvings of an interval of time, after which nothing is left of it.
 _HALVINGS = 60
@@ -333,7 +319,7 @@ def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
 
 
 PREDICT_WITH = ("selected", "average")
-# The leading subsets of the predictive posterior that hold so much of it are averaged.
+# Probability of the leading subsets that are averaged.
 AVERAGED_MASS = 0.999
 
 
@@ -341,11 +327,8 @@ def check_predict_with(kind: Any, regressor: Any) -> None:
     if kind not in PREDICT_WITH:
         raise SettingError(f"predict_with={kind!r} is not known", *(use(predict_with=known) for known in PREDICT_WITH))
     if kind == "average" and regressor is not None:
-        raise SettingError(
-            "an average is one of linear fits, and a regressor is fitted to the selected features",
-            use(predict_with="selected"),
-            use(regressor=None),
-        )
+        remedies = use(predict_with="selected"), use(regressor=None)
+        raise SettingError("a regressor is fitted to the selected features, and cannot be averaged", *remedies)
 
 
 def check_regressor(regressor: Any, data: EnvironmentData) -> None:
@@ -353,9 +336,8 @@ def check_regressor(regressor: Any, data: EnvironmentData) -> None:
     rows, name = rows_of(data), type(regressor).__name__
     if regressor is not None and rows is None:
         raise SettingError(f"a {name} needs rows, and moments hold none", use(regressor=None))
-    for role in () if regressor is None or rows is None else rows.outcome_columns:
-        what = f"a {name} knows nothing of the {role} {getattr(rows, f'{role}_name')!r}"
-        raise SettingError(what, use(regressor=None))
+    if regressor is not None and rows is not None and rows.outcome_columns:
+        raise SettingError(f"a {name} knows nothing of the {' and '.join(rows.outcome_columns)}", use(regressor=None))
 
 
 def build(kind: str, findings: Findings, selected: Mask, data: EnvironmentData, regressor: Any = None) -> Predictor:
