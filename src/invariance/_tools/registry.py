@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from typing import Any, get_type_hints
+from inspect import signature
+from typing import Any
 
 from ..exceptions import SettingError
 from .json import from_json
@@ -86,8 +87,7 @@ def _value(node: ast.expr) -> Value:
 
 def check_settings(name: str, kind: Callable[..., Any], settings: Mapping[str, Value]) -> None:
     """Raise where a class, or a function that makes one, has no such setting, or one of another type."""
-    known = get_type_hints(kind.__init__ if isinstance(kind, type) else kind)
-    known.pop("return", None)
+    known = {key: parameter.annotation for key, parameter in signature(kind, eval_str=True).parameters.items()}
     for key, value in settings.items():
         if key not in known:
             raise SettingError(f"{name} has no setting {key!r}, it has {', '.join(known) or 'none'}.")
