@@ -46,9 +46,8 @@ class AllCoefficients(GaussianFromMoments):
 
 
 class AdditiveModel(MomentModel):
-    """Outcome ~ Normal(intercept + one component for each feature of z, variance). The components, combinations of a
-    feature's columns, are fitted to all rows by least squares; in each environment the intercept, a slope on each
-    component and the variance may be others. Rows decide what second moments cannot."""
+    """Outcome ~ Normal(intercept + one component for each feature of z, variance). Components, combinations of columns,
+    are fitted to all rows; in each environment the intercept, a slope on each of them and the variance may differ."""
 
     name = "additive, compared by shape"
     makes_curves = True
@@ -80,8 +79,7 @@ class AdditiveModel(MomentModel):
         return replace(pooled, local_coefficients=coefficients, local_intercepts=intercepts)
 
     def residuals(self, masks: Mask) -> Residuals:
-        """Of the subsets (S, p) in every environment, with own slopes on the components, and in the pool. Ranks are
-        what the fits take of the degrees of freedom: an environment's slopes, and its part in the rest of curves."""
+        """Ranks are degrees of freedom: an environment's slopes on the components, and its part in the rest."""
         rss, ranks, by_moments = self._fits(masks)
         taken = ranks.astype(float)
         taken[:, :-1] += self._bending(masks, ranks, by_moments)
@@ -132,8 +130,7 @@ class AdditiveModel(MomentModel):
 
     @cached_property
     def _spanning(self) -> Floats:
-        """(N, q) columns that span what the features' own do, those of a feature orthogonal over all rows and 0 where
-        one adds nothing: curves of a skewed column are too collinear for second moments."""
+        """(N, q) columns orthogonal within each feature over all rows, since curves are nearly collinear"""
         spanning = np.zeros_like(self.data.X)
         for j, start in enumerate(self.features.starts[:-1]):
             own = self.data.X[:, start : self.features.starts[j + 1]]
@@ -167,8 +164,7 @@ class AdditiveModel(MomentModel):
         return rss, ranks, by_moments
 
     def _bending(self, masks: Mask, ranks: Integers, decided: Mask) -> Floats:
-        """(S, E) what the pooled fit takes of each environment's degrees of freedom beyond one slope on each component.
-        Where only rows decide, it is taken to be in proportion to what is left there."""
+        """(S, E) degrees of freedom of the pooled fit beyond slopes; in proportion to those left, where rows decide"""
         free = np.maximum(self.moments.counts - 1.0 - ranks[:, :-1], 1.0)
         rest = np.maximum(ranks[:, -1] - masks.sum(axis=1), 0)
         bending = (rest / free.sum(axis=1))[:, None] * free

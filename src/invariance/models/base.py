@@ -1,7 +1,4 @@
-"""Outcome models: a family (parameters only) is bound to data and then scores subsets of features.
-
-A bound model must answer five questions (`BoundModel`); what it may do besides has a generic answer there.
-"""
+"""Outcome models: a family (parameters only) is bound to data and then scores subsets of features (`BoundModel`)."""
 
 from __future__ import annotations
 
@@ -218,8 +215,7 @@ class SubsetWalk:
         return masks
 
     def listed_draws(self, prefix: Integers, max_size: int, members: NDArray32) -> Mask:
-        """(n, f) `prefix` (ascending) and every subset that extends it by features after its last one, up to max_size;
-        members (n, k): filled with their features, -1 beyond the last"""
+        """(n, f) `prefix` extended by later features up to max_size; fills members (n, k), -1 beyond the last"""
         k, row = len(prefix), 0
         later = range(int(prefix[-1]) + 1 if k else 0, self.n_features)
         members[:, :k], members[:, k:] = prefix, -1
@@ -264,8 +260,7 @@ class BoundModel(ABC):
 
     @abstractmethod
     def gain_many(self, masks: ArrayLike) -> Floats:
-        """(S,) pooled log-likelihood of the subsets in masks (S, p) above that of the empty one; -inf outside the
-        support."""
+        """(S,) pooled log-likelihood of subsets (S, p) above that of the empty one; -inf outside the support."""
 
     @abstractmethod
     def null_many(self, masks: ArrayLike) -> Null:
@@ -290,8 +285,7 @@ class BoundModel(ABC):
     judged: tuple[str, ...] = ("invariance", "delta", "tau")  # what is tested, and which tolerances count
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
-        """(S,) probability of a log Λ as low as log_ratios (S,) or lower under invariance, 1 where unknown, by a gamma
-        law for how far it lies below its ceiling."""
+        """(S,) probability of log Λ ≤ log_ratios (S,) under invariance by a gamma law, 1 where unknown."""
         null = self.null_many(masks)
         known, probability = null.variance > 0.0, np.ones(len(null.variance))
         deviance, expected = (2.0 * (null.ceiling - np.asarray(each))[known] for each in (log_ratios, null.expected))

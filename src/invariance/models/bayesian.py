@@ -109,9 +109,8 @@ class BayesianGaussian(MomentModel):
         return np.where(np.isnan(gain), -np.inf, gain)
 
     def null_many(self, masks: ArrayLike) -> Null:
-        """Since the prior stands at the pooled fit, the law has no unknowns. Its mean and variance are approximate, and
-        too careful in environments with hardly more rows than columns. The ceiling is reached by an outcome with the
-        same fit, and as much left of it by row, in every environment."""
+        """Approximate, and too careful in environments with hardly more rows than columns. The ceiling is reached by an
+        outcome with the same fit, and as much left of it by row, in every environment."""
         chosen, reduced = as_masks(masks, self.n_features), self._reduced(masks)
         known = ~np.isnan(reduced.left[:, -1]) & (self.moments.n_environments > 1)
         mean, variance = np.zeros((2, len(chosen)))
@@ -129,8 +128,7 @@ class BayesianGaussian(MomentModel):
         return Null(expected, variance, degrees, ceiling=agreement + best)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
-        """Posterior means: least squares in the pool, where the prior stands; between these and its own in an
-        environment."""
+        """Posterior means: least squares in the pool, where the prior stands; between these and its own elsewhere."""
         mask = as_mask(subset, self.feature_names)
         self.require(self.log_ratio(mask) > -np.inf, mask)
         moments, groups = self.moments, slice(0 if local else self.moments.n_environments, None)
@@ -168,8 +166,7 @@ class BayesianGaussian(MomentModel):
 
     @cached_property
     def _matrices(self) -> Floats:
-        """(E + 1, d, d) scaled scatter that each local fit has seen, the prior's rows included; last, that of all
-        rows. Every matrix is at least prior_rows / N times the last."""
+        """(E + 1, d, d) scaled scatter of each environment's and the prior's rows together; last, that of all rows"""
         moments, counts = self.moments, self.moments.counts
         between = counts * self.prior_rows / (counts + self.prior_rows)
         matrices = moments.scatter.copy()

@@ -49,8 +49,7 @@ _MOST_REASONS, _EXAMPLES = 3, 64
 
 
 class MomentModel(BoundModel):
-    """Base of the models of second moments. Methods that a subclass does not override ask `linear`, the linear Gaussian
-    model of the same columns."""
+    """Base of the models of second moments, which ask `linear`, the linear Gaussian model of the same columns."""
 
     moments: Moments
 
@@ -79,8 +78,7 @@ class MomentModel(BoundModel):
         return inverse_scales(np.diagonal(self.moments.scatter[-1]), self.moments.present[-1])
 
     def pooled_lists(self, masks: Mask) -> tuple[Integers, Integers]:
-        """Columns of the moments of subsets (S, p), as lists, without those that others of their feature give over all
-        rows"""
+        """Columns of subsets (S, p), as lists, without those that others of their feature give over all rows"""
         moments = self.moments
         starts, members = as_lists(self.features.expand(masks) & moments.present[-1, moments.feature_columns])
         return starts, moments.feature_columns[members].astype(np.int64)
@@ -109,8 +107,7 @@ class MomentModel(BoundModel):
         return part.residuals(chosen)
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
-        """(S,) of the residuals with common slopes and own intercepts of the subsets (S, p); 0 without the rows, or
-        sums of fourth powers."""
+        """(S,) of residuals with common slopes and own intercepts; 0 without the rows, or sums of fourth powers."""
         part, chosen = self.with_moments(masks)
         return part.excess_kurtosis(chosen)
 
@@ -195,10 +192,7 @@ def held_features(masks: Mask) -> Mask:
 
 
 class GaussianModel(MomentModel):
-    """Base of the models whose log Λ is that of linear Gaussian fits.
-
-    prediction: the reward λ. What engines call log Λ is then log Λ + λ · (gain of the pooled fit over the empty one).
-    """
+    """Base of the models whose log Λ is that of linear Gaussian fits; to engines it is log Λ + prediction · gain."""
 
     kind = "linear Gaussian"
 
@@ -221,11 +215,8 @@ class GaussianModel(MomentModel):
 
     @property
     def untilted(self) -> GaussianModel:
-        # Not cached where it is the model itself: second moments would wait for the garbage collector.
-        return self if self.prediction == 0.0 else self._without_reward
-
-    @cached_property
-    def _without_reward(self) -> GaussianModel:
+        if self.prediction == 0.0:
+            return self
         plain = copy(self)
         plain.prediction = 0.0
         return plain
@@ -343,8 +334,7 @@ class GaussianFromMoments(GaussianModel):
         return Residuals(shares * self.moments.scatter[:, y, y], ranks, self.moments.group_counts)
 
     def ranks(self, masks: Mask) -> Integers:
-        """Numbers of columns that vary there, of which those that are constant in every environment have rank E − 1 at
-        most; those of the rows where second moments cannot decide all subsets"""
+        """Columns that vary there; those that are constant in every environment have rank E − 1 at most."""
         if self._rows.values.size:
             return self._fits(masks)[1]
         chosen = self.features.expand(masks)
@@ -376,13 +366,10 @@ class GaussianFromMoments(GaussianModel):
             within = np.sum((roots[e][:, used] @ weights) ** 2)
         return float(within + moments.counts[e] * (moments.means[e, used] @ weights - fit.intercept) ** 2)
 
-    # ---------------------------------------------------------------- walks and searches
-
     @property
     def steps_per_subset(self) -> int:
         # A walk over features of m columns takes about m² times as long.
-        squares = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
-        return (self.moments.n_environments + 1) * squares
+        return (self.moments.n_environments + 1) * int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
 
     @property
     def dense_advantage(self) -> int:
@@ -447,8 +434,6 @@ class GaussianFromMoments(GaussianModel):
             total += scoring.weights[g] * np.log(np.where(unfit, np.nan, residual))
         settle(total, scoring.weights)
         return np.where(np.isnan(total), -np.inf, total)
-
-    # ---------------------------------------------------------------- scores
 
     def columns_of(self, members: Integers) -> Integers:
         """Columns of the moments that features `members` (k,) stand for."""

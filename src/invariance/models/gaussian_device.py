@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -32,13 +31,12 @@ def as_device(name: str) -> torch.device:
         import torch
     except ImportError:
         raise SettingError(f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]'.") from None
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise SettingError(f"device={name!r} is not known", use(device="cuda"), use(device="cuda:1"), use(device="cpu"))
-    device = torch.device(name)
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        found = torch.cuda.device_count()
-        raise SettingError(f"device={name!r} is not there: torch {torch.__version__} sees {found} CUDA devices.")
-    return device
+    cuda = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
+    known = ["cpu", *(["cuda"] if cuda else []), *cuda]
+    if name not in known:
+        what = f"device={name!r} is not known to torch {torch.__version__}"
+        raise SettingError(what, *(use(device=other) for other in known))
+    return torch.device(name)
 
 
 class SharedScatter:

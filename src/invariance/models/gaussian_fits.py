@@ -1,6 +1,5 @@
-"""Least squares fits behind the Gaussian models, from the rows, factors of them (`roots`, from a second pass over the
-rows) or second moments alone: coefficients, standard errors, residuals' kurtosis, errors in new environments; and all
-subsets: their log Λ, and which of them may be invariant."""
+"""Least squares fits behind the Gaussian models, from the rows, factors of them (`roots`, of a second pass over the
+rows) or second moments alone, and walks over all subsets."""
 
 from __future__ import annotations
 
@@ -118,8 +117,7 @@ def linear_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: M
 
 
 def weighted_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, deviations: Floats) -> Floats:
-    """(k,) of the columns (q,) of one fit to all rows, whose noise has a standard deviation (E,) in each environment;
-    NaN where a column is constant or given by the others."""
+    """(k,) of chosen columns (q,) in a fit to all rows, deviations (E,) of the noise; NaN for dependent columns."""
     used, parts = np.flatnonzero(chosen), []
     means = np.insert(moments.gaps[:, moments.feature_columns[used]], 0, 1.0, axis=1)
     for e, (unit, norms, _) in zip(range(moments.n_environments), unit_groups(data, moments, used), strict=False):
@@ -132,8 +130,7 @@ def weighted_errors(data: MultiEnvironmentData | None, moments: Moments, chosen:
 
 
 def _unscaled_errors(unit: Floats, norms: Floats, k: int) -> tuple[Floats, float]:
-    """(k,) standard errors with noise of variance 1 of the first k unit columns of these lengths, NaN where one depends
-    on those before it; and the length that they leave of the last column"""
+    """(k,) standard errors for noise of variance 1, NaN for dependent columns; length left of the last column"""
     triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
     kept = np.flatnonzero(independent[:k])
     errors = np.full(k, np.nan)
@@ -154,8 +151,7 @@ def no_rows(moments: Moments) -> GroupRows:
 
 
 def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows:
-    """Unit columns in every environment and the pool or, where these have many rows, the triangular factor of them: any
-    of its columns leave the same residuals as the rows."""
+    """Unit columns in every environment and the pool or, where rows are many, their triangular factor."""
     order, parts = np.argsort(np.append(moments.feature_columns, moments.outcome)), []
     for unit, _, _ in unit_groups(data, moments, np.arange(len(moments.feature_columns))):
         many = unit.shape[1] > _WORTHWHILE * len(unit)
@@ -167,8 +163,7 @@ def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows
 
 
 def always_decidable(moments: Moments, inverse_scale: Floats, tolerance: float) -> bool:
-    """Whether second moments can decide every subset: every pivot of every subset is at least the smallest eigenvalue
-    of the scaled second moments of all columns."""
+    """Whether second moments decide every subset: no pivot is below the smallest eigenvalue of all scaled columns."""
     for g, scatter in enumerate(moments.scatter):
         varying = np.flatnonzero(inverse_scale[g])
         if len(varying) >= moments.group_counts[g]:
@@ -260,8 +255,7 @@ def _excess(n_rows: int, squares: Floats, fourths: Floats) -> Floats:
 
 
 def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> Floats:
-    """(S, k) least squares slopes of the last of k + 1 columns (k + 1, n) on those of each subset (S, k), 0 for the
-    others: from their products `within`, in any unit of the last, where these can tell"""
+    """(S, k) slopes of the last of columns (k + 1, n) on those of subsets (S, k), from products where these can tell"""
     scale = inverse_scales(np.diagonal(within), np.diagonal(within) > 0.0)
     starts, members = as_lists(masks & (scale[:-1] > 0.0))
     slopes = dispatch.subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members)
@@ -401,8 +395,7 @@ class GaussianWalk(SubsetWalk):
 
 
 def mean_limits(moments: Moments, tolerance: Tolerance) -> Floats:
-    """(r, m) largest F statistic of a compatible subset, by pooled rank r and missing ranks m = Σ_e (r − rank_e); inf
-    where no subset has such ranks, as in the last column."""
+    """(r, m) largest F statistic of a compatible subset of pooled rank r, m = Σ_e (r − rank_e); inf where none is."""
     environments, widths = moments.n_environments, moments.varying_widths
     fewer = (widths[-1] - widths[:-1]).sum(axis=0)
     reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)

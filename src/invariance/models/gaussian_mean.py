@@ -118,8 +118,7 @@ class MeanGaussian(GaussianModel):
 
     @property
     def steps_per_subset(self) -> int:
-        squares = int(np.ceil(np.mean(self.features.widths.astype(float) ** 2)))
-        return 100 * (self.moments.n_environments + 1) * squares
+        return 100 * self.linear.steps_per_subset
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows."""
@@ -152,8 +151,7 @@ class MeanGaussian(GaussianModel):
         return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
     def _scored(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
-        """From second moments, and from the rows where those cannot decide, or if `from_rows`; with squares and
-        leverages if `pooled`."""
+        """From second moments, or the rows where those cannot decide; with squares and leverages if `pooled`."""
         n = len(masks)
         order = np.lexsort((np.arange(n), *masks.T[::-1]))
         scores = _Scores(*np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments)))

@@ -1,7 +1,4 @@
-"""log Λ by maximum likelihood, and any model with a maximum-likelihood fit as a family: write one method, `maximise`.
-
-log Λ(z) is the largest log-likelihood of the pooled rows less the sum of those of each environment's rows.
-"""
+"""log Λ by maximum likelihood, and any model with such a fit as a family: write one method, `maximise`."""
 
 from __future__ import annotations
 
@@ -36,8 +33,7 @@ class Figures(NamedTuple):
 
     @classmethod
     def of(cls, log_ratio: Floats, pooled: Floats, ranks: Integers, profiled: Integers | int) -> Figures:
-        """ranks (S, E + 1): identified parameters of each environment and, last, of the pool; profiled: those of the
-        fits, (E + 1,) or of each, that are not counted there."""
+        """ranks (S, E + 1): identified parameters of the fits; profiled: those that are not counted there."""
         parameters = (ranks + profiled).astype(float)
         degrees = parameters[:, :-1].sum(axis=1) - parameters[:, -1]
         return cls(log_ratio, pooled, degrees, parameters[:, -1])
@@ -132,8 +128,7 @@ class ByLikelihood(ABC):
 
 
 class LikelihoodModel(LikelihoodRatioModel):
-    """A specification tied to rows. Columns that do not vary in an environment, and those that are combinations of
-    others there, are left out of the fit."""
+    """A specification tied to rows. Columns that are constant or dependent in an environment are left out there."""
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
@@ -165,8 +160,7 @@ class LikelihoodModel(LikelihoodRatioModel):
         return value, pooled.log_likelihood, degrees, pooled.n_parameters
 
     def _fitted(self, chosen: Mask, local: bool = True) -> list[tuple[Maximum, Mask]] | None:
-        """The fits of the chosen columns (q,) to each environment's rows, if `local`, and to all rows, with the columns
-        that each could use; None where one has none."""
+        """Fits of chosen columns (q,) and the columns that each could use, the pooled one last; None where none is."""
         fits = []
         for rows in row_groups(self.data)[0 if local else -1 :]:
             X = self.data.X[np.ix_(rows, chosen)]

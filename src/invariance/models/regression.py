@@ -67,10 +67,7 @@ Valued = Callable[[Figures, Integers], Floats]
 
 
 class RegressionWalk(SubsetWalk):
-    """All subsets of a regression, by fits with the walk's lower precision; value: of a subset, its log Λ if None.
-
-    The model remembers what was walked, while it is not too much: who decides after an enumeration need not walk again.
-    """
+    """By fits of lower precision, which the model remembers; value: of a subset, its log Λ if None."""
 
     def __init__(self, model: RegressionModel, free: Integers, forced: Integers, value: Valued | None = None) -> None:
         super().__init__(model.log_ratio_many, model.n_features, free, forced)
@@ -168,8 +165,7 @@ class RegressionModel(LikelihoodRatioModel):
         return self.specification.beginning(self.problem)
 
     def tolerated(self, tolerance: Tolerance) -> float:
-        """Half of that of a linear Gaussian model: a row says about as much as half a row does there (with log odds,
-        curvature of at most ¼ for noise of variance π²/3)."""
+        """Half of that of a linear Gaussian model: log odds have curvature ≤ ¼ for noise of variance π²/3."""
         return 0.5 * self.n_rows * tolerance.delta
 
     def remarks(self, masks: ArrayLike) -> Remarks:
@@ -200,8 +196,6 @@ class RegressionModel(LikelihoodRatioModel):
         """As many features as leave every environment a row more than it has parameters."""
         each = (np.cumsum(np.sort(needed)) <= room for needed, room in zip(self._needed.T, self._room, strict=True))
         return min(int(enough.sum()) for enough in each)
-
-    # ---------------------------------------------------------------- scores
 
     @property
     def _layout(self) -> tuple[Integers, Integers]:
@@ -318,8 +312,7 @@ class RegressionModel(LikelihoodRatioModel):
         return Fit(columns, slopes[-1], float(intercepts[-1]), *own, self.specification)
 
     def _errors(self, chosen: Mask, thetas: Floats) -> Floats:
-        """(E + 1, k) standard errors of the slopes of chosen columns (q,) at thetas (E + 1, K), from the second
-        derivatives of the log-likelihood; NaN where a column does not vary, or is a combination of earlier ones."""
+        """(E + 1, k) of the slopes of columns (q,) at thetas (E + 1, K); NaN where one is constant or dependent."""
         k, first, problem = int(chosen.sum()), self.n_always, self.problem
         members = np.concatenate([np.arange(first), first + np.flatnonzero(chosen)])
         n, pool = k + self.beginning.shape[1], len(problem.starts) - 1

@@ -21,8 +21,7 @@ from .regression import READ, Regression, RegressionModel, environment_starts
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseHazard:
-    """cuts (J − 1,): ends of the intervals but for the last, whose hazard goes on; hazards (J,): events per unit of
-    time"""
+    """cuts (J − 1,): ends of all intervals but the last, whose hazard goes on; hazards (J,): events per unit of time"""
 
     cuts: Floats
     hazards: Floats
@@ -84,8 +83,7 @@ def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseExponentialFit(Fit):
-    """intercept: minus the coefficients at the mean of the columns, so that the baseline, of the pooled fit, is that of
-    rows in the middle"""
+    """intercept: minus the coefficients at the mean of the columns; baseline: of rows there, by the pooled fit"""
 
     baseline: PiecewiseHazard = field(kw_only=True)
 
