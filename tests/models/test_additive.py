@@ -43,13 +43,11 @@ def test_features_that_are_constant_or_dependent_somewhere() -> None:
     model = bound(X, y, environment)
     masks = all_masks(5)
     log_ratios = model.log_ratio_many(masks)
-    assert np.isfinite(log_ratios).all()
-    assert (log_ratios <= 0.0).all()
+    assert (np.isfinite(log_ratios) & (log_ratios <= 0.0)).all()
     np.testing.assert_allclose(model.rescore(masks), log_ratios, atol=1e-6)
     tested = model.invariance_test(masks, Tolerance.strict()).joint
     assert ((tested >= 0.0) & (tested <= 1.0)).all()
-    twice, once = model.log_ratio(["x1", "x2"]), model.log_ratio(["x1"])
-    assert twice == pytest.approx(once, abs=1e-6)
+    assert model.log_ratio(["x1", "x2"]) == pytest.approx(model.log_ratio(["x1"]), abs=1e-6)
 
 
 def by_hand(model: AdditiveModel, mask: NDArray) -> float:
@@ -131,9 +129,8 @@ def test_local_errors_are_those_of_the_slopes_on_the_curves() -> None:
         assert errors.freedom[e] == freedom
         pooled = np.abs(fit.coefficients)
         np.testing.assert_allclose(errors.values[e], np.repeat(known[1:], widths) * pooled, rtol=1e-6)
-        np.testing.assert_allclose(
-            fit.local_coefficients[e], np.repeat(slopes[1:], widths) * fit.coefficients, rtol=1e-6
-        )
+        expected = np.repeat(slopes[1:], widths) * fit.coefficients
+        np.testing.assert_allclose(fit.local_coefficients[e], expected, rtol=1e-6)
     columns = model.linear.standard_errors(mask)
     np.testing.assert_allclose(errors.values[-1], columns.values[-1])
     assert errors.freedom[-1] == columns.freedom[-1]

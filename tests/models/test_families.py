@@ -319,12 +319,6 @@ def test_settings_that_are_refused(family: Any, settings: dict[str, list[Any]]) 
                 family(**{name: value})
 
 
-def test_all_second_moments_are_needed_for_means() -> None:
-    with pytest.raises(SettingError) as raised:
-        LinearGaussian(invariance="mean", second_moments="on demand")
-    assert raised.value.args[0].remedies[0].settings == (("second_moments", "all"),)
-
-
 TIMES = table("time")
 COUNTS = table("count")
 
@@ -348,10 +342,14 @@ def test_data_that_are_refused(family: Any, data: Any, named: str) -> None:
         family.bind(data)
 
 
-def test_environments_without_events() -> None:
+def test_remedies() -> None:
+    """All second moments for means; pseudo-data where an environment has no events, which is told."""
     data = replace(TIMES, event=np.where(TIMES.environment_index == 0, 0.0, TIMES.event))
-    with pytest.raises(DataError, match="environment 0") as raised:
+    with pytest.raises(SettingError) as of_means:
+        LinearGaussian(invariance="mean", second_moments="on demand")
+    with pytest.raises(DataError, match="environment 0") as of_times:
         PiecewiseExponential(pseudo_rows=0.0).bind(data)
-    assert raised.value.args[0].remedies[0].settings == (("pseudo_rows", 1),)
+    remedies = [raised.value.args[0].remedies[0].settings for raised in (of_means, of_times)]
+    assert remedies == [(("second_moments", "all"),), (("pseudo_rows", 1),)]
     with pytest.warns(DataWarning, match="environment 0"):
         PiecewiseExponential().bind(data)

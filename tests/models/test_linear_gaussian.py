@@ -92,17 +92,9 @@ def test_longley_certified_coefficients() -> None:
 # ---------------------------------------------------------------- evidence where columns hardly differ
 
 
-def sites() -> MultiEnvironmentData:
-    rng = np.random.default_rng(0)
-    site = np.repeat(np.arange(4), 60)
-    X = rng.normal(size=(240, 3)) + rng.normal(size=(4, 3))[site]
-    y = X[:, 0] - X[:, 1] + rng.normal(size=240) * np.array([0.5, 1.0, 1.0, 2.0])[site]
-    return MultiEnvironmentData.from_arrays(X, y, site)
-
-
 @pytest.mark.parametrize("apart", [1e-5, 1e-8])
 def test_columns_that_nearly_coincide_are_judged_by_what_they_span(apart: float) -> None:
-    data = sites()
+    data = simulated(3, (60, 60, 60, 60))
     near = data.X.copy()
     near[:, 1] = near[:, 0] + apart * data.X[:, 1]
     mask = np.array([[True, True, False]])
@@ -120,7 +112,7 @@ def test_without_rows_what_second_moments_cannot_tell_is_not_told() -> None:
 
 
 def test_a_p_value_that_is_not_known_does_not_count_as_invariant(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, masks = Judge(LinearGaussian().bind(sites())), all_masks(3)
+    judge, masks = Judge(LinearGaussian().bind(simulated(3))), all_masks(3)
     unknown = judge.model.invariance_test(masks, Tolerance())._replace(joint=np.full(8, np.nan))
     monkeypatch.setattr(type(judge.model), "invariance_test", lambda *_: unknown)
     assert judge.rejected(masks).all()
@@ -151,11 +143,9 @@ def test_a_pooled_fit_is_rewarded(second_moments: str, grouped: bool) -> None:
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 def test_the_verdict_is_about_invariance() -> None:
     """A reward that makes every value positive does not make a subset look invariant."""
-    rng = np.random.default_rng(1)
-    environment = np.repeat(range(3), 60)
-    X = rng.normal(size=(180, 4))
-    y = np.array([3.0, -3.0, 0.5])[environment] * X[:, 0] + 5.0 * X[:, 1] + 4.0 * environment + rng.normal(size=180)
-    data = MultiEnvironmentData.from_arrays(X, y, environment)
+    plain = simulated(4, (60, 60, 60))
+    e, x = plain.environment_index, plain.X[:, 0]
+    data = replace(plain, y=np.array([3.0, -3.0, 0.5])[e] * x + 5.0 * plain.X[:, 1] + 4.0 * e + 0.1 * plain.y)
     model = LinearGaussian(prediction=3.0).bind(data)
     posterior = Enumeration().run(Target(model, UniformPrior().bind(4)), RunOptions(progress=False))
     assert model.log_ratio_many(posterior.masks[:1])[0] > 0.0
