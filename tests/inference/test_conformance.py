@@ -122,11 +122,12 @@ def test_threads_do_not_change_the_result(engine: str, family: str) -> None:
     assert_same(*(computed(engine, family, "uniform", False, n_jobs) for n_jobs in (1, 2)))
 
 
-@pytest.mark.parametrize("model", [LinearGaussian().bind(simulated(17, (40, 50), seed=21)), Toy(17)], ids=type)
+SHORT, BRIEF = Tempering(chains=2, steps=4, searches=1, temperatures=2), Variational(iterations=20, draws=100)
+MANY = LinearGaussian().bind(simulated(17, (40, 50), seed=21))
+
+
 @pytest.mark.parametrize(
-    "engine",
-    [Tempering(chains=2, steps=4, searches=1, temperatures=2), Variational(iterations=20, draws=100)],
-    ids=type,
+    ("engine", "model"), [(SHORT, MANY), (SHORT, Toy(9)), (BRIEF, MANY), (BRIEF, Toy(17))], ids=type
 )
 def test_one_seed_one_answer_of_many_features(engine: Engine, model: BoundModel) -> None:
     one, two, other = (run(model, UniformPrior(2), engine, *how) for how in ((5, 1), (5, 2), (6, 1)))

@@ -56,7 +56,9 @@ def test_many_features_with_a_small_size_limit_are_walked_directly() -> None:
     model = LinearGaussian().bind(simulated(40, (60, 70), seed=22))
     posterior = run(model, UniformPrior(max_size=2))
     assert posterior.diagnostics["subsets_scored"] == 1 + 40 + 780
-    assert posterior.pairwise.max() <= 1.0
+    for seed in range(4):
+        found = run(LinearGaussian().bind(simulated(8, (200, 200, 200), seed=seed)), UniformPrior())
+        assert found.pairwise.max() <= 1.0
     masks, weights = posterior.masks, np.exp(posterior.log_probabilities)
     np.testing.assert_allclose(posterior.log_ratios, model.log_ratio_many(masks), rtol=1e-9)
     np.testing.assert_allclose(posterior.pairwise, (masks * weights[:, None]).T @ masks, atol=1e-12)

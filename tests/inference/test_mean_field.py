@@ -123,7 +123,6 @@ def examples() -> dict[str, np.ndarray]:
     return {
         "lognormal": rng.normal(size=4000),
         "heavy": -0.9 * np.log(rng.random(2000)) + 50.0,
-        "bounded": np.log(rng.random(500)),
         "some impossible": np.where(rng.random(800) < 0.5, -np.inf, rng.normal(size=800)),
         "five subsets": atoms[rng.choice(5, 4000, p=[0.2, 0.3, 0.46, 0.035, 0.005])],
         "ties on the grid": np.log(np.concatenate([np.ones(3900), np.full(99, 2.0), [2.1]])),

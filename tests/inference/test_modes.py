@@ -15,7 +15,7 @@ from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Moment
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import modes as searching
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.modes import Searched, Synergies, climb, groupings, leading_modes, search_modes
+from invariance.inference.modes import Searched, Synergies, climb, find_modes, groupings, leading_modes, search_modes
 from invariance.inference.replicas import CompiledSampler, sampler_of
 from invariance.inference.tempering import Tempering, TemperingPosterior
 from invariance.kernels.active_set import Scoring, active_set
@@ -33,7 +33,7 @@ from invariance.kernels.search import (
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.simulation import p450
-from quadratic_toy import Toy, run, target_of
+from quadratic_toy import PRIORS, Toy, brute_force, run, target_of
 from twins import simulated
 
 
@@ -251,6 +251,14 @@ def test_searches_go_on_until_several_come_near_the_best(model: type[Toy]) -> No
         assert target.log_joint(mask ^ np.eye(21, dtype=bool)).max() < value
     for masks, log_ratios in found.states:
         np.testing.assert_allclose(log_ratios, target.model.log_ratio_many(masks))
+
+
+def test_searches_find_the_best_subset() -> None:
+    target = target_of(Toy(11, seed=6, strength=10.0), PRIORS["inclusion"])
+    modes = find_modes(target, RunOptions(rng=np.random.default_rng(0), progress=False))
+    masks, probability, _ = brute_force(target)
+    np.testing.assert_array_equal(modes[0], masks[probability.argmax()])
+    assert (np.diff(target.log_joint(modes)) < 0).all()
 
 
 def needle() -> MultiEnvironmentData:

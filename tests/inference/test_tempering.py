@@ -40,7 +40,7 @@ class TwoModes(Toy):
 def test_models_without_a_compiled_scorer_agree_with_brute_force(model: Toy) -> None:
     target = target_of(model)
     masks, probabilities, evidence = brute_force(target)
-    posterior = run(model, UniformPrior(), Tempering())
+    posterior = run(model, UniformPrior(), Tempering(precision=0.015))
     np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.03)
     assert posterior.log_evidence == pytest.approx(evidence, abs=0.1)
     draws = np.unpackbits(posterior.source.draws, axis=1, count=9).astype(bool)

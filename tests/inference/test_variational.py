@@ -495,8 +495,7 @@ def test_swaps_lead_to_where_the_others_are_in_reach(
     data: MultiEnvironmentData, first: list[int], others: list[list[int]]
 ) -> None:
     model, p = LinearGaussian().bind(data), data.n_features
-    prior = UniformPrior(5).bind(p)
-    mode = np.isin(np.arange(p), first)
+    prior, mode = UniformPrior(5).bind(p), np.isin(np.arange(p), first)
     found = with_swaps(Target(model, prior), mode[None])
     value = model.log_ratio_many(found) + prior.log_prob(found)
     assert (np.diff(value) <= 0).all()

@@ -232,10 +232,7 @@ def fit_mixture(
     return Mixture(components, best), (elbo(best), float(np.sqrt(variance)))
 
 
-# ---------------------------------------------------------------- ascent
-
-# A table of all draws, or what computes and remembers their log Λ.
-Scorer = Floats | CompiledScorer | ScoredSubsets
+Scorer = Floats | CompiledScorer | ScoredSubsets  # a table of all draws, or what computes and remembers their log Λ
 
 
 @dataclass(frozen=True)

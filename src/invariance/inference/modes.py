@@ -49,8 +49,7 @@ _MOST_MODES, _RELEVANT_NATS = 8, 15.0
 _NEAR, PATIENCE, _FEW = 3.0, 4, 3
 SAME = 1e-6  # between log p(z)Λ(z) of two subsets, up to rounding
 _REPLICAS, _SEARCHES = 4, 4  # where nothing is sampled
-# log Λ is about proportional to the number of rows: this many rows' worth is where chains move freely.
-_HOTTEST_ROWS, _TEMPERATURES = 30.0, 10
+_HOTTEST_ROWS, _TEMPERATURES = 30.0, 10  # log Λ of this many rows is where chains move freely
 MISSED_SHARE = 1 / 50  # a subset is missed by a law that gives it less of its probability
 _STEEPEST, _WITHIN_NATS, _MOST_PEAKS = 10.0, 8.0, 24
 _ROUNDS, _REPLACEMENTS, _MOST_WORK = 3, 4, 1e10

@@ -24,9 +24,7 @@ _SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
 _SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
 _MOST_FACTOR_BYTES = 4e9
 _BLOCK_WEIGHT = 10.0  # of a conditional over a whole block, against one over the feature alone
-# Temperatures, the last ones, at which a search scores from the rows what second moments cannot decide: hot chains meet
-# much of that, and little of it matters.
-_BY_ROWS = 3
+_BY_ROWS = 3  # last temperatures at which a search scores from the rows what second moments cannot decide
 _FARTHEST = -1e6  # half the gain of an impossible flip: finite, so that there is one to choose where none is possible
 # Without a compiled scorer: features for each exchange of a sweep; up to so many features every sweep flips all; of
 # more, the most interesting ones and one in so many of the others.
