@@ -40,14 +40,14 @@ def test_blocks_memory_and_threads_do_not_change_the_result(
     model = LinearGaussian().bind(simulated(11, (40, 50, 60), seed=21))
     whole = run(model, UniformPrior(max_size))
     small_blocks(monkeypatch, 4, 16)
-    engine = Enumeration(keep=50, in_memory=0 if streamed else 1 << 24)
+    engine = Enumeration(keep=10, in_memory=0 if streamed else 1 << 24)
     cut, threaded = (run(model, UniformPrior(max_size), engine, 0, n_jobs) for n_jobs in (1, 3))
     for name in ("inclusion", "pairwise", "log_probabilities", "masks"):
         np.testing.assert_array_equal(getattr(threaded, name), getattr(cut, name))
     np.testing.assert_allclose(cut.inclusion, whole.inclusion, atol=1e-12)
-    np.testing.assert_allclose(cut.log_probabilities, whole.log_probabilities[:50], rtol=1e-9)
+    np.testing.assert_allclose(cut.log_probabilities, whole.log_probabilities[:10], rtol=1e-9)
     assert cut.entropy == pytest.approx(whole.entropy, abs=1e-9)
-    np.testing.assert_array_equal(cut.masks, whole.masks[:50])
+    np.testing.assert_array_equal(cut.masks, whole.masks[:10])
     if not streamed:
         assert cut.credible_subsets(0.999)["cumulative"].iloc[-1] >= 0.999 - 1e-12
 
@@ -56,9 +56,6 @@ def test_many_features_with_a_small_size_limit_are_walked_directly() -> None:
     model = LinearGaussian().bind(simulated(40, (60, 70), seed=22))
     posterior = run(model, UniformPrior(max_size=2))
     assert posterior.diagnostics["subsets_scored"] == 1 + 40 + 780
-    for seed in range(4):
-        found = run(LinearGaussian().bind(simulated(8, (200, 200, 200), seed=seed)), UniformPrior())
-        assert found.pairwise.max() <= 1.0
     masks, weights = posterior.masks, np.exp(posterior.log_probabilities)
     np.testing.assert_allclose(posterior.log_ratios, model.log_ratio_many(masks), rtol=1e-9)
     np.testing.assert_allclose(posterior.pairwise, (masks * weights[:, None]).T @ masks, atol=1e-12)

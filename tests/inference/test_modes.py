@@ -33,7 +33,7 @@ from invariance.kernels.search import (
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.simulation import p450
-from quadratic_toy import PRIORS, Toy, brute_force, run, target_of
+from quadratic_toy import PRIORS, Toy, TwoModes, brute_force, run, target_of
 from twins import simulated
 
 
@@ -180,7 +180,7 @@ def test_the_best_in_a_block_equals_enumeration() -> None:
 
 
 def test_steepest_ascent_ends_where_no_flip_or_exchange_helps() -> None:
-    data = simulated(9, (40, 50), seed=86)
+    data = simulated(9, (40, 50), seed=82)
     prior = InclusionPrior([0.3, 0.2, 0.5, 0.4, 0.1, 1.0, 0.6, 0.5, 0.0], max_size=5)
     target, model, bound = compiled_of(data, prior), LinearGaussian().bind(data), prior.bind(data.feature_names)
 
@@ -254,11 +254,11 @@ def test_searches_go_on_until_several_come_near_the_best(model: type[Toy]) -> No
 
 
 def test_searches_find_the_best_subset() -> None:
-    target = target_of(Toy(11, seed=6, strength=10.0), PRIORS["inclusion"])
-    modes = find_modes(target, RunOptions(rng=np.random.default_rng(0), progress=False))
-    masks, probability, _ = brute_force(target)
-    np.testing.assert_array_equal(modes[0], masks[probability.argmax()])
-    assert (np.diff(target.log_joint(modes)) < 0).all()
+    for target in (target_of(TwoModes(8)), target_of(Toy(8, seed=6, strength=10.0), PRIORS["inclusion"])):
+        masks, probability, _ = brute_force(target)
+        modes = find_modes(target, RunOptions(rng=np.random.default_rng(0), progress=False))
+        np.testing.assert_array_equal(modes[0], masks[probability.argmax()])
+        assert len(modes) == 1 + isinstance(target.model, TwoModes)
 
 
 def needle() -> MultiEnvironmentData:

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.typing import ArrayLike
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Logistic, MultiEnvironmentData, UniformPrior
 from invariance.exceptions import ApproximationWarning
@@ -24,16 +23,8 @@ from invariance.inference.tempering import (
     retuned,
 )
 from invariance.models.gaussian import GaussianOnDemand, moments_bytes
-from quadratic_toy import Toy, brute_force, run, target_of
+from quadratic_toy import Toy, TwoModes, brute_force, run, target_of
 from twins import simulated
-
-
-class TwoModes(Toy):
-    """Eight features all in or all out, and 20 nats between."""
-
-    def log_ratio_many(self, masks: ArrayLike) -> np.ndarray:
-        sizes = np.asarray(masks)[:, :8].sum(axis=1)
-        return np.where(sizes < 4, -0.5, 0.0) - 5.0 * np.minimum(sizes, 8 - sizes)
 
 
 @pytest.mark.parametrize("model", [TwoModes(9), Toy(9, seed=2, hole=(0, 3))], ids=["two far modes", "hole"])
