@@ -20,15 +20,9 @@ def run_cells(cells: Sequence[str], allow_errors: bool = False) -> list[list[Any
         name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "PYTEST_CURRENT_TEST")
     }
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    client = nbclient.NotebookClient(notebook, timeout=300, kernel_name=_kernel(), allow_errors=allow_errors)
+    client = nbclient.NotebookClient(notebook, timeout=300, allow_errors=allow_errors)
     client.execute(env=environment)
     return [cell.outputs for cell in notebook.cells]
-
-
-def _kernel() -> str:
-    from jupyter_client.kernelspec import NATIVE_KERNEL_NAME
-
-    return str(NATIVE_KERNEL_NAME)
 
 
 def images(outputs: Sequence[Any]) -> int:

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from sklearn.linear_model import Ridge
 
@@ -21,7 +20,6 @@ from invariance import (
     FileFormat,
     LinearGaussian,
     Moments,
-    Poisson,
     UniformPrior,
     compare,
 )
@@ -58,23 +56,18 @@ def survival() -> BIPSurvival:
 
 SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP(select="best").fit(DATA), ValueError, "select='best'"),
-    (lambda: BIP("probit").fit(DATA), ValueError, "family='probit'"),
     (lambda: BIP("linear_gausian").fit(DATA), ValueError, "'linear_gaussian'? Use family="),
     (lambda: BIP(LinearGaussian).fit(DATA), ValueError, "LinearGaussian"),
-    (lambda: BIP(3).fit(DATA), ValueError, "3"),
     (lambda: BIP(engine="magic").fit(DATA), ValueError, "engine='magic'"),
     (lambda: BIP(engine=Enumeration).fit(DATA), ValueError, "engine"),
     (lambda: BIP(progress="yes").fit(DATA), ValueError, "progress='yes'"),
-    (lambda: BIP(prior=3).fit(DATA), ValueError, "prior=3"),
     (lambda: BIP(prior=UniformPrior).fit(DATA), ValueError, "prior"),
     (lambda: BIP(prior="unifrom").fit(DATA), ValueError, "'unifrom'"),
     (lambda: BIP(random_state="a").fit(DATA), ValueError, "random_state='a'"),
-    (lambda: BIP(random_state=-1).fit(DATA), ValueError, "random_state=-1"),
     (lambda: BIP(tolerance=0.1).fit(DATA), ValueError, "tolerance=0.1"),
     (lambda: BIP(columns={"environment": "site"}).fit(ONE, DATA.y), ValueError, "columns="),
     (lambda: BIP(prior=UniformPrior(max_size=6)).fit(simulated(6, (6, 30), 30)), ValueError, "max_size=4"),
     (lambda: classified(CLASSES, family="linear_gaussian"), ValueError, "family='logistic'"),
-    (lambda: classified(CLASSES, family=Poisson()), ValueError, "family='logistic'"),
     (lambda: BIPSurvival("logistic").fit(ONE, CLASSES, SITE), ValueError, "family='piecewise_exponential'"),
     (lambda: classified(CLASSES).predict_interval(TABLE[["u", "v"]]), ValueError, "intervals"),
     (lambda: classified(CLASSES).predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
@@ -83,7 +76,7 @@ SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: survival().predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
     *(
         (lambda wrong=wrong: survival().predict_survival(TABLE[["u", "v"]], wrong), ValueError, "times=")
-        for wrong in ([-1.0], [[1.0]], [np.nan], ["a"], [None])
+        for wrong in ([-1.0], [[1.0]], ["a"])
     ),
     (lambda: compare(TABLE), TypeError, "DataFrame"),
     (lambda: compare(DATA, [3]), TypeError, "int"),
@@ -101,46 +94,25 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIPClassifier().fit(MOMENTS), ValueError, "rows"),
     (lambda: BY_SITE.fit(ONE, DATA.y), ValueError, "'site'"),
     (lambda: BY_SITE.fit(DATA.X, DATA.y), ValueError, "'site'"),
-    (lambda: BY_SITE.fit(pa.Table.from_pandas(TEXT), DATA.y), ValueError, "'site'"),
     (lambda: BY_SITE.fit(TABLE, DATA.y, environments=SITE), ValueError, "'site'"),
     (lambda: BIP().fit(TABLE, DATA.y, environments="sites"), ValueError, "'sites'"),
     (lambda: BIP(columns=Columns(exclude=["x"])).fit(DATA.X, DATA.y, SITE), ValueError, "exclude"),
     (lambda: BIP(columns=Columns(features=["z"])).fit(TABLE, DATA.y, SITE), ValueError, "'z'"),
     (lambda: BY_SITE.fit(TWICE, DATA.y), ValueError, "'u'"),
-    (lambda: BY_SITE.fit(pl.LazyFrame(TABLE), DATA.y), ValueError, ".collect()"),
     (lambda: BIP().fit(pl.LazyFrame(TABLE), DATA.y), ValueError, ".collect()"),
-    (lambda: BIP().fit(TEXT, None, SITE), ValueError, "y"),
     (lambda: BIP().fit(ONE, None, SITE), ValueError, "y"),
-    (lambda: BIP().fit(TEXT, DATA.y[:5], SITE), ValueError, "y has 5"),
     (lambda: BIP().fit(ONE, DATA.y[:5], SITE), ValueError, "y has 5"),
-    (lambda: BIP().fit(DATA.X.astype(object), DATA.y[:5], SITE), ValueError, "y has 5"),
     (lambda: BIP().fit(ONE, DATA.X, SITE), ValueError, "(600, 8)"),
     (lambda: BIP().fit(OBJECTS, DATA.y, SITE), ValueError, "X"),
-    (lambda: BIP().fit(OBJECTS[:, 0], DATA.y, SITE), ValueError, "X"),
     (lambda: BIP().fit(DATA.X[:9, 0], DATA.y[:9]), ValueError, "1D array"),
     (lambda: BIP().fit([[{}]] * 600, DATA.y, SITE), TypeError, "X"),
     (lambda: BIP().fit(ONE, WORDS, SITE), ValueError, "'f', 'm', 'x'"),
     (lambda: BIP().fit(TEXT, pd.Series(WORDS, name="sex"), SITE), ValueError, "'sex'"),
-    *(
-        (
-            lambda made=made, sign=sign: BIP().fit(made({"id": sign * LARGE, "a": DATA.y}), DATA.y, SITE),
-            ValueError,
-            "'id'",
-        )
-        for made in (pd.DataFrame, pl.DataFrame)
-        for sign in (1, -1)
-    ),
+    (lambda: BIP().fit(pd.DataFrame({"id": LARGE, "a": DATA.y}), DATA.y, SITE), ValueError, "'id'"),
+    (lambda: BIP().fit(pl.DataFrame({"id": -LARGE, "a": DATA.y}), DATA.y, SITE), ValueError, "'id'"),
     (lambda: BIP().fit(np.column_stack([LARGE, LARGE]), DATA.y, SITE), ValueError, "'X'"),
     (lambda: BIP().fit(ONE, LARGE, SITE), ValueError, "'y'"),
-    (lambda: BIP().fit(ONE, pd.Series(LARGE, name="y"), SITE), ValueError, "'y'"),
-    *(
-        (
-            lambda made=made: BIP().fit(made(ONE.assign(visit=pd.Timestamp("2020-01-01"))), DATA.y, SITE),
-            ValueError,
-            "'visit'",
-        )
-        for made in (pd.DataFrame, pl.from_pandas)
-    ),
+    (lambda: BIP().fit(ONE.assign(visit=pd.Timestamp("2020-01-01")), DATA.y, SITE), ValueError, "'visit'"),
     (lambda: BIP().fit(ONE.assign(note=[{} for _ in DATA.y]), DATA.y, SITE), ValueError, "'note'"),
     *(
         (lambda made=made: BIP().fit(DATA.X, made(GAPS), DATA.environment_index), ValueError, "0 (2 rows), 3 (1 row)")
@@ -155,7 +127,6 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: classified(np.where(SITE[0] == SITE, None, CLASSES)), ValueError, "150 rows"),
     (lambda: BIPClassifier().fit(DATA), ValueError, "'blood_pressure'"),
     (lambda: BIPSurvival().fit(ONE, TIMES, SITE), ValueError, "event="),
-    (lambda: BIPSurvival("auto").fit(ONE, TIMES, SITE), ValueError, "event="),
 ]
 
 

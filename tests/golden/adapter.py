@@ -90,14 +90,12 @@ def estimator(case: dict[str, Any]) -> Any:
 
 
 def _reading(case: dict[str, Any]) -> dict[str, Any]:
-    """How a table is read."""
-    return {"missing": "error"} | {name: case[name] for name in ("missing", "groups", "categorical") if name in case}
+    return {name: case[name] for name in ("missing", "groups", "categorical") if name in case}
 
 
 def data_of(case: dict[str, Any], table: Table) -> Any:
     beside = {role: name for role, name in (("event", EVENT), ("exposure", EXPOSURE)) if name in table.rows}
-    how = _reading(case) | beside
-    return package.MultiEnvironmentData.from_table(table.rows, OUTCOME, ENVIRONMENT, **how)
+    return package.MultiEnvironmentData.from_table(table.rows, OUTCOME, ENVIRONMENT, **_reading(case), **beside)
 
 
 def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
@@ -120,9 +118,8 @@ def fitted(case: dict[str, Any], table: Table, folder: Path) -> Any:
             return model.fit(package.Moments.from_rows(rows, OUTCOME, ENVIRONMENT, progress=False))
         case stored:
             source = rows if stored == "rows_again" else _files(rows, folder, stored)
-            how = _reading(case) | {"progress": False}
             model.set_params(columns=Columns(environment=ENVIRONMENT))
-            moments = package.Moments.from_rows(source, OUTCOME, ENVIRONMENT, **how)
+            moments = package.Moments.from_rows(source, OUTCOME, ENVIRONMENT, progress=False, **_reading(case))
             return model.fit(moments, rows=source)
 
 

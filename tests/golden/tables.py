@@ -75,17 +75,9 @@ def _environment(
     for j in range(5, features + 1):
         columns[f"x{j}"] = 0.4 * move * (j % 2) + rng.standard_normal(n)
     last = columns[f"x{features}"]
-    if "near" in twists:
-        last = x1 + 1e-4 * last
-    if "nearer" in twists:
-        last = x1 + 1e-8 * last
-    if "sum" in twists:
-        last = x1 + x2
-    if "copy" in twists:
-        last = x1.copy()
-    if "constant" in twists:
-        last = np.full(n, 2.0)
-    columns[f"x{features}"] = last
+    unusual = {"near": x1 + 1e-4 * last, "nearer": x1 + 1e-8 * last, "sum": x1 + x2, "copy": x1.copy()}
+    unusual["constant"] = np.full(n, 2.0)
+    columns |= {f"x{features}": values for twist, values in unusual.items() if twist in twists}
     if "constant inside" in twists and e == 0:
         columns["x4"] = np.full(n, 1.5)
     if "cause constant inside" in twists and e == 0:

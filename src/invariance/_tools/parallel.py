@@ -73,7 +73,6 @@ def seed_number(*path: object) -> int:
 
 def one_thread() -> Any:
     """Hold BLAS to one thread, which the last digits depend on; its libraries have to be loaded to be held."""
-    import numpy  # noqa: F401
     import scipy.linalg  # noqa: F401
     from threadpoolctl import threadpool_limits
 
@@ -138,7 +137,6 @@ def _on_processes(
 
 
 _CONNECTION_SECONDS = 10
-_FEWEST_IN_FLIGHT = 8
 
 
 def _on_cluster(
@@ -153,7 +151,7 @@ def _on_cluster(
             return client.submit(on_worker, function, sent, task, __version__, pure=False)
 
         # Few tasks at a time: the cluster may be shared.
-        waiting, at_once = iter(tasks), max(4 * sum(client.nthreads().values()), _FEWEST_IN_FLIGHT)
+        waiting, at_once = iter(tasks), 4 * max(sum(client.nthreads().values()), 2)
         running = as_completed([submit(task) for task in islice(waiting, at_once)], loop=client.loop)
         for future in running:
             result = future.result()

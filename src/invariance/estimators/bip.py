@@ -200,8 +200,7 @@ class BIP(IntervalRegressor):
         self._data, self._fit_settings, self._decision = data, settings, decision
         self._regressor = None if self.regressor is None else clone(self.regressor)
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
-        self._predictors: dict[str, Predictor] = {}
-        self._elsewhere: dict[str, NewEnvironments] = {}
+        self._predictors, self._elsewhere = {}, {}
         self._fit = decision.findings.target.model.fit(decision.mask, local=False)
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(decision.mask)] = self._fit.coefficients

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -28,18 +27,20 @@ _ONE_DEVIATION = float(erf(np.sqrt(0.5)))
 class IntervalRegressor(EnvironmentSelector):
     """A selector with intervals for environments it has not seen.
 
-    A subclass has the parameter `predict_with` and answers `_predictor(kind)` and `_new_environments(kind)`.
+    A subclass has the parameter `predict_with`, a key of `_predictors` and `_elsewhere`.
     """
 
     predict_with: str
     _kind = "regressor"  # in saved files
     _regressor: Any = None  # the parameter when the model was fitted
+    _predictors: dict[str, Predictor]
+    _elsewhere: dict[str, NewEnvironments]
 
-    @abstractmethod
-    def _predictor(self, kind: str) -> Predictor: ...
+    def _predictor(self, kind: str) -> Predictor:
+        return self._predictors[kind]
 
-    @abstractmethod
-    def _new_environments(self, kind: str) -> NewEnvironments: ...
+    def _new_environments(self, kind: str) -> NewEnvironments:
+        return self._elsewhere[kind]
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment,

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import sklearn
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
@@ -173,12 +172,11 @@ def _loaded(text: str, trusted: Sequence[str]) -> Any:
 def fingerprint(data: MultiEnvironmentData | Moments) -> str:
     """ "sha256:…" over the kind of data, shapes and names as JSON; then little-endian 64-bit values, row by row: X, y,
     environments, and events or exposures; or counts, means in two parts and scatter of moments."""
-    arrays: tuple[NDArray, ...]
     if isinstance(data, Moments):
-        arrays = data.counts, data.centre, data.rest, data.scatter
+        columns, arrays = data.columns, [data.counts, data.centre, data.rest, data.scatter]
     else:
-        arrays = data.X, data.y, data.environment_index, *data.outcome_columns.values()
-    columns = data.columns if isinstance(data, Moments) else data.features.columns
+        columns = data.features.columns
+        arrays = [data.X, data.y, data.environment_index, *data.outcome_columns.values()]
     labels = [str(label) for label in data.environments]
     heading = [type(data).__name__, [list(array.shape) for array in arrays], columns, data.outcome_name, labels]
     digest = hashlib.sha256(json.dumps(heading).encode("utf-8"))
@@ -193,8 +191,8 @@ class SavedModel(IntervalRegressor):
 
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_ : what is predicted, and
-    outcome_ : as what.
+    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_, outcome_ : what is
+    predicted
     """
 
     def __init__(self, columns: Columns | None = None, predict_with: str = "selected") -> None:
@@ -203,14 +201,6 @@ class SavedModel(IntervalRegressor):
 
     def fit(self, X: Any, y: Any = None, environments: Any = None) -> NoReturn:
         raise SettingError("a saved model predicts and cannot be fitted: fit a BIP() instead.")
-
-    def _predictor(self, kind: str) -> Predictor:
-        if kind not in self._predictors:
-            raise SettingError(f"the saved model has a regressor, which predict_with={kind!r} cannot average.")
-        return self._predictors[kind]
-
-    def _new_environments(self, kind: str) -> NewEnvironments:
-        return self._elsewhere[kind]
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in the file."""
@@ -266,7 +256,8 @@ class SavedModel(IntervalRegressor):
             kind: _errors_from_plain(plain, self._outcome, self.environments_)
             for kind, plain in content["new_environments"].items()
         }
-        self.regressor_ = getattr(self._predictors[PREDICT_WITH[0]], "regressor", None)
+        self.regressor_ = getattr(self._predictors["selected"], "regressor", None)
+        self._regressor = None if "average" in self._predictors else self.settings_["regressor"]
 
 
 class SavedClassifier(ClassProbabilities, SavedModel):

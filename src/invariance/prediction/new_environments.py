@@ -178,9 +178,7 @@ class EnvironmentErrors:
         return float(np.quantile(self.absolute_errors, coverage))
 
 
-_HEADS = {"r2": "R²", "brier": "Brier", "log_loss": "log loss", "auc": "AUC", "deviance_explained": "explained"}
-# What the text has no room for.
-_NOT_TOLD = frozenset({"log_loss"})
+_HEADS = {"r2": "R²", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
 _SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
 
 
@@ -226,10 +224,7 @@ class NewEnvironments(Rendered):
 
     @property
     def sections(self) -> tuple[Section]:
-        title = f"New environments: {printable(self.outcome.in_words)}"
-        if not self.left_out:
-            return (Section(title, tuple(self._sentences())),)
-        names = [name for name in FIGURES[self.outcome.predicts] if name not in _NOT_TOLD]
+        names = [name for name in FIGURES[self.outcome.predicts] if name != "log_loss"]  # for which there is no room
         usual = "z.4g" if self.outcome.predicts is Predicts.number else "z.3f"
 
         def shown(name: str, value: float) -> str:
@@ -237,7 +232,8 @@ class NewEnvironments(Rendered):
 
         rows = [(f"{left.rows:,}", *(shown(name, left.figures[name]) for name in names)) for left in self.left_out]
         head = ("rows", *(_HEADS.get(name, name) for name in names))
-        table = by_environment(head, [left.environment for left in self.left_out], rows)
+        table = by_environment(head, [left.environment for left in self.left_out], rows) if rows else ()
+        title = f"New environments: {printable(self.outcome.in_words)}"
         return (Section(title, tuple(self._sentences()), table=table),)
 
     def _sentences(self) -> Iterator[str]:
@@ -330,6 +326,4 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> tu
 
 
 def _kept(errors: Floats) -> Floats:
-    if len(errors) <= _MOST_KEPT:
-        return np.sort(errors)
-    return np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))
+    return np.sort(errors) if len(errors) <= _MOST_KEPT else np.quantile(errors, np.linspace(0.0, 1.0, _MOST_KEPT))
