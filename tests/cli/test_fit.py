@@ -142,11 +142,10 @@ def test_what_else_is_written(example: Path) -> None:
     assert content["predictive"] is None
     assert content["decision"]["invariant"] is False
     assert "Saved the picture to a.png\n" in strict.stdout
-    plain = fit_example("--plot", "usual.png")
-    drawn = [Path(name).read_bytes() for name in ("a.png", "usual.png")]
-    assert all(picture.startswith(b"\x89PNG\r\n\x1a\n") for picture in drawn)
-    assert drawn[0] != drawn[1]
-    coloured = fit_example("--plot", "usual.png", FORCE_COLOR="1", TERM="xterm-256color")
+    plain = fit_example("--plot", "usual.svg")
+    assert Path("a.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert "inclusion" in Path("usual.svg").read_text()
+    coloured = fit_example("--plot", "usual.svg", FORCE_COLOR="1", TERM="xterm-256color")
     assert "\x1b" not in plain.stdout
     assert "\x1b[36m█" in coloured.stdout
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured.stdout) == plain.stdout

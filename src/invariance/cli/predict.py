@@ -71,8 +71,6 @@ def predict(
 
         target = checked_outputs({"csv": out}, file)["csv"]
         saved = load(model)
-        if average and saved.regressor_ is not None:
-            raise SettingError("the model has a regressor of its own and no average: leave --average out.")
         columns = replace(saved.columns or Columns(), handle_unknown=unknown.value)
         saved.set_params(columns=columns, predict_with="average" if average else saved.predict_with)
         if InputFiles([file]).file is None:

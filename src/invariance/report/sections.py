@@ -64,7 +64,7 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
     facts = [(_LABELS[name], text) for name, text in said if name in _LABELS]
     yield Block(callout=(*state(decision), worded(decision.verdict)), facts=facts)
     yield Block("How sure this is", sentences=list(_readings(decision)))
-    told = [_capitalized(text) for name, text in said if name in ("caution", "noise", "limit")]
+    told = [text[:1].upper() + text[1:] for name, text in said if name in ("caution", "noise", "limit")]
     yield Block("Caveats", points=[*told, *_caveats(decision)])
 
 
@@ -107,10 +107,6 @@ def _caveats(decision: Decision) -> Iterator[str]:
         f"That features predict {printable(posterior.outcome_name)} alike everywhere does not by itself make them "
         "causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
     )
-
-
-def _capitalized(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def data_blocks(subject: Subject) -> Iterator[Block]:
@@ -501,7 +497,8 @@ def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> N
 
 def _as_block(section: results.Section, subject: Subject) -> Block:
     """A section of a result, as the page shows it."""
-    title, sentences = section.title, [_capitalized(subject.source.worded(said)) for said in section.sentences]
+    title, said = section.title, map(subject.source.worded, section.sentences)
+    sentences = [text[:1].upper() + text[1:] for text in said]
     # Where Λ is a Bayes factor by the methods of the page, T is none of it.
     if title == T_BY_ENVIRONMENT and isinstance(subject.family, BayesianLinearGaussian):
         title = "T by environment"
@@ -535,9 +532,8 @@ def comparison_blocks(subject: Subject) -> Iterator[Block]:
             yield _as_block(section, subject)
 
 
-Blocks = Callable[[Subject], Iterable[Block]]
 # (anchor, title, blocks) in the order of the page
-SECTIONS: tuple[tuple[str, str, Blocks], ...] = (
+SECTIONS: tuple[tuple[str, str, Callable[[Subject], Iterable[Block]]], ...] = (
     ("answer", "The answer", answer_blocks),
     ("data", "The question and the data", data_blocks),
     ("features", "Feature by feature", feature_blocks),
