@@ -31,16 +31,11 @@ class RunningApp:
         return folder
 
     @property
-    def workers(self) -> list[int]:
-        """Processes of the page that compute: one, or none just after its end."""
-        pids = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        started = [int(pid) for children in pids for pid in children.read_text().split()]
-        lines = {pid: Path(f"/proc/{pid}/cmdline").read_bytes() for pid in started if Path(f"/proc/{pid}").exists()}
-        return [pid for pid, line in lines.items() if b"spawn_main" in line]
-
-    @property
     def worker(self) -> int:
-        (worker,) = self.workers
+        """The process of the page that computes."""
+        children = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        started = [pid for file in children for pid in file.read_text().split()]
+        (worker,) = (int(pid) for pid in started if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes())
         return worker
 
     def end(self, number: int = signal.SIGTERM) -> str:

@@ -43,8 +43,6 @@ class Page(HTMLParser):
             self._rows.append([])
         elif tag in ("td", "th"):
             self._rows[-1].append(("", given.get("data-v")))
-        elif tag in ("h1", "h2", "h3"):
-            self.headings.append((int(tag[1]), ""))
 
     def handle_endtag(self, tag: str) -> None:
         assert self._open.pop() == tag, tag
@@ -62,8 +60,7 @@ class Page(HTMLParser):
         elif "caption" in self._open:
             self._caption += data
         elif self._open and self._open[-1] in ("h1", "h2", "h3"):
-            level, text = self.headings[-1]
-            self.headings[-1] = level, text + data
+            self.headings.append((int(self._open[-1][1]), data))
 
     def column(self, caption: str, title: str) -> dict[str, tuple[str, str | None]]:
         """{first cell of a row: its cell under a title}"""

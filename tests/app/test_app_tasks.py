@@ -100,8 +100,12 @@ def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, mon
 N = 40
 
 
-@pytest.fixture
-def columns(tmp_path: Path) -> dict[str, dict[str, Any]]:
+def understood(file: Path, text: str) -> list[dict[str, Any]]:
+    file.write_text(text)
+    return understand(TableFile.of(file))["columns"]
+
+
+def test_a_table_is_understood(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame(
         {
@@ -121,14 +125,7 @@ def columns(tmp_path: Path) -> dict[str, dict[str, Any]]:
             "nothing": [None] * N,
         }
     )
-    file = tmp_path / "table.csv"
-    table.to_csv(file, index=False)
-    found = understand(TableFile.of(file))
-    assert found["rows"] == N
-    return {column["name"]: column for column in found["columns"]}
-
-
-def test_a_table_is_understood(columns: dict[str, dict[str, Any]]) -> None:
+    columns = {column["name"]: column for column in understood(tmp_path / "table.csv", table.to_csv(index=False))}
     kinds = {name: column["kind"] for name, column in columns.items()}
     assert [name for name, kind in kinds.items() if kind == "dates"] == ["visit", "born"]
     assert [name for name, kind in kinds.items() if kind == "text"] == ["sex", "note", "weight"]
@@ -148,11 +145,6 @@ def test_a_table_is_understood(columns: dict[str, dict[str, Any]]) -> None:
     assert models["falls"] == "negative binomial"
     assert not {"note", "weight", "visit", "nothing"} & set(models)
     assert columns["sex"]["as_outcome"][1] == "sex has two values: 'f' and 'm'"
-
-
-def understood(file: Path, text: str) -> list[dict[str, Any]]:
-    file.write_text(text)
-    return understand(TableFile.of(file))["columns"]
 
 
 def test_other_tables(tmp_path: Path) -> None:

@@ -102,9 +102,7 @@ def test_simulate_round_trip(workdir: Path, ending: str) -> None:
     model = p10(4, rng)
     expected = model.sample(40, rng)
     data = MultiEnvironmentData.from_table(workdir / f"out/data.{ending}", "y", "environment")
-    assert (data.feature_names, data.environments) == (expected.feature_names, expected.environments)
-    np.testing.assert_allclose(data.X, expected.X, rtol=1e-15)
-    np.testing.assert_allclose(data.y, expected.y, rtol=1e-15)
+    pd.testing.assert_frame_equal(data.to_frame(), expected.to_frame(), rtol=1e-15)
     truth = json.loads(Path("out/data.truth.json").read_text())
     assert truth["true_features"] == [f"x{j + 1}" for j in np.flatnonzero(model.truth)]
     assert (truth["preset"], truth["seed"], truth["n"], truth["environments"]) == ("p10", 1, 40, 4)
@@ -173,8 +171,6 @@ def test_outcomes_by_name_and_from_a_file(example: Path) -> None:
     Path("wanted.txt").write_text("age\n\n salt, daily \nsleep\n", encoding="utf-8-sig")
     assert "1 of them now" in swept("--outcomes", "wanted.txt")
     assert set(read_sweep("out")["outcome"]) == {"age", "salt, daily", "sleep"}
-    Path("latin.txt").write_bytes("age\nsäure\n".encode("latin-1"))
-    assert "s\ufffdure" in fails(*SWEEP, "--out", "out", "--outcomes", "latin.txt")
 
 
 def test_options_reach_the_fits(example: Path) -> None:
@@ -194,9 +190,6 @@ def test_options_reach_the_fits(example: Path) -> None:
     model.fit(left.drop(columns=["age", "pulse", "whom", "hospital"]), left["age"], environments=left["hospital"])
     expected = dict(zip(model.feature_names_in_, model.inclusion_probabilities_, strict=True))
     assert dict(zip(found["feature"], found["inclusion"], strict=True)) == pytest.approx(expected, abs=1e-9)
-    other = run(*SWEEP, "--out", "out", *options, "--outcomes", "age", "--prior", "uniform")
-    assert other.exit_code == 2
-    assert "prior" in other.stderr
 
 
 def test_failed_outcomes_are_named(example: Path) -> None:

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from types import ModuleType
@@ -89,18 +89,16 @@ def commands(page: Path, program: str = "invariance") -> list[list[str]]:
     return [words[1:] for words in typed if words[0] == program]
 
 
-def run_page(page: Path, monkeypatch: pytest.MonkeyPatch, here: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Run a page, or with `here` up to a block that finds there what it looks for elsewhere; gives the known names."""
+def run_page(page: Path, monkeypatch: pytest.MonkeyPatch, here: tuple[str, str] | None = None) -> dict[str, Any]:
+    """Run a page, or up to a block with the second text of `here` in place of the first; gives the known names."""
     with_stand_ins(page, monkeypatch)
     names, printed = {"__name__": page.stem}, ""
     for kind, text in steps(page):
         if kind == "python":
             run_examples(text, page, names)
         elif kind == "plain" and here is not None:
-            for there, address in here.items():
-                assert text.count(there) == 1
-                text = text.replace(there, address)
-            exec(compile(text, page.name, "exec"), names)
+            assert text.count(here[0]) == 1
+            exec(compile(text.replace(*here), page.name, "exec"), names)
             return names
         elif kind == "shown":
             assert text in printed.splitlines()
@@ -233,7 +231,7 @@ def test_a_query_of_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         with dbapi.connect(address) as connection, connection.cursor() as cursor:
             cursor.adbc_ingest("patients", pyarrow.Table.from_pandas(patients, preserve_index=False), mode="create")
             connection.commit()
-        names: dict[str, Any] = run_page(DATABASE, monkeypatch, {"postgresql://reader@db.example.org/study": address})
+        names: dict[str, Any] = run_page(DATABASE, monkeypatch, ("postgresql://reader@db.example.org/study", address))
     assert (names["moments"].n_rows, names["moments"].feature_names) == (300, ("age",))
 
 
@@ -247,7 +245,7 @@ def test_a_data_frame_of_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    names = run_page(CLUSTER, monkeypatch, {"s3://trials/rows": str(tmp_path / "rows.parquet")})
+    names = run_page(CLUSTER, monkeypatch, ("s3://trials/rows", str(tmp_path / "rows.parquet")))
     names["spark"].stop()
     assert names["model"].selected_features_ == ("age", "exercise", "smoking")
 
