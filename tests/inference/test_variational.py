@@ -23,19 +23,9 @@ from invariance import (
     Variational,
 )
 from invariance.exceptions import ApproximationWarning, EngineError
+from invariance.inference import mean_field
 from invariance.inference.base import Target
-from invariance.inference.mean_field import (
-    Ascent,
-    Climb,
-    Cyclical,
-    FreeSpace,
-    Iterate,
-    MeanField,
-    Mixture,
-    climb,
-    fit_mixture,
-    measured,
-)
+from invariance.inference.mean_field import Cyclical, FreeSpace, MeanField, Mixture, climb, fit_mixture, measured
 from invariance.inference.modes import around, log_joint_changes, with_swaps
 from invariance.inference.variational import VariationalPosterior, missed_at_modes, missed_in_table
 from invariance.kernels.mean_field import CompiledScorer, Objective, Trace, ascend, make_step, score_draws
@@ -123,14 +113,14 @@ def test_one_step_with_draws_outside_the_support(analytic: bool, infeasible: flo
     assert 0.0 < known.mean() < 1.0
 
 
-def ascent(model: BoundModel, prior, memory: int = 1 << 12) -> Ascent:
+def ascent(model: BoundModel, prior, memory: int = 1 << 12) -> mean_field.Ascent:
     space, rng = FreeSpace(Target(model, prior.bind(model.feature_names))), np.random.default_rng(0)
     engine = Variational(iterations=120, pairs=10, kl_analytic_probability=0.5, leading=3, memory=memory)
     climbed = climb(space, np.full(len(space.target.prior.free), -1.5), rng, engine)
     return measured(space, climbed, rng, 200, space.scorer(memory, searching=False))
 
 
-def same_ascent(one: Ascent, two: Ascent, rtol: float = 0.0) -> None:
+def same_ascent(one: mean_field.Ascent, two: mean_field.Ascent, rtol: float = 0.0) -> None:
     for name in ("logits", "iteration", "elbo", "elbo_error", "feasible"):
         np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=rtol, err_msg=name)
     for trace, other in zip(one.trace[1:], two.trace[1:], strict=True):
@@ -181,7 +171,7 @@ COLLINEAR = LinearGaussian().bind(Moments.from_data(with_sum(simulated(4, (30, 3
 def test_a_model_says_what_collinear_columns_cost_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled and asked, the values of collinear draws are the same, and follow the model's penalty."""
     model = COLLINEAR
-    monkeypatch.setattr("invariance.inference.mean_field._LOOK_UP", 0)
+    monkeypatch.setattr(mean_field, "_LOOK_UP", 0)
     space = FreeSpace(Target(model, UniformPrior().bind(5)))
     draws, values = all_masks(5), {}
     for penalty in (0.05, 0.5):
@@ -207,7 +197,7 @@ def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypa
     """Over 200 measurements of one q the deviations from its exact ELBO are as large as the reported errors say."""
     space = FreeSpace(Target(model, UniformPrior(max_size).bind(5)))
     logits = np.array([1.0, 0.5, -0.5, 1.5, 0.3])
-    climbed = Climb([Iterate(0.0, 0, logits)], *np.empty((3, 0)))
+    climbed = mean_field.Climb([mean_field.Iterate(0.0, 0, logits)], *np.empty((3, 0)))
     scorer = space.scorer(64, searching=False)
     known_elbo = measured(space, climbed, np.random.default_rng(0), 1, scorer)
     assert known_elbo.elbo_error == 0.0
@@ -221,7 +211,7 @@ def test_error_of_the_elbo_covers(model: LinearGaussian, max_size: int, monkeypa
     assert known_elbo.elbo == pytest.approx(q @ (values[known] - np.log(q)), rel=1e-9)
     assert known_elbo.feasible == pytest.approx(product[known].sum(), rel=1e-9)
 
-    monkeypatch.setattr("invariance.inference.mean_field._LOOK_UP", 0)
+    monkeypatch.setattr(mean_field, "_LOOK_UP", 0)
     space, rng = FreeSpace(Target(model, UniformPrior(max_size).bind(5))), np.random.default_rng(1)
     scorer = space.scorer(64, searching=False)
     fits = [measured(space, climbed, rng, 400, scorer) for _ in range(200)]
