@@ -296,6 +296,8 @@ _EPILOGS: dict[Callable[..., None], str] = {
   invariance sweep table.csv --environment site --out sweep
   invariance sweep genes.parquet --environment kind --perturbed deleted \\
       --outcomes targets.txt --out sweep --jobs 8
+  invariance sweep genes.parquet --environment kind --out sweep \\
+      --engine "tempering(chains=2)" --dask tcp://10.0.0.1:8786
 
 After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads the table.
 """,
@@ -304,6 +306,7 @@ After an interruption the same command continues. In Python, invariance.read_swe
 """,
     simulate: """
   invariance simulate p10 --n 200 --environments 5 --seed 1 -o data.parquet
+  invariance fit data.parquet --outcome y --environment environment
 """,
     predict: """
   invariance fit table.csv --outcome yield --environment site \\

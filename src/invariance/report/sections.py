@@ -278,9 +278,6 @@ def _coefficient(estimate: float, lower: float, upper: float, note: str) -> Cell
     return Cell(f"{middle}{interval}{note and f', {note}'}", estimate)
 
 
-_TOP = 15
-
-
 def subset_blocks(subject: Subject) -> Iterator[Block]:
     decision, predictive = subject.decision, subject.decision.findings.predictive
     several = subject.posterior.n_environments > 1
@@ -308,7 +305,7 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
 
 def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: str) -> Table:
     """n_found : how many subsets there are, in words"""
-    masks = posterior.masks[:_TOP]
+    masks = posterior.masks[:15]
     n, evidence = len(masks), posterior.leading_evidence(len(masks))
     names = [f"{{{', '.join(map(printable, posterior.names_of(mask)))}}}" for mask in masks]
     subsets = tuple(Cell(name, strong=(mask == selected).all()) for name, mask in zip(names, masks, strict=True))
