@@ -109,7 +109,7 @@ def test_rows_that_were_lost_are_counted_once() -> None:
         data = read(gaps, min_rows=25, missing="drop")
     assert data.dropped_rows == {"south": 5}
     assert data.losses == (
-        "left out environments with fewer than 25 rows: 'north' (20 rows); 10 rows more of them had missing values.",
+        "left out environments with fewer than 25 rows: 'north' (20 rows).",
         "dropped 5 of 90 rows with missing values: 5 of environment 'south'.",
     )
     assert Moments.from_data(data).losses == data.losses
@@ -133,25 +133,13 @@ def test_environments_become_one() -> None:
         ({"drop_environments": "tiny"}, r"use drop_environments=\['tiny'\]"),
         ({"drop_environments": ["tinny"]}, "no environment 'tinny'; did you mean 'tiny'"),
         ({"drop_environments": ["north", "south", "east", "tiny"]}, "no environment is left"),
-        ({"drop_environments": None}, "drop_environments=None"),
-        (
-            {"drop_environments": ["tiny", "south", "east"]},
-            "one environment is left, 'north': left out environments, as asked: .* Leave out",
-        ),
-        ({"merge_environments": {"small": ["tiny", "tiny"]}}, "'small' needs a list of two labels or more"),
+        ({"drop_environments": ["tiny", "south", "east"]}, "one environment is left, 'north'"),
         ({"min_rows": -1}, "min_rows=-1"),
         ({"merge_environments": ["east", "tiny"]}, "merge_environments"),
         ({"merge_environments": {"small": "tiny"}}, "'small' needs a list of two labels or more, not 'tiny'"),
-        ({"merge_environments": {"small": ["tiny", "est"]}}, "no environment 'est'; did you mean 'east'"),
         ({"merge_environments": {"north": ["tiny", "east"]}}, "cannot merge into 'north', which is another"),
-        (
-            {"merge_environments": {"small": ["tiny", "east"]}, "drop_environments": ["tiny"]},
-            "'tiny' is to be left out or merged twice",
-        ),
-        (
-            {"merge_environments": {"p": ["tiny", "east"], "q": ["south", "east"]}},
-            "'east' is to be left out or merged twice",
-        ),
+        ({"merge_environments": {"s": ["tiny", "east"]}, "drop_environments": ["tiny"]}, "'tiny' is to be .* twice"),
+        ({"merge_environments": {"p": ["tiny", "east"], "q": ["south", "east"]}}, "'east' is to be .* twice"),
     ],
 )
 def test_choices_that_cannot_be_made(choice: dict, message: str) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime
 import pickle
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,10 +29,6 @@ FRAME = pd.DataFrame(X, columns=["u", "v", "w"]).assign(y=Y, site=LABELS)
 
 from_table = MultiEnvironmentData.from_table
 from_arrays = MultiEnvironmentData.from_arrays
-
-
-def failing(phrase: str) -> Any:
-    return pytest.raises(DataError, match=re.escape(phrase))
 
 
 def same(left: MultiEnvironmentData, right: MultiEnvironmentData) -> None:
@@ -149,9 +143,8 @@ def test_other_frames_equal_pandas(convert: Callable[[pd.DataFrame], Any]) -> No
     same(from_table(convert(FRAME), "y", "site"), from_table(FRAME, "y", "site"))
 
 
-@pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas])
-def test_frames_as_arrays_bring_their_names(convert: Callable[[pd.DataFrame], Any]) -> None:
-    frame = convert(FRAME)
+@pytest.mark.parametrize("frame", [FRAME, pl.from_pandas(FRAME)], ids=["pandas", "polars"])
+def test_frames_as_arrays_bring_their_names(frame: Any) -> None:
     data = from_arrays(frame[["u", "v", "w"]], frame["y"], frame["site"])
     assert data.feature_names == ("u", "v", "w")
     assert data.environments == ("b", "a", "c")
@@ -163,23 +156,16 @@ def test_frames_as_arrays_bring_their_names(convert: Callable[[pd.DataFrame], An
 # ---------------------------------------------------------------- missing="drop"
 
 
-def gappy() -> pd.DataFrame:
-    frame = FRAME.copy()
-    frame.loc[[0, 5], "u"] = np.nan
-    frame.loc[6, "y"] = np.nan
-    frame.loc[[5, 7], "site"] = None
-    return frame
-
-
 def test_drop_reports_rows_per_environment() -> None:
     message = (
         "dropped 4 of 12 rows with missing values: 1 of environment 'b', 1 of environment 'a', "
         "2 without an environment label"
     )
     kept = [1, 2, 3, 4, 8, 9, 10, 11]
-    with pytest.warns(DataWarning, match=f"^{re.escape(message)}$"), failing("too small: 'a' (2 rows)"):
-        from_table(gappy(), "y", "site", missing="drop")
-    frame = gappy().replace({"site": {"c": "a"}})
+    frame = FRAME.replace({"site": {"c": "a"}})
+    frame.loc[[0, 5], "u"] = np.nan
+    frame.loc[6, "y"] = np.nan
+    frame.loc[[5, 7], "site"] = None
     with pytest.warns(DataWarning, match=re.escape(message)):
         data = from_table(frame, "y", "site", missing="drop")
     assert data.dropped_rows == {None: 2, "b": 1, "a": 1}
@@ -221,16 +207,6 @@ def test_decimals_are_read_exactly(tmp_path: Path) -> None:
 )
 def test_largest_size(counts: list[int], widths: Any, expected: int) -> None:
     assert largest_size(counts, widths) == expected
-
-
-@pytest.mark.integration
-def test_import_is_cheap() -> None:
-    code = (
-        "import sys, invariance.data; "
-        "print([m for m in ('pandas', 'polars', 'pyarrow', 'narwhals') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
 
 
 # ---------------------------------------------------------------- no column is lost to a name, no labels look alike
@@ -276,14 +252,10 @@ def test_labels_that_look_alike_are_an_error(first: object, second: object) -> N
     assert f"{first!a} and {second!a}" in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("first", "second"), [("a", "A"), ("a b", "ab"), ("a", "b"), (1, 1.5), ("x2", "x²"), (("a ",), ("a",))]
-)
-def test_labels_that_look_different_are_different(first: object, second: object) -> None:
-    labels = [first] * 3 + [second] * 3
-    data = from_arrays(SMALL_X, SMALL_Y, labels)
-    assert data.environments == (first, second)
-    assert data.counts.tolist() == [3, 3]
+def test_labels_that_look_different_are_different() -> None:
+    labels = ["a", "A", "a b", "ab", 1, 1.5, "x2", "x²"]
+    data = from_arrays(np.sin(np.arange(48.0)).reshape(24, 2), np.cos(np.arange(24.0)), labels * 3)
+    assert data.environments == tuple(labels)
 
 
 def test_labels_in_text_files(tmp_path: Path) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import postgres_server
@@ -46,47 +43,13 @@ def patients() -> pa.Table:
     )
 
 
-@pytest.fixture(scope="module")
-def expected(patients: pa.Table) -> Moments:
-    return Moments.from_rows(patients, "blood pressure", "site")
-
-
 def of(rows: Any, **settings: Any) -> Moments:
     return Moments.from_rows(rows, "blood pressure", "site", **settings)
 
 
-# ---------------------------------------------------------------- sqlite
-
-
-def test_sqlite_through_chunks_of_pandas(patients: pa.Table, expected: Moments) -> None:
-    database = sqlite3.connect(":memory:")
-    patients.to_pandas().to_sql("patients", database, index=False)
-    found = of(pd.read_sql("SELECT * FROM patients", database, chunksize=99))
-    database.close()
-    assert_alike(found, expected)
-
-
-# ---------------------------------------------------------------- DuckDB
-
-
-@pytest.fixture
-def duck() -> Iterator[Any]:
+def test_types_of_duckdb(patients: pa.Table) -> None:
     duckdb = pytest.importorskip("duckdb", reason="needs duckdb")
-    with duckdb.connect() as connection:
-        yield connection
-
-
-def test_a_query_of_a_file(duck: Any, patients: pa.Table, expected: Moments, tmp_path: Path) -> None:
-    pq.write_table(patients, tmp_path / "patients.parquet", row_group_size=100)
-    relation = duck.sql(f"SELECT * FROM '{tmp_path / 'patients.parquet'}'")
-    assert_alike(of(relation), expected)
-    assert_alike(of(relation), expected)  # a relation is computed anew each time
-    old = duck.sql(f"SELECT * FROM '{tmp_path / 'patients.parquet'}' WHERE age > 50")
-    rows = patients.filter(pa.compute.greater(patients["age"], 50))
-    assert_alike(of(old), of(rows))
-
-
-def test_types_of_duckdb(duck: Any, patients: pa.Table) -> None:
+    duck = duckdb.connect()
     duck.register("patients", patients)
     relation = duck.sql(
         'SELECT age::DECIMAL(9, 3) AS age, visits::HUGEINT AS visits, "blood pressure", smoker, '
@@ -94,8 +57,7 @@ def test_types_of_duckdb(duck: Any, patients: pa.Table) -> None:
     )
     found = of(relation)
     assert found.columns == ("age", "visits", "smoker", "ward=night", "blood pressure")
-    rounded = np.round(patients["age"].to_numpy(), 3)
-    assert found.maximum[:, 0].max() == pytest.approx(rounded.max())
+    assert found.maximum[:, 0].max() == pytest.approx(np.round(patients["age"].to_numpy(), 3).max())
     with pytest.raises(DataError, match=r"column 'visits' holds whole numbers beyond 2\*\*53"):
         of(duck.sql('SELECT visits + 9007199254740993 AS visits, "blood pressure", site FROM patients'))
 
@@ -122,9 +84,9 @@ def cursor(server: str, patients: pa.Table) -> Iterator[Any]:
         yield cursor
 
 
-def test_a_query_of_postgresql(cursor: Any, expected: Moments) -> None:
+def test_a_query_of_postgresql(cursor: Any, patients: pa.Table) -> None:
     cursor.execute("SELECT * FROM patients")
-    assert_alike(of(cursor.fetch_record_batch()), expected)
+    assert_alike(of(cursor.fetch_record_batch()), of(patients))
 
 
 def test_types_of_postgresql(cursor: Any, patients: pa.Table) -> None:

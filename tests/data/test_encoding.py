@@ -97,15 +97,6 @@ def test_text_that_is_numbers(convert: Callable[[pd.DataFrame], Any]) -> None:
     assert levels.features.columns == ("dose=2", "dose=1e1", "age")
 
 
-def test_levels_only_where_rows_are_left() -> None:
-    table = TABLE.copy()
-    table.loc[:1, ["region", "age"]] = ["a level alone", np.nan]
-    with pytest.warns(DataWarning, match="dropped 2 of 48 rows"):
-        data = from_table(table, **ASKED, missing="drop")
-    assert data.encoding == from_table(TABLE[2:], **ASKED).encoding
-    np.testing.assert_array_equal(data.X, from_table(TABLE[2:], **ASKED).X)
-
-
 def test_a_single_level_is_a_constant_feature() -> None:
     with pytest.warns(DataWarning, match="dropped features that are constant over all rows: 'country'"):
         data = from_table(TABLE.assign(country="x"), **ASKED)
@@ -230,29 +221,6 @@ def test_back_to_a_table() -> None:
     assert narrow.columns.tolist() == ["sex=m", "smoking=former", "smoking=never", "pressure", "hospital"]
 
 
-def gaps(table: pd.DataFrame) -> pd.DataFrame:
-    """With missing values in the first rows, one of which alone has a level."""
-    table = table.copy()
-    table.loc[0, "region"] = None
-    table.loc[1, ["age", "region"]] = [np.nan, "alone"]
-    return table.assign(code=np.resize(["01", "1", "x", "y", "z"], len(table)))
-
-
-@pytest.mark.filterwarnings("ignore:dropped 2 of 48 rows")
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_files_and_streams_agree(tmp_path: Path, suffix: str) -> None:
-    path = tmp_path / f"table{suffix}"
-    table = gaps(TABLE)
-    table.to_parquet(path) if suffix == ".parquet" else table.to_csv(path, index=False)
-    how: dict[str, Any] = {"missing": "drop", "categorical": ["code"]}
-    whole = from_table(path, **ASKED, **how)
-    assert [name for name in whole.features.columns if "code" in name] == [f"code={k}" for k in ("1", "x", "y", "z")]
-    moments = Moments.from_rows(path, **ASKED, **how)
-    assert moments.encoding == whole.encoding
-    assert moments.features.groups == whole.features.groups
-    np.testing.assert_allclose(moments.scatter, Moments.from_data(whole).scatter, rtol=1e-9, atol=1e-7)
-
-
 @FRAMES
 def test_new_names_and_fewer_columns(convert: Callable[[pd.DataFrame], Any]) -> None:
     frame = convert(TABLE[["sex", "age", "drugs"]])
@@ -349,14 +317,6 @@ def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     model.set_params(columns=Columns(handle_unknown="ignore"))
     with pytest.warns(DataWarning, match=f"count as the reference level, {listed[0]!r} of 'dose'"):
         assert model.predict(strange)[0] == model.predict(DOSES.assign(dose=listed[0]))[0]
-
-
-def test_a_reference_that_no_row_has_is_told() -> None:
-    data = from_table(DOSES, **ASKED, categorical={"dose": ["none", "low", "mid", "high"]})
-    assert data.notes == ("dose: 3 levels, compared with 'none', which no row has.",)
-    model = BIP().fit(data)
-    usual = BIP().fit(from_table(DOSES, **ASKED))
-    np.testing.assert_allclose(model.posterior_.inclusion, usual.posterior_.inclusion, rtol=1e-9)
 
 
 @pytest.mark.parametrize(

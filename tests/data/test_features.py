@@ -5,21 +5,14 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
 
-from invariance import BIP, Columns, LinearGaussian, Moments, MultiEnvironmentData, spline
-from invariance._tools.arrays import Floats
+from invariance import BIP, Columns, LinearGaussian, Moments, MultiEnvironmentData
 from invariance.data.features import Features
 from invariance.decisions import Threshold
 from invariance.exceptions import DataError, DataWarning, SettingError
@@ -97,25 +90,6 @@ def test_a_level_absent_from_an_environment(absent: str) -> None:
         model = LinearGaussian().bind(source)
         values = model.log_ratio_many([[name in subset for name in NAMES] for subset in SUBSETS])
         np.testing.assert_allclose(values, expected, rtol=1e-9)
-
-
-@cache
-def reference() -> Floats:
-    """(S,) log Λ of the table as it is."""
-    model = LinearGaussian().bind(MultiEnvironmentData.from_table(TABLE, **ASKED))
-    return model.log_ratio_many([[name in subset for name in NAMES] for subset in SUBSETS])
-
-
-@settings(deadline=None, max_examples=8)
-@given(st.permutations(LEVELS["region"]), st.permutations(LEVELS["smoking"]), st.randoms())
-def test_neither_reference_nor_order_of_rows_matters(regions: list[str], smoking: list[str], random: Any) -> None:
-    rows = list(range(len(TABLE)))
-    random.shuffle(rows)
-    kinds = {"region": pd.CategoricalDtype(regions), "smoking": pd.CategoricalDtype(smoking)}
-    data = MultiEnvironmentData.from_table(TABLE.iloc[rows].astype(kinds), **ASKED)
-    assert f"compared with {regions[0]!r}" in data.notes[0]
-    masks = [[name in subset for name in NAMES] for subset in SUBSETS]
-    np.testing.assert_allclose(LinearGaussian().bind(data).log_ratio_many(masks), reference(), rtol=1e-10)
 
 
 # ---------------------------------------------------------------- prediction
@@ -220,38 +194,3 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
     for other in (frame.drop(columns="c"), values):
         with pytest.raises(DataError):
             model.predict(other)
-
-
-# ---------------------------------------------------------------- scikit-learn
-
-
-def test_settings_are_parameters() -> None:
-    groups = {"age": spline("age", knots=3), "others": ["drugs", "sex"]}
-    model = BIP(columns=Columns(categorical=["region"], numeric=("age",), groups=groups, handle_unknown="ignore"))
-    copy = clone(model)
-    assert copy.get_params()["columns"] == model.columns
-    assert (copy.columns.groups, copy.columns.categorical, copy.columns.numeric) == (groups, ("region",), ("age",))
-    copy.fit(X, Y, environments=SITE)
-    assert copy.posterior_.feature_names == ("others", "age", "smoking", "region")
-    back = pickle.loads(pickle.dumps(copy))
-    np.testing.assert_array_equal(back.predict(X), copy.predict(X))
-    search = GridSearchCV(BIP(), {"columns": [None, Columns(groups=[spline("age", knots=3)])]}, cv=2)
-    search.fit(X, Y, environments=SITE)
-    assert search.best_estimator_.predict(X).shape == (240,)
-
-
-# ---------------------------------------------------------------- from moments
-
-
-def test_fit_from_moments(tmp_path: Path, fitted: BIP) -> None:
-    TABLE.to_csv(tmp_path / "t.csv", index=False)
-    moments = Moments.from_rows(tmp_path / "t.csv", **ASKED)
-    model = BIP().fit(moments)
-    assert model.feature_names_in_.tolist() == list(NAMES)
-    assert model.environments_ == ("aa", "bb", "cc", "dd")
-    assert model.selected_features_ == fitted.selected_features_
-    np.testing.assert_allclose(model.inclusion_probabilities_, fitted.inclusion_probabilities_, rtol=1e-6)
-    np.testing.assert_allclose(model.coef_, fitted.coef_, rtol=1e-8)
-    np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).predict(TABLE), fitted.predict(X), rtol=1e-9)
-    with pytest.raises(DataError, match="y to be passed"):
-        BIP().fit(TABLE)

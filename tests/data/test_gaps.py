@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from cli_runner import run
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments.moments import Moments
@@ -61,14 +59,3 @@ def test_columns_with_hardly_a_value_are_refused(values: Any, in_pieces: bool) -
     assert {"exclude": ["comment"]} in [dict(remedy.settings) for remedy in refused.value.args[0].remedies]
     with pytest.raises(DataError, match="'comment' has at most one value beside missing ones"):
         read(table(comment=values), in_pieces, missing="drop")
-
-
-def test_one_count_everywhere(tmp_path: Path) -> None:
-    rows = table().assign(site=np.where(ROWS < 5, "tiny", SITE), b=lambda t: t["b"].mask(ROWS % 20 == 3))
-    rows.to_csv(tmp_path / "t.csv", index=False)
-    asked = ["fit", str(tmp_path / "t.csv"), "--outcome", "y", "--environment", "site", "--missing", "drop"]
-    for more in ([], ["--stream"]):
-        result = run(*asked, "--min-rows", "6", *more)
-        assert "dropped 3 of 75 rows" in result.stderr
-        assert "dropped 3 of 75 rows" in result.stdout
-        assert "of 80 rows" not in result.stderr + result.stdout

@@ -210,7 +210,7 @@ def test_arrays_beside_the_outcome_are_checked() -> None:
         from_arrays(X, TIMES, SITE, event=YES[1:])
     with failing("event='died' is a single string: pass one value per row, for example event=table['died']"):
         from_arrays(X, TIMES, SITE, event="died")
-    with failing("exposure has shape (60, 2), but one exposure per row is needed"):
+    with failing("exposure has shape (60, 2), but one value per row is needed"):
         from_arrays(X, COUNTS["visits"], SITE, exposure=np.ones((N, 2)))
 
 

@@ -56,10 +56,10 @@ def with_counts(names: Sequence[object], counts: ArrayLike) -> str:
     return listing(f"{name!r} ({rows_text(count)})" for name, count in pairs if count)
 
 
-def most_first(names: Sequence[object], counts: ArrayLike) -> str:
+def most_first(counts: Mapping[str, int]) -> str:
     """As `with_counts`, those of most rows first."""
-    order = np.argsort(-np.asarray(counts), kind="stable")
-    return with_counts([names[j] for j in order], np.asarray(counts)[order])
+    names = sorted(counts, key=lambda name: -counts[name])
+    return with_counts(names, [counts[name] for name in names])
 
 
 def did_you_mean(name: str, available: Sequence[str]) -> str:
@@ -101,7 +101,7 @@ def check_missing_argument(missing: object) -> None:
 
 
 def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
-    """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance."""
+    """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance"""
     index: dict[Hashable, int] = {}
     raw: list[int] = []
     try:
@@ -177,8 +177,6 @@ def check_whole(
         raise DataError(f"{found}. Choose a column with two environments or more.")
     check_distinct_labels(environments, labels_of)
     small = n_rows < SMALLEST_ENVIRONMENT
-    if small.any() and len(environments) == 1:
-        raise DataError(f"the data has only {rows_text(int(n_rows[0]))}; at least 3 rows are needed.")
     if small.any():
         found = f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows"
         raise DataError(f"{found}: merge them with others, or leave them out", use(min_rows=SMALLEST_ENVIRONMENT))
@@ -210,13 +208,9 @@ def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
     the narrowest count.
     """
     p = int(np.shape(widths)[1])
-    rooms = np.maximum(np.asarray(counts) - 2, 0)
-    return min(
-        p if needed[-1] <= room else int(np.searchsorted(needed, room, side="right")) - 1
-        for room, needed in zip(rooms, _needed(widths), strict=True)
-    )
-
-
-def _needed(widths: ArrayLike) -> list[NDArray[np.int64]]:
-    """Columns of the 0, 1, 2, ... narrowest features that vary, in each environment."""
-    return [np.concatenate([[0], np.cumsum(np.sort(row[row > 0]))]) for row in np.asarray(widths, dtype=np.int64)]
+    sizes = []
+    for n_rows, row in zip(np.asarray(counts), np.asarray(widths, dtype=np.int64), strict=True):
+        needed = np.cumsum(np.sort(row[row > 0]))
+        size = int(np.searchsorted(needed, max(n_rows - 2, 0), side="right"))
+        sizes.append(p if size == len(needed) else size)
+    return min(sizes)

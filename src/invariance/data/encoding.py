@@ -141,9 +141,8 @@ class Encoding:
         of_levels = self.of_levels
         for j, name in enumerate(self.columns):
             if name in ignored:
-                if name in of_levels:
-                    levels[name] = Levels(of_levels[name].occurring)
-            elif name in of_levels:
+                continue
+            if name in of_levels:
                 values[:, j], levels[name] = level_codes(frame[name])
             elif name in self.read_as_numbers:
                 values[:, j] = text_as_numbers(frame[name], name)

@@ -115,25 +115,19 @@ def as_masks(masks: ArrayLike, n_features: int) -> Mask:
 
 def as_mask(subset: Subset, feature_names: Sequence[str]) -> Mask:
     """Boolean mask (p,) of a subset given as an iterable of feature names or as a boolean mask already."""
-    if isinstance(subset, str):
-        raise WrongTypeError(f"a subset is a collection of feature names, for example [{subset!r}], not one string")
-    if not isinstance(subset, Iterable):
-        raise WrongTypeError(f"a subset is a collection of feature names or a boolean mask, not {subset!r}")
-    p = len(feature_names)
-    items = list(subset)
+    if isinstance(subset, str) or not isinstance(subset, Iterable):
+        raise WrongTypeError(f"a subset is a list of feature names or a boolean mask, not {subset!r}")
+    items, p = list(subset), len(feature_names)
     if any(isinstance(item, bool | np.bool_) for item in items):
         if len(items) != p or not all(isinstance(item, bool | np.bool_) for item in items):
             raise DataError(f"a boolean mask needs one True or False for each of the {p} features")
         return np.array(items, dtype=bool)
-    position = {name: j for j, name in enumerate(feature_names)}
-    mask = np.zeros(p, dtype=bool)
     for item in items:
         if not isinstance(item, str):
-            raise WrongTypeError(f"a subset holds feature names, or is a boolean mask; it cannot hold {item!r}")
-        if item not in position:
+            raise WrongTypeError(f"a subset is a list of feature names or a boolean mask; it cannot hold {item!r}")
+        if item not in feature_names:
             raise DataError(f"no feature is named {item!r}{did_you_mean(item, feature_names)}")
-        mask[position[item]] = True
-    return mask
+    return np.array([name in items for name in feature_names], dtype=bool)
 
 
 def as_lists(masks: Mask) -> tuple[Integers, Integers]:

@@ -15,27 +15,24 @@ _MOSTLY = 0.5
 
 
 class Tally:
-    """What is missing or infinite, of rows that come in blocks; n_rows : seen so far"""
+    """What is missing or infinite in columns, of rows that come in blocks; n_rows : seen so far"""
 
-    def __init__(self, n_columns: int) -> None:
+    def __init__(self, columns: Sequence[str]) -> None:
         self.n_rows = 0
-        self._n_columns = n_columns
+        self._columns = tuple(columns)
         # {label: missing and infinite values of each column; rows with missing, with infinite, and left out}
         self._counts: dict[Hashable, Integers] = {}
 
     @property
-    def missing(self) -> Integers:
-        """(r,) values of each column"""
-        return self._total[: self._n_columns]
+    def missing(self) -> dict[str, int]:
+        """{column: values}"""
+        return self._values(0)
 
-    @property
-    def infinite(self) -> Integers:
-        """(r,) values of each column"""
-        return self._total[self._n_columns : -3]
-
-    @property
-    def _total(self) -> Integers:
-        return sum(self._counts.values(), np.zeros(2 * self._n_columns + 3, np.int64))
+    def _values(self, kind: int) -> dict[str, int]:
+        """{column: values} of all rows; kind : 0 missing, 1 infinite"""
+        r = len(self._columns)
+        total = sum(self._counts.values(), np.zeros(2 * r + 3, np.int64))
+        return dict(zip(self._columns, total[kind * r : (kind + 1) * r].tolist(), strict=True))
 
     def _rows(self, place: int) -> dict[Hashable, int]:
         return {label: int(counts[place]) for label, counts in self._counts.items() if counts[place]}
@@ -81,7 +78,7 @@ class Tally:
     def relabelled(self, new: Mapping[Hashable, Hashable], n_rows: int) -> Tally:
         """Of the n_rows rows of these environments, under new labels, and of those without a label."""
         new = {**new, None: None}
-        chosen = Tally(self._n_columns)
+        chosen = Tally(self._columns)
         chosen.n_rows = n_rows
         for label, counts in self._counts.items():
             if label in new:
@@ -89,58 +86,48 @@ class Tally:
         return chosen
 
     def complain(
-        self,
-        columns: Sequence[str],
-        features: Sequence[str],
-        environment: str | None,
-        missing: str,
-        excluded: Sequence[str] = (),
+        self, features: Sequence[str], environment: str | None, missing: str, excluded: Sequence[str] = ()
     ) -> None:
-        """Raise about what was counted. columns : r names, of which `features` may be left out; environment : column
-        of the labels, None where X has none; excluded : left out already"""
+        """Raise about what was counted. features : columns that may be left out; environment : column of the labels,
+        None where X has none; excluded : left out already"""
         if self.n_rows == 0:
             raise DataError(NO_ROWS)
-        if self.infinite.any():
-            where = self._located(columns, self.infinite, -2)
+        infinite = self._values(1)
+        if any(infinite.values()):
+            where = self._located(infinite, -2)
             raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
         unlabelled = self.left_out.get(None, 0)
         if missing == "error" and unlabelled:
             column = "environments" if environment is None else f"environment column {environment!r}"
             raise DataError(f"{column} has no label in {rows_text(unlabelled)}", use(missing="drop"))
-        without = self._without_mostly_missing(columns, features, excluded)
+        without = self._without_mostly_missing(features, excluded)
         n_kept = self.n_rows - sum(self.left_out.values())
-        if missing == "error" and self.missing.any():
-            where = self._located(columns, self.missing, -3)
+        if missing == "error" and any(self.missing.values()):
+            where = self._located(self.missing, -3)
             keeps = f" (keeps {n_kept} of {rows_text(self.n_rows)})"
             raise DataError(f"missing values (NaN) in {where}", use(keeps, missing="drop"), *without)
         if n_kept == 0:
-            where = most_first(columns, self.missing)
+            where = most_first(self.missing)
             raise DataError(f"no rows are left: all {rows_text(self.n_rows)} have missing values, in {where}", *without)
 
     def warn_of_dropped(
-        self,
-        columns: Sequence[str],
-        features: Sequence[str],
-        environments: Sequence[Hashable],
-        excluded: Sequence[str] = (),
+        self, features: Sequence[str], environments: Sequence[Hashable], excluded: Sequence[str] = ()
     ) -> None:
         """Warn of rows that were left out; environments : those that are left; others as in `complain`."""
         if self.dropped:
-            without = self._without_mostly_missing(columns, features, excluded)
+            without = self._without_mostly_missing(features, excluded)
             warn(Message(dropped_message(self.dropped, environments, self.n_rows), *without))
 
-    def _without_mostly_missing(
-        self, columns: Sequence[str], features: Sequence[str], excluded: Sequence[str]
-    ) -> list[Remedy]:
+    def _without_mostly_missing(self, features: Sequence[str], excluded: Sequence[str]) -> list[Remedy]:
         """What leaves out the features that most rows lack; empty where there are none, or no others."""
-        counts = dict(zip(columns, self.missing, strict=True))
-        mostly = [name for name in features if counts[name] > _MOSTLY * self.n_rows]
+        missing = self.missing
+        mostly = [name for name in features if missing[name] > _MOSTLY * self.n_rows]
         return [use(exclude=[*excluded, *mostly])] if 0 < len(mostly) < len(features) else []
 
-    def _located(self, columns: Sequence[str], counts: Integers, place: int) -> str:
+    def _located(self, counts: Mapping[str, int], place: int) -> str:
         rows = {label: n for label, n in self._rows(place).items() if label is not None}
         inside = f"; in environment {with_counts(list(rows), list(rows.values()))}" if rows else ""
-        return f"{most_first(columns, counts)}{inside}"
+        return f"{most_first(counts)}{inside}"
 
 
 def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hashable], n_rows: int) -> str:

@@ -283,8 +283,7 @@ class MultiEnvironmentData:
         frame = frame if kept.all() else frame.filter(kept.tolist())
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
-        y = replace(y, outcome_columns=with_y)
-        return _learnt(raw, choices, y, labels, environment, missing, choice, is_file, notes)
+        return _learnt(raw, choices, y, with_y, labels, environment, missing, choice, is_file, notes)
 
     @classmethod
     def from_arrays(
@@ -331,8 +330,7 @@ class MultiEnvironmentData:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
         with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
-        outcome = replace(outcome, outcome_columns=with_y)
-        return _learnt(raw, choices, outcome, labels, None, missing)
+        return _learnt(raw, choices, outcome, with_y, labels, None, missing)
 
 
 def require_data(data: Any, caller: str) -> None:
@@ -368,6 +366,7 @@ def _learnt(
     raw: RawTable,
     choices: Choices,
     outcome: Outcome,
+    outcome_columns: Mapping[str, tuple[str, Floats]],
     labels: list[Hashable] | None,
     environment: str | None,
     missing: str,
@@ -375,19 +374,22 @@ def _learnt(
     of_file: bool = False,
     notes: tuple[str, ...] = (),
 ) -> MultiEnvironmentData:
-    """A whole table, encoded by what it teaches itself, and checked. labels : None: a single environment"""
+    """A whole table, encoded by what it teaches itself, and checked.
+
+    outcome_columns : {role: (name, values (N,))}; labels : None: a single environment
+    """
     summary = ColumnSummary.of(raw)
     summary.check(raw.names, choices, of_file)
-    with_it = outcome.outcome_columns
-    named = [outcome.name, *(name for name, _ in with_it.values())]
-    columns, tally = (*raw.names, *named), Tally(len(raw.names) + len(named))
+    named = [outcome.name, *(name for name, _ in outcome_columns.values())]
+    columns = (*raw.names, *named)
+    tally = Tally(columns)
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
-    outcomes = np.vstack([outcome.values, *(values for _, values in with_it.values())])
+    outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
     kept = tally.complete(raw.values, outcomes, codes, environments)
-    tally.complain(columns, raw.names, environment, missing, choices.excluded)
+    tally.complain(raw.names, environment, missing, choices.excluded)
     counts = np.bincount(codes[kept], minlength=len(environments))
     present = [label for label, n in zip(environments, counts, strict=True) if n]
-    small, more = choice.too_small(present, counts[counts > 0], tally.dropped)
+    small, more = choice.too_small(present, counts[counts > 0])
     if small:
         kept &= np.array([label not in small for label in environments])[codes]
         left = {label: label for label in (*present, *tally.dropped) if label not in small}
@@ -399,14 +401,14 @@ def _learnt(
         codes, environments = encode_labels([environments[code] for code in codes[kept]])
     X = np.ascontiguousarray(X)
     check_scale(columns, *(np.append(end(X, axis=0), end(outcomes, axis=1)) for end in (np.min, np.max)))
-    tally.warn_of_dropped(columns, raw.names, environments, choices.excluded)
+    tally.warn_of_dropped(raw.names, environments, choices.excluded)
     y, classes = outcome.two_of(outcomes[0])
     raw = replace(raw, values=X)
     splines = {name: X[:, raw.names.index(name)] for name in choices.splines}
     taken = named if environment is None else [*named, environment]
     encoding = learn_encoding(raw.names, choices, summary, learnt_levels(raw, codes, environments), splines, taken)
     features = None if encoding is None else encoding.features
-    roles: dict[str, Any] = {f"{role}_name": name for role, (name, _) in with_it.items()}
+    roles: dict[str, Any] = {f"{role}_name": name for role, (name, _) in outcome_columns.items()}
     data = MultiEnvironmentData(
         X if encoding is None else encoding.encode(raw),
         y,
@@ -421,7 +423,7 @@ def _learnt(
         environment_notes=(*notes, *more),
         classes=classes,
         **roles,
-        **dict(zip(with_it, outcomes[1:], strict=True)),
+        **dict(zip(outcome_columns, outcomes[1:], strict=True)),
     )
     return _checked(data, single_allowed=labels is None)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
@@ -12,29 +13,18 @@ import numpy as np
 from .._tools.arrays import Floats
 from ..exceptions import DataError, SettingError
 from .checks import quoted
-from .columns import (
-    array_values,
-    as_frame,
-    as_series,
-    frame_names,
-    mapped,
-    present_values,
-    reads_as_number,
-    series_values,
-)
+from .columns import as_frame, as_series, frame_names, mapped, present_values, reads_as_number, series_values
 
 Classes = tuple[Hashable, Hashable]
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where they were no numbers;
-    outcome_columns: {role: (name, values (N,))}."""
+    """values (N,): numbers, NaN where missing; classes: what 0, 1, … stand for, sorted, where they were no numbers"""
 
     name: str
     values: Floats
     classes: tuple[Hashable, ...] | None = None
-    outcome_columns: Mapping[str, tuple[str, Floats]] = field(default_factory=dict)
 
     def two_of(self, y: Floats) -> tuple[Floats, Classes | None]:
         """Of the values y (n,) that are left of these: 0 and 1, and the two classes that are among them; numbers are
@@ -57,7 +47,7 @@ def read_outcome(series: Any, name: str) -> Outcome:
     import narwhals as nw
 
     present = [] if series.dtype.is_numeric() or series.dtype.is_temporal() else present_values(series)
-    if not present or not all(isinstance(value, Hashable) for value in present):
+    if not present or any(isinstance(value, complex) or not isinstance(value, Hashable) for value in present):
         return Outcome(name, series_values(series, name, "outcome"))
     if all(isinstance(value, (bool, np.bool_)) for value in present):
         return Outcome(name, series_values(series, name, "outcome"), (False, True))
@@ -72,12 +62,8 @@ def read_outcome(series: Any, name: str) -> Outcome:
 
 
 def outcome_of(y: Any, name: str = "y") -> Outcome:
-    """Of an array, a list, a series or a data frame of one column; name: what the outcome is called."""
-    series, called = one_series(y, "y")
-    if series is None and not has_classes(y):
-        return Outcome(name, one_column(array_values(y, "y"), "y", "outcome"))
-    found = read_outcome(as_one_series(y, "y", "outcome") if series is None else series, called)
-    return replace(found, name=name)
+    """Of what `as_column` takes; name: what the outcome is called."""
+    return read_outcome(as_column(y, "y")[0], name)
 
 
 def named_like(given: Any, values: Any) -> Any:
@@ -92,15 +78,12 @@ def has_classes(y: Any) -> bool:
     """Whether an outcome is text, categories or truth values, and not numbers."""
     import narwhals as nw
 
-    series, _ = one_series(y, "y")
-    if series is not None:
-        return bool(series.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean))
-    try:
-        array = np.asarray(y)
-    except (ValueError, TypeError):
-        return False
-    words = array.dtype.kind == "O" and any(isinstance(value, (str, bool, np.bool_)) for value in array.ravel())
-    return array.dtype.kind in "bU" or words
+    with suppress(TypeError, ValueError):
+        series, _ = as_column(y, "y")
+        mixed = series.to_list() if series.dtype in (nw.Object, nw.Unknown) else ()
+        words = any(isinstance(value, (str, bool, np.bool_)) for value in mixed)
+        return words or series.dtype in (nw.String, nw.Categorical, nw.Enum, nw.Boolean)
+    return False
 
 
 def two_values(y: Floats) -> tuple[float, float] | None:
@@ -132,20 +115,18 @@ def one_series(values: Any, name: str) -> tuple[Any | None, str]:
     return as_frame(values, name)[names[0]], names[0]
 
 
-def as_one_series(values: Any, name: str, what: str) -> Any:
-    """A narwhals series of an array or a list."""
+def as_column(values: Any, role: str) -> tuple[Any, str]:
+    """A narwhals series and its name, of a series, a data frame of one column, an array (N,) or (N, 1), or a list"""
     import narwhals as nw
 
-    return nw.new_series(name, one_column(np.asarray(values), name, what).tolist(), backend="pandas")
-
-
-def one_column(values: Any, name: str, what: str) -> Any:
-    """(N,) of an array (N,) or (N, 1)"""
-    if values.ndim == 2 and values.shape[1] == 1:
-        return values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"{name} has shape {values.shape}, but one {what} per row is needed: pass a single column.")
-    return values
+    series, name = one_series(values, role)
+    if series is None:
+        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        array = array[:, 0] if array.shape[1:] == (1,) else array
+        if array.ndim != 1:
+            raise DataError(f"{role} has shape {array.shape}, but one value per row is needed: pass a single column.")
+        series = nw.new_series(role, array, backend="pandas")
+    return series, name
 
 
 ROLES = ("event", "exposure")
@@ -189,8 +170,7 @@ def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
         raise DataError(
             f"{role}={values!r} is a single string: pass one value per row, for example {role}=table[{values!r}]."
         )
-    series, name = one_series(values, role)
-    series = as_one_series(values, role, role) if series is None else series
+    series, name = as_column(values, role)
     return name, read_outcome_column(series, name, role)
 
 

@@ -106,18 +106,16 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
     for name, cells in columns.items():
         if all(_DECIMAL.fullmatch(text) for _, text in cells):
             for line, text in cells:
-                sign = next((sign for sign in ",." if sign in text), None)
-                if sign is not None:
+                for sign in (sign for sign in ",." if sign in text):
                     found.setdefault((sign, _GROUPED.fullmatch(text) is not None), (name, text, line))
-    comma, point = found.get((",", False)), found.get((".", False))
+    comma, point, grouped_point = found.get((",", False)), found.get((".", False)), found.get((".", True))
     if comma and point:
         what = f"{file} has {comma[1]!r} in column {comma[0]!r}, and {point[1]!r} in column {point[0]!r}"
         raise DataError(what, use(decimal=","), use(decimal="."))
-    grouped_point = found.get((".", True))
-    doubt = grouped_point if comma else found.get((",", True))
-    if doubt is None and point is None and sep != ",":
+    doubt = found.get((",", True)) if not comma else grouped_point
+    if not doubt and not point and sep != ",":
         doubt = grouped_point
-    if doubt is not None:
+    if doubt:
         name, text, line = doubt
         sign = "," if "," in text else "."
         either = f"{text.replace(sign, '.')} or {text.replace(sign, '')}"
@@ -218,9 +216,8 @@ class TableFile(os.PathLike[str]):
     @property
     def numbers(self) -> NumberForm:
         """How numbers are written where they are text."""
-        return NumberForm(
-            (self.sniffed.decimal if self.kind == TEXT else self.form.decimal) or ".", self.form.thousands
-        )
+        decimal = self.sniffed.decimal if self.kind == TEXT else self.form.decimal
+        return NumberForm(decimal or ".", self.form.thousands)
 
     @cached_property
     def missing(self) -> frozenset[str]:
@@ -229,6 +226,8 @@ class TableFile(os.PathLike[str]):
 
     @cached_property
     def sniffed(self) -> Sniffed:
+        import pandas as pd
+
         sample, encoding = self._sample()
         line = _SEP_LINE.match(sample)
         skipped = 0 if line is None else 1
@@ -236,7 +235,13 @@ class TableFile(os.PathLike[str]):
         usual = SEPARATORS.get(self.suffix or "", ",")
         sep = self.form.sep or (line["sep"] if line is not None else _separator(sample, usual, self.name))
         records = [(line + skipped, cells) for line, cells in _records(sample, sep)]
-        header = [name.strip() for name in records[0][1]] if records else []
+        if not records:
+            raise pd.errors.EmptyDataError
+        header = list(map(one_line, records[0][1]))
+        other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
+        if len(header) == 1 and other is not None:
+            what = f"{self.name} has a single column {header[0]!r}, or lines of unequal length"
+            raise DataError(what, use(sep="tab" if other == "\t" else other))
         long = next((line for line, cells in records[1:] if any(cells[len(header) :])), 0)
         if long:
             what = f"{self.name} cannot be parsed: line {long} has more cells than the header"
@@ -343,7 +348,7 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
 
             with file.open() as stream:
                 return named_once(pq.read_schema(stream), file.name).names
-        header = _header(file) if file.kind == TEXT else list(file.sheet.columns)
+        header = file.sniffed.header if file.kind == TEXT else list(file.sheet.columns)
     unnamed = [str(position) for position, name in enumerate(header, 1) if not name]
     if unnamed and warn_unnamed:
         warn(f"{file.name}: column {listing(unnamed)} has no name in the header and was left out (a row index?)")
@@ -362,31 +367,17 @@ def named_once(schema: pa.Schema, where: str) -> pa.Schema:
     return pa.schema(kept)
 
 
-def _header(file: TableFile) -> list[str]:
-    import pandas as pd
-
-    header, sep = file.sniffed.header, file.sniffed.sep
-    if not header:
-        raise pd.errors.EmptyDataError
-    other = next((sign for sign in SEPARATOR_NAMES if sign != sep and sign in header[0]), None)
-    if len(header) == 1 and other is not None:
-        what = f"{file.name} has a single column {header[0]!r}, or lines of unequal length"
-        raise DataError(what, use(sep="tab" if other == "\t" else other))
-    return list(map(one_line, header))
-
-
 def read_columns(
     path: PathLike, columns: Sequence[str], labels: str | None = None, as_text: Collection[str] = ()
 ) -> pd.DataFrame:
-    """Read ``columns``, which exist, as one frame; ``labels`` names the column of environment labels; those in
-    ``as_text`` stay as they are written in a text file."""
+    """Columns, which exist; labels : that of environment labels; as_text : stay as they are written in a text file"""
     return next(iter_columns(path, columns, _ALL_ROWS, labels, as_text))
 
 
 def iter_columns(
     path: PathLike, columns: Sequence[str], rows: int, labels: str | None = None, as_text: Collection[str] = ()
 ) -> Iterator[pd.DataFrame]:
-    """Like :func:`read_columns`, as frames of at most so many rows."""
+    """As `read_columns`, in frames of at most so many rows"""
     import pandas as pd
 
     file = TableFile.of(path)
@@ -431,8 +422,8 @@ def _text_options(file: TableFile, labels: str | None, as_text: Collection[str])
     """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
     import pandas as pd
 
-    sep, decimal, encoding, skiprows, _ = file.sniffed
-    names = [name or f"unnamed column {position}" for position, name in enumerate(_header(file))]
+    sep, decimal, encoding, skiprows, header = file.sniffed
+    names = [name or f"unnamed column {position}" for position, name in enumerate(header)]
     texts = [*as_text, *([] if labels is None else [labels])]
     options: dict[str, Any] = {"sep": sep, "decimal": decimal or ".", "encoding": encoding, "skiprows": skiprows}
     options |= {"header": 0, "names": names, "index_col": False, "dtype": dict.fromkeys(texts, str) or None}

@@ -193,11 +193,8 @@ class Environments:
             raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
         return {label: new[e] for e, label in enumerate(environments) if e not in dropped}, tuple(notes)
 
-    def too_small(
-        self, environments: Sequence[Hashable], counts: Integers, dropped: Mapping[Hashable, int]
-    ) -> tuple[set[Hashable], tuple[str, ...]]:
-        """Labels of environments (E,) with fewer rows than `min_rows`, and a sentence about them; dropped: {label: rows
-        with missing values}"""
+    def too_small(self, environments: Sequence[Hashable], counts: Integers) -> tuple[set[Hashable], tuple[str, ...]]:
+        """Labels of environments (E,) with fewer rows than `min_rows`, and a sentence about them"""
         small = counts < self.min_rows
         if not small.any():
             return set(), ()
@@ -208,9 +205,7 @@ class Environments:
             raise DataError(f"min_rows={self.min_rows} leaves no environment: {found}", second)
         labels = {label for label, few in zip(environments, small, strict=True) if few}
         gone = with_counts(environments, np.where(small, counts, 0))
-        with_gaps = sum(n for label, n in dropped.items() if label in labels)
-        also = f"; {rows_text(with_gaps)} more of them had missing values" if with_gaps else ""
-        return labels, (f"left out environments with fewer than {self.min_rows} rows: {gone}{also}.",)
+        return labels, (f"left out environments with fewer than {self.min_rows} rows: {gone}.",)
 
 
 def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:

@@ -120,7 +120,7 @@ class MomentsAccumulator:
         self.outcome = outcome
         self.splines = dict(splines)
         self.choices = Choices.of(Columns(categorical=categorical, numeric=numeric), self.columns)
-        self.tally = Tally(len(self.columns))
+        self.tally = Tally(self.columns)
         self.refused: dict[str, Refusal] = {}
         self.levels: dict[str, Levels] = {}
         self._wide: dict[MomentsColumn, int] = {}
@@ -484,7 +484,7 @@ def screened(
         for name, each in rows.levels.items()
         if name in features
     }
-    missing = dict(zip(rows.columns, rows.tally.missing, strict=True))
+    missing = rows.tally.missing
     empty = {name for name, n in missing.items() if n == rows.tally.n_rows > 0}
     if parts and not partial:
         low = np.min([part.minimum for part in parts.values()], axis=0)
@@ -495,11 +495,11 @@ def screened(
     if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
     summary.check(features, choices)
-    rows.tally.complain(rows.columns, features, rows.environment, rows.missing, excluded)
+    rows.tally.complain(features, rows.environment, rows.missing, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
     counts = np.array([part.n_rows for part in parts.values()], np.int64)
-    small, more = choice.too_small(tuple(parts), counts, rows.tally.dropped)
+    small, more = choice.too_small(tuple(parts), counts)
     if small:
         rows = rows.relabelled({label: label for label in rows.environments if label not in small})
     learnt: dict[str, dict[str, set[Hashable]]] = {name: {} for name in rows.levels if name in features}
@@ -507,7 +507,7 @@ def screened(
         for name, level, _ in _met(columns, [part]):
             if name in learnt and level is not None:
                 learnt[name].setdefault(level, set()).add(label)
-    rows.tally.warn_of_dropped(rows.columns, features, tuple(rows.parts), excluded)
+    rows.tally.warn_of_dropped(features, tuple(rows.parts), excluded)
     splines = {**rows.splines, **rows.kept_values}
     encoding = learn_encoding(features, choices, summary, learnt, splines, (outcome, rows.environment))
     return Screened(rows, outcome, encoding, (*notes, *more), into)
