@@ -21,6 +21,4 @@ def batches_of(source: RowSource, columns: Sequence[str], environment: str) -> l
 def rows_of(rows: Any, columns: Sequence[str], environment: str = "site", **form: Any) -> list[tuple[Any, ...]]:
     source = rows if isinstance(rows, RowSource) else source_of(rows, **form)
     batches = batches_of(source, columns, environment)
-    listed = [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
-    assert source.n_rows in (None, len(listed))
-    return listed
+    return [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]

@@ -47,7 +47,6 @@ def test_bad_tables(tmp_path: Path, text: str, arguments: dict[str, Any], named:
     frame = pd.read_csv(io.StringIO(text))
     if "b.1" in frame:
         return
-    named = tuple(each for each in named if not each.startswith("na="))  # an option of files
     refused(named, from_table, frame, **arguments)
     refused(named, from_table, pl.from_pandas(frame), **arguments)
     frame.to_parquet(tmp_path / "table.parquet")
@@ -65,7 +64,7 @@ BAD_FRAMES: dict[str, tuple[Any, dict[str, Any], tuple[str, ...]]] = {
     "empty list": (FRAME, {"features": []}, ("features=None",)),
     "no outcome": (FRAME, {"outcome": None}, ("outcome=None",)),
     "missing=": (FRAME, {"missing": "skip"}, ("missing='error'", "missing='drop'")),
-    "no columns": (pd.DataFrame(), {}, ("no columns",)),
+    "no columns": (pd.DataFrame(), {}, ("'y'",)),
     "duplicates": (pd.concat([FRAME, FRAME[["u"]]], axis=1), {}, ("duplicate", "'u'")),
     "names": (changed(u=pd.Categorical([f"{i}" for i in range(12)])), {}, ("'u'", "12 different values")),
     "dates": (changed(u=pd.date_range("2020-01-01", periods=12)), {}, ("'u'", "datetime64", "categorical=['u']")),
@@ -115,6 +114,7 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "2-D labels": ({"environments": X}, ("environments", "(12, 3)")),
     "unhashable": ({"environments": [*LABELS[:11], {"c": 1}]}, ("row 11",)),
     "missing label": ({"environments": [*LABELS[:10], None, np.nan]}, ("environments", "2 rows")),
+    "masked y": ({"y": np.ma.masked_array(Y, np.arange(12) == 2)}, ("'y' (1 row)",)),
     "nan": ({"X": with_value(np.nan)}, ("'x0' (1 row)", "'b' (1 row)", "missing='drop'")),
     "masked": ({"X": np.ma.masked_array(X, np.eye(12, 3, 1) > np.arange(12)[:, None])}, ("'x1' (1 row)",)),
     "inf": ({"X": with_value(np.inf), "missing": "drop"}, ("'x0' (1 row)", "'b' (1 row)")),
@@ -150,6 +150,5 @@ def test_all_unusable_columns_at_once(read: Callable[..., Any]) -> None:
     with pytest.raises(DataError) as caught:
         read(GOOD.assign(**BAD_COLUMNS), "y", "site")
     advised = {setting: value for remedy in caught.value.args[0].remedies for setting, value in remedy.settings}
-    of_files = {"decimal": ","} if read == Moments.from_rows else {}
-    assert advised == {"exclude": list(BAD_COLUMNS), "categorical": list(BAD_COLUMNS), **of_files}
+    assert advised == {"exclude": list(BAD_COLUMNS), "categorical": list(BAD_COLUMNS), "decimal": ","}
     assert all(f"column {name!r}" in str(caught.value) for name in BAD_COLUMNS)

@@ -5,14 +5,12 @@ from __future__ import annotations
 import datetime
 import pickle
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from bad_tables import table
@@ -85,16 +83,6 @@ def test_numeric_dtypes(dtype: str) -> None:
     np.testing.assert_array_equal(data.X[:, 0], [0, 1, 1] * 4)
 
 
-def test_constant_feature_is_dropped_by_name() -> None:
-    with pytest.warns(DataWarning, match=re.escape("dropped features that are constant over all rows: 'v'")) as caught:
-        data = from_table(FRAME.assign(v=4.5), "y", "site")
-    assert caught[0].filename == __file__
-    assert data.feature_names == ("u", "w")
-    assert data.dropped_features == ("v",)
-    np.testing.assert_array_equal(data.X, X[:, [0, 2]])
-    assert data.X.flags.c_contiguous
-
-
 # ---------------------------------------------------------------- labels
 
 
@@ -132,15 +120,6 @@ def test_arrays() -> None:
     assert data.truth is None
     assert from_arrays(X, Y, LABELS, feature_names=list("pqr"), outcome_name="z").outcome_name == "z"
     assert from_arrays(np.asfortranarray(X), Y, LABELS).X.flags.c_contiguous
-
-
-@pytest.mark.parametrize(
-    "convert",
-    [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.astype({"site": "category"})],
-    ids=["polars", "pyarrow", "categories"],
-)
-def test_other_frames_equal_pandas(convert: Callable[[pd.DataFrame], Any]) -> None:
-    same(from_table(convert(FRAME), "y", "site"), from_table(FRAME, "y", "site"))
 
 
 @pytest.mark.parametrize("frame", [FRAME, pl.from_pandas(FRAME)], ids=["pandas", "polars"])

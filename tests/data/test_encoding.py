@@ -15,7 +15,7 @@ import pytest
 
 from invariance import BIP, Columns, MultiEnvironmentData, spline
 from invariance.data.terms import SplineBasis
-from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.exceptions import DataError, DataWarning
 from invariance.moments import Moments
 from patients import LEVELS, patients
 
@@ -187,6 +187,9 @@ def test_names_that_two_columns_would_have() -> None:
         ({"exclude": ["age"], "features": ["age"]}, "exclude=['age'] leaves no feature column: leave one in."),
         ({"categorical": "age"}, "categorical='age' is a single string: use categorical=['age']."),
         ({"categorical": None}, "categorical=None"),
+        ({"categorical": {"sex": "high"}}, "categorical={'sex': ['a', 'b']}"),
+        ({"categorical": {"sex": ["1", 1.0]}}, "no list of different levels"),
+        ({"categorical": {"sexx": ["a"]}}, "'sexx' is not among the feature columns; did you mean 'sex'?"),
         ({"numeric": ["Age"]}, "numeric: 'Age' is not among the feature columns; did you mean 'age'?"),
         ({"numeric": ["sex"], "categorical": ["sex"]}, "'sex' is both in categorical= and in numeric=: name it in one"),
         ({"groups": ["age"]}, "groups={'region': ['r1', 'r2']} or groups=[spline('age', knots=4)]"),
@@ -297,6 +300,8 @@ def test_listed_levels_come_in_their_order() -> None:
     assert data.notes == ("dose: 3 levels, compared with 'mid'.",)
     np.testing.assert_array_equal(data.X[:, -2:], np.column_stack([DOSES["dose"] == "low", DOSES["dose"] == "high"]))
     assert data.to_frame()["dose"].astype(str).tolist() == DOSES["dose"].tolist()
+    absent = from_table(DOSES, **ASKED, categorical={"dose": ["none", "low", "mid", "high"]})
+    assert absent.notes == ("dose: 3 levels, compared with 'none', which no row has.",)
 
 
 def test_levels_that_are_not_listed(tmp_path: Path) -> None:
@@ -317,19 +322,3 @@ def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     model.set_params(columns=Columns(handle_unknown="ignore"))
     with pytest.warns(DataWarning, match=f"count as the reference level, {listed[0]!r} of 'dose'"):
         assert model.predict(strange)[0] == model.predict(DOSES.assign(dose=listed[0]))[0]
-
-
-@pytest.mark.parametrize(
-    ("listed", "phrase"),
-    [
-        ("high", "categorical={'dose': ['a', 'b']}"),
-        (3, "categorical={'dose': ['a', 'b']}"),
-        ([], "no list of different levels"),
-        (["1", 1.0], "no list of different levels"),
-    ],
-)
-def test_lists_of_levels_that_are_none(listed: Any, phrase: str) -> None:
-    with failing(phrase, SettingError):
-        from_table(DOSES, **ASKED, categorical={"dose": listed})
-    with failing("'dosis' is not among the feature columns; did you mean 'dose'?"):
-        from_table(DOSES, **ASKED, categorical={"dosis": ["a"]})

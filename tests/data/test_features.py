@@ -22,6 +22,7 @@ TABLE = patients(60)
 X, Y, SITE = TABLE.drop(columns=["pressure", "hospital"]), TABLE["pressure"].to_numpy(), TABLE["hospital"].to_numpy()
 ASKED = {"outcome": "pressure", "environment": "hospital"}
 FRAMES = pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
+FROM_TABLE = MultiEnvironmentData.from_table
 NAMES = ("sex", "age", "smoking", "region", "drugs")
 
 
@@ -194,3 +195,10 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
     for other in (frame.drop(columns="c"), values):
         with pytest.raises(DataError):
             model.predict(other)
+
+
+def test_fit_from_moments() -> None:
+    table = TABLE[["drugs", "age", "pressure", "hospital"]]
+    model, rows = (BIP(select=Threshold(0.0)).fit(read(table, **ASKED)) for read in (Moments.from_rows, FROM_TABLE))
+    assert model.feature_names_in_.tolist() == ["drugs", "age"]
+    np.testing.assert_allclose(model.predict(TABLE), rows.predict(TABLE), rtol=1e-9)

@@ -327,8 +327,6 @@ def resolve_columns(
 
     outcome_columns : {role: name} of columns that come with the outcome and are no features
     """
-    if not available:
-        raise DataError(f"{where} has no columns. It needs an outcome, an environment and feature columns.")
     check_unique(available, where)
     owners: dict[str, str] = {}
     for role, name in {"outcome": outcome, "environment": environment, **outcome_columns}.items():
@@ -411,9 +409,7 @@ _MEANT_AS_NUMBERS = 0.5
 _DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
-_MOST_WORDS = 8
-# Settings that only files have
-_OF_FILES = ("na", "decimal", "thousands")
+MOST_WORDS = 8  # of a remedy
 
 
 class Refusal(NamedTuple):
@@ -516,25 +512,23 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         others = [text for text in strange if not number_formats([text])]
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
-            return Refusal(reason, (*([use(na=others[:_MOST_WORDS])] if others else []), as_levels))
+            return Refusal(reason, (*([use(na=others[:MOST_WORDS])] if others else []), as_levels))
     if len(texts) > MOST_LEVELS * n_rows:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
         return Refusal(shown, (as_levels,))
     return None
 
 
-def refuse(refused: Mapping[str, Refusal], of_file: bool, excluded: Sequence[str] = ()) -> None:
-    """Raise one DataError about all columns that cannot be used; of_file: whether settings of files can mend them;
-    excluded: what is left out already."""
+def refuse(refused: Mapping[str, Refusal], excluded: Sequence[str] = ()) -> None:
+    """Raise one DataError about all columns that cannot be used; excluded: what is left out already."""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
-    settings: dict[Any, Any] = {"exclude": [*excluded, *refused]}
+    lists: dict[str, list[str]] = {"exclude": [*excluded, *refused]}
+    formats: list[Remedy] = []
     for setting, value in (pair for each in refused.values() for remedy in each.remedies for pair in remedy.settings):
         if isinstance(value, str):
-            settings[setting, value] = value
+            formats.append(use(**{setting: value}))
         else:
-            settings[setting] = list(dict.fromkeys([*settings.get(setting, ()), *value]))
-    named = ((key if isinstance(key, str) else key[0], value) for key, value in settings.items())
-    remedies = [use(**{setting: value}) for setting, value in named if of_file or setting not in _OF_FILES]
-    raise DataError(found, *remedies)
+            lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *value]))
+    raise DataError(found, *(use(**{setting: names}) for setting, names in lists.items()), *dict.fromkeys(formats))

@@ -131,7 +131,12 @@ class Encoding:
                     unknown[term.column] = strange
             encoded.append(term.encode(values))
         if unknown:
-            self._complain(unknown, handle_unknown)
+            found = "; ".join(f"column {name!r} has {levels}" for name, levels in unknown.items())
+            counted = ", ".join(f"{self.of_levels[name].levels[0]!r} of {name!r}" for name in unknown)
+            if handle_unknown != "ignore":
+                counts_as = use(f" (they count as the reference level, {counted})", handle_unknown="ignore")
+                raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
+            warn(f"levels that the training data lack count as the reference level, {counted}: {found}")
         return np.hstack(encoded)
 
     def read(self, frame: Any, ignored: Collection[str] = ()) -> RawTable:
@@ -163,15 +168,6 @@ class Encoding:
                 decoded[term.column] = X[:, at[term.column]], ()
         return ((name, *decoded[name]) for name in self.columns if name in decoded)
 
-    def _complain(self, unknown: Mapping[str, str], handle_unknown: str) -> None:
-        found = "; ".join(f"column {name!r} has {levels}" for name, levels in unknown.items())
-        counted = ", ".join(f"{self.of_levels[name].levels[0]!r} of {name!r}" for name in unknown)
-        if handle_unknown == "ignore":
-            warn(f"levels that the training data lack count as the reference level, {counted}: {found}")
-            return
-        counts_as = use(f" (they count as the reference level, {counted})", handle_unknown="ignore")
-        raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
-
 
 class ColumnSummary(NamedTuple):
     """What all rows of a table show of its columns, before any row is left out.
@@ -196,14 +192,14 @@ class ColumnSummary(NamedTuple):
         empty = {name for name, column in columns.items() if not np.fmin.reduce(column) < np.fmax.reduce(column)}
         return cls(len(raw.values), levels, raw.refused, empty)
 
-    def check(self, columns: Sequence[str], choices: Choices, of_file: bool = True) -> None:
+    def check(self, columns: Sequence[str], choices: Choices) -> None:
         """Raise about all columns that cannot be used."""
         refused = dict(self.refused) | {n: Refusal("has at most one value beside missing ones") for n in self.empty}
         for name, levels in self.levels.items():
             doubt = None if name in choices.categorical else doubtful(name, levels, self.n_rows)
             if doubt is not None:
                 refused[name] = doubt
-        refuse({name: refused[name] for name in columns if name in refused}, of_file, choices.excluded)
+        refuse({name: refused[name] for name in columns if name in refused}, choices.excluded)
         for name in choices.splines:
             if name in self.levels:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -34,20 +35,11 @@ class Features:
     @classmethod
     def of(cls, columns: Sequence[str], groups: Mapping[str, Sequence[str]]) -> Features:
         """Columns in their order, those of each group {feature: columns} side by side; all others on their own."""
-        if not groups:
-            return cls.single(columns)
         owner = {column: name for name, members in groups.items() for column in members}
-        names: list[str] = []
-        widths: list[int] = []
-        for column in columns:
-            name = owner.get(column, column)
-            if names and names[-1] == name and column in owner:
-                widths[-1] += 1
-            else:
-                names.append(name)
-                widths.append(1)
+        parts = [(name, list(own)) for name, own in groupby(columns, key=lambda column: owner.get(column, column))]
+        names = tuple(name for name, _ in parts)
         check_unique(names, "the features")
-        return cls(tuple(names), tuple(columns), np.array(widths, dtype=np.int64))
+        return cls(names, tuple(columns), np.array([len(own) for _, own in parts], dtype=np.int64))
 
     @property
     def n_features(self) -> int:

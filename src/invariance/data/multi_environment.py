@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..exceptions import DataError, Remedy, WrongTypeError, use
+from ..exceptions import DataError, WrongTypeError, use
 from .checks import (
     NO_ROWS,
     check_lengths,
@@ -201,9 +201,8 @@ class MultiEnvironmentData:
     def to_frame(self) -> pd.DataFrame:
         """One table again: the features, the outcome with what comes with it, and the environment labels.
 
-        Features are in the columns of the table as it was given, levels as categories whose first one is the
-        reference. Where it is not known how the columns were made, they are those of X. Labels that came without a name
-        are in the column "environment", or "environment_" if that name is taken.
+        Columns are those of the table as it was given, where that is known, else those of X; levels are categories,
+        the reference first. Labels without a name are in "environment", or "environment_" if that is taken.
         """
         import pandas as pd
 
@@ -279,11 +278,10 @@ class MultiEnvironmentData:
             frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
-        kept, labels, notes = choice.relabelled(frame[environment].to_list())
-        frame = frame if kept.all() else frame.filter(kept.tolist())
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
-        return _learnt(raw, choices, y, with_y, labels, environment, missing, choice, is_file, notes)
+        labels = frame[environment].to_list()
+        return _learnt(raw, choices, y, with_y, labels, environment, missing, choice)
 
     @classmethod
     def from_arrays(
@@ -371,20 +369,25 @@ def _learnt(
     environment: str | None,
     missing: str,
     choice: Environments = ALL_ENVIRONMENTS,
-    of_file: bool = False,
-    notes: tuple[str, ...] = (),
 ) -> MultiEnvironmentData:
     """A whole table, encoded by what it teaches itself, and checked.
 
     outcome_columns : {role: (name, values (N,))}; labels : None: a single environment
     """
+    codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
+    outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
+    notes: tuple[str, ...] = ()
+    if choice.regroups:
+        new, notes = choice.renamed(environments, np.bincount(codes[codes >= 0], minlength=len(environments)))
+        chosen = np.array([*(label in new for label in environments), True])[codes]
+        raw, outcomes = replace(raw, values=raw.values[chosen]), outcomes[:, chosen]
+        renamed = [*(new.get(label) for label in environments), None]
+        codes, environments = encode_labels([renamed[code] for code in codes[chosen]])
     summary = ColumnSummary.of(raw)
-    summary.check(raw.names, choices, of_file)
+    summary.check(raw.names, choices)
     named = [outcome.name, *(name for name, _ in outcome_columns.values())]
     columns = (*raw.names, *named)
     tally = Tally(columns)
-    codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
-    outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
     kept = tally.complete(raw.values, outcomes, codes, environments)
     tally.complain(raw.names, environment, missing, choices.excluded)
     counts = np.bincount(codes[kept], minlength=len(environments))
@@ -425,11 +428,6 @@ def _learnt(
         **roles,
         **dict(zip(outcome_columns, outcomes[1:], strict=True)),
     )
-    return _checked(data, single_allowed=labels is None)
-
-
-def _checked(data: MultiEnvironmentData, single_allowed: bool) -> MultiEnvironmentData:
-    """The checks that need all rows; drops the features that are constant over them."""
     refuse_single(data.environments, data.environment_notes)
     check_whole(
         data.environments,
@@ -437,7 +435,7 @@ def _checked(data: MultiEnvironmentData, single_allowed: bool) -> MultiEnvironme
         *data.outcome_range,
         outcome_name=data.outcome_name,
         environment_name=data.environment_name,
-        single_allowed=single_allowed,
+        single_allowed=labels is None,
         flat_allowed=data.outcome_kind.kind != "number",
     )
     _check_outcome_columns(data)
@@ -453,22 +451,18 @@ def _checked(data: MultiEnvironmentData, single_allowed: bool) -> MultiEnvironme
 
 def _check_outcome_columns(data: MultiEnvironmentData) -> None:
     """Raise where times or exposures are not positive, what has an exposure is no count, or no event occurs."""
-
-    def refuse(bad: Mask, what: str, fix: str, *remedies: Remedy) -> None:
-        if bad.any():
-            counts = np.bincount(data.environment_index[bad], minlength=data.n_environments)
-            where = f"{rows_text(int(bad.sum()))}; in environment {with_counts(data.environments, counts)}"
-            raise DataError(f"{what} in {where}. {fix}", *remedies)
-
     y, outcome = data.y, repr(data.outcome_name)
     if data.event is not None:
-        what = f"outcome {outcome} is a time to event, which must be above 0, and is not"
-        refuse(y <= 0.0, what, "Leave those rows out, or begin to count earlier.")
+        if (y <= 0.0).any():
+            what = f"outcome {outcome} is a time to event, and is not above 0 in {rows_text(int((y <= 0.0).sum()))}"
+            raise DataError(f"{what}. Leave those rows out, or begin to count earlier.")
         if not data.event.any():
             raise DataError(f"event {data.event_name!r} is 0 in every row: it must be 1 where the event occurred.")
     if data.exposure is not None:
-        what = f"exposure {data.exposure_name!r} must be above 0, and is not"
-        refuse(data.exposure <= 0.0, what, "Leave those rows out.")
-        what = f"exposure= is for outcomes that are counts, and {outcome} is not"
-        without = use(exposure=None, exclude=[data.exposure_name])
-        refuse((y < 0.0) | (y != np.rint(y)), what, "Give the count itself, not a rate", without)
+        n_wrong = int((data.exposure <= 0.0).sum())
+        if n_wrong:
+            raise DataError(f"exposure {data.exposure_name!r} is not above 0 in {rows_text(n_wrong)}. Leave them out.")
+        n_wrong = int(((y < 0.0) | (y != np.rint(y))).sum())
+        if n_wrong:
+            what = f"exposure= is for outcomes that are counts, and {outcome} is not in {rows_text(n_wrong)}"
+            raise DataError(f"{what}. Give the count, not a rate", use(exposure=None, exclude=[data.exposure_name]))

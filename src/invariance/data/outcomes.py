@@ -139,7 +139,7 @@ def stated(event: Any, exposure: Any) -> dict[str, Any]:
     return {role: given for role, given in zip(ROLES, (event, exposure), strict=True) if given is not None}
 
 
-def refuse(what: str, **given: Any) -> None:
+def refuse_outcome_columns(what: str, **given: Any) -> None:
     """Raise where events or exposures are given to `what`, which needs second moments only."""
     said = [name for name, value in given.items() if value is not None]
     if said:

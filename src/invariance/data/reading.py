@@ -386,9 +386,19 @@ def iter_columns(
             frame = _finished(_stored(file, list(columns), as_text), file, labels, as_text)
         yield from (frame[start : start + rows] for start in range(0, max(len(frame), 1), rows))
         return
+    texts = [*as_text, *([] if labels is None else [labels])]
+    with clear_errors(file):
+        sep, decimal, encoding, skiprows, header = file.sniffed
+    # No ``usecols``, with which rows that are too long would be cut without a word.
+    options: dict[str, Any] = {"sep": sep, "decimal": decimal or ".", "encoding": encoding, "skiprows": skiprows}
+    options |= {"header": 0, "names": [name or f"unnamed column {n}" for n, name in enumerate(header)]}
+    options |= {"index_col": False, "dtype": dict.fromkeys(texts, str) or None, "skipinitialspace": True}
+    options |= {"low_memory": False, "na_values": list(file.missing), "keep_default_na": False}
+    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+        options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
     with file.open() as stream:
         with clear_errors(file):
-            batches = pd.read_csv(stream, chunksize=rows, **_text_options(file, labels, as_text))
+            batches = pd.read_csv(stream, chunksize=rows, **options)
         with closing(batches):
             while True:
                 with clear_errors(file):  # around each step only: it must not be active while the caller works
@@ -410,28 +420,12 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
         frame = file.sheet[columns]
     na = file.form.na
     words = [*na, *(float(word) for word in na if AS_PYTHON.plain(word) is not None)]
-    gone = {str(name): frame[name].isin(words) for name in frame if na and not is_bool_dtype(frame[name])}
-    frame = frame.assign(**{name: frame[name].mask(rows) for name, rows in gone.items() if rows.any()})
+    typed = [str(name) for name in frame if na and not is_bool_dtype(frame[name])]
+    frame = frame.assign(**{name: frame[name].mask(frame[name].isin(words)) for name in typed})
     if file.kind == PARQUET:
         return frame
     frame = frame.infer_objects()
     return frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in as_text if name in columns})
-
-
-def _text_options(file: TableFile, labels: str | None, as_text: Collection[str]) -> dict[str, Any]:
-    """Options of read_csv; no ``usecols``, with which it would cut rows that are too long without a word."""
-    import pandas as pd
-
-    sep, decimal, encoding, skiprows, header = file.sniffed
-    names = [name or f"unnamed column {position}" for position, name in enumerate(header)]
-    texts = [*as_text, *([] if labels is None else [labels])]
-    options: dict[str, Any] = {"sep": sep, "decimal": decimal or ".", "encoding": encoding, "skiprows": skiprows}
-    options |= {"header": 0, "names": names, "index_col": False, "dtype": dict.fromkeys(texts, str) or None}
-    options |= {"skipinitialspace": True, "low_memory": False}
-    options |= {"na_values": list(file.missing), "keep_default_na": False}
-    if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
-        options["float_precision"] = "round_trip"  # the default from pandas 3.1 on
-    return options
 
 
 def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._tools.arrays import Integers, Mask
+from .._tools.arrays import Integers
 from ..exceptions import DataError, SettingError, use
-from .checks import encode_labels, nearest, quoted, rows_text, with_counts
+from .checks import nearest, quoted, rows_text, with_counts
 
 THOUSANDS = ",", ".", "'", " "
 _TAB = {"tab": "\t", r"\t": "\t"}
@@ -151,17 +151,6 @@ class Environments:
         object.__setattr__(self, "merge", {name: tuple(members) for name, members in merge.items()})
         object.__setattr__(self, "min_rows", int(min_rows))
 
-    def relabelled(self, labels: Sequence[Hashable]) -> tuple[Mask, list[Hashable], tuple[str, ...]]:
-        """(N,) rows that stay after `drop` and `merge`, as those without a label do; their labels; notes about it"""
-        if not self.regroups:
-            return np.ones(len(labels), dtype=bool), list(labels), ()
-        codes, environments = encode_labels(labels)
-        counts = np.bincount(codes[codes >= 0], minlength=len(environments))
-        new, notes = self.renamed(environments, counts)
-        kept = np.array([label in new for label in environments] + [True])[codes]
-        names = [*(new.get(label) for label in environments), None]
-        return kept, [names[code] for code in codes[kept]], notes
-
     @property
     def regroups(self) -> bool:
         return bool(self.drop or self.merge)
@@ -170,28 +159,30 @@ class Environments:
         self, environments: Sequence[Hashable], counts: Integers
     ) -> tuple[dict[Hashable, Hashable], tuple[str, ...]]:
         """{label: new label} of the environments that stay, of which each has so many rows; notes about the others"""
-        dropped = set(places_of(self.drop, environments).tolist()) if self.drop else set()
-        new, notes = dict(enumerate(environments)), []
-        claimed = set(dropped)
+        n_rows = dict(zip(environments, counts.tolist(), strict=True))
+
+        def named(labels: Sequence[Hashable]) -> list[Hashable]:
+            return [environments[place] for place in np.unique(places_of(labels, environments))]
+
+        gone = named(self.drop) if self.drop else []
+        told = with_counts(gone, [n_rows[label] for label in gone])
+        notes = [f"left out environments, as asked: {told}."] if gone else []
+        new = {label: label for label in environments if label not in gone}
+        claimed = set(gone)
         for name, members in self.merge.items():
-            places = dict.fromkeys(places_of(members, environments).tolist())
-            twice = [environments[place] for place in places if place in claimed]
+            parts = named(members)
+            twice = [label for label in parts if label in claimed]
             if twice:
                 raise DataError(f"environment {quoted(twice)} is to be left out or merged twice: name it once.")
-            claimed.update(places)
-            others = (other for e, other in enumerate(environments) if e not in places and e not in dropped)
-            if any(str(name) == str(other) for other in others):
+            claimed.update(parts)
+            if str(name) in {str(label) for label in new if label not in parts}:
                 raise DataError(f"cannot merge into {name!r}, which is another environment: choose another label.")
-            new |= dict.fromkeys(places, name)
-            parts = [environments[place] for place in places]
-            notes.append(f"merged {with_counts(parts, counts[list(places)])} into one environment, {name!r}.")
-        if dropped:
-            gone = sorted(dropped)
-            told = with_counts([environments[place] for place in gone], counts[gone])
-            notes.insert(0, f"left out environments, as asked: {told}.")
-        if len(dropped) == len(environments):
+            new |= dict.fromkeys(parts, name)
+            told = with_counts(parts, [n_rows[label] for label in parts])
+            notes.append(f"merged {told} into one environment, {name!r}.")
+        if not new:
             raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
-        return {label: new[e] for e, label in enumerate(environments) if e not in dropped}, tuple(notes)
+        return new, tuple(notes)
 
     def too_small(self, environments: Sequence[Hashable], counts: Integers) -> tuple[set[Hashable], tuple[str, ...]]:
         """Labels of environments (E,) with fewer rows than `min_rows`, and a sentence about them"""

@@ -9,7 +9,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -52,7 +52,6 @@ TEXT = "text"
 _NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
 # Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
 _BUFFER = 1 << 16
-_MOST_WORDS = 8
 _SAMPLE = 1 << 22  # bytes
 # What makes batches of about so many rows, with these columns in any order
 Reader = Callable[[Sequence[str], int], Iterable[Any]]
@@ -88,8 +87,8 @@ class RowTask:
 
 
 class RowSource(ABC):
-    """name : what messages call it; schema : all columns; n_rows : where it is known without reading them
-    rereadable : whether the rows can be read a second time
+    """name : what messages call it; schema : all columns; rereadable : whether the rows can be read a second time
+    about_rows : how many, as far as it is known without reading them
 
     The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
     the same, to the last bit, for any number of workers.
@@ -97,17 +96,12 @@ class RowSource(ABC):
 
     name: str
     schema: pa.Schema
-    n_rows: int | None = None
+    about_rows: int | None = None
     rereadable: bool = True
 
     @abstractmethod
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         """Pieces of the rows, of which these columns, and that of the environments, will be asked for."""
-
-    @property
-    def about_rows(self) -> int | None:
-        """As far as the length of the first ones tells."""
-        return self.n_rows
 
 
 def kind_of(kind: pa.DataType) -> str | None:
@@ -132,7 +126,7 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
 
     if found.equals(known):
         return known
-    check_names(found.names, known.names, where, first)
+    check_same_columns(found.names, known.names, where, first)
     fields = []
     for field in known:
         other = found.field(field.name)
@@ -144,7 +138,7 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
     return pa.schema(fields)
 
 
-def check_names(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
+def check_same_columns(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
     here, there = set(names), set(first)
     lacking, others = [name for name in first if name not in here], [name for name in names if name not in there]
     if lacking or others:
@@ -152,7 +146,7 @@ def check_names(names: Sequence[str], first: Sequence[str], where: str, first_wh
         raise DataError(f"{where} {found}, unlike {first_where}: all pieces need the same columns.")
 
 
-def labels(column: pd.Series) -> pa.DictionaryArray:
+def label_array(column: pd.Series) -> pa.DictionaryArray:
     """Labels, each of its own type: 1, 2.5 and "a" may stand in one column."""
     import pandas as pd
     import pyarrow as pa
@@ -249,12 +243,7 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     if library == "ibis" and hasattr(rows, "to_pyarrow_batches"):
         schema = rows.schema().to_pyarrow()
         return QuerySource(name, schema, lambda columns, n: rows.select(*columns).to_pyarrow_batches(chunk_size=n))
-    if isinstance(rows, Mapping):
-        try:
-            rows = pa.table({str(key): values for key, values in rows.items()})
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise DataError(f"{name} is a mapping that is no table: {' '.join(str(error).split())}.") from None
-    elif hasattr(rows, "__arrow_c_array__") and not isinstance(rows, pa.Array):
+    if hasattr(rows, "__arrow_c_array__") and not isinstance(rows, pa.Array):
         rows = pa.Table.from_batches([pa.record_batch(rows)])
     elif (library, kind) == ("polars", "DataFrame"):
         rows = rows.to_arrow()
@@ -263,7 +252,7 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     if hasattr(rows, "__arrow_c_stream__"):
         with suppress(pa.ArrowInvalid):  # a single column
             return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
-    elif iterable and isinstance(rows, Iterable) and not isinstance(rows, bytes) and not hasattr(rows, "__array__"):
+    elif iterable and isinstance(rows, Iterable) and not hasattr(rows, "__array__"):
         return PiecesSource(rows, "the iterable")
     raise DataError(f"{name} cannot be read from the type {type(rows).__name__}: {_CAN_BE_PASSED}")
 
@@ -357,7 +346,7 @@ class TableSource(RowSource):
         if isinstance(table, pd.DataFrame):
             table = table.set_axis(list(map(str, table.columns)), axis=1)
         check_unique(list(getattr(table, "column_names", table.columns)), name)
-        self.name, self._table, self.n_rows = name, table, len(table)
+        self.name, self._table, self.about_rows = name, table, len(table)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -373,18 +362,15 @@ class TableSource(RowSource):
         import pyarrow as pa
 
         names = list(dict.fromkeys([*columns, environment]))
-        table, rows = self._arrow(names), rows_per_task(len(names))
+        table, rows = self._table, rows_per_task(len(names))
+        if isinstance(table, pa.Table):
+            table = table.select(names)
+        else:
+            table = pa.table({name: of_series(table[name], name, self.name) for name in names})
         if pa.types.is_nested(table.schema.field(environment).type):
             raise DataError(f"environment column {environment!r} holds tuples or lists: use text or numbers as labels.")
         pieces = (table[start : start + rows] for start in range(0, len(table), rows))
         return [RowTask((partial(_batches_of, piece),)) for piece in pieces]
-
-    def _arrow(self, names: Sequence[str]) -> pa.Table:
-        import pyarrow as pa
-
-        if isinstance(self._table, pa.Table):
-            return self._table.select(names)
-        return pa.table({name: of_series(self._table[name], name, self.name) for name in names})
 
 
 def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.DataFrame:
@@ -619,7 +605,7 @@ class ParquetSource(FileSource):
             schema = found if schema is None else agreed(schema, found, file.name, self.files[0].name)
             self.n_rows_of.append([metadata.row_group(n).num_rows for n in range(metadata.num_row_groups)])
         self.schema = self._with_labels(schema)
-        self.n_rows = sum(map(sum, self.n_rows_of))
+        self.about_rows = sum(map(sum, self.n_rows_of))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         most = rows_per_task(len({*columns, environment} - self.files[0].labels.keys()))
@@ -670,27 +656,9 @@ def _read_text(
 
     marked = environment if environment in columns else None
     for frame in iter_columns(file, columns, at_once, marked, texts & {*columns}):
-        arrays = [
-            labels(frame[name]) if name == marked else _column(frame[name], name, file, name in texts)
-            for name in columns
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
-
-
-def _column(values: pd.Series, name: str, file: TableFile, as_text: bool) -> pa.Array:
-    import pyarrow as pa
-
-    array = of_series(values, name, file.name)
-    is_text = kind_of(array.type) == TEXT
-    if as_text:
-        return array if is_text else array.cast(pa.string())
-    if is_text and array.null_count < len(array):
-        texts = array.drop_null().unique().to_pylist()
-        words = [text for text in texts if not reads_as_number(text)]
-        where = f"in {file.name} later on ({quoted(words or texts, 4)})"
-        what = f"column {name!r} holds numbers, or true and false, in the first rows, and text {where}"
-        raise DataError(what, *([use(na=words[:_MOST_WORDS])] if words else []), use(categorical=[name]))
-    return array
+        arrays = {name: of_series(frame[name], name, file.name) for name in columns if name != marked}
+        arrays |= {name: array.cast(pa.string()) for name, array in arrays.items() if name in texts}
+        yield pa.record_batch(arrays if marked is None else {**arrays, marked: label_array(frame[marked])})
 
 
 class TextSource(FileSource):
@@ -706,11 +674,7 @@ class TextSource(FileSource):
         for file in others:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # the first file has told of the same
-                check_names(column_names(file), self._names, file.name, first.name)
-        shown = {file.sniffed.decimal: file.name for file in self.files} if others and first.kind == TEXT_FILE else {}
-        if "," in shown and "." in shown:
-            what = f"{shown[',']} has decimal commas, and {shown['.']} points"
-            raise DataError(what, use(decimal=","), use(decimal="."))
+                check_same_columns(column_names(file), self._names, file.name, first.name)
 
     @cached_property
     def schema(self) -> pa.Schema:
@@ -722,8 +686,9 @@ class TextSource(FileSource):
         kinds = [pa.null() if frame is None else type_of(frame[name], first.name) for name in self._names]
         return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
 
-    @property
+    @cached_property
     def about_rows(self) -> int | None:
+        """As far as the length of the first ones tells."""
         first = self.files[0]
         if first.kind != TEXT_FILE:
             return None

@@ -33,7 +33,7 @@ from ..data.columns import (
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
-from ..data.settings import Columns
+from ..data.settings import Columns, FileFormat
 from ..decisions.pipeline import Data
 from ..exceptions import (
     DataError,
@@ -320,6 +320,8 @@ def _worded_for_fit(error: DataError) -> str:
     def setting(name: str, value: Any) -> str:
         if hasattr(Columns, name):
             return f"columns=Columns({name}={value!r})"
+        if hasattr(FileFormat, name):
+            return f"read_table(..., {name}={value!r})"
         return f"MultiEnvironmentData.from_arrays(..., {name}={value!r})"
 
     return message.worded(setting) if isinstance(message, Message) else str(message)

@@ -21,9 +21,11 @@ from ..data.checks import (
     check_unique,
     encode_labels,
     nearest,
+    quoted,
 )
 from ..data.columns import (
     ADVICE,
+    MOST_WORDS,
     Choices,
     Levels,
     Refusal,
@@ -33,6 +35,7 @@ from ..data.columns import (
     doubtful,
     joined,
     known_columns,
+    reads_as_number,
     refuse,
 )
 from ..data.encoding import ColumnSummary, Encoding, learn_encoding
@@ -216,13 +219,15 @@ class MomentsAccumulator:
         if levels is None:
             return
         if MomentsColumn(name) in self._wide:
-            raise DataError(f"column {name!r} holds numbers in some rows and text in others", use(categorical=[name]))
+            words = [text for text in levels.texts if not reads_as_number(text)]
+            what = f"column {name!r} holds numbers in some rows and text in others ({quoted(words or levels.texts, 4)})"
+            raise DataError(what, *([use(na=words[:MOST_WORDS])] if words else []), use(categorical=[name]))
         n_levels = sum(column.name == name for column in self._wide)
         if n_levels > MOST_LEVELS and name not in self.choices.categorical:
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
             many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
             doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
-            refuse({**self.refused, name: doubt}, of_file=True)
+            refuse({**self.refused, name: doubt})
 
     def _count(self, pieces: Sequence[_Piece]) -> None:
         if not pieces:

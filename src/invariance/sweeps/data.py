@@ -26,7 +26,7 @@ from ..data.checks import (
 )
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.outcomes import refuse as refuse_outcome_columns
+from ..data.outcomes import refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.settings import Columns, Environments
 from ..data.sources import RowSource, kind_of
