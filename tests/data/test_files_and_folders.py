@@ -127,9 +127,9 @@ def test_labels_must_be_those_of_all(tmp_path: Path, other: str) -> None:
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        ({"x": [1.0]}, r"b/2\.\w+ has no column 'site', unlike a/1\."),
-        ({"x": [1.0], "site": ["a"], "z": [2.0]}, r"b/2\.\w+ has a column 'z', unlike a/1\."),
-        ({"x": [1.0], "Site": ["a"]}, r"b/2\.\w+ has no column 'site', unlike a/1\."),
+        ({"x": [1.0]}, r"b/2.* and a/1.* differ in the column '(Site', ')?site'"),
+        ({"x": [1.0], "site": ["a"], "z": [2.0]}, r"b/2.* differ in the column 'z'"),
+        ({"x": [1.0], "Site": ["a"]}, r"b/2.* and a/1.* differ in the column '(Site', ')?site'"),
     ],
 )
 def test_other_columns_or_types_are_refused(tmp_path: Path, ending: str, second: dict, message: str) -> None:

@@ -81,7 +81,8 @@ def predict(
         lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
         below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
         if len(lacking) and (missing is Gaps.error or not len(complete)):
-            told = f"{table.name} has missing values in {most_first(read[needed].isna().sum().to_dict())}"
+            counts = dict(zip(needed, gaps.sum(axis=0).tolist(), strict=True))
+            told = f"{table.name} has missing values in {most_first(counts)}"
             if not len(complete):
                 raise DataError(f"{told}: no row can be predicted. Replace them.")
             raise DataError(f"{told}, {below}", use(missing="empty"))

@@ -278,9 +278,8 @@ def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
     for term in encoding.terms:
         for name in term.names:
             if name in makers:
-                raise DataError(
-                    f"columns {makers[name]!r} and {term.column!r} both make a column {name!r}: rename one of them."
-                )
+                what = f"columns {makers[name]!r} and {term.column!r} both make a column {name!r}"
+                raise DataError(f"{what}: rename one of them.")
             makers[name] = term.column
     clash = [name for name in encoding.features.names if name in taken]
     if clash:

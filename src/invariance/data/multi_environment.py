@@ -395,9 +395,9 @@ def _learnt(
     small, more = choice.too_small(present, counts[counts > 0])
     if small:
         kept &= np.array([label not in small for label in environments])[codes]
-        left = {label: label for label in (*present, *tally.dropped) if label not in small}
-        n_dropped = sum(n for label, n in tally.dropped.items() if label in left)
-        tally = tally.relabelled(left, int(kept.sum()) + n_dropped)
+        large = {label: label for label in (*present, *tally.dropped) if label not in small}
+        n_dropped = sum(n for label, n in tally.dropped.items() if label in large)
+        tally = tally.relabelled(large, int(kept.sum()) + n_dropped)
     X = raw.values
     if not kept.all():
         X, outcomes = X[kept], outcomes[:, kept]

@@ -129,22 +129,11 @@ def as_column(values: Any, role: str) -> tuple[Any, str]:
     return series, name
 
 
-ROLES = ("event", "exposure")
-
-
 def stated(event: Any, exposure: Any) -> dict[str, Any]:
     """{role: what was given for it}; raises where both are."""
     if event is not None and exposure is not None:
         raise SettingError("event is for times and exposure for counts, and both were given: leave one of them out.")
-    return {role: given for role, given in zip(ROLES, (event, exposure), strict=True) if given is not None}
-
-
-def refuse_outcome_columns(what: str, **given: Any) -> None:
-    """Raise where events or exposures are given to `what`, which needs second moments only."""
-    said = [name for name, value in given.items() if value is not None]
-    if said:
-        table = f"MultiEnvironmentData.from_table(table, outcome, environment, {said[0]}={given[said[0]]!r})"
-        raise SettingError(f"{said[0]}= needs the rows, and {what} keeps second moments only: fit {table}.")
+    return {role: given for role, given in (("event", event), ("exposure", exposure)) if given is not None}
 
 
 def read_outcome_column(series: Any, name: str, role: str) -> Floats:
@@ -167,9 +156,7 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
     """The name of a series, or the role, and (N,) as `read_outcome_column`, of an array, a list or a series"""
     if isinstance(values, (str, bytes)):
-        raise DataError(
-            f"{role}={values!r} is a single string: pass one value per row, for example {role}=table[{values!r}]."
-        )
+        raise DataError(f"{role}={values!r} is a single string: pass one value per row, as {role}=table[{values!r}].")
     series, name = as_column(values, role)
     return name, read_outcome_column(series, name, role)
 

@@ -42,9 +42,8 @@ class FileFormat:
         if self.decimal not in (None, ".", ","):
             raise SettingError(f"decimal={self.decimal!r} is not known", use(decimal="."), use(decimal=","))
         if self.thousands is not None and self.thousands not in THOUSANDS:
-            raise SettingError(
-                f"thousands={self.thousands!r} is not known", *(use(thousands=sign) for sign in THOUSANDS)
-            )
+            known = [use(thousands=sign) for sign in THOUSANDS]
+            raise SettingError(f"thousands={self.thousands!r} is not known", *known)
         if self.thousands is not None and self.thousands == self.decimal:
             other = _OTHER_SIGN[self.thousands]
             raise SettingError(f"decimal and thousands are both {self.decimal!r}", use(decimal=other))

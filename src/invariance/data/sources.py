@@ -52,14 +52,10 @@ TEXT = "text"
 _NO_LABEL = "__HIVE_DEFAULT_PARTITION__"
 # Pages come through a buffer of this size: without one, whole column chunks are fetched, of millions of rows each.
 _BUFFER = 1 << 16
-_SAMPLE = 1 << 22  # bytes
+_SAMPLE = 1 << 19  # bytes
 # What makes batches of about so many rows, with these columns in any order
 Reader = Callable[[Sequence[str], int], Iterable[Any]]
 
-_CAN_BE_PASSED = (
-    "pass files, a folder or a pattern such as 'data/*.parquet'; a table of pandas, polars or pyarrow; a query of "
-    "polars, DuckDB or ibis; or an iterable of record batches or tables."
-)
 _CLUSTERS = {"dask": "Dask", "pyspark": "Spark"}
 
 
@@ -139,11 +135,9 @@ def agreed(known: pa.Schema, found: pa.Schema, where: str, first: str) -> pa.Sch
 
 
 def check_same_columns(names: Sequence[str], first: Sequence[str], where: str, first_where: str) -> None:
-    here, there = set(names), set(first)
-    lacking, others = [name for name in first if name not in here], [name for name in names if name not in there]
-    if lacking or others:
-        found = f"has no column {quoted(lacking)}" if lacking else f"has a column {quoted(others)}"
-        raise DataError(f"{where} {found}, unlike {first_where}: all pieces need the same columns.")
+    other = sorted(set(names) ^ set(first))
+    if other:
+        raise DataError(f"{where} and {first_where} differ in the column {quoted(other)}: all pieces need the same.")
 
 
 def label_array(column: pd.Series) -> pa.DictionaryArray:
@@ -254,7 +248,8 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
             return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
     elif iterable and isinstance(rows, Iterable) and not hasattr(rows, "__array__"):
         return PiecesSource(rows, "the iterable")
-    raise DataError(f"{name} cannot be read from the type {type(rows).__name__}: {_CAN_BE_PASSED}")
+    what = f"{name} cannot be read from the type {type(rows).__name__}"
+    raise DataError(f"{what}: pass files, a folder, a pattern, a table, a query, or an iterable of tables.")
 
 
 def _lazy_frame(frame: Any, name: str) -> tuple[pa.Schema, Reader]:
@@ -661,6 +656,17 @@ def _read_text(
         yield pa.record_batch(arrays if marked is None else {**arrays, marked: label_array(frame[marked])})
 
 
+def _about_rows(files: Sequence[TableFile]) -> int | None:
+    """As far as the length of the first ones tells."""
+    if files[0].kind != TEXT_FILE:
+        return None
+    with files[0].open() as stream:
+        sample = stream.read(_SAMPLE)
+        # Of a packed file, as much as was unpacked for the sample.
+        taken = stream.fileobj.tell() if isinstance(stream, gzip.GzipFile) else len(sample)
+    return round(sum(file.n_bytes for file in files) * sample.count(b"\n") / max(1, taken))
+
+
 class TextSource(FileSource):
     """words : columns that are text, whatever they look like"""
 
@@ -670,7 +676,7 @@ class TextSource(FileSource):
         super().__init__(name, files)
         first, *others = self.files
         self._words, self._names = frozenset(words), column_names(first, warn_unnamed)
-        self._rows = rows_per_batch(len(self._names))
+        self._rows, self.about_rows = rows_per_batch(len(self._names)), _about_rows(self.files)
         for file in others:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", DataWarning)  # the first file has told of the same
@@ -685,18 +691,6 @@ class TextSource(FileSource):
         frame = next(iter_columns(first, self._names, self._rows, None, words), None)
         kinds = [pa.null() if frame is None else type_of(frame[name], first.name) for name in self._names]
         return self._with_labels(pa.schema(list(zip(self._names, kinds, strict=True))))
-
-    @cached_property
-    def about_rows(self) -> int | None:
-        """As far as the length of the first ones tells."""
-        first = self.files[0]
-        if first.kind != TEXT_FILE:
-            return None
-        with first.open() as stream:
-            sample = stream.read(_SAMPLE)
-            # Of a packed file, as much as was unpacked for the sample.
-            taken = stream.fileobj.tell() if isinstance(stream, gzip.GzipFile) else len(sample)
-        return round(sum(file.n_bytes for file in self.files) * sample.count(b"\n") / max(1, taken))
 
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])

@@ -118,9 +118,7 @@ class Spline:
         if not isinstance(self.column, str):
             raise SettingError(f"spline({self.column!r}) needs the name of a column: spline('age', knots=4).")
         if isinstance(self.knots, bool) or not isinstance(self.knots, int | np.integer) or self.knots < FEWEST_KNOTS:
-            raise SettingError(
-                f"spline({self.column!r}, knots={self.knots!r}): knots must be a whole number, {FEWEST_KNOTS} or more."
-            )
+            raise SettingError(f"{self!r}: knots must be a whole number, {FEWEST_KNOTS} or more.")
 
     def __repr__(self) -> str:
         return f"spline({self.column!r}, knots={self.knots!r})"

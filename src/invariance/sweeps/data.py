@@ -26,7 +26,6 @@ from ..data.checks import (
 )
 from ..data.columns import as_frame, free_name, label_list
 from ..data.multi_environment import MultiEnvironmentData
-from ..data.outcomes import refuse_outcome_columns
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.settings import Columns, Environments
 from ..data.sources import RowSource, kind_of
@@ -182,7 +181,8 @@ def read_sweep_data(
         return SweepData(table, identity=_identity(table, numbers, {}))
     if isinstance(table, MultiEnvironmentData):
         _refuse("these data are read already", **given)
-        refuse_outcome_columns("a sweep", event=table.event_name, exposure=table.exposure_name)
+        for role in table.outcome_columns:
+            raise SettingError(f"{role}= needs the rows, and a sweep keeps second moments only: fit that one alone.")
         data, whom = table, _entries(perturbed, table.n_rows)
     else:
         how: dict[str, Any] = {"select": select, "missing": missing or "error"}
