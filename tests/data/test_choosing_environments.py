@@ -54,13 +54,11 @@ def test_chosen_moments_are_those_of_the_chosen_rows() -> None:
 
 def test_environments_that_are_not_there() -> None:
     data = read(table(), drop_environments=["tiny"])
+    wrong = {"did you mean 'north'": ["nort"], "'north' is a single label": "north", "no environment is named": []}
     for source in (data, Moments.from_data(data)):
-        with pytest.raises(DataError, match="no environment 'nort'; did you mean 'north'"):
-            source.choosing(["nort"])
-        with pytest.raises(DataError, match=r"'north' is a single label: pass a list of labels, \['north'\]"):
-            source.choosing("north")
-        with pytest.raises(DataError, match="no environment is named"):
-            source.choosing([])
+        for phrase, labels in wrong.items():
+            with pytest.raises(DataError, match=phrase):
+                source.choosing(labels)
     narrow = data.narrowed(np.array([False, True, False]))
     for source in (narrow, Moments.from_data(narrow)):
         with pytest.raises(DataError, match="every feature is constant in 'north', 'south'"):
@@ -97,7 +95,7 @@ def test_small_environments_are_left_out() -> None:
     assert data.environments == ("north", "south")
     assert data.losses[0] == "left out environments with fewer than 13 rows: 'east' (12 rows), 'tiny' (2 rows)."
     assert read(table(), min_rows=12).environments == ("north", "south", "east")
-    with pytest.raises(DataError, match=r"min_rows=99 leaves no environment: the largest, 'north', has 20 rows: use"):
+    with pytest.raises(DataError, match="min_rows=99 is more than the 20 of any"):
         read(table(), min_rows=99)
 
 

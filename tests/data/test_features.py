@@ -17,6 +17,7 @@ from invariance.data.features import Features
 from invariance.decisions import Threshold
 from invariance.exceptions import DataError, DataWarning, SettingError
 from patients import LEVELS, patients
+from twins import half_n_log_variance
 
 TABLE = patients(60)
 X, Y, SITE = TABLE.drop(columns=["pressure", "hospital"]), TABLE["pressure"].to_numpy(), TABLE["hospital"].to_numpy()
@@ -33,19 +34,12 @@ def dummies(table: pd.DataFrame, name: str) -> np.ndarray:
     return np.column_stack([table[name] == level for level in sorted(LEVELS[name])[1:]]).astype(float)
 
 
-def residual_sum(design: np.ndarray, y: np.ndarray) -> float:
-    design = np.column_stack([np.ones(len(y)), design]) if design.size else np.ones((len(y), 1))
-    scaled = design / np.maximum(np.linalg.norm(design, axis=0), 1e-9)
-    return float(np.sum((y - scaled @ np.linalg.lstsq(scaled, y, rcond=None)[0]) ** 2))
-
-
 def brute_force(table: pd.DataFrame, subset: tuple[str, ...]) -> float:
     """log Λ by least squares in every environment and in the pool."""
     design = np.column_stack([dummies(table, name) for name in subset]) if subset else np.empty((len(table), 0))
     y, site = table["pressure"].to_numpy(), table["hospital"].to_numpy()
-    groups = [site == label for label in pd.unique(site)]
-    local = sum(rows.sum() * np.log(residual_sum(design[rows], y[rows]) / rows.sum()) for rows in groups)
-    return 0.5 * float(local - len(y) * np.log(residual_sum(design, y) / len(y)))
+    local = sum(half_n_log_variance(design[site == label], y[site == label]) for label in pd.unique(site))
+    return local - half_n_log_variance(design, y)
 
 
 SUBSETS = [(), ("sex",), ("smoking",), ("age", "smoking"), ("region", "sex"), ("age", "smoking", "region"), NAMES]

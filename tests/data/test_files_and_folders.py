@@ -86,7 +86,6 @@ def test_what_hides_is_not_read(tmp_path: Path) -> None:
         (["1", "2"], [1, 2], pa.int64()),
         (["1", "0.5"], [1.0, 0.5], pa.float64()),
         (["01", "02"], ["01", "02"], None),
-        (["1", "b"], ["1", "b"], None),
         (["12345678901234567", "2"], ["12345678901234567", "2"], None),
         (["new%20york", "a=b"], ["new york", "a=b"], None),
         (["__HIVE_DEFAULT_PARTITION__", "7"], [None, 7], pa.int64()),

@@ -192,12 +192,10 @@ def test_events_are_said_and_not_guessed(values: Any) -> None:
 
 def test_arrays_beside_the_outcome_are_checked() -> None:
     X = TABLE[["a", "b"]]
-    with pytest.raises(DataError, match="event 'event'"):
-        from_arrays(X, TIMES, SITE, event=np.where(YES, 2, 1))
-    with failing("lengths differ: X has 60 rows, y has 60 rows, event has 59 rows, environments has 60 rows"):
-        from_arrays(X, TIMES, SITE, event=YES[1:])
-    with failing("event='died' is a single string: pass one value per row, as event=table['died']"):
-        from_arrays(X, TIMES, SITE, event="died")
+    wrong = {"event 'event'": np.where(YES, 2, 1), "event has 59 rows": YES[1:], "event='died'": "died"}
+    for phrase, event in wrong.items():
+        with failing(phrase):
+            from_arrays(X, TIMES, SITE, event=event)
     with failing("exposure has shape (60, 2), but one value per row is needed"):
         from_arrays(X, COUNTS["visits"], SITE, exposure=np.ones((N, 2)))
 

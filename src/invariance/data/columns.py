@@ -323,10 +323,7 @@ def resolve_columns(
     where: str = "the table",
     outcome_columns: Mapping[str, object] = MappingProxyType({}),
 ) -> tuple[str, str, tuple[str, ...]]:
-    """Outcome, environment and features as names of columns.
-
-    outcome_columns : {role: name} of columns that come with the outcome and are no features
-    """
+    """Names of outcome, environment and features; outcome_columns : {role: name}, which come with the outcome"""
     check_unique(available, where)
     owners: dict[str, str] = {}
     for role, name in {"outcome": outcome, "environment": environment, **outcome_columns}.items():

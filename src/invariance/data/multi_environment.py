@@ -370,10 +370,7 @@ def _learnt(
     missing: str,
     choice: Environments = ALL_ENVIRONMENTS,
 ) -> MultiEnvironmentData:
-    """A whole table, encoded by what it teaches itself, and checked.
-
-    outcome_columns : {role: (name, values (N,))}; labels : None: a single environment
-    """
+    """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None: one environment"""
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
     outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
     notes: tuple[str, ...] = ()

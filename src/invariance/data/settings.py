@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Integers
 from ..exceptions import DataError, SettingError, use
-from .checks import nearest, quoted, rows_text, with_counts
+from .checks import nearest, quoted, with_counts
 
 THOUSANDS = ",", ".", "'", " "
 _TAB = {"tab": "\t", r"\t": "\t"}
@@ -42,8 +42,8 @@ class FileFormat:
         if self.decimal not in (None, ".", ","):
             raise SettingError(f"decimal={self.decimal!r} is not known", use(decimal="."), use(decimal=","))
         if self.thousands is not None and self.thousands not in THOUSANDS:
-            known = [use(thousands=sign) for sign in THOUSANDS]
-            raise SettingError(f"thousands={self.thousands!r} is not known", *known)
+            signs = [use(thousands=sign) for sign in THOUSANDS]
+            raise SettingError(f"thousands={self.thousands!r} is not known", *signs)
         if self.thousands is not None and self.thousands == self.decimal:
             other = _OTHER_SIGN[self.thousands]
             raise SettingError(f"decimal and thousands are both {self.decimal!r}", use(decimal=other))
@@ -189,10 +189,8 @@ class Environments:
         if not small.any():
             return set(), ()
         if small.all():
-            largest = int(np.argmax(counts))
-            found = f"the largest, {environments[largest]!r}, has {rows_text(int(counts[largest]))}"
             second = use(min_rows=int(np.sort(counts)[-2:][0]))
-            raise DataError(f"min_rows={self.min_rows} leaves no environment: {found}", second)
+            raise DataError(f"min_rows={self.min_rows} is more than the {int(counts.max())} of any environment", second)
         labels = {label for label, few in zip(environments, small, strict=True) if few}
         gone = with_counts(environments, np.where(small, counts, 0))
         return labels, (f"left out environments with fewer than {self.min_rows} rows: {gone}.",)

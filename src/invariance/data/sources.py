@@ -395,10 +395,9 @@ _COPIES = 3
 def crowded(
     source: RowSource, environment: str, columns: Sequence[str], needed_for: str, moments_do: bool
 ) -> Message | None:
-    """Why the rows cannot all be fitted, as far as the first ones show, with what to do about it; None where they can.
+    """Why the rows cannot all be fitted, as far as the first ones show; None where they can.
 
-    environment : the column of labels; needed_for : what needs them, for the sentence; moments_do : whether a Gaussian
-    model would do instead
+    needed_for : what needs them; moments_do : whether a Gaussian model would do instead
     """
     tasks = source.tasks(environment, columns)
     batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
