@@ -59,15 +59,12 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise FileError(f"cannot write {str(path)!r}: no permission to write into {str(folder)!r}")
 
 
-LOCK = ".lock"
-
-
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
     """Create the folder and keep other processes out of it while the block runs; EngineError where one is in."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
+        lock = (folder / ".lock").open("w")
     except OSError as problem:
         raise FileError(f"cannot write into {str(folder)!r}: {problem.strerror or problem}") from problem
     with lock:

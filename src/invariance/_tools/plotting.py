@@ -127,10 +127,6 @@ def _is_dark(ax: Axes) -> bool:
     return sum(to_rgb(ax.get_facecolor())) < 1.5
 
 
-# In inches: what stands beside the labels of ticks, the label of the axis above all.
-_BESIDE_TICKS = 0.45
-
-
 def text_width(text: str, size: str = "medium") -> float:
     """In inches, of one line."""
     from matplotlib.font_manager import FontProperties
@@ -178,5 +174,5 @@ def _room(ax: Axes) -> float:
     if place is None or not has_layout(figure):
         return float(ax.get_window_extent().width / figure.dpi)
     share = len(place.colspan) / place.get_gridspec().ncols
-    ticks = widest(tick.get_text() for tick in ax.get_yticklabels()) + _BESIDE_TICKS
+    ticks = widest(tick.get_text() for tick in ax.get_yticklabels()) + 0.45  # for the label of the axis
     return max(float(figure.bbox.width / figure.dpi * share) - ticks, 1.5)

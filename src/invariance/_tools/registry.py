@@ -35,10 +35,7 @@ def on_first_use(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module = import_module(package)
-        value = getattr(import_module("." + homes[name], package), name)
-        setattr(module, name, value)
-        return value
+        return getattr(import_module("." + homes[name], package), name)
 
     return load, lambda: sorted(homes)
 

@@ -149,9 +149,9 @@ class BIP(IntervalRegressor):
         environments : labels, or the name of a column of X, as Columns(environment=...) states it
         event : 1 where the time y ended with the event, 0 where it was censored; exposure : of a count y; one value
             per row, or the name of a column of X
-        rows : what Moments X were computed from, read once or twice more for the tails of residuals, for subsets of
-            nearly dependent columns, for pictures and for intervals; `environments` names the column of their labels.
-            Of more than 24 columns, tails are those of the leading features; the summary names the others.
+        rows : what Moments X were computed from, read again for the tails of residuals (of more than 24 columns those
+            of the leading features), for subsets of nearly dependent columns, for pictures and for intervals;
+            `environments` names the column of their labels
         format : how files of `rows` are written
 
         After a fit to a data set or to moments, `predict` finds columns by name, and constant ones may be absent.
@@ -407,8 +407,8 @@ class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
     """Bayesian invariant prediction of times to an event, some of them censored on the right: the posterior over
     subsets of features with which the hazard is the same in every environment.
 
-    fit(X, y, environments, event=event): y has the times, above 0, and `event` is 1 where one ended with the event, 0
-    where it was censored. All rows count as observed from time 0 on.
+    fit(X, y, environments, event=event): y has the times, above 0, all observed from 0 on; `event` is 1 where one ended
+    with the event, 0 where it was censored.
 
     Parameters
     ----------
