@@ -12,7 +12,6 @@ from inspect import signature
 from typing import Any
 
 from ..exceptions import SettingError
-from .json import from_json
 
 
 @cache
@@ -84,6 +83,8 @@ def _value(node: ast.expr) -> Value:
 
 def check_settings(name: str, kind: Callable[..., Any], settings: Mapping[str, Value]) -> None:
     """Raise where a class, or a function that makes one, has no such setting, or one of another type."""
+    from .json import from_json  # which loads numpy, and the command line's help does not
+
     known = {key: parameter.annotation for key, parameter in signature(kind, eval_str=True).parameters.items()}
     for key, value in settings.items():
         if key not in known:
