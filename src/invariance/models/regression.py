@@ -19,7 +19,7 @@ from ..data.checks import listing
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
-from ..kernels.likelihoods import LOGISTIC, Own, Rows, evaluate, with_columns, work_for
+from ..kernels.likelihoods import LOGISTIC, Own, Rows, aligned, evaluate, with_columns, work_for
 from ..kernels.newton import flip_gains, invert, score_dense, score_lists
 from .base import (
     IN_MEAN,
@@ -158,7 +158,8 @@ class RegressionModel(LikelihoodRatioModel):
         ratio = np.ones_like(shift)
         shift[:, first:] = (self._centre[:-1] - self._centre[-1]) / self._scale[-1]
         ratio[:, first:] = self._scale[:-1] / self._scale[-1]
-        return self.specification.arrange(data, columns[0], order)._replace(own=Own(columns[1], shift, ratio))
+        own = Own(aligned(columns[1]), shift, ratio)
+        return self.specification.arrange(data, aligned(columns[0]), order)._replace(own=own)
 
     @cached_property
     def beginning(self) -> Floats:
