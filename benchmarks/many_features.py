@@ -32,7 +32,7 @@ from invariance import (
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.replicas import sampler_of
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
-from invariance.kernels.moves import block_log_ratios
+from invariance.kernels.subset_tree import score_block
 from invariance.priors import Prior
 from invariance.simulation import p450
 
@@ -140,11 +140,11 @@ def step_costs(target: Target, k: int) -> tuple[float, float, float]:
         remove_column(target.scoring, state, k)
 
     load(target.scoring, state, included)
-    fixed, block, scores = np.arange(k), np.arange(k, k + 12), np.empty(1 << 12)
+    block = np.arange(k), np.arange(13), np.arange(k, k + 12), np.empty(1 << 12)
     return (
         1e6 * median_seconds(step, 30),
         1e6 * median_seconds(lambda: load(target.scoring, state, included), 10),
-        1e6 * median_seconds(lambda: block_log_ratios(target.scoring, fixed, block, scores), 10),
+        1e6 * median_seconds(lambda: score_block(target.scoring, *block), 10),
     )
 
 

@@ -9,12 +9,9 @@ from scipy import stats
 from scipy.special import chndtr, ncfdtr, polygamma, psi
 
 from invariance.data import MultiEnvironmentData
+from twins import all_masks
 
 NEGLIGIBLE = 1e-11  # singular value of the scaled columns, relative to the largest
-
-
-def all_masks(p: int) -> np.ndarray:
-    return (np.arange(1 << p)[:, None] >> np.arange(p) & 1).astype(bool)
 
 
 def fits(X: np.ndarray, y: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

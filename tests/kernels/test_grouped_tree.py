@@ -82,14 +82,6 @@ def test_all_subsets_agree_with_least_squares(widths: list[int], seed: int, cons
     np.testing.assert_allclose(scores, least_squares(data, widths), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_low", [8, 5])
-def test_many_features(n_low: int) -> None:
-    widths = [3, 1, 2, 1, 4, 1, 2, 2]
-    data = grouped_data(widths, 1, constant=True)
-    scores = dense(scoring_of(data), widths, n_low)
-    np.testing.assert_allclose(scores, least_squares(data, widths), rtol=1e-9, atol=1e-9)
-
-
 @settings(max_examples=25, deadline=None)
 @given(some_widths, st.integers(0, 10**6), st.booleans(), st.data())
 def test_listed_subsets_agree_with_least_squares(

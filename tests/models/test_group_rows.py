@@ -23,7 +23,7 @@ from invariance.inference.base import RunOptions, Target, support_notes
 from invariance.inference.enumeration import all_log_ratios
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
-from invariance.kernels.moves import block_log_ratios
+from invariance.kernels.subset_tree import score_block
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.gaussian_fits import row_groups
 from invariance.moments import Moments
@@ -108,7 +108,7 @@ def test_blocks_and_flips_agree_with_single_subsets(seed: int, kind: tuple[str, 
     place = rng.integers(0, 3, 7)
     fixed, block = np.flatnonzero(place == 0), np.flatnonzero(place == 1)
     values = np.empty(1 << len(block))
-    block_log_ratios(scoring, fixed, block, values)
+    score_block(scoring, fixed, np.arange(len(block) + 1), block, values)
     for code, bits in enumerate(all_masks(len(block))):
         members = np.sort(np.concatenate([fixed, block[bits]]))
         assert values[code] == pytest.approx(subset_log_ratio(scoring, members), rel=1e-6, abs=1e-6)

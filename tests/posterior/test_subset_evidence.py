@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.stats import gamma
 
-from decision_twins import all_masks, risk_in_a_new_environment
 from decision_twins import evidence as plain_evidence
+from decision_twins import risk_in_a_new_environment
 from invariance import (
     BIP,
     Enumeration,
@@ -32,7 +32,7 @@ from invariance.posterior.plots import plot_inclusion
 from invariance.posterior.posterior import Judge, Verdict, verdict_of
 from posteriors import from_probabilities
 from quadratic_toy import run, with_sum
-from twins import log_ratio, simulated
+from twins import all_masks, log_ratio, simulated
 
 EXAMPLE = simulated(p=4)
 MASKS = all_masks(4)

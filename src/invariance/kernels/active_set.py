@@ -27,12 +27,9 @@ _STRIP = 256
 
 
 class Scoring(NamedTuple):
-    """What scoring a subset takes.
-
-    scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0 where a column does not vary in the group; outcome: its
-    column; weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share); tolerance: smallest decidable pivot;
-    rows: what decides below it
-    """
+    """What scoring a subset takes. scatter (G, d, d), or a `GramRows`; inverse_scale (G, d): 0 where a column does not
+    vary in the group; outcome: its column; weights (G,), offset: log Λ = offset + Σ_g weight·log(residual share);
+    tolerance: smallest decidable pivot; rows: what decides below it"""
 
     scatter: Any
     inverse_scale: np.ndarray
@@ -44,11 +41,9 @@ class Scoring(NamedTuple):
 
 
 class ActiveSet(NamedTuple):
-    """Factors of one subset. Columns that are constant inside a group are not active there.
-
-    active (G, c): columns in the order they entered; size (G,): how many; rows (G, c, d); remaining (G, d): variance
-    share that the active ones leave; covariance (G, d): with the outcome, what they leave of it; the rest is work space
-    """
+    """Factors of one subset; columns that are constant inside a group are not active there. active (G, c): columns in
+    the order they entered; size (G,): how many; rows (G, c, d); remaining (G, d): variance share that the active ones
+    leave; covariance (G, d): with the outcome, what they leave of it; the rest is work space"""
 
     active: np.ndarray
     size: np.ndarray
@@ -75,28 +70,33 @@ def active_set(n_groups: int, n_columns: int, capacity: int) -> ActiveSet:
 
 
 @kernel(fastmath={"contract"})
+def _subtract_rows(rows, factors, i, start, stop):
+    """rows[i, start:stop] −= Σ_m factors[m] · rows[m, start:stop] over m < i, four at a time"""
+    row, width, fours = rows[i, start:stop], stop - start, i - i % 4
+    for m in range(0, fours, 4):
+        first, second = rows[m, start:stop], rows[m + 1, start:stop]
+        third, fourth = rows[m + 2, start:stop], rows[m + 3, start:stop]
+        a, b, c, e = factors[m], factors[m + 1], factors[m + 2], factors[m + 3]
+        for j in range(width):
+            row[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
+    for m in range(fours, i):
+        earlier, factor = rows[m, start:stop], factors[m]
+        for j in range(width):
+            row[j] -= factor * earlier[j]
+
+
+@kernel(fastmath={"contract"})
 def _add_to_group(scoring, state, g, column):
-    scale = scoring.inverse_scale[g]
-    own = scale[column]
+    scale, rows, k = scoring.inverse_scale[g], state.rows[g], state.size[g]
+    own, d, new, factors = scale[column], scale.size, rows[k], state.fits[0]
     if own == 0.0:
         return True
-    d = scale.size
-    k = state.size[g]
-    rows = state.rows[g]
-    new = rows[k]
     source = gram_row(scoring.scatter, g, column)
     for j in range(d):
         new[j] = source[j] * own * scale[j]
-    for m in range(0, k - 1, 2):
-        first, second = rows[m], rows[m + 1]
-        a, b = first[column], second[column]
-        for j in range(d):
-            new[j] -= a * first[j] + b * second[j]
-    if k % 2:
-        row = rows[k - 1]
-        factor = row[column]
-        for j in range(d):
-            new[j] -= factor * row[j]
+    for m in range(k):
+        factors[m] = rows[m, column]
+    _subtract_rows(rows, factors, k, ZERO, d)
     pivot = new[column]
     if not pivot >= scoring.tolerance:
         return False
@@ -129,9 +129,7 @@ def remove_column(scoring, state, column):
     for g in range(n_groups):
         if scoring.inverse_scale[g, column] == 0.0:
             continue
-        k = state.size[g]
-        rows, active = state.rows[g], state.active[g]
-        place = 0
+        rows, active, k, place = state.rows[g], state.active[g], state.size[g], 0
         while active[place] != column:
             place += 1
         for i in range(place, k - 1):
@@ -176,32 +174,17 @@ def _factorise(scoring, g, active, k, lower):
 @kernel(fastmath={"contract"})
 def _forward(lower, rows, k, start, stop):
     """rows[:k, start:stop] = L⁻¹ · rows[:k, start:stop]"""
-    width = stop - start
     for i in range(k):
-        row = rows[i, start:stop]
-        fours = i - i % 4
-        for m in range(0, fours, 4):
-            first, second = rows[m, start:stop], rows[m + 1, start:stop]
-            third, fourth = rows[m + 2, start:stop], rows[m + 3, start:stop]
-            a, b, c, e = lower[i, m], lower[i, m + 1], lower[i, m + 2], lower[i, m + 3]
-            for j in range(width):
-                row[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
-        for m in range(fours, i):
-            earlier, factor = rows[m, start:stop], lower[i, m]
-            for j in range(width):
-                row[j] -= factor * earlier[j]
-        reciprocal = 1.0 / lower[i, i]
-        for j in range(width):
+        _subtract_rows(rows, lower[i], i, start, stop)
+        row, reciprocal = rows[i, start:stop], 1.0 / lower[i, i]
+        for j in range(stop - start):
             row[j] *= reciprocal
 
 
 @kernel(fastmath={"contract"})
 def _load_group(scoring, state, g, included):
-    scale, y = scoring.inverse_scale[g], scoring.outcome
-    rows, active = state.rows[g], state.active[g]
-    remaining, covariance = state.remaining[g], state.covariance[g]
-    d = scale.size
-    k = ZERO
+    scale, y, rows, active = scoring.inverse_scale[g], scoring.outcome, state.rows[g], state.active[g]
+    remaining, covariance, d, k = state.remaining[g], state.covariance[g], scale.size, ZERO
     for j in range(d):
         if included[j] and scale[j] > 0.0:
             active[k] = j
@@ -279,10 +262,8 @@ def _outcome_from_rows(scoring, state, g):
 def _flip_ratios(scoring, state, g):
     """state.ratio[j] = what the subset with column j flipped leaves of the outcome in group g over what it leaves now;
     NaN where undecidable, 1 for the outcome. False when the outcome is determined by the active columns."""
-    y, tolerance = scoring.outcome, scoring.tolerance
-    ratio, inverse = state.ratio, state.inverse
-    scale = scoring.inverse_scale[g]
-    remaining, covariance = state.remaining[g], state.covariance[g]
+    y, tolerance, scale = scoring.outcome, scoring.tolerance, scoring.inverse_scale[g]
+    ratio, inverse, remaining, covariance = state.ratio, state.inverse, state.remaining[g], state.covariance[g]
     smallest, highest = tolerance, np.inf
     if not remaining[y] >= tolerance and rows_at_hand(scoring.rows):
         _outcome_from_rows(scoring, state, g)
@@ -300,9 +281,7 @@ def _flip_ratios(scoring, state, g):
     k, rows, active = state.size[g], state.rows[g], state.active[g]
     _invert_factor(rows, active, k, inverse)
     coefficient, variance = state.fits[0], state.fits[1]
-    for j in range(k):
-        coefficient[j] = 0.0
-        variance[j] = 0.0
+    state.fits[:, :k] = 0.0
     for i in range(k):
         row, with_outcome = inverse[i], rows[i, y]
         for j in range(i + 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,6 @@ def _lanes(builder, entry):
 
 
 def _everywhere(builder, value):
-    """A vector that holds `value` in all lanes."""
     nothing = ir.Constant(_VECTOR, ir.Undefined)
     first = builder.insert_element(nothing, value, _INDEX(0))
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(_INDEX, LANES), [0] * LANES))
@@ -55,15 +55,15 @@ def _less_products(typing_context, array, tile, left, right, n, scale, across):
 
     def generate(context, builder, signature, arguments):
         array, tile, left, right, n, scale, across = arguments
-
-        def entry(*indices):
-            return _entry(context, builder, signature.args[0], array, *indices)
-
+        entry, scale_entry = (
+            partial(_entry, context, builder, *pair)
+            for pair in ((signature.args[0], array), (signature.args[5], scale))
+        )
         places = [_lanes(builder, entry(tile, LANES * i)) for i in range(LANES)]
-        by = builder.load(_lanes(builder, _entry(context, builder, signature.args[5], scale, across)), align=8)
+        by = builder.load(_lanes(builder, scale_entry(across)), align=8)
         rows = []
         for i, place in enumerate(places):
-            own = _everywhere(builder, builder.load(_entry(context, builder, signature.args[5], scale, n, i)))
+            own = _everywhere(builder, builder.load(scale_entry(n, i)))
             scaled = builder.fmul(builder.fmul(builder.load(place, align=8), by), own)
             rows.append(cgutils.alloca_once_value(builder, scaled))
         with cgutils.for_range(builder, n) as loop:
@@ -86,10 +86,7 @@ def _solve_tile(typing_context, array, tile, triangle, reciprocals, first):
 
     def generate(context, builder, signature, arguments):
         array, tile, triangle, reciprocals, first = arguments
-
-        def entry(*indices):
-            return _entry(context, builder, signature.args[0], array, *indices)
-
+        entry = partial(_entry, context, builder, signature.args[0], array)
         places = [_lanes(builder, entry(tile, LANES * i)) for i in range(LANES)]
         rows = [builder.load(place, align=8) for place in places]
         for m in range(LANES):
@@ -141,8 +138,7 @@ def _gather_pairs(typing_context, local, starts, first, shift, gaps, i, triangle
 
 @intrinsic
 def _prefetch(typing_context, array, index):
-    """Bring array[index] of a contiguous array, flat, into the second cache, without waiting for it. What fills the
-    first one keeps other numbers waiting that are on their way there."""
+    """Bring array[index] of a contiguous array, flat, into the second cache, without waiting for it"""
 
     def generate(context, builder, signature, arguments):
         place = _entry(context, builder, signature.args[0], *arguments)
@@ -218,9 +214,8 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
 def factor_block(scatter, work, b, n_ahead, tolerance):
     """Block b of the Cholesky factors, in its place, after those before it; whether all pivots reach the tolerance.
 
-    A column of scale 0 counts as one that nothing depends on, with a diagonal of 1. Groups take turns: the processor
-    begins with the next while it waits for a tile. The first n_ahead entries of the next block are sent for along the
-    way: when it is read, they are near.
+    A column of scale 0 has a diagonal of 1. Groups take turns: the processor begins with the next while it waits for a
+    tile. The first n_ahead entries of the next block are sent for along the way.
     """
     n_groups, right, sent = work.scale.shape[0], block_start(b), 0
     each = n_ahead // max(n_groups * (b * (b + 1) // 2), 1) + 1
@@ -368,15 +363,15 @@ def solve_swept(matrix, slopes):
 
 @kernel
 def settled(log_ratio, weights):
-    """A local fit cannot be worse than the pooled one: rounding above 0 is 0, more than rounding is undecidable.
-    Weights that sum to less than 0 reward prediction; then there is no such bound."""
+    """log Λ is at most 0: rounding above is 0, more is undecidable. Not so where weights, which then reward prediction,
+    sum to less than 0."""
     if log_ratio > 0.0 and weights.sum() >= 0.0:
         return 0.0 if log_ratio <= 1e-6 + 1e-9 * abs(weights[-1]) else np.nan
     return log_ratio
 
 
 @kernel
-def _fill(scoring, g, members, matrix):
+def fill_scaled(scoring, g, members, matrix):
     """matrix (k+1, k+1): scaled second moments of k members and the outcome in group g, upper triangle."""
     scale, k = scoring.inverse_scale[g], members.size
     for i in range(k + 1):
@@ -389,7 +384,7 @@ def _fill(scoring, g, members, matrix):
 @kernel
 def _outcome_share(scoring, g, members, matrix):
     """What `members` leave of the outcome in group g, from second moments or, where these cannot tell, from rows."""
-    _fill(scoring, g, members, matrix)
+    fill_scaled(scoring, g, members, matrix)
     k = members.size
     for i in range(k):
         if scoring.inverse_scale[g, members[i]] > 0.0:
@@ -429,11 +424,10 @@ def subset_log_ratio(scoring, members):
 
 @kernel(inline="always")
 def score_members(scoring, penalty, members, work):
-    """log Λ of one subset, whose columns are `members`; NaN where neither second moments nor rows at hand decide.
+    """log Λ of the columns `members`; NaN where neither second moments nor rows at hand decide.
 
     With a penalty that is not NaN, for searching, members whose pivot is below the tolerance in some group are left out
-    and log Λ of the rest is multiplied by 1 + penalty·(number left out), or divided where a reward for prediction makes
-    it > 0.
+    and log Λ of the rest is multiplied by 1 + penalty·(number left out), or divided where it is above 0.
     """
     if decided_as_large(scoring, members, work):
         value = settled(scoring.offset + (scoring.weights * np.log(work.shares)).sum(), scoring.weights)
@@ -451,7 +445,7 @@ def _penalised(scoring, penalty, members, matrices):
     n_groups, k = scoring.weights.size, members.size
     inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance
     for g in range(n_groups):
-        _fill(scoring, g, members, matrices[g])
+        fill_scaled(scoring, g, members, matrices[g])
     left_out = 0
     for i in range(k):
         decidable = True
@@ -484,8 +478,8 @@ def score_subsets(scoring, penalty, starts, members, out):
 
 @kernel
 def _rank(scoring, g, members, matrix):
-    """Rank of `members` in group g; matrix: as `_outcome_share` leaves it, with all pivots that it came to. Columns
-    that second moments can tell apart are independent. Without rows the others count as if they were."""
+    """Rank of `members` in group g; matrix: as `_outcome_share` leaves it. Columns that second moments can tell apart
+    are independent; without rows the others count as if they were."""
     rank = 0
     for i in range(members.size):
         if scoring.inverse_scale[g, members[i]] > 0.0:

@@ -21,12 +21,10 @@ _MOST_STEPS = 100
 
 
 class LocalMoments(NamedTuple):
-    """What fits in E environments take of the rows, in units that are common to all environments.
-
-    scatter (E, d, d): centred products; gaps (E, d): means, measured from those of all rows; present (E, d): whether a
-    column varies there and is not given by the others of its feature; counts (E,); outcome: its column; tolerance:
-    smallest decidable share of a column, or of the outcome, that others leave.
-    """
+    """What fits in E environments take of the rows, in common units. scatter (E, d, d): centred products; gaps (E, d):
+    means, measured from those of all rows; present (E, d): whether a column varies there and is not given by the others
+    of its feature; counts (E,); outcome: its column; tolerance: smallest decidable share of a column that others
+    leave."""
 
     scatter: np.ndarray
     gaps: np.ndarray
@@ -51,12 +49,9 @@ class LocalFits(NamedTuple):
 
 
 class PooledFit(NamedTuple):
-    """beta (m,): the common fit, where a search ended; squares (E,): RSS_e(beta); leverages (E,): tr((Σ_f A_f)⁻¹ A_e),
-    A_e = weights[e] · R_e'R_e: how many of the m parameters come from environment e. All NaN where undecidable.
-
-    Work space: weights (E,): n_e over squares; matrix (m(m+1)/2,), factor (m, m); residuals, scores (E, m); gradient,
-    step, trial (m,).
-    """
+    """beta (m,): the common fit; squares (E,): RSS_e(beta); leverages (E,): tr((Σ_f A_f)⁻¹ A_e), A_e = weights[e] ·
+    R_e'R_e: how many of the m parameters come from environment e. All NaN where undecidable. Work space: weights (E,):
+    n_e over squares; matrix (m(m+1)/2,), factor (m, m); residuals, scores (E, m); gradient, step, trial (m,)."""
 
     beta: np.ndarray
     squares: np.ndarray

@@ -17,11 +17,12 @@ unsigned = np.uint64
 
 
 @kernel(fastmath=REORDERED)
-def add_predictor(columns, members, k, theta, first, n, eta):
-    """eta[:n] += Σ_a theta[a]·columns[members[a], first : first + n] over the first k members, four at a time, so that
+def fill_predictor(columns, members, k, theta, first, n, eta):
+    """eta[:n] = Σ_a theta[a]·columns[members[a], first : first + n] over the first k members, four at a time, so that
     eta is loaded and stored less often"""
-    first, n = unsigned(first), unsigned(n)
-    a = 0
+    first, n, a = unsigned(first), unsigned(n), 0
+    for i in range(n):
+        eta[i] = 0.0
     while a + 4 <= k:
         c0, c1, c2, c3 = members[a], members[a + 1], members[a + 2], members[a + 3]
         s0, s1, s2, s3 = theta[a], theta[a + 1], theta[a + 2], theta[a + 3]
@@ -40,8 +41,7 @@ def add_predictor(columns, members, k, theta, first, n, eta):
 def add_score(columns, members, k, first, n, residual, score):
     """score += X'residual over n rows, X the first k members; four at a time, so that what is loaded of a row serves
     several sums"""
-    first, n = unsigned(first), unsigned(n)
-    a = 0
+    first, n, a = unsigned(first), unsigned(n), 0
     while a + 4 <= k:
         c0, c1, c2, c3 = members[a], members[a + 1], members[a + 2], members[a + 3]
         t0, t1, t2, t3 = 0.0, 0.0, 0.0, 0.0
@@ -82,11 +82,9 @@ _NEARLY_POISSON = 0.03
 
 
 class Counts(NamedTuple):
-    """What counts have beside rows. exposure (N,); centre: a mean count; scale: see φ; limit: the largest φ.
-
-    pieces (E, P, D): log-likelihood of each environment, if all its rows had the mean `centre`, by φ: in each of P
-    equal pieces up to `limit` a polynomial of what goes from -1 to 1 there, the highest power first
-    """
+    """What counts have beside rows. exposure (N,); centre: a mean count; scale: see φ; limit: the largest φ; pieces (E,
+    P, D): log-likelihood of each environment, if all its rows had the mean `centre`, by φ: in each of P equal pieces up
+    to `limit` a polynomial of what goes from -1 to 1 there, the highest power first"""
 
     exposure: Floats
     centre: float
@@ -107,8 +105,7 @@ def dispersion_of(phi, scale):
 def _means(exposure, first, n, eta, mean):
     """Fill mean (n,) and bound eta (n,), so that both are finite; returns the sum of squares of the means, which
     compilers find faster than the largest"""
-    squares = 0.0
-    first, n = unsigned(first), unsigned(n)
+    squares, first, n = 0.0, unsigned(first), unsigned(n)
     for i in range(n):
         eta[i] = min(max(eta[i], -_FARTHEST), _FARTHEST)
         mean[i] = exposure[first + i] * exponential(eta[i])
@@ -470,10 +467,7 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
     starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
     first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
     for first in range(first_row, last_row, BLOCK):
-        n, eta = min(first + BLOCK, last_row) - first, work.eta[first:]
-        for i in range(n):
-            eta[i] = 0.0
-        add_predictor(columns, members, k, theta, first, n, eta)
+        fill_predictor(columns, members, k, theta, first, min(first + BLOCK, last_row) - first, work.eta[first:])
     highest = _largest(work.eta, first_row, last_row)
     for e in range(first_environment, stop_environment):
         work.by_environment[e] = _relative_risks(outcome, rows.starts[e], rows.starts[e + 1], highest, risk)
@@ -511,8 +505,7 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
 @kernel(fastmath=REORDERED)
 def logistic_terms(outcome, weight, first, n, eta, residual, curvature):
     """Log-likelihood of rows with log odds eta (n,), its derivative and minus its second derivative by eta."""
-    total = 0.0
-    first, n = unsigned(first), unsigned(n)
+    total, first, n = 0.0, unsigned(first), unsigned(n)
     for i in range(n):
         shrunk = exponential(-abs(eta[i]))
         inverse = 1.0 / (1.0 + shrunk)
@@ -532,8 +525,7 @@ def logistic_terms(outcome, weight, first, n, eta, residual, curvature):
 @kernel(fastmath=REORDERED)
 def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
     """As `logistic_terms`, for counts with mean weight·e**eta, up to a constant."""
-    total = 0.0
-    first, n = unsigned(first), unsigned(n)
+    total, first, n = 0.0, unsigned(first), unsigned(n)
     for i in range(n):
         mean = weight[first + i] * exponential(eta[i])
         total += outcome[first + i] * eta[i] - mean
@@ -562,9 +554,7 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
         own = 0.0
         for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
             n = min(first + BLOCK, rows.starts[e + 1]) - first
-            for i in range(n):
-                eta[i] = 0.0
-            add_predictor(columns, members, k, theta, first, n, eta)
+            fill_predictor(columns, members, k, theta, first, n, eta)
             if rows.family == LOGISTIC:
                 own += logistic_terms(outcome, weight, first, n, eta, work.residual, work.curvature)
             elif rows.family == POISSON:

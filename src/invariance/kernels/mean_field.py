@@ -16,11 +16,9 @@ from .compiled import copy_into, kernel
 
 
 class Objective(NamedTuple):
-    """What is ascended: (E_q[log Λ + log p] − E_q[log q]) / n_rows over f free features.
-
-    log_odds (f,), log_size_weight (f + 1,), max_size: the prior. infeasible: the objective, per row, of a draw outside
-    the support; NaN puts it below the lowest one seen.
-    """
+    """What is ascended: (E_q[log Λ + log p] − E_q[log q]) / n_rows over f free features. log_odds (f,), log_size_weight
+    (f + 1,), max_size: the prior; infeasible: the objective, per row, of a draw outside the support; NaN puts it below
+    the lowest one seen."""
 
     log_odds: np.ndarray
     log_size_weight: np.ndarray
@@ -40,12 +38,9 @@ class Trace(NamedTuple):
 
 
 class CompiledScorer(NamedTuple):
-    """Scores draws one by one, and remembers them.
-
-    scoring, penalty: see score_members; columns (f,): of the scoring; words (f, 2): random, their xor names a subset;
-    slots (m, 2), values (m,), m a power of two: the latest subset of each name; members (k,): the first n_forced are
-    always in; work: for the largest subset
-    """
+    """Scores draws one by one, and remembers them. scoring, penalty: see score_members; columns (f,): of the scoring;
+    words (f, 2): random, their xor names a subset; slots (m, 2), values (m,), m a power of two: the latest subset of
+    each name; members (k,): the first n_forced are always in; work: for the largest subset"""
 
     scoring: Scoring
     penalty: float

@@ -17,19 +17,12 @@ from .elementary import exp_shifted
 from .subset_tree import score_block
 
 
-@kernel(inline="always")
-def block_log_ratios(scoring, fixed, block, out):
-    """out (2**b,) = log Λ of `fixed` joined by each subset of `block` (bit i = block[i]); NaN where undecidable."""
-    score_block(scoring, fixed, np.arange(block.size + 1), block, out)
-
-
 @kernel
 def block_terms(odds, by_size, sums):
     """sums (2**b,) = Σ of odds (b,) over the members of each subset, plus by_size[number of members] (b+1,)."""
     b = odds.size
-    sizes = np.empty(1 << b, np.int64)
+    sizes = np.zeros(1 << b, np.int64)
     sums[0] = 0.0
-    sizes[0] = 0
     for i in range(b):
         half = 1 << i
         for s in range(half):
@@ -57,9 +50,8 @@ def normalised(log_weights, weights):
 
 @kernel
 def draw_index(weights, u):
-    """Index with probability weights[index] (summing to 1) at the uniform number u; never one of weight 0."""
-    below = 0.0
-    last = 0
+    """Index with probability ∝ weights[index], u uniform up to their sum; never one of weight 0."""
+    below, last = 0.0, 0
     for s in range(weights.size):
         if weights[s] > 0.0:
             last = s
@@ -95,11 +87,8 @@ class SubsetPrior(NamedTuple):
 
 
 class BlockRule(NamedTuple):
-    """How a block is chosen: columns enter independently, see `choose_block`.
-
-    chance (d,): of a column outside the subset (0 where it is not free), and with `follows` False of every column;
-    active: expected number from the subset; largest: more columns than this and the move is skipped.
-    """
+    """How `choose_block` chooses. chance (d,): of a column outside the subset (0 where it is not free), and with
+    `follows` False of every column; active: expected number from the subset; largest: a move of more is skipped."""
 
     chance: np.ndarray
     active: float
@@ -135,12 +124,10 @@ def log_ratio_of(scoring, included):
 @kernel
 def log_prior_of(prior, included):
     total = prior.constant
-    size = 0
     for j in range(included.size):
         if included[j]:
-            size += 1
             total += prior.log_odds[j]
-    return total + prior.by_size[size]
+    return total + prior.by_size[included.sum()]
 
 
 @kernel
@@ -161,9 +148,8 @@ def flip_chances(prior, beta, included, size, change, chance):
         chance[j] = 0.0
         if prior.free[j] and change[j] == change[j]:
             gain = beta * change[j] + (down - prior.log_odds[j] if included[j] else up + prior.log_odds[j])
-            value = 1.0 / (1.0 + np.exp(-gain)) if gain > -700.0 else 0.0
-            chance[j] = value
-            total += value
+            chance[j] = 1.0 / (1.0 + np.exp(-gain)) if gain > -700.0 else 0.0
+            total += chance[j]
     return total
 
 
@@ -190,16 +176,12 @@ def _toggle_back(scoring, state, included, column):
 
 @kernel(inline="always")
 def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
-    """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight).
-
-    With g(t) = t/(1+t), t·g(1/t) = g(t): the acceptance probability is min(1, Z(z)/Z(z')), Z the sum of all g.
-    inclusion (d,): adds P(z_j = 1 | the others), n + 1 times. Returns log Λ; change, chance (d,): of the last subset.
-    """
+    """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight), accepted
+    with min(1, Z(z)/Z(z')), Z the sum of all. inclusion (d,): adds P(z_j = 1 | the others), n + 1 times. Returns log Λ;
+    change, chance (d,): of the last subset."""
     d = included.size
     other_change, other_chance = np.empty(d), np.empty(d)
-    size = ZERO
-    for j in range(d):
-        size += included[j]
+    size = included.sum()
     flip_scores(scoring, state, change)
     total = flip_chances(prior, beta, included, size, change, chance)
     for step in range(n + 1):
@@ -207,17 +189,8 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
             inclusion[j] += 1.0 - chance[j] if included[j] else chance[j]
         if step == n or total <= 0.0:
             continue
-        target = rng.random() * total
-        column = -1
-        below = 0.0
-        for j in range(d):
-            if chance[j] > 0.0:
-                column = j
-                below += chance[j]
-                if target < below:
-                    break
-        u = rng.random()
-        if column < 0 or not _toggle(scoring, state, included, column):
+        column, u = draw_index(chance, rng.random() * total), rng.random()
+        if not _toggle(scoring, state, included, column):
             continue
         proposed = log_ratio_of(scoring, included)
         new_size = size + 1 if included[column] else size - 1
@@ -238,38 +211,22 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
 def place_weights(scoring, prior, beta, rest, state, log_weights):
     """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,), to which `state`
     belongs; -inf elsewhere and where undecidable."""
-    d = rest.size
-    change = np.empty(d)
+    change = np.empty(rest.size)
     flip_scores(scoring, state, change)
-    for j in range(d):
+    for j in range(rest.size):
         log_weights[j] = -np.inf
         if prior.free[j] and not rest[j] and change[j] == change[j]:
             log_weights[j] = beta * change[j] + prior.log_odds[j]
-
-
-@kernel
-def n_free_members(prior, included):
-    size = 0
-    for j in range(included.size):
-        if included[j] and prior.free[j]:
-            size += 1
-    return size
 
 
 @kernel(inline="always")
 def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
     """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns: a
     Gibbs step, as every candidate has the same number of members. Returns log Λ."""
-    size = n_free_members(prior, included)
-    if size == 0:
+    members = members_of(included & prior.free)
+    if members.size == 0:
         return log_ratio
-    number = rng.integers(0, size)
-    out = -1
-    while number >= 0:
-        out += 1
-        if included[out] and prior.free[out]:
-            number -= 1
-    u = rng.random()
+    out, u = members[rng.integers(0, members.size)], rng.random()
     _toggle(scoring, state, included, out)
     log_weights, weights = np.empty(included.size), np.empty(included.size)
     place_weights(scoring, prior, beta, included, state, log_weights)
@@ -295,12 +252,10 @@ def active_chance(expected, size):
 
 @kernel(inline="always")
 def choose_block(prior, rule, included, rng):
-    """Columns of a block, ascending; one more than `rule.largest` of them stands for "too many".
-
-    Free members, k of them, enter with probability a(k) = min(0.9, rule.active / k), the others with rule.chance[j],
-    all independently. Where the rule does not follow z, all with rule.chance[j].
-    """
-    q = active_chance(rule.active, n_free_members(prior, included))
+    """Columns of a block, ascending; one more than `rule.largest` stands for "too many". All enter independently: free
+    members, k of them, with probability a(k) = min(0.9, rule.active / k) where the rule follows z, the others with
+    rule.chance[j]."""
+    q = active_chance(rule.active, (included & prior.free).sum())
     block = np.empty(rule.largest + 1, np.int64)
     b = 0
     for j in range(included.size):
@@ -327,7 +282,7 @@ def score_in_block(scoring, prior, included, block, log_ratios, log_prior):
     fixed, constant = members_of(outside), prior.constant
     for j in fixed:
         constant += prior.log_odds[j]
-    block_log_ratios(scoring, fixed, block, log_ratios)
+    score_block(scoring, fixed, np.arange(block.size + 1), block, log_ratios)
     block_terms(prior.log_odds[block], constant + prior.by_size[fixed.size : fixed.size + block.size + 1], log_prior)
     return fixed
 
@@ -347,18 +302,13 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
     """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
 
     With m free members outside and s inside, P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not z} chance_j.
-    Drawing z from the product is a Gibbs step for the pair (z, block), whose z has the law π_β. `tilted` False leaves
-    P(block | z) out, for blocks whose choice did not depend on z.
-    log_ratios, log_prior (2**b,): filled as by `score_in_block`.
+    Drawing z from the product is a Gibbs step for the pair (z, block). `tilted` False leaves P(block | z) out, for
+    blocks whose choice did not depend on z. log_ratios, log_prior (2**b,): filled as by `score_in_block`.
     """
-    fixed, log_weights = (
-        score_in_block(scoring, prior, included, block, log_ratios, log_prior),
-        np.zeros(log_prior.size),
-    )
+    fixed = score_in_block(scoring, prior, included, block, log_ratios, log_prior)
+    log_weights = np.zeros(log_prior.size)
     if tilted:
-        n_outside, by_size = 0, np.empty(block.size + 1)
-        for j in fixed:
-            n_outside += prior.free[j]
+        n_outside, by_size = prior.free[fixed].sum(), np.empty(block.size + 1)
         for s in range(by_size.size):
             q = active_chance(rule.active, n_outside + s)
             by_size[s] = s * np.log(q) + n_outside * np.log(1.0 - q)
@@ -370,13 +320,9 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
 
 @kernel(inline="always")
 def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
-    """Draw all columns of the block jointly, given the others. Returns log Λ.
-
-    inclusion, count (d,): add P(z_j = 1 | columns outside the block) and 1, where the block's choice did not depend on
-    z; only then is the plain average over blocks right.
-    """
-    b = block.size
-    u = rng.random()
+    """Draw all columns of the block jointly, given the others. Returns log Λ. inclusion, count (d,): add P(z_j = 1 |
+    columns outside the block) and 1, unless `tilted`: then the plain average over blocks would be wrong."""
+    b, u = block.size, rng.random()
     if b == 0 or b > rule.largest:
         return log_ratio
     present = ZERO
@@ -411,11 +357,9 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
 @kernel(inline="always")
 def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal):
     """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal` (d,), written here."""
-    size = 0
     for j in range(proposal.size):
         proposal[j] = included[j] != flipped[j]
-        size += proposal[j]
-    if prior.by_size[size] == -np.inf:
+    if prior.by_size[proposal.sum()] == -np.inf:
         return 0.0, np.nan
     value = log_ratio_of(scoring, proposal)
     gain = beta * (value - log_ratio) + log_prior_of(prior, proposal) - log_prior_of(prior, included)
@@ -448,10 +392,8 @@ _ANY = 2
 
 
 class Effort(NamedTuple):
-    """Moves of each kind per chain and sweep; `searching` lets blocks follow the flip scores (warm-up only).
-
-    blocks: of the coldest chain; the others, whose subsets nobody reads, change one block.
-    """
+    """Moves of each kind per chain and sweep; blocks: of the coldest chain, the others change one; `searching` lets
+    blocks follow the flip scores (warm-up only)."""
 
     exchanges: int
     flips: int
@@ -463,12 +405,10 @@ class Effort(NamedTuple):
 @kernel(inline="always")
 def searching_block(prior, rule, beta, included, change, rng):
     """A block for finding modes: members, then others, then any. What it draws must be thrown away: it depends on z.
-
-    The others are drawn in proportion to the weight of their flip where the rule follows the subset, and else to the
-    rule's own chances: several columns that help only together have flips that all look bad.
-    """
+    The others are drawn in proportion to the weight of their flip where the rule follows the subset, else to the rule's
+    own chances: columns that help only together have flips that all look bad."""
     d = included.size
-    n_members = min(n_free_members(prior, included), max(int(rule.active), 1))
+    n_members = min((included & prior.free).sum(), max(int(rule.active), 1))
     n_others = rule.largest - n_members
     # Gumbel noise makes the largest keys a draw without replacement, in proportion to the weights.
     keys = np.empty(d)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel, longest
-from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, add_predictor, columns_for, evaluate
+from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, columns_for, evaluate, fill_predictor
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
 DEPENDENT = 1e-12
@@ -136,9 +136,7 @@ def _share_within(rows, first_environment, stop_environment, members, k, step, r
     eta, most = work.eta, 0.0
     for first in range(rows.starts[first_environment], rows.starts[stop_environment], BLOCK):
         n = min(first + BLOCK, rows.starts[stop_environment]) - first
-        for i in range(n):
-            eta[i] = 0.0
-        add_predictor(columns, members, k, step, first, n, eta)
+        fill_predictor(columns, members, k, step, first, n, eta)
         for i in range(n):
             most = max(most, abs(eta[i]))
     return min(1.0, reach / most) if most > 0.0 else 1.0
@@ -225,11 +223,10 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
 
 
 @kernel
-def _other_maximum(rows, first_environment, stop_environment, members, k, theta, n, inverse, value, tolerance, work):
+def _other_maximum(rows, group, members, k, theta, n, inverse, value, rank, tolerance, work):
     """Climb again from other dispersions, from 0 if theta has one, else from some above 0; where that ends higher than
-    `value`, theta and inverse become those. Returns the highest, and the rank if it is another, else -1."""
-    group, inside, rank = (first_environment, stop_environment), theta[k] > 0.0, -1
-    other, other_inverse = np.empty(n), np.empty((n, n))
+    `value`, theta and inverse become those. Returns the highest and its rank."""
+    inside, other, other_inverse = theta[k] > 0.0, np.empty(n), np.empty((n, n))
     for share in _DISPERSIONS:
         if inside == (share > 0.0):
             continue
@@ -257,14 +254,13 @@ def fit_group(rows, first_environment, stop_environment, members, k, theta, n, i
     value, rank = maximise(rows, group[0], group[1], members, k, theta, n, inverse, inherited, tolerance, work)
     if n == k or (tolerance > _CAREFUL and theta[k] ** 2 > 2.0 * _NEARLY_NONE * inverse[k, k]):
         return value, rank
-    value, other_rank = _other_maximum(rows, group[0], group[1], members, k, theta, n, inverse, value, tolerance, work)
-    return value, other_rank if other_rank >= 0 else rank
+    return _other_maximum(rows, group, members, k, theta, n, inverse, value, rank, tolerance, work)
 
 
 @kernel
 def without_parameter(theta, inverse, n, j):
-    """The best theta (n,) with theta[j] = 0, by the quadratic form of inverse (n, n), which then is that of the others:
-    both in place, with entry j taken out."""
+    """Take entry j out of theta (n,), the others becoming the best by the quadratic form of inverse (n, n), and out of
+    this; both in place."""
     pivot = inverse[j, j]
     if pivot > 0.0:
         share = theta[j] / pivot
@@ -362,11 +358,8 @@ def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_rat
     thetas (S, E + 1, K), 0 beyond the parameters of the subset. always (k,): columns of every subset; feature j has the
     columns starts[j]:starts[j + 1]; beginning (E + 1, k + r): parameters of the empty subset, those without a column
     last."""
-    n_groups = rows.starts.size
-    members = np.empty(rows.columns.shape[0], np.int64)
-    extra = beginning.shape[1] - always.size
-    most = thetas.shape[2]
-    inverses = np.empty((n_groups, most, most))
+    members, extra, most = np.empty(rows.columns.shape[0], np.int64), beginning.shape[1] - always.size, thetas.shape[2]
+    inverses = np.empty((rows.starts.size, most, most))
     for s in range(masks.shape[0]):
         k = columns_of(masks[s], starts, always, members)
         begin(beginning, always.size, k, thetas[s])
@@ -459,8 +452,7 @@ def flip_gains(rows, chosen, starts, always, thetas, extra, work, gains):
     extra: parameters without a column; features have the columns starts[j]:starts[j + 1]; always: columns of every
     subset. work: as `score_lists` leaves it, for all columns.
     """
-    pool, f = rows.starts.size - 1, chosen.size
-    members = np.empty(rows.columns.shape[0], np.int64)
+    pool, f, members = rows.starts.size - 1, chosen.size, np.empty(rows.columns.shape[0], np.int64)
     k = columns_of(chosen, starts, always, members)
     n = k + extra
     most = n + max(longest(starts), _TOGETHER)
@@ -472,8 +464,7 @@ def flip_gains(rows, chosen, starts, always, thetas, extra, work, gains):
         evaluate(rows, first_environment, stop_environment, members, k, theta, n, YES, work)
         invert(work.hessian, k, n, inverse)
         left = newton_step(inverse, work.score, n, step)
-        place = always.size
-        j = ZERO
+        place, j = always.size, ZERO
         while j < f:
             stop, more = j, ZERO
             while stop < f and (more == 0 or chosen[stop] or more + starts[stop + 1] - starts[stop] <= _TOGETHER):

@@ -90,13 +90,10 @@ _MUCH = 0.25
 
 
 class GroupRows(NamedTuple):
-    """Deviations of d columns from their means in G groups; the last group is the pool.
-
-    values (d, n): of each column, where group g takes starts[g]:stops[g]; counts (G,): rows of each group, more than
-    stops - starts where a triangular factor stands for them.
-    gaps (E, d): √n_e · (mean in environment e − pooled mean), where the pool shares the environments' deviations;
-    otherwise (0, d). Without values there are no rows.
-    """
+    """Deviations of d columns from their means in G groups, the pool last. values (d, n): of each column, where group g
+    takes starts[g]:stops[g], none without rows; counts (G,): rows of each group, more than stops - starts where a
+    triangular factor stands for them; gaps (E, d): √n_e · (mean in environment e − pooled mean), where the pool shares
+    the environments' deviations, otherwise (0, d)."""
 
     values: np.ndarray
     starts: np.ndarray
@@ -129,16 +126,6 @@ def column_deviations(rows, g, column, work):
 
 
 @kernel
-def _unit_column(rows, g, column, out):
-    """out (n,) = deviations of a column in group g, scaled to unit length; 0 where it is constant there"""
-    deviations = column_deviations(rows, g, column, out)
-    norm = np.sqrt(dot(deviations, deviations))
-    reciprocal = 1.0 / norm if norm > 0.0 else 0.0
-    for i in range(out.size):
-        out[i] = deviations[i] * reciprocal
-
-
-@kernel
 def subtract(target, factor, direction):
     """target -= factor · direction"""
     for i in range(target.size):
@@ -161,33 +148,30 @@ def _orthogonalise(v, basis, rank):
 
 
 @kernel
-def _extend_basis(columns, basis, rank):
-    """Let the columns (k, n) join the first `rank` rows of a basis, unless they depend on it; returns the new rank."""
-    for column in columns:
-        v = basis[rank]
-        copy_into(v, column)
-        squared = _orthogonalise(v, basis, rank)
-        if squared >= DEPENDENT:
-            v *= 1.0 / np.sqrt(squared)
-            rank += 1
-    return rank
-
-
-@kernel
 def unit_columns(rows, g, members):
-    """(k, n) of columns `members`, 0 where they are constant in group g"""
+    """(k, n) deviations of columns `members` in group g, scaled to unit length; 0 where they are constant"""
     columns = np.empty((members.size, rows.stops[g] - rows.starts[g]))
     for k in range(members.size):
-        _unit_column(rows, g, members[k], columns[k])
+        column = columns[k]
+        deviations = column_deviations(rows, g, members[k], column)
+        norm = np.sqrt(dot(deviations, deviations))
+        reciprocal = 1.0 / norm if norm > 0.0 else 0.0
+        for i in range(column.size):
+            column[i] = deviations[i] * reciprocal
     return columns
 
 
 @kernel
 def _residual_columns(rows, g, fixed, others):
     """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
-    columns, remains = unit_columns(rows, g, fixed), unit_columns(rows, g, others)
-    basis = np.empty((fixed.size + 1, remains.shape[1]))
-    rank = _extend_basis(columns, basis, ZERO)
+    basis, remains, rank = unit_columns(rows, g, fixed), unit_columns(rows, g, others), ZERO
+    for k in range(fixed.size):
+        v = basis[rank]
+        copy_into(v, basis[k])
+        squared = _orthogonalise(v, basis, rank)
+        if squared >= DEPENDENT:
+            v *= 1.0 / np.sqrt(squared)
+            rank += 1
     for k in range(others.size):
         _orthogonalise(remains[k], basis, rank)
     return remains, rank
@@ -230,16 +214,6 @@ def to_triangle(columns):
 
 
 @kernel(fastmath={"contract"})
-def _rotate(cosine, sine, first, row, included):
-    """Rotate the entries of the first row into those of another, whose old ones stay in `included`."""
-    for s in range(cosine.size):
-        old = row[s]
-        included[s] = old
-        row[s] = cosine[s] * old + sine[s] * first[s]
-        first[s] = cosine[s] * first[s] - sine[s] * old
-
-
-@kernel(fastmath={"contract"})
 def _outcome_roots(b, starts, nodes, ranks):
     """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
 
@@ -265,13 +239,17 @@ def _outcome_roots(b, starts, nodes, ranks):
                 cosine[s] = diagonal[s] / radius if radius > 0.0 else 1.0
                 sine[s] = first[s] / radius if radius > 0.0 else 0.0
             for k in range(i, b + 1):
-                place = starts[i] + ((k - i) << i)
-                first = nodes[starts[t] + ((k - t) << t) :]
-                _rotate(cosine[:live], sine[:live], first, nodes[place : place + live], nodes[place + live :])
+                row, first = nodes[starts[i] + ((k - i) << i) :], nodes[starts[t] + ((k - t) << t) :]
+                included = row[live:]
+                for s in range(live):
+                    old = row[s]
+                    included[s] = old
+                    row[s] = cosine[s] * old + sine[s] * first[s]
+                    first[s] = cosine[s] * first[s] - sine[s] * old
                 if n_dependent:
                     for s in range(live):
                         if ranks[live + s] == ranks[s]:
-                            nodes[place + live + s] = nodes[place + s]
+                            included[s] = row[s]
 
 
 @kernel
@@ -281,11 +259,8 @@ def fill_shares_from_rows(rows, g, fixed, block, starts, outcome, shares):
     if not rows_at_hand(rows) or not np.isnan(shares).any():
         return
     b = block.size
-    others = np.empty(b + 1, np.int64)
-    copy_into(others[:b], block)
-    others[b] = outcome
     nodes, ranks = np.empty(starts[b + 1]), np.empty(1 << b, np.int64)
-    remains, ranks[0] = _residual_columns(rows, g, fixed, others)
+    remains, ranks[0] = _residual_columns(rows, g, fixed, np.append(block, outcome))
     triangle = to_triangle(remains)
     for k in range(b + 1):
         for i in range(k + 1):
@@ -365,11 +340,9 @@ def residual_powers(columns, slopes, squares, fourths):
 
 
 class GramRows(NamedTuple):
-    """Deviations of d columns from their environment's means, and the rows of second moments computed so far.
-
-    centred (d, N): rows sorted by environment; bounds (E+1,): where each begins; gaps (E, d): √n_e · (mean in the
-    environment − pooled mean). cache (s, E+1, d): kept rows, the pool last; slot (d,): where, or -1; used (1,).
-    """
+    """Deviations of d columns from their environment's means, and the rows of second moments computed so far. centred
+    (d, N): rows sorted by environment; bounds (E+1,): where each begins; gaps (E, d): √n_e · (mean in the environment −
+    pooled mean); cache (s, E+1, d): kept rows, the pool last; slot (d,): where, or -1; used (1,)."""
 
     centred: np.ndarray
     bounds: np.ndarray
@@ -401,17 +374,6 @@ def _computed_local(gram, e, a, b):
 
 
 @kernel
-def _computed(gram, g, a, b):
-    n_environments = gram.bounds.size - 1
-    if g < n_environments:
-        return _computed_local(gram, g, a, b)
-    total = 0.0
-    for e in range(n_environments):
-        total += _computed_local(gram, e, a, b) + gram.gaps[e, a] * gram.gaps[e, b]
-    return total
-
-
-@kernel
 def _slot_of(gram, column):
     """Where the rows of a column are kept, after computing them if need be; a full cache is emptied first."""
     if gram.slot[column] >= 0:
@@ -419,9 +381,8 @@ def _slot_of(gram, column):
     if gram.used[0] == gram.cache.shape[0]:
         gram.slot[:] = -1
         gram.used[0] = 0
-    place = gram.used[0]
-    gram.used[0] = place + 1
-    gram.slot[column] = place
+    place = gram.slot[column] = gram.used[0]
+    gram.used[0] += 1
     n_environments, d = gram.gaps.shape
     cache = gram.cache[place]
     for j in range(d):
@@ -473,4 +434,10 @@ def _kept_or_computed(scatter, g, a, b):
         return scatter.cache[scatter.slot[a], g, b]
     if scatter.slot[b] >= 0:
         return scatter.cache[scatter.slot[b], g, a]
-    return _computed(scatter, g, a, b)
+    n_environments = scatter.gaps.shape[0]
+    if g < n_environments:
+        return _computed_local(scatter, g, a, b)
+    total = 0.0
+    for e in range(n_environments):
+        total += _computed_local(scatter, e, a, b) + scatter.gaps[e, a] * scatter.gaps[e, b]
+    return total

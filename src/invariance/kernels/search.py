@@ -40,9 +40,7 @@ def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     of groups first..last-1 are added up; scale (d,): their `inverse_scale_of`.
     """
     d = free.size
-    rows, gains = np.empty((path.size, d)), np.empty(d)
-    remaining = np.ones(d)
-    covariance = np.empty(d)
+    rows, gains, remaining, covariance = np.empty((path.size, d)), np.empty(d), np.ones(d), np.empty(d)
     _scaled_row(scoring, target, first, last, scale, covariance)
     open_ones = free & (scale > 0.0)
     open_ones[target] = False
@@ -112,10 +110,7 @@ def synergy(scoring, first, last, clique):
     """R² of the first k columns of `clique` less the sum of R² of each alone, at its largest over k; that k; and the
     share of the outcome that all leave. Second moments of groups first..last-1 added up; where these cannot tell what a
     column adds, the rows of the pool, if they are at hand."""
-    k = clique.size
-    columns = np.empty(k + 1, np.int64)
-    copy_into(columns[:k], clique)
-    columns[k] = scoring.outcome
+    k, columns = clique.size, np.append(clique, scoring.outcome)
     matrix = np.zeros((k + 1, k + 1))
     for i in range(k + 1):
         for j in range(i, k + 1):
@@ -150,8 +145,7 @@ def add_synergies(scoring, first, last, members, sizes, synergies, joint, determ
 @kernel
 def free_block(prior, clique, most):
     """The first free columns of `clique`, up to `most`, ascending. They are few: np.sort would compile for a second."""
-    block = np.empty(clique.size, np.int64)
-    n = 0
+    block, n = np.empty(clique.size, np.int64), 0
     for column in clique:
         if prior.free[column] and n < most:
             place = n

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .cholesky import log_ratio_from_rows, settled, sweep_first, sweep_in_place
+from .cholesky import fill_scaled, log_ratio_from_rows, settled, sweep_first, sweep_in_place
 from .compiled import ZERO, copy_into, kernel, longest
 from .elementary import add_weighted_log
-from .row_residuals import fill_shares_from_rows, gram_entry, rows_at_hand, share_from_rows
+from .row_residuals import fill_shares_from_rows, rows_at_hand, share_from_rows
 
 
 @kernel
@@ -26,8 +26,7 @@ def tree_starts(starts):
     their end. The entry (i, k) of a column i of feature t is needed by 2**t nodes; the outcome, the last, by all."""
     f = starts.size - 1
     d = starts[f] + 1
-    rows = np.empty(d + 1, np.int64)
-    rows[0] = 0
+    rows = np.zeros(d + 1, np.int64)
     for t in range(f):
         for i in range(starts[t], starts[t + 1]):
             rows[i + 1] = rows[i] + ((d - i) << t)
@@ -110,26 +109,14 @@ def outcome_shares(absent, tolerance, work):
 def reduce_to_block(scoring, g, fixed, block, reduced, absent):
     """Second moments of [block, outcome] in group g after regression on the columns `fixed`: reduced (b+1, b+1), upper
     triangle, NaN where those are undecidable; absent (b+1,): columns that do not vary there"""
-    m, b = fixed.size, block.size
-    columns = np.empty(m + b + 1, np.int64)
-    matrix = np.empty((m + b + 1, m + b + 1))
-    scale = scoring.inverse_scale[g]
-    k = ZERO
-    for column in fixed:
-        if scale[column] > 0.0:
-            columns[k] = column
-            k += 1
-    copy_into(columns[k : k + b], block)
-    last = k + b
-    columns[last] = scoring.outcome
-    for i in range(last + 1):
-        one = columns[i]
-        for j in range(i, last + 1):
-            other = columns[j]
-            matrix[i, j] = gram_entry(scoring.scatter, g, one, other) * scale[one] * scale[other]
-    decidable = sweep_first(matrix, k, last, scoring.tolerance)
+    b, scale = block.size, scoring.inverse_scale[g]
+    varying = fixed[scale[fixed] > 0.0]
+    k, columns = varying.size, np.append(varying, block)
+    matrix = np.empty((k + b + 1, k + b + 1))
+    fill_scaled(scoring, g, columns, matrix)
+    decidable = sweep_first(matrix, k, k + b, scoring.tolerance)
     for i in range(b + 1):
-        absent[i] = scale[columns[k + i]] == 0.0
+        absent[i] = scale[block[i] if i < b else scoring.outcome] == 0.0
         for j in range(i, b + 1):
             reduced[i, j] = matrix[k + i, k + j] if decidable else np.nan
 
@@ -137,15 +124,11 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
 @kernel
 def joined_columns(fixed, starts, block, code):
     """The columns `fixed` and those of the features of `block` whose bit is set."""
-    members = np.empty(fixed.size + block.size, np.int64)
-    copy_into(members[: fixed.size], fixed)
-    k = fixed.size
+    members = fixed.copy()
     for i in range(starts.size - 1):
         if (code >> i) & 1:
-            for c in range(starts[i], starts[i + 1]):
-                members[k] = block[c]
-                k += 1
-    return members[:k]
+            members = np.append(members, block[starts[i] : starts[i + 1]])
+    return members
 
 
 @kernel
@@ -316,11 +299,8 @@ def _include(source, target, absent, tolerance, starts, feature, grows):
 @kernel
 def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, members, out):
     """log Λ of `fixed`, the columns of the features `prefix` among them, and of every subset that extends it by later
-    features, up to max_size, by second moments alone.
-
-    Feature first + i is the columns block[starts[i]:starts[i+1]]. members (n, >= max_size): filled with the features of
-    each subset, -1 beyond; out (n,): NaN where undecidable.
-    """
+    features, up to max_size, by second moments alone. Feature first + i is the columns block[starts[i]:starts[i+1]].
+    members (n, >= max_size): filled with the features of each subset, -1 beyond; out (n,): NaN where undecidable."""
     n_groups, f, d = scoring.weights.size, starts.size - 1, block.size + 1
     levels = max_size - prefix.size
     stack, absent = np.empty((max(levels, 1), n_groups, d, d)), np.empty((n_groups, d), np.bool_)
