@@ -70,33 +70,24 @@ def active_set(n_groups: int, n_columns: int, capacity: int) -> ActiveSet:
 
 
 @kernel(fastmath={"contract"})
-def _subtract_rows(rows, factors, i, start, stop):
-    """rows[i, start:stop] −= Σ_m factors[m] · rows[m, start:stop] over m < i, four at a time"""
-    row, width, fours = rows[i, start:stop], stop - start, i - i % 4
-    for m in range(0, fours, 4):
-        first, second = rows[m, start:stop], rows[m + 1, start:stop]
-        third, fourth = rows[m + 2, start:stop], rows[m + 3, start:stop]
-        a, b, c, e = factors[m], factors[m + 1], factors[m + 2], factors[m + 3]
-        for j in range(width):
-            row[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
-    for m in range(fours, i):
-        earlier, factor = rows[m, start:stop], factors[m]
-        for j in range(width):
-            row[j] -= factor * earlier[j]
-
-
-@kernel(fastmath={"contract"})
 def _add_to_group(scoring, state, g, column):
     scale, rows, k = scoring.inverse_scale[g], state.rows[g], state.size[g]
-    own, d, new, factors = scale[column], scale.size, rows[k], state.fits[0]
+    own, d, new = scale[column], scale.size, rows[k]
     if own == 0.0:
         return True
     source = gram_row(scoring.scatter, g, column)
     for j in range(d):
         new[j] = source[j] * own * scale[j]
-    for m in range(k):
-        factors[m] = rows[m, column]
-    _subtract_rows(rows, factors, k, ZERO, d)
+    for m in range(0, k - 1, 2):
+        first, second = rows[m], rows[m + 1]
+        a, b = first[column], second[column]
+        for j in range(d):
+            new[j] -= a * first[j] + b * second[j]
+    if k % 2:
+        row = rows[k - 1]
+        factor = row[column]
+        for j in range(d):
+            new[j] -= factor * row[j]
     pivot = new[column]
     if not pivot >= scoring.tolerance:
         return False
@@ -175,9 +166,18 @@ def _factorise(scoring, g, active, k, lower):
 def _forward(lower, rows, k, start, stop):
     """rows[:k, start:stop] = L⁻¹ · rows[:k, start:stop]"""
     for i in range(k):
-        _subtract_rows(rows, lower[i], i, start, stop)
-        row, reciprocal = rows[i, start:stop], 1.0 / lower[i, i]
-        for j in range(stop - start):
+        row, fours, reciprocal = rows[i, start:stop], i - i % 4, 1.0 / lower[i, i]
+        for m in range(0, fours, 4):
+            first, second = rows[m, start:stop], rows[m + 1, start:stop]
+            third, fourth = rows[m + 2, start:stop], rows[m + 3, start:stop]
+            a, b, c, e = lower[i, m], lower[i, m + 1], lower[i, m + 2], lower[i, m + 3]
+            for j in range(row.size):
+                row[j] -= a * first[j] + b * second[j] + c * third[j] + e * fourth[j]
+        for m in range(fours, i):
+            earlier, factor = rows[m, start:stop], lower[i, m]
+            for j in range(row.size):
+                row[j] -= factor * earlier[j]
+        for j in range(row.size):
             row[j] *= reciprocal
 
 

@@ -32,11 +32,9 @@ def residual_moments(gram, local, means, starts, members, tolerance):
 
 
 def residual_moments_by_rows(rows, ends, counts, starts, members, dependent):
-    """As residual_moments, by orthogonalising rows (d, m); a column that depends on earlier ones adds nothing.
-
-    Positions ends[e-1]..ends[e]-1 belong to environment e, the last being its mean's distance from the pooled mean
-    times the root of its count. Both are zero everywhere when the features determine the outcome.
-    """
+    """As residual_moments, by orthogonalising rows (d, m); a column that depends on earlier ones adds nothing. Places
+    ends[e-1]..ends[e]-1 belong to environment e, the last being its mean's distance from the pooled mean times the root
+    of its count. Both are zero everywhere when the features determine the outcome."""
     mean, scatter = np.empty((2, len(starts) - 1, len(ends)))
     begins = np.concatenate([[0], ends[:-1]])
     for s in range(len(starts) - 1):
@@ -72,11 +70,9 @@ def contrast_statistics(mean, scatter, counts):
 
 
 def coefficient_hull(rows, n_rows, starts, members, dependent, quantile):
-    """(2, p) hull over the subsets of coefficient ± quantile·(standard error).
-
-    rows (d, m): unit-norm columns of [x, y], whose products are the pooled scatter. A feature outside a subset has [0,
-    0] there, one in an exact dependence [-inf, inf].
-    """
+    """(2, p) hull over the subsets of coefficient ± quantile·(standard error). rows (d, m): unit-norm columns of [x,
+    y], whose products are the pooled scatter. A feature outside a subset has [0, 0] there, one in an exact dependence
+    [-inf, inf]."""
     d, m = rows.shape
     lower, upper = np.full(d - 1, np.inf), np.full(d - 1, -np.inf)
     held = np.bincount(members, minlength=d - 1)

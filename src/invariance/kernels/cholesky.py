@@ -154,9 +154,7 @@ def _prefetch(typing_context, array, index):
 
 class SubsetWork(NamedTuple):
     """Work space for subsets of up to k members and the outcome. matrices (G, k+1, k+1); the others are for large ones,
-    in b blocks of eight columns, none where all are small.
-
-    order (8b,): columns, the outcome also where nothing is left; starts (8b,), gaps (E, 8b): of `PairedMoments`;
+    in b blocks of eight columns. order (8b,): columns, then the outcome; starts (8b,), gaps (E, 8b): of pairs;
     scale (G, 8b): 0 after the outcome; triangles (G, t): second moments, then Cholesky factors, the upper triangle
     block after block, each by rows; reciprocals (G, 8b): of the factors' diagonals; shares (G,): of the outcome
     """

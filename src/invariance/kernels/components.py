@@ -64,7 +64,12 @@ def _local_share(gram, columns, ends, varies, subset, slopes, tolerance, matrix)
     for a in range(m + 1):
         first, stop = ends[used[a]], ends[used[a] + 1]
         for b in range(a, m + 1):
-            matrix[a, b] = _product(gram, columns, slopes, first, stop, ends[used[b]], ends[used[b] + 1])
+            matrix[a, b] = 0.0
+            for i in range(first, stop):
+                inner = 0.0
+                for j in range(ends[used[b]], ends[used[b] + 1]):
+                    inner += gram[columns[i], columns[j]] * slopes[j]
+                matrix[a, b] += slopes[i] * inner
         largest = 0.0
         for c in range(first, stop):
             largest += abs(slopes[c]) * np.sqrt(gram[columns[c], columns[c]])
@@ -73,18 +78,6 @@ def _local_share(gram, columns, ends, varies, subset, slopes, tolerance, matrix)
             return np.nan
     to_unit_diagonal(matrix, m + 1, m)
     return matrix[m, m] if sweep_first(matrix, m, m, tolerance) and matrix[m, m] >= tolerance else np.nan
-
-
-@kernel
-def _product(gram, columns, slopes, first, stop, other_first, other_stop):
-    """Of the contributions of two features, whose columns are first:stop and other_first:other_stop."""
-    total = 0.0
-    for i in range(first, stop):
-        inner = 0.0
-        for j in range(other_first, other_stop):
-            inner += gram[columns[i], columns[j]] * slopes[j]
-        total += slopes[i] * inner
-    return total
 
 
 def component_overlaps(grams, owner_starts, varies, masks):

@@ -36,10 +36,8 @@ class LocalMoments(NamedTuple):
 
 class LocalFits(NamedTuple):
     """The fits of m - 1 columns, and a constant first, in each environment, as triangular factors R_e of the columns.
-
     factors (E, m, m): row j is column j of R_e; grams (E, m(m+1)/2): R_e'R_e, packed (`packed_row`); targets (E, m):
-    the outcome in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable
-    """
+    the outcome in the same coordinates; rss (m, E), ranks (m, E): of the first columns, NaN where undecidable"""
 
     factors: np.ndarray
     grams: np.ndarray
@@ -233,7 +231,6 @@ def _factorised_hessian(fits, m, newton, tolerance, work):
 
 @kernel
 def _moved(counts, fits, k, work):
-    """The excess after `step`, in `trial`."""
     for j in range(k + 1):
         work.trial[j] = work.beta[j] + work.step[j]
     return excess_at(counts, fits, k, work.trial, work)

@@ -447,11 +447,8 @@ def _half_quadratic(matrix, vector, places, k, n_base, part, own):
 @kernel
 def flip_gains(rows, chosen, starts, always, thetas, extra, work, gains):
     """gains (E + 1, f): change of the largest log-likelihood in each environment and the pool when each feature is
-    added to the chosen ones (f,) or removed, to second order around their fits thetas (E + 1, ·).
-
-    extra: parameters without a column; features have the columns starts[j]:starts[j + 1]; always: columns of every
-    subset. work: as `score_lists` leaves it, for all columns.
-    """
+    added to the chosen ones (f,) or removed, to second order around their fits thetas (E + 1, ·). extra: parameters
+    without a column; other arguments as in `score_lists`, which leaves `work`."""
     pool, f, members = rows.starts.size - 1, chosen.size, np.empty(rows.columns.shape[0], np.int64)
     k = columns_of(chosen, starts, always, members)
     n = k + extra

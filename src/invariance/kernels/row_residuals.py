@@ -31,11 +31,9 @@ _MOST_NUMBERS = 1 << 21
 
 
 def triangular_factor(columns, members, dependent):
-    """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of columns (d, n).
-
-    Returns R (k, k) and which columns stand on their own: one whose squared pivot is below `dependent` is a combination
-    of those before it, gets a zero row and removes nothing from later ones.
-    """
+    """QR by Gram-Schmidt, each column orthogonalised twice, over `members` of the unit-norm rows of columns (d, n): R
+    (k, k) and which columns stand on their own. One whose squared pivot is below `dependent` is a combination of those
+    before it, gets a zero row and removes nothing from later ones."""
     triangles, independent = triangular_factors(columns, members[None], dependent)
     return triangles[0], independent[0]
 

@@ -35,11 +35,9 @@ def tree_starts(starts):
 
 
 class TreeWork(NamedTuple):
-    """Work space of `outcome_shares` for f features of starts[f] = d - 1 columns and the outcome.
-
-    levels (d,): the feature of each column, f for the outcome; rows (d+1,), nodes: see `tree_starts`; matrix (d, d);
-    reciprocal, factor (2**f,)
-    """
+    """Work space of `outcome_shares` for f features of starts[f] = d - 1 columns and the outcome. levels (d,): the
+    feature of each column, f for the outcome; rows (d+1,), nodes: see `tree_starts`; matrix (d, d); reciprocal, factor
+    (2**f,)"""
 
     starts: np.ndarray
     levels: np.ndarray
@@ -64,11 +62,9 @@ def tree_work(starts):
 
 @kernel(fastmath={"contract"})
 def outcome_shares(absent, tolerance, work):
-    """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where undecidable.
-
-    absent (d,): the column does not vary in the group. work: `tree_work` of the features, with the second moments of
-    their columns and the outcome (upper triangle) in its matrix. The result lies in `work` until the next call.
-    """
+    """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where undecidable. absent (d,): the
+    column does not vary in the group. work: `tree_work` of the features, with the second moments of their columns and
+    the outcome (upper triangle) in its matrix. The result lies in `work` until the next call."""
     starts, levels, rows, nodes = work.starts, work.levels, work.rows, work.nodes
     reciprocal, factor, d = work.reciprocal, work.factor, work.levels.size
     for i in range(d):

@@ -37,11 +37,9 @@ def log_ratios(problem: Problem, subsets: Subsets) -> torch.Tensor:
 
 
 class Objectives(NamedTuple):
-    """What is ascended for B outcomes over d columns: as `mean_field.Objective`, one for each.
-
-    log_odds (B, d); log_size_weight (B, room + 2): by the number of members, forced ones counted, -inf for too many
-    n_rows (B,); infeasible: per row, NaN puts a draw outside the support below the lowest one seen
-    """
+    """As `mean_field.Objective`, for B outcomes over d columns. log_odds (B, d); log_size_weight (B, room + 2): by the
+    number of members, forced ones counted, -inf for too many; n_rows (B,); infeasible: per row, NaN puts a draw outside
+    the support below the lowest one seen"""
 
     log_odds: torch.Tensor
     log_size_weight: torch.Tensor
@@ -82,10 +80,8 @@ def ascend(
     analytic: torch.Tensor,
     pairs: int,
 ) -> Stretch:
-    """Iterations first, first + 1, … with rates (T,) and analytic (T, B), the state changing in place.
-
-    analytic: whether the KL term's gradient is the exact one.
-    """
+    """Iterations first, first + 1, … with rates (T,) and analytic (T, B), whether the KL term's gradient is the exact
+    one; the state changes in place."""
     n_steps, logits, (n_outcomes, d) = len(rates), state.logits, state.logits.shape
     elbo, error, feasible = torch.empty((3, n_steps, n_outcomes), dtype=torch.float64, device=problem.device)
     history = torch.empty((n_steps, n_outcomes, d), dtype=torch.float64, device=problem.device)

@@ -32,9 +32,7 @@ class Problem(NamedTuple):
 
 class Subsets(NamedTuple):
     """S subsets: owner (S,), the outcome of each among the B; size (S,): of how many columns; members (S, k): these.
-
-    A subset of more than k members is not scored.
-    """
+    One of more than k members is not scored."""
 
     owner: torch.Tensor
     members: torch.Tensor
@@ -49,11 +47,8 @@ UNIT = 2.0**-53
 
 
 class Draws(NamedTuple):
-    """Of B outcomes and M pairs over d columns.
-
-    signs (B, M, d) int8: first draw − second; slopes (B, M): Σ_j signs_j·direction_j
-    subsets: 2M of each outcome, pair after pair
-    """
+    """Of B outcomes and M pairs over d columns. signs (B, M, d) int8: first draw − second; slopes (B, M): Σ_j
+    signs_j·direction_j; subsets: 2M of each outcome, pair after pair"""
 
     signs: torch.Tensor
     slopes: torch.Tensor
