@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import count_twins
 import survival_twins
-from invariance import NegativeBinomial, PiecewiseExponential
-from invariance.kernels.likelihoods import BLOCK, LOGISTIC, NO_OWN, POISSON, Rows, Work, evaluate, work_for
+from invariance import MultiEnvironmentData, NegativeBinomial, PiecewiseExponential
+from invariance.kernels.likelihoods import BLOCK, LOGISTIC, NO_OWN, POISSON, Rows, Work, at_centre, evaluate, work_for
 from invariance.kernels.newton import flip_gains, invert, score_dense, score_lists
 from twins import all_masks
 
@@ -122,6 +122,14 @@ def test_values(case: Case) -> None:
     assert value == pytest.approx(work.by_environment.sum(), rel=1e-12)
     for e in range(3):
         assert evaluated(case, moved(case), e)[0] == pytest.approx(case.twin(moved(case), e, True), rel=rtol)
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.7, 40.0, 9e5])
+def test_log_likelihoods_at_the_mean_are_tabulated(alpha: float) -> None:
+    model = NegativeBinomial().bind(count_twins.counted(mean=40.0))
+    counts, y = model.problem.counts, model.data.y
+    values = count_twins.log_density(np.append(y[model.data.rows(0)], y.mean()), y.mean(), alpha)
+    assert at_centre(counts, 0, float(np.log1p(alpha * counts.scale)))[0] == pytest.approx(values.sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("e", [None, 1])
@@ -247,3 +255,45 @@ def test_guessed_flips_beside_plain_numpy(family: int) -> None:
             removed = -0.5 * beta @ np.linalg.solve(inverse, beta)
             added = 0.5 * score[-len(feature) :] @ inverse @ score[-len(feature) :]
             assert gains[g, j] == pytest.approx(removed if chosen[0, j] else added, rel=1e-6, abs=1e-9)
+
+
+def followed(p: int = 7, n: int = 120, n_environments: int = 4) -> MultiEnvironmentData:
+    """Three causes, and three features that follow the time closely, differently in each environment"""
+    rng = np.random.default_rng(0)
+    environment = np.repeat(range(n_environments), n)
+    X = rng.normal(size=(len(environment), p)) + 0.6 * rng.normal(size=(n_environments, p))[environment]
+    times = rng.exponential(size=len(X)) * np.exp(-X[:, :3] @ [0.8, -0.6, 0.4])
+    leaves = rng.exponential(2.0 * np.median(times), len(X))
+    for j in (3, 4, 5):
+        X[:, j] = rng.uniform(-2.0, 3.0, n_environments)[environment] * np.log(times) + 0.3 * rng.normal(size=len(X))
+    return MultiEnvironmentData.from_arrays(X, np.minimum(times, leaves), environment, event=times <= leaves)
+
+
+def climbed(events: NDArray, watched: NDArray, X: NDArray) -> tuple[float, NDArray]:
+    """Largest log-likelihood and its hazards, by Newton's steps that are told by the score alone"""
+    theta, counts = np.zeros(X.shape[1]), events.sum(axis=0)
+    for _ in range(40):
+        risk, hazards = np.exp(X @ theta), survival_twins.hazards_of(events, watched, X @ theta)
+        mean = risk * (watched @ hazards)
+        means = (X * risk[:, None]).T @ watched * hazards / counts
+        step = np.linalg.solve((X * mean[:, None]).T @ X - counts * means @ means.T, X.T @ (events.sum(axis=1) - mean))
+        theta = theta + step / max(1.0, np.abs(X @ step).max() / 2.0)
+    hazards = survival_twins.hazards_of(events, watched, X @ theta)
+    return survival_twins.log_likelihood(events, watched, X @ theta, hazards), hazards
+
+
+def test_reported_log_ratios() -> None:
+    """Local fits go by the hazards of the pooled one: what rounding hides of its last steps must not matter."""
+    data, specification = followed(), PiecewiseExponential()
+    parts, masks = survival_twins.split(data, specification), all_masks(7)[1:]
+    intervals = np.eye(parts.group.max() + 1)[parts.group]
+    found = specification.bind(data).log_ratio_many(masks)
+    for mask, value in zip(masks[::3], found[::3], strict=True):
+        X = (data.X[:, mask] - data.X[:, mask].mean(axis=0)) / data.X[:, mask].std(axis=0)
+        expected, hazards = climbed(parts.events, parts.watched, X)
+        for e in range(4):
+            rows = data.rows(e)
+            events, watched = parts.events[rows], parts.watched[rows] * hazards
+            expected -= climbed(events @ intervals, watched @ intervals, X[rows])[0]
+            expected -= events.sum(axis=0) @ np.log(hazards)
+        assert value == pytest.approx(expected, abs=1e-8)
