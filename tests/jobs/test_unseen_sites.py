@@ -16,6 +16,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from invariance import BIP, Columns
 
 pl = pytest.importorskip("polars", reason="needs polars")
+pytestmark = pytest.mark.integration
 SITES = {"Bern": 1.0, "Graz": 0.6, "Lyon": 1.4, "Pisa": 0.2}
 UNSEEN = {"Riga": -1.5}
 
