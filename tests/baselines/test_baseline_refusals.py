@@ -40,7 +40,7 @@ def wide_group(width: int, n: int) -> tuple[MultiEnvironmentData]:
     return (MultiEnvironmentData(X, y, env, features.names, (0, 1), grouping=features),)
 
 
-FAR = with_value(0, 1e70)
+CLASSES = rows()[0], rows()[1] > 0, rows()[2]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ FAR = with_value(0, 1e70)
         (EILLS(gamma=-1.0), rows(), SettingError, ["gamma"]),
         (ICP(), with_value(1, np.nan), ValueError, ["NaN"]),
         (ICP(), (*rows()[:2], np.zeros(80)), DataError, ["same label"]),
-        (EILLS(), FAR, DataError, ["'x0'"]),
+        (EILLS(), with_value(0, 1e70), DataError, ["'x0'"]),
         (HiddenICP(), copied(), DataError, ["'x2', 'x4'"]),
         (ICP(), rows(3, 6), DataError, ["6 rows", "Screened(ICP(), LassoScreen(k=4))"]),
         (ICP(), wide_group(4, 4), DataError, ["up to 6 columns", "k=1"]),
@@ -72,12 +72,7 @@ FAR = with_value(0, 1e70)
         (Screened(ICP(), LassoScreen(k=2, cv=10)), rows(6), DataError, ["12 rows", "cv=6"]),
         (Screened(BIP(regressor=LassoSelection())), rows(), SettingError, ["regressor"]),
         (Screened(BIP(predict_with="average")), rows(), SettingError, ["predict_with"]),
-        (
-            Screened(BIPClassifier()),
-            (rows()[0], rows()[1] > 0, rows()[2]),
-            SettingError,
-            ["BIPClassifier", "family='logistic'"],
-        ),
+        (Screened(BIPClassifier()), CLASSES, SettingError, ["BIPClassifier", "family='logistic'"]),
     ],
 )
 def test_refusals(method: Any, given: tuple[Any, ...], error: type[Exception], named: list[str]) -> None:

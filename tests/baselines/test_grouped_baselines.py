@@ -186,6 +186,8 @@ def test_a_screened_method_unfolds_features_and_columns() -> None:
     size = np.abs(LassoScreen(k=2).screen(data).coefficients)
     largest = [size[columns_of((j,))].max() for j in range(4)]
     assert np.flatnonzero(model.screened_).tolist() == sorted(np.argsort(largest)[-2:].tolist()) == [0, 1]
+    by_one_column = data_of(data.X, data.X[:, 0] + 3.0 * data.X[:, 3], data.environment_index)
+    assert LassoScreen(k=1).screen(by_one_column).kept.tolist() == [False, True, False, False]
     inner = PooledRegression().fit(data.narrowed(model.screened_))
     np.testing.assert_array_equal(model.p_values_, [*inner.p_values_, np.nan, np.nan])
     np.testing.assert_array_equal(model.coef_, [*inner.coef_, 0.0, 0.0, 0.0])

@@ -191,11 +191,9 @@ def test_an_outcome_with_few_rows_left_has_a_limit_of_its_own(model: BIP | None)
 
 
 def test_a_limit_that_no_outcome_can_have_is_not_lowered() -> None:
-    rows = few_rows()[22:]  # eight of the first site
-    acted_on = [*["a"] * 3, *[None] * 35]
-    model = BIP(prior=BetaBinomialPrior(max_size=7))
-    with pytest.warns(UserWarning, match="2 of 2 outcomes could not be fitted"):
-        found = sweep(rows, model, outcomes=["a", "b"], perturbed=acted_on, environments="site")
+    acted_on, model = [*["a"] * 3, *[None] * 35], BIP(prior=BetaBinomialPrior(max_size=7))
+    with pytest.warns(UserWarning, match="2 of 2 outcomes could not be fitted"):  # eight rows of the first site
+        found = sweep(few_rows()[22:], model, outcomes=["a", "b"], perturbed=acted_on, environments="site")
     assert found["verdict"].str.contains("'north'").all()
 
 
