@@ -9,12 +9,11 @@ import pytest
 import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import gammaincc
+from scipy.special import digamma, gammaincc, polygamma
 
 from count_twins import counted, log_ratio
 from invariance import MultiEnvironmentData, NegativeBinomial, Poisson
 from invariance.kernels.likelihoods import dispersion_of
-from invariance.models.invariance_test import deviance_moments
 from invariance.models.regression import READ, RegressionModel
 from regression_cases import regression_data
 from twins import all_masks
@@ -101,8 +100,12 @@ def test_law_of_invariant_subsets() -> None:
     data.X[data.rows(1), 2] = 1.0
     model = NegativeBinomial().bind(data)
     null, size, lacking = model.null_many(MASKS), MASKS.sum(axis=1), MASKS[:, 2]
-    ranks = np.column_stack([*[size - lacking / 3.0] * 3, size])
-    mean, variance = deviance_moments(np.append(data.counts, data.n_rows).astype(float), ranks)
+    counts = np.append(data.counts, data.n_rows).astype(float)
+    free, weights = (
+        counts - 1.0 - np.column_stack([*[size - lacking / 3.0] * 3, size]),
+        counts * [-1.0, -1.0, -1.0, 1.0],
+    )
+    mean, variance = (digamma(free / 2) - np.log(counts)) @ weights, polygamma(1, free / 2) @ (-weights * counts)
     np.testing.assert_allclose(null.expected, -0.5 * mean, rtol=1e-9)
     np.testing.assert_allclose(null.variance, 0.25 * variance, rtol=1e-9)
     np.testing.assert_array_equal(null.degrees, 2 * (size + 2) - lacking)
