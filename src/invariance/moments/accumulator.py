@@ -45,7 +45,7 @@ from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments, listed_name
 from ..data.sources import TEXT, kind_of
 from ..data.terms import Dummies, SplineBasis
 from ..exceptions import DataError, WrongTypeError, use
-from .moments import EnvironmentMoments, Moments, assembled, in_columns, merged, of_columns, widened
+from .moments import EnvironmentMoments, Moments, add_rows, assembled, in_columns, merged, widened
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,12 +83,10 @@ class _Environment:
     whole: Floats
     values: Mapping[str, Floats]
 
-    def merge(self, other: _Environment, out: Floats | None = None) -> _Environment:
-        """The rows of both; `out` is as in `merged`. Columns that `other` has besides are 0 in these rows."""
-        values = {name: np.concatenate([kept, other.values[name]]) for name, kept in self.values.items()}
-        whole = _whole_numbers(np.concatenate([self.whole, other.whole]))
-        moments = widened(self.moments, len(other.moments.centre))
-        return _Environment(merged(moments, other.moments, out), whole, values)
+    def joined(self, moments: EnvironmentMoments, whole: Floats, values: Mapping[str, Floats]) -> _Environment:
+        """With more rows, which `moments` count already."""
+        values = {name: np.concatenate([kept, values[name]]) for name, kept in self.values.items()}
+        return _Environment(moments, _whole_numbers(np.concatenate([self.whole, whole])), values)
 
 
 class MomentsAccumulator:
@@ -167,17 +165,17 @@ class MomentsAccumulator:
 
     def _values(self, array: pa.Array, name: str) -> Floats:
         """(n,) numbers, or places of the columns of levels; NaN where missing"""
+        if name in self.refused:
+            return np.zeros(len(array))
+        chosen = name in self.choices.categorical
+        if type(array).__name__ == "DoubleArray" and not array.null_count and not chosen:  # as most are
+            self._add_numbers(name)
+            return np.asarray(array.to_numpy())
         import pyarrow as pa
         from pyarrow import types
 
-        if name in self.refused:
-            return np.zeros(len(array))
         if len(array) == array.null_count:
             return np.full(len(array), np.nan)
-        chosen = name in self.choices.categorical
-        if types.is_float64(array.type) and array.null_count == 0 and not chosen:  # as most are
-            self._add_numbers(name)
-            return np.asarray(array.to_numpy())
         array = getattr(array, "storage", array)  # of a type that a library defines
         is_text = kind_of(array.type) == TEXT or hasattr(array, "dictionary")
         by_levels = is_text or (chosen and not types.is_nested(array.type))
@@ -233,43 +231,49 @@ class MomentsAccumulator:
         if not pieces:
             return
         codes = np.concatenate([codes for codes, _ in pieces])
-        if (codes < 0).any() or not self._count_complete(codes, pieces):
-            columns = list(map(np.concatenate, zip(*(values for _, values in pieces), strict=True)))
-            kept = self.tally.screen(np.column_stack(columns), codes, self.environments)
-            self._count_complete(codes[kept], [(codes[kept], [column[kept] for column in columns])])
+        columns = list(zip(*(values for _, values in pieces), strict=True))
+        if (codes < 0).any() or not self._count_complete(codes, columns):
+            whole = list(map(np.concatenate, columns))
+            kept = self.tally.screen(np.column_stack(whole), codes, self.environments)
+            self._count_complete(codes[kept], [(column[kept],) for column in whole])
 
-    def _count_complete(self, codes: NDArray[np.int64], pieces: Sequence[_Piece]) -> bool:
-        """False, and nothing is counted, where a value is missing or infinite; codes (n,): of all pieces"""
+    def _count_complete(self, codes: NDArray[np.int64], columns: Sequence[Sequence[Floats]]) -> bool:
+        """False, and nothing is counted, where a value is missing or infinite; columns : each in pieces"""
         if not len(codes):
             return True
-        order = np.argsort(codes.astype(np.min_scalar_type(len(self._labels))), kind="stable")  # fast for few
-        starts, places = np.flatnonzero(np.diff(codes[order], prepend=-1)), np.empty_like(order)
-        places[order] = np.arange(len(order))
-        begins = np.cumsum([0, *(len(own) for own, _ in pieces)])
-        block, kept = np.empty((len(self._wide), len(codes))), {}
-        for j, name in enumerate(self.columns):
+        sizes = np.bincount(codes)
+        present = np.flatnonzero(sizes)
+        # Sorted by environment, with one more place after the rows of each, which `add_rows` fills.
+        extended = np.append(codes, present).astype(np.min_scalar_type(len(self._labels)))  # fast for few
+        order = np.argsort(extended, kind="stable")
+        ends = np.cumsum(sizes[present] + 1) - 1
+        begins = ends - sizes[present]
+        block, kept = np.empty((len(self._wide), len(order))), {}
+        for name, pieces in zip(self.columns, columns, strict=True):
             place = self._wide.get(MomentsColumn(name))
-            ordered = np.empty(len(codes)) if place is None else block[place]
-            for begin, end, (_, values) in zip(begins, begins[1:], pieces, strict=False):
-                ordered[places[begin:end]] = values[j]
+            values = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+            ordered = values.take(order, mode="wrap", out=None if place is None else block[place])
             if place is None and np.isnan(ordered).any():
                 return False
             if place is not None and (name == self.outcome or self.splines.get(name, name) is None):
                 kept[name] = ordered.copy()
             self._widen(name, ordered, block)
-        lowest, highest = (end.reduceat(block, starts, axis=1) for end in (np.minimum, np.maximum))
+        edges = np.column_stack([begins, ends]).ravel()
+        lowest, highest = (end.reduceat(block, edges, axis=1)[:, ::2] for end in (np.minimum, np.maximum))
         if not (np.isfinite(lowest).all() and np.isfinite(highest).all()):
             return False
-        ends = np.append(starts[1:], len(codes))
-        known = self.environments
-        labels = [known[code] for code in codes[order[starts]]]
+        every = self.environments
+        labels = [every[code] for code in present]
         self._check_memory(labels)
-        for g in np.argsort(order[starts]):  # by their first rows, as the environments of a table are
-            rows = slice(starts[g], ends[g])
+        for g in np.argsort(order[begins]):  # by their first rows, as the environments of a table are
+            rows = slice(begins[g], ends[g])
             own = {name: column[rows] for name, column in kept.items()}
             whole = _whole_numbers(own.pop(self.outcome)) if self.outcome in own else np.empty(0)
-            found = _Environment(of_columns(block[:, rows], lowest[:, g], highest[:, g]), whole, own)
-            self._add_rows(labels[g], found, found.moments.scatter)
+            known = self._environments.get(labels[g])
+            before = None if known is None else widened(known.moments, len(block))
+            moments = add_rows(before, block[:, begins[g] : ends[g] + 1], lowest[:, g], highest[:, g])
+            found = _Environment(moments, whole, own) if known is None else known.joined(moments, whole, own)
+            self._environments[labels[g]] = found
         return True
 
     def _widen(self, name: str, values: Floats, block: Floats) -> None:
@@ -283,9 +287,16 @@ class MomentsAccumulator:
             if place is not None:
                 np.equal(values, place, out=block[place])
 
-    def _add_rows(self, label: Hashable, rows: _Environment, out: Floats | None = None) -> None:
+    def _absorb(self, label: Hashable, rows: _Environment, moments: EnvironmentMoments) -> None:
+        """More rows of an environment, which have these moments in all columns of this accumulator"""
         known = self._environments.get(label)
-        self._environments[label] = rows if known is None else known.merge(rows, out)
+        if known is None:
+            own = moments._replace(scatter=moments.scatter.copy())
+            self._environments[label] = replace(rows, moments=own)
+        else:
+            before = widened(known.moments, len(self._wide))
+            both = merged(before, moments, out=before.scatter)
+            self._environments[label] = known.joined(both, rows.whole, rows.values)
 
     def _check_memory(self, labels: Collection[Hashable]) -> None:
         n_more, d = len({*labels} - self._environments.keys()), len(self._wide)
@@ -299,25 +310,26 @@ class MomentsAccumulator:
 
     def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
         """One of the rows of both; neither is changed, so that a task that runs twice counts its rows once."""
+        return copy.deepcopy(self).absorb(other)
+
+    def absorb(self, other: MomentsAccumulator) -> MomentsAccumulator:
+        """As `merge`, in place; the other one is not changed."""
         for setting in ("columns", "environment", "missing", "choices", "outcome", "splines"):
             if getattr(self, setting) != getattr(other, setting):
                 raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
-        both = copy.copy(self)
-        both.tally = copy.deepcopy(self.tally)
-        both.tally.absorb(other.tally)
-        both.refused = {**other.refused, **self.refused}
-        both._wide = {column: j for j, column in enumerate(dict.fromkeys((*self._wide, *other._wide)))}
-        both._labels = {label: j for j, label in enumerate(dict.fromkeys((*self._labels, *other._labels)))}
-        both._environments, both.levels = dict(self._environments), dict(self.levels)
+        self.tally.absorb(other.tally)
+        self.refused = {**other.refused, **self.refused}
+        for label in other._labels:
+            self._labels.setdefault(label, len(self._labels))
+        places = np.array([self._wide.setdefault(column, len(self._wide)) for column in other._wide], np.intp)
         for name, levels in other.levels.items():
-            both.levels[name] = joined(self.levels.get(name), levels)
-        for name in both.levels:
-            both._check_column(name)
-        places = np.array([both._wide[column] for column in other._wide], np.intp)
+            self.levels[name] = joined(self.levels.get(name), levels)
+        for name in self.levels:
+            self._check_column(name)
         for label, rows in other._environments.items():
-            moments = in_columns(rows.moments, places[: len(rows.moments.centre)], len(both._wide))
-            both._add_rows(label, replace(rows, moments=moments))
-        return both
+            moments = in_columns(rows.moments, places[: len(rows.moments.centre)], len(self._wide))
+            self._absorb(label, rows, moments)
+        return self
 
     def relabelled(self, new: Mapping[Hashable, Hashable]) -> MomentsAccumulator:
         """One of the rows of these environments, {label: new label}; those with the same new one become one."""
@@ -326,7 +338,7 @@ class MomentsAccumulator:
         chosen._labels, chosen._environments = {label: j for j, label in enumerate(labels)}, {}
         for label, moments in self.parts.items():
             if label in new:
-                chosen._add_rows(new[label], replace(self._environments[label], moments=moments))
+                chosen._absorb(new[label], self._environments[label], moments)
         counts = dict(zip(self.environments, self.counts, strict=True))
         n_rows = sum(n for label, n in counts.items() if label in new) + self.tally.left_out.get(None, 0)
         chosen.tally = self.tally.relabelled(new, n_rows)
@@ -416,7 +428,7 @@ def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class Screened:
+class CheckedRows:
     """Checked rows; whether the outcome has two classes, or is constant in an environment, is checked later.
 
     rows : of the environments that are left; notes : about the others; merged : {label: new label}
@@ -468,7 +480,7 @@ def screened(
     settings: Columns,
     choice: Environments = ALL_ENVIRONMENTS,
     partial: bool = False,
-) -> Screened:
+) -> CheckedRows:
     """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of features, and what
     the user left out"""
     if outcome not in rows.columns:
@@ -515,7 +527,7 @@ def screened(
     rows.tally.warn_of_dropped(features, tuple(rows.parts), excluded)
     splines = {**rows.splines, **rows.kept_values}
     encoding = learn_encoding(features, choices, summary, learnt, splines, (outcome, rows.environment))
-    return Screened(rows, outcome, encoding, (*notes, *more), into)
+    return CheckedRows(rows, outcome, encoding, (*notes, *more), into)
 
 
 def _met(columns: Sequence[MomentsColumn], parts: Collection[EnvironmentMoments]) -> list[MomentsColumn]:

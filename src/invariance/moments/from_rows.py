@@ -30,7 +30,7 @@ from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import FileSource, RowSource, RowTask, TableSource, source_of
 from ..data.terms import SplineBasis
 from ..exceptions import DataError, EngineError, InvarianceError, SettingError
-from .accumulator import MomentsAccumulator, Screened, screened
+from .accumulator import CheckedRows, MomentsAccumulator, screened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ class Wanted:
         )
         return rows.extend(batches)
 
-    def screened(self, rows: MomentsAccumulator) -> Screened:
+    def screened(self, rows: MomentsAccumulator) -> CheckedRows:
         """See `accumulator.screened`."""
         return screened(rows, self.outcome, self.settings, self.choice, self.partial)
 
@@ -154,12 +154,12 @@ def of_source(
     tasks = source.tasks(wanted.environment, wanted.columns)
     if dask is not None:
         return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
-    total = wanted.accumulated()
+    total: MomentsAccumulator | None = None
     with ProgressBar(f"Reading {source.name}", len(tasks), progress) as bar, one_thread():
         for rows in ordered_map(partial(_of_task, wanted), tasks, min(n_jobs, max(len(tasks), 1)), _AHEAD):
-            total = total.merge(rows)
+            total = rows if total is None else total.absorb(rows)
             bar.advance()
-    return total
+    return total or wanted.accumulated()
 
 
 def _of_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
@@ -284,4 +284,4 @@ def _with_partition(total: MomentsAccumulator, row: Any) -> MomentsAccumulator:
     found = pickle.loads(row["moments"])
     if isinstance(found, InvarianceError):
         raise found
-    return total.merge(found)
+    return total.absorb(found)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -121,42 +122,85 @@ def _of_block(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoment
     return EnvironmentMoments(len(rows), *two_sum(centre, rest), minimum, maximum, centred.T @ centred)
 
 
-@_silently
-def of_columns(columns: Floats, minimum: Floats, maximum: Floats) -> EnvironmentMoments:
-    """Of columns (d, n), which are overwritten, and have this range"""
-    centre = np.where(minimum == maximum, minimum, columns.mean(axis=1))
-    columns -= centre[:, None]
-    n, rest, scatter = columns.shape[1], columns.mean(axis=1), columns @ columns.T
-    if (n * rest**2 > _EPSILON * scatter.diagonal()).any():
-        scatter -= n * np.multiply.outer(rest, rest)
-    return EnvironmentMoments(n, *two_sum(centre, rest), minimum, maximum, scatter)
+@cache
+def _syrk() -> Any:
+    """BLAS's dsyrk, which scipy.linalg.blas calls too, but without letting other threads work meanwhile"""
+    from numba.extending import get_cython_function_address
+
+    address = get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 10)(address)
+
+
+def _add_products(rows: Floats, scatter: Floats) -> None:
+    """scatter (d, d) += rows (d, n) · their transpose, on and below the diagonal; numbers of a row lie together"""
+    d, n, lead = map(ctypes.c_int, (*rows.shape, rows.strides[0] // rows.itemsize))
+    order, depth, stride, one = (ctypes.byref(number) for number in (d, n, lead, ctypes.c_double(1.0)))
+    _syrk()(b"U", b"T", order, depth, one, rows.ctypes.data, stride, one, scatter.ctypes.data, order)
 
 
 @_silently
-def merged(a: EnvironmentMoments, b: EnvironmentMoments, out: Floats | None = None) -> EnvironmentMoments:
-    """The rows of both (Chan, Golub & LeVeque 1983); out : array for the scatter, that of a or b if nobody needs it"""
+def add_rows(known: EnvironmentMoments | None, columns: Floats, minimum: Floats, maximum: Floats) -> EnvironmentMoments:
+    """With n more rows of this range: columns (d, n + 1) holds them and one more place, and is overwritten. They are
+    added to the known scatter in place, of which only what is on and below the diagonal counts."""
+    np.setbufsize(16)  # until the end of errstate: longer buffers make NumPy copy what it subtracts from
+    own, last, n = columns[:, :-1], columns[:, -1], columns.shape[1] - 1
+    centre = np.where(minimum == maximum, minimum, np.add.reduce(own, axis=1) / n)
+    own -= centre[:, None]
+    rest = np.add.reduce(own, axis=1) / n
+    if (n * rest**2 > 0.5 * _EPSILON * (maximum - minimum) ** 2).any():  # which is less than that of the scatter
+        own -= rest[:, None]
+    scatter = np.zeros((len(own), len(own))) if known is None else known.scatter
+    found = EnvironmentMoments(n, *two_sum(centre, rest), minimum, maximum, scatter)
+    last[:] = 0.0
+    if known is not None:
+        found, gap, share = _joined(known, found, scatter)
+        last[:] = np.sqrt(share) * gap
+    _add_products(columns, scatter)
+    return found
+
+
+def _joined(a: EnvironmentMoments, b: EnvironmentMoments, scatter: Floats) -> tuple[EnvironmentMoments, Floats, float]:
+    """The rows of both, whose scatter is theirs and share · gap (d,) · its transpose"""
     n = a.n_rows + b.n_rows
     minimum, maximum = np.minimum(a.minimum, b.minimum), np.maximum(a.maximum, b.maximum)
     apart, lost = two_sum(b.centre, -a.centre)
     gap = np.where(minimum == maximum, 0.0, apart + (lost + (b.rest - a.rest)))
-    scatter, share = np.add(a.scatter, b.scatter, out=out), a.n_rows * b.n_rows / n
+    centre, lost = two_sum(a.centre, gap * (b.n_rows / n))
+    joined = EnvironmentMoments(n, *two_sum(centre, lost + a.rest), minimum, maximum, scatter)
+    return joined, gap, a.n_rows * b.n_rows / n
+
+
+@_silently
+def merged(a: EnvironmentMoments, b: EnvironmentMoments, out: Floats | None = None) -> EnvironmentMoments:
+    """The rows of both (Chan, Golub & LeVeque 1983); out : array for the scatter, that of a if nobody needs it"""
+    both, gap, share = _joined(a, b, np.add(a.scatter, b.scatter, out=out))
     for start in range(0, len(gap), _STRIP):
         own = slice(start, start + _STRIP)
-        scatter[own] += share * (gap[own, None] * gap)
-    centre, lost = two_sum(a.centre, gap * (b.n_rows / n))
-    return EnvironmentMoments(n, *two_sum(centre, lost + a.rest), minimum, maximum, scatter)
+        both.scatter[own] += share * (gap[own, None] * gap)
+    return both
+
+
+def mirror(scatter: Floats) -> None:
+    """Above the diagonal of scatter (..., d, d) what is below it."""
+    for start in range(0, scatter.shape[-1], _STRIP):
+        own, below = slice(start, start + _STRIP), slice(start + _STRIP, None)
+        square = scatter[..., own, own]
+        square[:] = np.tril(square) + np.tril(square, -1).swapaxes(-1, -2)
+        scatter[..., own, below] = scatter[..., below, own].swapaxes(-1, -2)
 
 
 def in_columns(part: EnvironmentMoments, places: Integers, d: int) -> EnvironmentMoments:
-    """With its columns at these places among d, without those at -1; no row of it has anything but 0 in the others."""
+    """With its columns at these places among d, without those at -1; no row of it has anything but 0 in the others. Of
+    the scatter only what is on and below the diagonal counts."""
     if np.array_equal(places, np.arange(d)):
         return part
     kept = np.flatnonzero(places >= 0)
     at = places[kept]
     centre, rest, minimum, maximum = vectors = np.zeros((4, d))
     vectors[:, at] = np.stack([part.centre, part.rest, part.minimum, part.maximum])[:, kept]
-    scatter = np.zeros((d, d))
-    scatter[np.ix_(at, at)] = part.scatter[np.ix_(kept, kept)]
+    scatter, whole = np.zeros((d, d)), part.scatter.copy()
+    mirror(whole)
+    scatter[np.ix_(at, at)] = whole[np.ix_(kept, kept)]
     return EnvironmentMoments(part.n_rows, centre, rest, minimum, maximum, scatter)
 
 
@@ -576,12 +620,14 @@ def assembled(
     parts: Iterable[EnvironmentMoments],
     **described: Any,
 ) -> Moments:
-    """Moments of the parts of the environments; described: further fields"""
+    """Moments of the parts of the environments, whose scatters count on and below the diagonal; described: further
+    fields"""
     d, n_environments = len(columns), len(environments)
     counts, vectors = np.empty(n_environments, np.int64), np.empty((len(_OF_COLUMNS), n_environments, d))
     scatter = np.empty((n_environments + 1, d, d))
     for e, part in enumerate(parts):
         counts[e], *vectors[:, e], scatter[e] = part
+    mirror(scatter[:-1])
     _fill_pool(scatter, counts, gaps_between(counts, *vectors[:2]))
     centre, rest, minimum, maximum = vectors
     return Moments(columns, outcome, environments, counts, centre, rest, minimum, maximum, scatter, **described)
