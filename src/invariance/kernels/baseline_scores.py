@@ -20,14 +20,19 @@ def residual_moments(gram, local, means, starts, members, tolerance):
     gram (d, d): pooled scatter of [x, y] with unit diagonal; local (E, d, d), means (E, d): each environment's scatter
     and its mean's distance from the pooled mean, in the same units
     """
-    slopes = subset_slopes(gram, tolerance, starts, members)
-    residual = np.column_stack([-slopes, np.ones(len(slopes))])
-    # No products of matrices: their rows round together.
-    mean = np.einsum("si,ei->se", residual, means)
-    scatter = np.einsum("si,eij,sj->se", residual, local, residual)
-    lengths = np.einsum("si,ei->se", np.abs(residual), np.sqrt(np.diagonal(local, axis1=1, axis2=2)))
-    unknown = ~(scatter >= tolerance * lengths**2).all(axis=1)
-    mean[unknown], scatter[unknown] = np.nan, np.nan
+    slopes, outcome = subset_slopes(gram, tolerance, starts, members), len(gram) - 1
+    spread = np.sqrt(np.diagonal(local, axis1=1, axis2=2))
+    mean, scatter = np.empty((2, len(slopes), len(local)))
+    for which, chosen in of_one_size(starts, members, lambda k: len(local) * (k + 1) ** 2):
+        columns = np.column_stack([chosen, np.full(len(chosen), outcome)])
+        residual = np.column_stack([-slopes[which[:, None], chosen], np.ones(len(chosen))])
+        # No products of matrices: their rows round together.
+        mean[which] = np.einsum("si,esi->se", residual, means[:, columns])
+        products = np.einsum("esij,sj->esi", local[:, columns[:, :, None], columns[:, None]], residual)
+        scatter[which] = np.einsum("si,esi->se", residual, products)
+        lengths = np.einsum("si,esi->se", np.abs(residual), spread[:, columns])
+        unknown = which[~(scatter[which] >= tolerance * lengths**2).all(axis=1)]
+        mean[unknown], scatter[unknown] = np.nan, np.nan
     return mean, scatter
 
 
