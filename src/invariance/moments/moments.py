@@ -142,7 +142,6 @@ def _add_products(rows: Floats, scatter: Floats) -> None:
 def add_rows(known: EnvironmentMoments | None, columns: Floats, minimum: Floats, maximum: Floats) -> EnvironmentMoments:
     """With n more rows of this range: columns (d, n + 1) holds them and one more place, and is overwritten. They are
     added to the known scatter in place, of which only what is on and below the diagonal counts."""
-    np.setbufsize(16)  # until the end of errstate: longer buffers make NumPy copy what it subtracts from
     own, last, n = columns[:, :-1], columns[:, -1], columns.shape[1] - 1
     centre = np.where(minimum == maximum, minimum, np.add.reduce(own, axis=1) / n)
     own -= centre[:, None]
