@@ -12,11 +12,12 @@ from scipy.special import gammaln
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, Message, use
-from ..kernels.likelihoods import NEGATIVE_BINOMIAL, POISSON, Counts, Rows, dispersion_of
+from ..kernels.likelihoods import NEGATIVE_BINOMIAL, NO_OWN, POISSON, Counts, Rows, dispersion_of, work_for
+from ..kernels.newton import maximise
 from .base import DISPERSION, Null, Predicts
 from .invariance_test import deviance_moments
 from .likelihood import Figures
-from .regression import Regression, RegressionModel, environment_starts, sums_of_groups
+from .regression import REPORTED, Regression, RegressionModel, environment_starts, sums_of_groups
 
 # Mean count · pseudo_rows² over the rows of the smallest environment: here pseudo-data add about 1 to −2 log Λ of what
 # is invariant.
@@ -85,13 +86,21 @@ class Poisson(CountRegression):
 
 
 def overdispersion(model: RegressionModel, mask: Mask) -> float:
-    """Pearson's χ² over its degrees of freedom, of the environments' own Poisson fits to a subset (p,): about 1 where
-    counts are Poisson; NaN where no degree of freedom is left."""
-    data, own = model.data, model.data.environment_index
-    fit, degrees = model.fit(mask), data.n_rows - int(model.scores(mask[None]).ranks[0, :-1].sum())
-    slopes, X = np.nan_to_num(fit.local_coefficients)[own], data.X[:, model.features.expand(mask)]
-    mean = exposure_of(data) * np.exp(fit.local_intercepts[own] + (slopes * X).sum(axis=1))
-    return float(np.sum((data.y - mean) ** 2 / mean) / degrees) if degrees > 0 else np.nan
+    """Pearson's χ² over its degrees of freedom, of the Poisson fit to a subset (p,) with common slopes and an intercept
+    for each environment: about 1 where counts are Poisson; NaN without degrees of freedom, or where the fit has no end.
+    """
+    data, n_environments = model.data, model.data.n_environments
+    sites = np.repeat(np.eye(n_environments), data.counts, axis=1)
+    columns = np.concatenate([sites, model.problem.columns[1:][model.features.expand(mask)]])
+    rows, k = model.problem._replace(columns=columns, own=NO_OWN), len(columns)
+    theta, inverse = np.append(model.beginning[:-1, 0], np.zeros(k - n_environments)), np.empty((k, k))
+    members, work = np.arange(k), work_for(rows, k)
+    largest, rank = maximise(rows, 0, n_environments, members, k, theta, k, inverse, False, REPORTED, work)
+    if np.isnan(largest) or rank >= data.n_rows:
+        return np.nan
+    order = model.specification.order(data)
+    mean = exposure_of(data)[order] * np.exp(theta @ columns)
+    return float(np.sum((data.y[order] - mean) ** 2 / mean) / (data.n_rows - rank))
 
 
 _LARGEST_DISPERSION = 1e6
