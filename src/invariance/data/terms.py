@@ -146,8 +146,8 @@ def spline(column: str, knots: int = 4) -> Spline:
 
     Knots are at quantiles of all rows, equally spaced from 5% to 95%; the curve is linear beyond the outer ones.
 
-    >>> from invariance import BIP, spline
-    >>> BIP(columns=Columns(groups=[spline("age", knots=4)])).groups
+    >>> from invariance import BIP, Columns, spline
+    >>> BIP(columns=Columns(groups=[spline("age", knots=4)])).columns.groups
     [spline('age', knots=4)]
     """
     return Spline(column, knots)

@@ -20,7 +20,7 @@ from .row_residuals import (
     gram_row,
     rows_at_hand,
     to_triangle,
-    unit_columns,
+    unit_members,
 )
 
 _STRIP = 256
@@ -244,7 +244,7 @@ def _outcome_from_rows(scoring, state, g):
     """Give group g of the state the factor, the outcome's residual and its covariances that the rows have."""
     rows, y, k = scoring.rows, scoring.outcome, state.size[g]
     columns = np.append(state.active[g, :k], y)
-    basis = unit_columns(rows, g, columns)
+    basis = unit_members(rows, g, columns)
     triangle = to_triangle(basis)
     for i in range(k + 1):
         for m in range(min(i + 1, k)):

@@ -146,7 +146,7 @@ def _orthogonalise(v, basis, rank):
 
 
 @kernel
-def unit_columns(rows, g, members):
+def unit_members(rows, g, members):
     """(k, n) deviations of columns `members` in group g, scaled to unit length; 0 where they are constant"""
     columns = np.empty((members.size, rows.stops[g] - rows.starts[g]))
     for k in range(members.size):
@@ -162,7 +162,7 @@ def unit_columns(rows, g, members):
 @kernel
 def _residual_columns(rows, g, fixed, others):
     """(k, n) unit columns `others` (k,) less what `fixed` explain of them in group g, and the rank of `fixed`."""
-    basis, remains, rank = unit_columns(rows, g, fixed), unit_columns(rows, g, others), ZERO
+    basis, remains, rank = unit_members(rows, g, fixed), unit_members(rows, g, others), ZERO
     for k in range(fixed.size):
         v = basis[rank]
         copy_into(v, basis[k])

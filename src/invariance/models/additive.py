@@ -18,8 +18,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..kernels.components import component_overlaps, component_shares
 from ..kernels.dispatch import settle
-from ..moments.least_squares import DEPENDENT, independent_columns, least_squares, unit_rows
-from ..moments.least_squares import Fit as LeastSquares
+from ..moments.least_squares import DEPENDENT, LeastSquares, independent_columns, least_squares, unit_rows
 from ..moments.moments import Moments
 from .base import (
     PIVOT_TOLERANCE,

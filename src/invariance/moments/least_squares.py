@@ -32,7 +32,7 @@ def unit_columns(root: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class LeastSquares:
     """coefficients (k,), zero for columns that add nothing; rss: residual sum of squares; rank of the columns."""
 
     coefficients: Floats
@@ -64,12 +64,12 @@ def independent_columns(X: Floats) -> Mask:
     return np.asarray(triangular_factor(unit, np.arange(X.shape[1]), DEPENDENT)[1])
 
 
-def least_squares(X: Floats, y: Floats) -> Fit:
+def least_squares(X: Floats, y: Floats) -> LeastSquares:
     """Fit y on the columns of X (n, k) and an intercept; a column that depends on earlier ones gets coefficient 0."""
     return least_squares_of_units(*unit_rows(np.column_stack([X, y])))
 
 
-def least_squares_of_units(unit: Floats, norms: Floats, means: Floats) -> Fit:
+def least_squares_of_units(unit: Floats, norms: Floats, means: Floats) -> LeastSquares:
     """The same of centred unit columns (k + 1, n), the last of them the outcome, their lengths and means (k + 1,)."""
     k = len(unit) - 1
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)
@@ -77,4 +77,4 @@ def least_squares_of_units(unit: Floats, norms: Floats, means: Floats) -> Fit:
     coefficients = np.zeros(k)
     coefficients[kept] = np.linalg.solve(triangle[np.ix_(kept, kept)], triangle[kept, k]) * (norms[k] / norms[kept])
     intercept = float(means[k] - means[:k] @ coefficients)
-    return Fit(coefficients, intercept, float((triangle[k, k] * norms[k]) ** 2), len(kept))
+    return LeastSquares(coefficients, intercept, float((triangle[k, k] * norms[k]) ** 2), len(kept))
