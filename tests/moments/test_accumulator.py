@@ -46,45 +46,31 @@ def with_gaps(table: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 5 * 8 * 13)
-    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 1)
-
-
-@pytest.fixture(scope="module")
-def whole() -> Moments:
-    return added([rows()], COLUMNS).moments("y")
-
-
-@pytest.fixture(scope="module")
-def whole_with_gaps() -> Moments:
-    with pytest.warns(DataWarning, match="dropped"):
-        return added([with_gaps(rows())], COLUMNS, missing="drop").moments("y")
-
-
 CUTS = st.lists(st.integers(0, 120), max_size=12)
 BLOCKS = st.sampled_from([1, 7, 40, 1 << 20])
 
 
-def in_tasks(table: pa.Table, tasks: list[int], cuts: list[int], **settings: Any) -> MomentsAccumulator:
-    total = added([], COLUMNS, **settings)
-    for task in cut(table, tasks):
-        total = total.merge(added(cut(task, cuts), COLUMNS, **settings))
-    return total
+@pytest.fixture(scope="module")
+def wholes() -> list[tuple[pa.Table, dict[str, Any], Moments]]:
+    """Tables, settings and moments: without gaps and with them"""
+    table, gaps = rows(), with_gaps(rows())
+    with pytest.warns(DataWarning, match="dropped"):
+        some = added([gaps], COLUMNS, missing="drop").moments("y")
+    return [(table, {}, added([table], COLUMNS).moments("y")), (gaps, {"missing": "drop"}, some)]
 
 
 @given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS, gaps=st.booleans())
 @settings(max_examples=8, deadline=None)
 @pytest.mark.filterwarnings("ignore:dropped")
-def test_any_partition(
-    whole: Moments, whole_with_gaps: Moments, cuts: list[int], tasks: list[int], block_rows: int, gaps: bool
-) -> None:
-    table, expected = (with_gaps(rows()), whole_with_gaps) if gaps else (rows(), whole)
+def test_any_partition(wholes: Any, cuts: list[int], tasks: list[int], block_rows: int, gaps: bool) -> None:
+    table, how, expected = wholes[gaps]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(accumulator, "_BLOCK_BYTES", 1)
         patch.setattr(accumulator, "_FEWEST_ROWS", block_rows)
-        assert_alike(in_tasks(table, tasks, cuts, missing="drop" if gaps else "error").moments("y"), expected)
+        total = added([], COLUMNS, **how)
+        for task in cut(table, tasks):
+            total = total.merge(added(cut(task, cuts), COLUMNS, **how))
+        assert_alike(total.moments("y"), expected)
 
 
 def test_merging_changes_neither() -> None:
@@ -101,8 +87,10 @@ def test_merging_changes_neither() -> None:
     np.testing.assert_array_equal(twice.counts, 2 * first.moments("y").counts)
 
 
-def test_what_comes_late(small_blocks: None) -> None:
+def test_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """A column of nulls at first, a new level and a new environment."""
+    monkeypatch.setattr(accumulator, "_BLOCK_BYTES", 5 * 8 * 13)
+    monkeypatch.setattr(accumulator, "_FEWEST_ROWS", 1)
     table = rows()
     early, late = table.slice(0, 60), table.slice(60)
     early = early.set_column(2, "ward", pa.array(["day", "night"] * 30))
@@ -139,24 +127,15 @@ def test_rows_without_any_value_are_told_of() -> None:
 
 def test_types_that_change() -> None:
     table = rows()
-    text = table.set_column(1, "n", table["n"].cast(pa.string()))
+    text, wider, narrow = (table.set_column(1, "n", table["n"].cast(kind)) for kind in (pa.string(), "double", "int8"))
     for pieces in ([table, text], [text, table]):
         with pytest.raises(DataError, match="column 'n' holds"):
             added(pieces, COLUMNS)
         with pytest.raises(DataError, match="column 'n' holds"):
             added(pieces[:1], COLUMNS).merge(added(pieces[1:], COLUMNS))
-    assert_alike(
-        added([table, text], COLUMNS, categorical=["n"]).moments("y"),
-        added([table, table], COLUMNS, categorical=["n"]).moments("y"),
-    )
-    as_numbers = added([table, text], COLUMNS, numeric=["n"]).moments("y")
-    np.testing.assert_array_equal(as_numbers.counts, added([table, table], COLUMNS).moments("y").counts)
-    assert as_numbers.columns[1] == "n"
-    wider = table.set_column(1, "n", table["n"].cast(pa.float64()))
-    narrow = table.set_column(1, "n", table["n"].cast(pa.int8()))
-    assert_alike(
-        added([table, wider, narrow], COLUMNS).moments("y"), added([table, table, table], COLUMNS).moments("y")
-    )
+    for others, how in (([text], {"categorical": ["n"]}), ([text], {"numeric": ["n"]}), ([wider, narrow], {})):
+        changing, same = (added(pieces, COLUMNS, **how) for pieces in ([table, *others], [table] * (1 + len(others))))
+        assert_alike(changing.moments("y"), same.moments("y"))
 
 
 def test_settings_that_differ() -> None:
@@ -212,16 +191,16 @@ def names_of(n: int) -> pa.Table:
 
 
 def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
-    expected = "column 'id' is not numeric but has more than 1000"
-    with pytest.raises(DataError, match=expected):
-        added([names_of(1002)], ["id", "x", "y"])
-    halves = cut(names_of(1002), [501])
-    with pytest.raises(DataError, match=expected):
-        added(halves, ["id", "x", "y"])
-    with pytest.raises(DataError, match=expected):
-        added(halves[:1], ["id", "x", "y"]).merge(added(halves[1:], ["id", "x", "y"]))
-    assert len(added([names_of(1000)] * 2, ["id", "x", "y"]).wide_columns) == 1002
-    assert len(added([names_of(1002)], ["id", "x", "y"], categorical=["id"]).wide_columns) == 1004
+    columns, halves = ["id", "x", "y"], cut(names_of(1002), [501])
+    for read in (
+        lambda: added([names_of(1002)], columns),
+        lambda: added(halves, columns),
+        lambda: added(halves[:1], columns).merge(added(halves[1:], columns)),
+    ):
+        with pytest.raises(DataError, match="column 'id' is not numeric but has more than 1000"):
+            read()
+    assert len(added([names_of(1000)] * 2, columns).wide_columns) == 1002
+    assert len(added([names_of(1002)], columns, categorical=["id"]).wide_columns) == 1004
 
 
 # ---------------------------------------------------------------- digits, against exact rational arithmetic
@@ -229,31 +208,12 @@ def test_a_list_of_names_is_refused_before_it_fills_the_memory() -> None:
 THREE = ["x0", "x1", "x2"]
 
 
-def far_from_zero(X: np.ndarray, sites: np.ndarray) -> None:
-    X += 1e9
-
-
-def sites_far_apart(X: np.ndarray, sites: np.ndarray) -> None:
-    X += 1e9 * sites[:, None]
-
-
-def outlying_first_row(X: np.ndarray, sites: np.ndarray) -> None:
-    X[0] = 1e9
-
-
-def of_all_sizes(X: np.ndarray, sites: np.ndarray) -> None:
-    X *= [1e-12, 1.0, 1e12]
-    X += [1e-3, -1e9, 1e15]
-
-
-HARD = [far_from_zero, sites_far_apart, outlying_first_row, of_all_sizes]
-
-
-def hard_rows(make_hard: Callable[[np.ndarray, np.ndarray], None]) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X, sites = rng.normal(size=(210, 3)), rng.integers(0, 3, 210)
-    make_hard(X, sites)
-    return X, sites
+HARD: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "far from zero": lambda X, sites: X + 1e9,
+    "sites far apart": lambda X, sites: X + 1e9 * sites,
+    "outlying first row": lambda X, sites: np.where(np.arange(210)[:, None] > 0, X, 1e9),
+    "of all sizes": lambda X, sites: X * [1e-12, 1.0, 1e12] + [1e-3, -1e9, 1e15],
+}
 
 
 def error(moments: Moments, X: np.ndarray, sites: np.ndarray) -> float:
@@ -266,10 +226,12 @@ def error(moments: Moments, X: np.ndarray, sites: np.ndarray) -> float:
     return worst
 
 
-@pytest.mark.parametrize("make_hard", HARD)
+@pytest.mark.parametrize("kind", HARD)
 @pytest.mark.parametrize("batch_rows", [7, 210])
-def test_twelve_digits(make_hard: Callable[[np.ndarray, np.ndarray], None], batch_rows: int) -> None:
-    X, sites = hard_rows(make_hard)
+def test_twelve_digits(kind: str, batch_rows: int) -> None:
+    rng = np.random.default_rng(0)
+    X, sites = rng.normal(size=(210, 3)), rng.integers(0, 3, 210)
+    X = HARD[kind](X, sites[:, None])
     table = pa.table({**dict(zip(THREE, X.T, strict=True)), "site": sites})
     pieces = [table.slice(start, batch_rows) for start in range(0, 210, batch_rows)]
     moments = added(pieces, THREE).moments("x2")

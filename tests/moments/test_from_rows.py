@@ -16,12 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from arrow_rows import assert_alike
-from invariance import BIP, Moments, MultiEnvironmentData, spline
+from arrow_rows import assert_alike, assert_same_bits
+from invariance import Moments, MultiEnvironmentData, spline
 from invariance.data import Columns, Environments, FileFormat
 from invariance.data import sources as base
 from invariance.data.outcomes import outcome_kind
-from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError
 from invariance.moments import accumulator
 from invariance.moments.from_rows import Wanted, of_source, opened
@@ -39,6 +38,10 @@ COUNTS = [3, 1, 2, 2, 0] * 12
 WARDS = ["day", "night", "late", "late"] * 15
 SOME_WARDS = ["day", None, "late", "night", "night", "day"] * 10
 DATES = [dt.date(2020, 1, 1), dt.date(2021, 1, 1), dt.date(2020, 1, 1), dt.date(2020, 1, 1)] * 15
+FOUR: dict[str, Any] = {"site": np.repeat([1, 2, 3, 4], [25, 17, 13, 5])}
+RARE: dict[str, Any] = FOUR | {"z": ["u", "v", "v", "u", "u"] * 11 + ["w"] * 5}
+HOLES: dict[str, Any] = FOUR | {"z": [None, *NORMAL[1:42], *[None] * 18], "x": [None, *NORMAL[1:]]}
+FEW: dict[str, Any] = {"merge_environments": {"few": [3, 4]}}
 
 # (name, columns that replace others, settings)
 CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -51,21 +54,13 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("text", {"z": WARDS}, {}),
     ("text that tells environments", {"z": ["u", "v", "w"] * 20}, {}),
     ("text without the rows with gaps", {"z": SOME_WARDS}, {"missing": "drop"}),
-    (
-        "text of which one level is left",
-        {"z": ["other"] + ["only"] * 59, "x": [None, *NORMAL[1:]]},
-        {"missing": "drop"},
-    ),
+    ("one level is left", {"z": ["other"] + ["only"] * 59, "x": [None, *NORMAL[1:]]}, {"missing": "drop"}),
     ("text that is a list of names", {"z": [f"p{n}" for n in range(N)]}, {}),
     ("text of dates", {"z": [str(date) for date in DATES]}, {}),
     ("two ways to write a level", {"z": ["1", "1.0", "2", "3"] * 15}, {"categorical": ["z"]}),
     ("categories", {"z": pa.array(WARDS).dictionary_encode()}, {}),
     ("levels listed", {"z": WARDS}, {"categorical": {"z": ["night", "never", "late", "day"]}}),
-    (
-        "levels listed, the first of which nobody has",
-        {"z": WARDS},
-        {"categorical": {"z": ["x", "late", "day", "night"]}},
-    ),
+    ("nobody has the first listed", {"z": WARDS}, {"categorical": {"z": ["x", "late", "day", "night"]}}),
     ("levels that are not listed", {"z": WARDS}, {"categorical": {"z": ["night", "late"]}}),
     ("numbers as levels, listed", {"z": COUNTS}, {"categorical": {"z": [3, 2, 1, 0]}}),
     ("numbers with gaps as levels", {"z": [1.5, None, np.nan, 2.0] * 15}, {"categorical": ["z"], "missing": "drop"}),
@@ -96,11 +91,7 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("an outcome that is constant in an environment", {"y": [1.0, 2.0, 3.0] * 20}, {}),
     ("an outcome without values", {"y": [None] * N}, {}),
     ("rows without labels dropped", {"site": [None, "a", "b"] * 20}, {"missing": "drop"}),
-    (
-        "gaps in labels and numbers",
-        {"site": [None, "a", "b"] * 20, "z": [None, None, *NORMAL[2:]]},
-        {"missing": "drop"},
-    ),
+    ("gaps in both", {"site": [None, "a", "b"] * 20, "z": [None, None, *NORMAL[2:]]}, {"missing": "drop"}),
     ("no labels at all", {"site": pa.nulls(N, pa.string())}, {"missing": "drop"}),
     ("one environment", {"site": ["a"] * N}, {}),
     ("a small environment", {"site": ["a", "b"] * 29 + ["c", "c"]}, {}),
@@ -116,6 +107,24 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("no such setting", {}, {"missing": "dropp"}),
     ("a feature in two settings", {}, {"categorical": ["z"], "numeric": ["z"]}),
     ("no rows", {"x": [], "z": [], "y": [], "site": []}, {}),
+    ("an environment dropped", FOUR, {"drop_environments": [3]}),
+    ("dropped as text, and few rows", FOUR, {"drop_environments": ["3"], "min_rows": 10}),
+    ("merged", FOUR, FEW),
+    ("merged, and one dropped", FOUR, {"merge_environments": {"few": [2, 4]}, "drop_environments": [1]}),
+    ("few rows", FOUR, {"min_rows": 15}),
+    ("a level of few rows", RARE, {"min_rows": 10}),
+    ("a level of a dropped environment", RARE, {"drop_environments": [4]}),
+    ("no such environment", FOUR, {"drop_environments": [9]}),
+    ("all environments but one dropped", FOUR, {"drop_environments": [1, 2, 3]}),
+    ("too few rows in all", FOUR, {"min_rows": 50}),
+    ("a negative number of rows", FOUR, {"min_rows": -1}),
+    ("all merged", FOUR, {"merge_environments": {"all": [1, 2, 3, 4]}}),
+    ("merged into another", FOUR, {"merge_environments": {2: [1, 3]}}),
+    *(
+        (f"gaps, {name} environments, {missing}", HOLES, {"missing": missing} | choice)
+        for name, choice in (("dropped", {"drop_environments": [3, 4]}), ("merged", FEW))
+        for missing in ("error", "drop")
+    ),
 ]
 
 
@@ -156,83 +165,57 @@ def test_as_in_memory(columns: dict[str, Any], settings: dict[str, Any], blocks:
         assert found == expected
     else:
         assert_alike(found, expected)
-
-
-@pytest.mark.parametrize("z", [[None] * N, pa.nulls(N, pa.string())], ids=["nothing", "no text"])
-@pytest.mark.parametrize("missing", ["error", "drop"])
-def test_columns_without_values(z: Any, missing: str, blocks: None) -> None:
-    found, _ = outcome_of(lambda: Moments.from_rows(pa.table({**PLAIN, "z": z}), "y", "site", missing=missing))
-    assert isinstance(found, str)
-    assert "column 'z' has" in found
+        assert (found.losses, found.notes) == (expected.losses, expected.notes)
 
 
 @pytest.mark.parametrize(
     ("columns", "settings", "named"),
     [
+        ({"z": [None] * N}, {}, "column 'z' has"),
+        ({"z": [None] * N}, {"missing": "drop"}, "column 'z' has"),
+        ({"z": pa.nulls(N, pa.string())}, {}, "column 'z' has"),
+        ({"z": pa.nulls(N, pa.string())}, {"missing": "drop"}, "column 'z' has"),
         ({"z": 2**53 + np.arange(N)}, {"numeric": ["z"]}, "'z'"),
-        ({"z": ["1", "2.5", "x"] * 20}, {"numeric": ["z"]}, "'z'"),
         ({"y": WARDS}, {}, "'y'"),
         ({"y": DATES}, {}, "'y'"),
     ],
 )
-def test_what_cannot_be_read_as_numbers(columns: dict[str, Any], settings: dict[str, Any], named: str) -> None:
+def test_columns_without_numbers(columns: dict[str, Any], settings: dict[str, Any], named: str, blocks: None) -> None:
     with pytest.raises(DataError, match=named):
         Moments.from_rows(pa.table({**PLAIN, **columns}), "y", "site", **settings)
 
 
-LEVELS = ["night", "never", "day", "late"]
-ORDERED = {
-    "pandas": lambda: pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS)}),
-    "pandas, ordered": lambda: pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS, ordered=True)}),
-    "polars": lambda: pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Enum(LEVELS))}),
-    "polars, by letters": lambda: pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Categorical)}),
+LEVELS = ["night", *(f"unused {k}" for k in range(500)), "day", "late"]
+DICTIONARY = pa.DictionaryArray.from_arrays(pa.array([501, 0, 502, 502] * 15), pa.array(LEVELS))
+# {kind: (table, the level that the others are compared with)}
+ORDERED: dict[str, tuple[Any, str]] = {
+    "pandas": (pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS)}), "night"),
+    "pandas, ordered": (pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=LEVELS, ordered=True)}), "night"),
+    "polars": (pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Enum(LEVELS))}), "night"),
+    "polars, by letters": (pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Categorical)}), "day"),
+    "pyarrow, by letters": (pa.table({**PLAIN, "z": DICTIONARY}), "day"),
 }
 
 
 @pytest.mark.parametrize("kind", ORDERED)
 def test_the_order_of_levels_is_that_of_their_type(kind: str, blocks: None) -> None:
-    table = ORDERED[kind]()
+    """Of 503 levels that a type lists, three occur in 60 rows, and only these count."""
+    table, first = ORDERED[kind]
     found = Moments.from_rows(table, "y", "site")
     assert found.encoding is not None
-    assert found.encoding.of_levels["z"].levels[0] == ("day" if "letters" in kind else "night")
+    assert found.encoding.of_levels["z"].levels[0] == first
+    assert found.n_features == 2
     assert_alike(found, in_memory(table))
 
 
-def test_levels_that_nobody_has_do_not_count() -> None:
-    """Of 500 that a type lists, three occur in 60 rows."""
-    listed = [*LEVELS[:1], *(f"unused {k}" for k in range(500)), *LEVELS[2:]]
-    for table in (
-        pd.DataFrame({**PLAIN, "z": pd.Categorical(WARDS, categories=listed)}),
-        pl.DataFrame({**PLAIN, "z": pl.Series(WARDS, dtype=pl.Enum(listed))}),
-        pa.table({**PLAIN, "z": pa.DictionaryArray.from_arrays(pa.array([501, 0, 502, 502] * 15), pa.array(listed))}),
-    ):
-        found = Moments.from_rows(table, "y", "site")
-        assert_alike(found, in_memory(table))
-        assert found.n_features == 2
-
-
 @pytest.mark.parametrize("missing", ["error", "drop"])
-def test_bits_do_not_depend_on_the_number_of_jobs(
-    missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(base, "TASK_BYTES", 8 * 4 * 500)
-    monkeypatch.setattr(base, "TASK_ROWS_PER_COLUMN", 0)
-    rng = np.random.default_rng(0)
-    n = 4000
-    table = pa.table(
-        {
-            "x": rng.normal(size=n) + 1e7,
-            "ward": rng.choice(WARDS[:3], n),
-            "y": rng.normal(size=n),
-            "site": rng.choice(["a", "b", "c"], n),
-        }
-    )
-    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=300)
+def test_bits_do_not_depend_on_the_number_of_jobs(missing: str, blocks: None, tmp_path: Path) -> None:
+    table = pa.table({**PLAIN, "z": WARDS})
+    pq.write_table(table, tmp_path / "rows.parquet", row_group_size=7)
     for rows in (table, tmp_path / "rows.parquet"):
         one, *others = (Moments.from_rows(rows, "y", "site", missing=missing, n_jobs=jobs) for jobs in (1, 2, 3))
         for other in others:
-            for name in ("counts", "centre", "rest", "minimum", "maximum", "scatter"):
-                assert getattr(one, name).tobytes() == getattr(other, name).tobytes()
+            assert_same_bits(other, one)
 
 
 def test_partial_moments_state_their_levels() -> None:
@@ -268,68 +251,6 @@ TABLE = pd.DataFrame({"a": RNG_2.normal(size=95) + SITE, "b": RNG_2.choice(["u",
 TABLE["y"] = TABLE["a"] + RNG_2.normal(size=95)
 
 
-def pieces(table: pd.DataFrame) -> list[pd.DataFrame]:
-    return [table[start : start + 17] for start in range(0, len(table), 17)]
-
-
-CHOICES: list[dict[str, Any]] = [
-    {"drop_environments": [3]},
-    {"drop_environments": ["3"], "min_rows": 10},
-    {"merge_environments": {"few": [3, 4]}},
-    {"merge_environments": {"few": [2, 4]}, "drop_environments": [1]},
-    {"min_rows": 25},
-]
-
-
-@pytest.mark.parametrize("choice", CHOICES)
-def test_chosen_environments(choice: dict[str, Any]) -> None:
-    expected = Moments.from_data(MultiEnvironmentData.from_table(TABLE, "y", "site", **choice))
-    assert_alike(Moments.from_rows(pieces(TABLE), "y", "site", **choice), expected)
-
-
-@pytest.mark.parametrize("choice", [{"min_rows": 10}, {"drop_environments": [4]}])
-def test_levels_go_with_their_environment(choice: dict[str, Any]) -> None:
-    table = TABLE.assign(b=np.where(SITE == 4, "w", TABLE["b"]))
-    expected = MultiEnvironmentData.from_table(table, "y", "site", **choice)
-    found = Moments.from_rows(pieces(table), "y", "site", **choice)
-    assert found.columns == (*expected.features.columns, "y")
-    assert found.notes == expected.notes
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"drop_environments": [9]},
-        {"drop_environments": [1, 2, 3]},
-        {"min_rows": 50},
-        {"min_rows": -1},
-        {"merge_environments": {"all": [1, 2, 3, 4]}},
-        {"merge_environments": {2: [1, 3]}},
-    ],
-)
-def test_the_same_complaints(choice: dict[str, Any]) -> None:
-    with pytest.raises(DataError) as expected:
-        MultiEnvironmentData.from_table(TABLE, "y", "site", **choice)
-    with pytest.raises(DataError) as found:
-        Moments.from_rows(pieces(TABLE), "y", "site", **choice)
-    assert str(found.value) == str(expected.value)
-
-
-@pytest.mark.parametrize("choice", [{"drop_environments": [3, 4]}, {"merge_environments": {"few": [3, 4]}}])
-def test_gaps_go_with_their_environment(choice: dict[str, Any]) -> None:
-    table = TABLE.copy()
-    table.loc[table["site"] >= 3, "a"] = np.nan
-    table.loc[0, ["a", "b"]] = None
-    said = []
-    for make, rows in ((MultiEnvironmentData.from_table, table), (Moments.from_rows, pieces(table))):
-        with pytest.raises(DataError) as refused:
-            make(rows, "y", "site", **choice)  # type: ignore[operator]
-        with pytest.warns(UserWarning, match="missing") as warned:
-            made = make(rows, "y", "site", missing="drop", **choice)  # type: ignore[operator]
-        said.append((str(refused.value), [str(warning.message) for warning in warned], made.losses))
-    assert said[1] == said[0]
-
-
 KINDS = {
     "numbers": RNG_2.normal(size=90),
     "two values": np.where(RNG_2.random(90) < 0.3, -1.5, 2.5),
@@ -344,50 +265,39 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_kind_of_outcome(kind: str) -> None:
-    y = KINDS[kind]
-    table = pd.DataFrame({"a": RNG_2.normal(size=90), "y": y, "site": np.repeat(["p", "q", "r"], 30)})
-    assert _kind(table) == outcome_kind(y, "y")
-
-
-def test_kind_of_the_rows_that_are_left() -> None:
-    y = np.append(KINDS["counts"], [0.5, 0.5])
-    table = pd.DataFrame({"a": RNG_2.normal(size=92), "y": y, "site": np.repeat(["p", "q", "r"], [45, 45, 2])})
-    assert _kind(table).kind == "number"
-    assert _kind(table, drop=["r"]) == outcome_kind(KINDS["counts"], "y")
-    table.loc[0, "y"] = 0.5
-    assert _kind(table, drop=["r"]).kind == "number"
-    table.loc[0, "y"] = 0.0
-    table.loc[90:, "a"] = np.nan
-    with pytest.warns(UserWarning, match="2 of 92 rows"):
-        assert _kind(table, missing="drop").kind == "count"
-    assert _kind(TABLE.assign(y=np.where(SITE % 2, "no", "yes"))).kind == "classes"
-
-
-def _kind(table: pd.DataFrame, missing: str = "error", drop: Any = ()) -> Any:
+def kind_of(table: pd.DataFrame, missing: str = "error", drop: Any = ()) -> Any:
     asked = Wanted("y", "site", choice=Environments(drop=drop), missing=missing)
-    source, wanted = opened(pieces(table), asked, {})
+    source, wanted = opened([table[start : start + 17] for start in range(0, len(table), 17)], asked, {})
     return wanted.screened(of_source(source, wanted, 1, False)).outcome_kind
 
 
-def test_too_many_whole_numbers_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(accumulator, "_MOST_VALUES", 3)
+def with_outcome(y: np.ndarray) -> pd.DataFrame:
+    sites = ["p"] * 45 + ["q"] * 45 + ["r"] * (len(y) - 90)
+    return pd.DataFrame({"a": RNG_2.normal(size=len(y)), "y": y, "site": sites})
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kind_of_outcome(kind: str) -> None:
+    assert kind_of(with_outcome(KINDS[kind])) == outcome_kind(KINDS[kind], "y")
+
+
+def test_kind_of_the_rows_that_are_left() -> None:
+    table = with_outcome(np.append(KINDS["counts"], [0.5, 0.5]))
+    assert kind_of(table).kind == "number"
+    assert kind_of(table, drop=["r"]) == outcome_kind(KINDS["counts"], "y")
+    assert kind_of(table.assign(y=[0.5, *table["y"][1:]]), drop=["r"]).kind == "number"
+    table.loc[90:, "a"] = np.nan
+    with pytest.warns(UserWarning, match="2 of 92 rows"):
+        assert kind_of(table, missing="drop").kind == "count"
+    assert kind_of(TABLE.assign(y=np.where(SITE % 2, "no", "yes"))).kind == "classes"
+
+
+@pytest.mark.parametrize("most", [3, 4])
+def test_too_many_whole_numbers_are_given_up(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accumulator, "_MOST_VALUES", most)
     y = np.array([0.0, 1.0, 1.0, 2.0, 70_000.0, 70_000.0] * 15)
-    table = pd.DataFrame({"a": RNG_2.normal(size=90), "y": y, "site": np.repeat(["p", "q", "r"], 30)})
-    assert _kind(table).kind == "number"
-    monkeypatch.setattr(accumulator, "_MOST_VALUES", 4)
-    assert _kind(table) == outcome_kind(y, "y")
-
-
-def test_merged_rows_are_read_again() -> None:
-    merge = {"few": [3, 4]}
-    whole = BIP().fit(MultiEnvironmentData.from_table(TABLE, "y", "site", merge_environments=merge))
-    source = source_of(TABLE)
-    moments = Moments.from_rows(source, "y", "site", merge_environments=merge)
-    model = BIP(columns=Columns(environment="site")).fit(moments, rows=source)
-    judged = [fit.decision_.findings.judge.evidence(np.eye(2, dtype=bool)).p_invariant for fit in (whole, model)]
-    np.testing.assert_allclose(judged[1], judged[0], rtol=1e-9)
+    found = kind_of(with_outcome(y))
+    assert found.kind == "number" if most == 3 else found == outcome_kind(y, "y")
 
 
 def test_settings_as_dataclasses(tmp_path: Path) -> None:

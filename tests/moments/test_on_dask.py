@@ -19,6 +19,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq
 from distributed import Client
 
+from arrow_rows import assert_alike, assert_same_bits
 from invariance import BIP, Columns, Moments
 from invariance.data.sources import ParquetSource, RowTask
 from invariance.exceptions import DataError, DataWarning, EngineError, SettingError
@@ -66,20 +67,6 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def assert_same_bits(there: Moments, here: Moments) -> None:
-    assert (there.columns, there.environments) == (here.columns, here.environments)
-    for name in ("counts", "centre", "rest", "scatter", "minimum", "maximum"):
-        np.testing.assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
-
-
-def assert_close(there: Moments, here: Moments) -> None:
-    assert (there.columns, there.environments) == (here.columns, here.environments)
-    for name in ("counts", "minimum", "maximum"):
-        np.testing.assert_array_equal(getattr(there, name), getattr(here, name), err_msg=name)
-    np.testing.assert_allclose(there.means, here.means, rtol=1e-13, atol=1e-15)
-    np.testing.assert_allclose(there.scatter, here.scatter, rtol=1e-10, atol=1e-10 * np.abs(here.scatter).max())
-
-
 def test_files_give_the_same_bits_as_here(client: Client, file: Path) -> None:
     there = Moments.from_rows(file, "y", "site", dask=client)
     assert_same_bits(there, Moments.from_rows(file, "y", "site", n_jobs=2))
@@ -118,7 +105,7 @@ def test_a_dask_data_frame(client: Client, where: str) -> None:
         expected = Moments.from_rows(frame, "y", "site", missing="drop")
     with pytest.warns(DataWarning) as remote:
         found = Moments.from_rows(dd.from_pandas(frame, npartitions=11), "y", "site", missing="drop", **there)
-    assert_close(found, expected)
+    assert_alike(found, expected)
     assert [str(each.message) for each in remote] == [str(each.message) for each in local]
     assert found.dropped_rows == expected.dropped_rows
     assert found.feature_names == ("a", "b", "kind")
