@@ -105,17 +105,6 @@ def test_what_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.groups == {"ward": ("ward=late", "ward=night")}
 
 
-def test_environments_come_in_the_order_of_their_first_rows_that_count() -> None:
-    labels = pa.DictionaryArray.from_arrays(pa.array([1, 2, 0] * 6), pa.array(["c", "a", "b", "never"]))
-    table = pa.table({"x": np.arange(18) ** 2.0, "y": np.arange(18) ** 3.0, "site": labels})
-    assert added([table], ["x", "y"]).moments("y").environments == ("a", "b", "c")
-    holes = table.set_column(0, "x", pa.array([None, *(np.arange(1, 18) ** 2.0)]))
-    for pieces in ([holes], cut(holes, [1]), cut(holes, [1, 2, 3, 4])):
-        with pytest.warns(DataWarning, match="dropped 1 of 18 rows"):
-            found = added(pieces, ["x", "y"], missing="drop").moments("y")
-        assert found.environments == ("b", "c", "a")
-
-
 def test_rows_without_any_value_are_told_of() -> None:
     table = rows()
     nothing = pa.table({name: pa.nulls(120) for name in COLUMNS}).append_column("site", table["site"])
@@ -163,16 +152,6 @@ def test_what_is_refused() -> None:
         MomentsAccumulator("xy", "site")
     with pytest.raises(DataError, match="'zz'"):
         MomentsAccumulator(COLUMNS, "site", outcome="zz")
-
-
-def test_one_environment_is_a_part() -> None:
-    table = rows()
-    alone = table.filter(pa.compute.equal(table["site"], "a"))
-    others = table.filter(pa.compute.not_equal(table["site"], "a"))
-    with pytest.raises(DataError, match=r"environment column 'site': all .* have the same label 'a'"):
-        added([alone], COLUMNS).moments("y")
-    parts = [added([piece], COLUMNS).moments("y", partial=True) for piece in (alone, others)]
-    assert_alike(parts[0].merge(parts[1]).checked(), added([alone, others], COLUMNS).moments("y"))
 
 
 def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -91,6 +91,12 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("an outcome that is constant in an environment", {"y": [1.0, 2.0, 3.0] * 20}, {}),
     ("an outcome without values", {"y": [None] * N}, {}),
     ("rows without labels dropped", {"site": [None, "a", "b"] * 20}, {"missing": "drop"}),
+    ("a constant left out", {"z": [0.1] * N, "x": [None, *NORMAL[1:]]}, {"missing": "drop"}),
+    (
+        "a constant of a group",
+        {"z": [0.1] * N, "x": [None, *NORMAL[1:]]},
+        {"missing": "drop", "groups": {"both": ["x", "z"]}},
+    ),
     ("gaps in both", {"site": [None, "a", "b"] * 20, "z": [None, None, *NORMAL[2:]]}, {"missing": "drop"}),
     ("no labels at all", {"site": pa.nulls(N, pa.string())}, {"missing": "drop"}),
     ("one environment", {"site": ["a"] * N}, {}),
@@ -141,7 +147,10 @@ def outcome_of(compute: Callable[[], Moments]) -> tuple[Moments | str, list[str]
 
 
 def in_memory(table: Any, **settings: Any) -> Moments:
-    return Moments.from_data(MultiEnvironmentData.from_table(table, "y", "site", **settings))
+    data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
+    moments = Moments.from_data(data)
+    assert moments.losses == data.losses
+    return moments
 
 
 @pytest.fixture
@@ -216,20 +225,6 @@ def test_bits_do_not_depend_on_the_number_of_jobs(missing: str, blocks: None, tm
         one, *others = (Moments.from_rows(rows, "y", "site", missing=missing, n_jobs=jobs) for jobs in (1, 2, 3))
         for other in others:
             assert_same_bits(other, one)
-
-
-def test_partial_moments_state_their_levels() -> None:
-    """Sites that lack levels agree all the same, where these are listed."""
-    listed = {"z": ["day", "late", "night"]}
-    table = pd.DataFrame({**PLAIN, "z": (["day", "night", "night"] * 10 + ["late"] * 30)})
-    parts = [
-        Moments.from_rows(rows, "y", "site", categorical=listed, partial=True) for rows in (table[:30], table[30:])
-    ]
-    together = parts[0].merge(parts[1]).checked()
-    assert_alike(together, Moments.from_rows(table, "y", "site", categorical=listed))
-    found = [Moments.from_rows(rows, "y", "site", partial=True) for rows in (table[:30], table[30:])]
-    with pytest.raises(DataError, match="'night', 'late'"):
-        found[0].merge(found[1])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

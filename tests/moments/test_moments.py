@@ -124,21 +124,6 @@ def test_what_cannot_be_merged() -> None:
         from_data(from_table(numbers.assign(k=1.0), **ASKED)).merge(from_data(from_table(numbers, **ASKED)))
 
 
-@pytest.mark.filterwarnings("ignore:dropped")
-@pytest.mark.parametrize("size", [5, 1000])
-def test_moments_know_what_was_left_out(size: int) -> None:
-    table = TABLE.assign(k=1.0)
-    table.loc[[0, 1, 20, 46, 47], "age"] = np.nan
-    how: dict[str, Any] = {"missing": "drop", "groups": {"both": ["age", "k"]}}
-    whole = from_table(table, **ASKED, **how)
-    pieces = [table[start : start + size] for start in range(0, N, size)]
-    assert whole.losses == from_data(whole).losses == Moments.from_rows(pieces, **ASKED, **how).losses
-    assert len(whole.losses) == 2
-    alone = from_table(table, **ASKED, missing="drop")
-    assert from_data(alone).losses == alone.losses
-    assert any("'k'" in loss for loss in alone.losses)
-
-
 # ---------------------------------------------------------------- some environments
 
 
