@@ -33,15 +33,17 @@ def same(a: Moments, b: Moments) -> None:
     np.testing.assert_allclose(a.means, b.means, rtol=1e-12)
     np.testing.assert_allclose(a.scatter, b.scatter, rtol=1e-9, atol=1e-9)
     np.testing.assert_array_equal(a.varies, b.varies)
-    assert dict(a.constants) == dict(b.constants)
+    assert (dict(a.constants), dict(a.groups)) == (dict(b.constants), dict(b.groups))
 
 
+@pytest.mark.filterwarnings("error")
 def test_chosen_moments_are_those_of_the_chosen_rows() -> None:
     data = read(table(), drop_environments=["tiny"])
-    for labels in (["north", "east"], ["south", "north"]):
+    for labels in (["north", "east"], ["south", "north"], ["south"]):
         chosen = Moments.from_data(data).choosing(labels)
         same(chosen, Moments.from_data(data.choosing(labels)))
         assert chosen.environments == tuple(label for label in data.environments if label in labels)
+        assert chosen.groups["level"] == ("level=b", "level=c")[: 1 + ("east" in labels)]
     without = data.choosing(["north", "south"])
     assert without.feature_names == ("a", "level")
     assert without.features.columns == ("a", "level=b")

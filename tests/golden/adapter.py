@@ -36,6 +36,7 @@ _LONGEST_NAME = 4  # words
 PARAMETERS = ("family", "prior", "engine", "select", "tolerance", "predict_with", "regressor", "random_state")
 TOP, JUDGED = 5, 2
 TIMES = [0.5, 1.0, 2.0]
+ALARM = ("alarm", "named", "decisive", "threshold")
 EVIDENCE = ("deviance", "expected_deviance", "p_value", "p_mean", "p_spread", "p_invariant", "r2", "r2_new")
 
 
@@ -140,14 +141,11 @@ def _fit(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     said = {
         "posterior": posterior(model.posterior_),
         "predictive": None if model.predictive_ is None else posterior(model.predictive_),
-        "fitted": {
-            "selected": list(model.selected_features_),
-            "support": model.support_.tolist(),
+        "fitted": _estimates(model)
+        | {
             "invariant": bool(model.invariant_),
             "inclusion": model.inclusion_probabilities_,
             "columns": list(model.columns_),
-            "coefficients": model.coef_,
-            "intercept": model.intercept_,
         },
         "decision": decision(model.decision_.to_plain()),
         "predictions": predictions(model, new, case.get("elsewhere", True)),
@@ -160,23 +158,28 @@ def _fit(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     return said
 
 
+def _estimates(model: Any) -> dict[str, Any]:
+    return {
+        "selected": list(model.selected_features_),
+        "support": model.support_.tolist(),
+        "coefficients": model.coef_,
+        "intercept": model.intercept_,
+    }
+
+
 def posterior(found: Any) -> dict[str, Any]:
     """The numbers of a posterior, of its leading subsets one by one."""
     shown = EVIDENCE if found.kind == "invariant" else ("deviance", "p_invariant", "r2")
-    evidence = found.subsets(JUDGED)[list(shown)]
     diagnostics = {key: value for key, value in found.diagnostics.items() if key != "reweighted"}
     return {
-        "log_evidence": found.log_evidence,
-        "entropy": found.entropy,
+        **{key: getattr(found, key) for key in ("log_evidence", "entropy", "inclusion", "counts")},
         "n_subsets": str(found.n_subsets),
-        "inclusion": found.inclusion,
         "pairwise": None if found.pairwise is None else found.pairwise.ravel(),
         "subsets": [_joined(subset) for subset in found.subsets(TOP)["subset"]],
         "log_ratios": found.log_ratios[:TOP],
         "log_probabilities": found.log_probabilities[:TOP],
         "all_log_probabilities": np.where(np.isfinite(found.log_probabilities), found.log_probabilities, 0.0),
-        "evidence": evidence.to_dict("list"),
-        "counts": found.counts,
+        "evidence": found.subsets(JUDGED)[list(shown)].to_dict("list"),
         "verdict": None if found.verdict is None else to_json(found.verdict),
         "diagnostics": diagnostics,
     }
@@ -185,14 +188,10 @@ def posterior(found: Any) -> dict[str, Any]:
 def decision(said: dict[str, Any]) -> dict[str, Any]:
     features = said["features"]
     return {
-        "invariant": said["invariant"],
+        **{key: said[key] for key in ("invariant", "compatible", "noise")},
         "evidence": {name: said["evidence"][name] for name in ("deviance", "p_value", "p_invariant", "r2")},
-        "compatible": said["compatible"],
-        "noise": said["noise"],
         "roles": [f"{feature['name']}: {feature['role']}" for feature in features],
-        "r2_change": [feature["r2_change"] for feature in features],
-        "p_invariant": [feature["p_invariant"] for feature in features],
-        "never_challenged": [feature["never_challenged"] for feature in features],
+        **{key: [feature[key] for feature in features] for key in ("r2_change", "p_invariant", "never_challenged")},
         "broken": {feature["name"]: feature["broken"] for feature in features if feature["broken"]},
         "coefficients": {key: [row[key] for row in said["coefficients"]] for key in ("estimate", "upper")},
     }
@@ -204,8 +203,7 @@ def diagnosis(said: dict[str, Any]) -> dict[str, Any]:
     left_out, leading = said["left_out"], said["leading_subsets"] or {}
     refits = [each["refit"] for each in left_out if each["refit"] is not None]
     return {
-        **{key: said[key] for key in ("alarm", "named", "decisive", "threshold", "nothing_compatible", "sites")},
-        "all_environments": said["all_environments"],
+        **{key: said[key] for key in (*ALARM, "nothing_compatible", "sites", "all_environments")},
         "tested": [label for label, test in tests.items() if test is not None],
         **{key: [test[key] for test in deviations] for key in ("deviance", "p_gaussian", "p_value")},
         "parts": [part["p_value"] for test in deviations for part in test["parts"].values()],
@@ -299,10 +297,7 @@ def _method(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     model = case["method"].fit(data_of(case, table))
     more = ("p_values_", "confidence_intervals_", "effects_", "losses_", "penalty_", "lasso_coef_", "correlations_")
     return {
-        "selected": list(model.selected_features_),
-        "support": model.support_.tolist(),
-        "coefficients": model.coef_,
-        "intercept": model.intercept_,
+        **_estimates(model),
         "mean": model.predict(table.new),
         "outcome": getattr(model, "outcome_", None),
         "subset_p_values": getattr(model, "subset_p_values_", None),

@@ -158,17 +158,15 @@ def _many() -> Iterator[Case]:
 
 def _readings() -> Iterator[Case]:
     """Fits to what is not a table in memory."""
-    inputs = ("moments", "rows", "rows_again", "parquet", "csv", "labelled_folders")
-    for source in inputs:
+    for source in ("moments", "rows", "rows_again", "parquet", "csv", "labelled_folders"):
         yield _fit("gaussian", f"input/{source}", FAR | {"twists": ["shuffled"]}, input=source)
     for family in ("gaussian_mean", "bayesian"):
         for source in ("moments", "rows_again"):
             yield _fit(family, f"input/{source}", FAR, input=source)
     yield _fit("gaussian", "input/moments_nearer", {"twists": ["nearer"]}, input="moments")
     yield _fit("gaussian", "input/moments_categorical", {"twists": ["region"]}, input="moments")
-    yield _fit(
-        "gaussian", "input/parquet_categorical_gaps", {"twists": ["region", "gaps"]}, input="parquet", missing="drop"
-    )
+    gaps = {"twists": ["region", "gaps"]}
+    yield _fit("gaussian", "input/parquet_categorical_gaps", gaps, input="parquet", missing="drop")
     yield _fit("gaussian", "input/arrays", input="arrays", saved=True)
     yield _fit("gaussian", "input/frame", {"twists": ["region"]}, input="frame")
     yield _fit("gaussian", "input/one_environment", {"rows": (150,)}, input="arrays")
@@ -180,11 +178,9 @@ def _others() -> Iterator[Case]:
     forest = RandomForestRegressor(n_estimators=10, max_depth=4, random_state=0)
     yield _fit("gaussian", "regressor/ridge", FAR, regressor=Ridge(alpha=2.0))
     yield _fit("gaussian", "regressor/forest", FAR, regressor=forest)
-    yield _case("auto/number", {"outcome": "number"}, family="auto")
-    yield _case("auto/binary", {"outcome": "binary"}, family="auto")
-    yield _case("auto/count", {"outcome": "overdispersed"}, family="auto")
+    for name in ("number", "binary", "count", "time"):
+        yield _case(f"auto/{name}", {"outcome": "overdispersed" if name == "count" else name}, family="auto")
     yield _case("auto/rate", {"outcome": "rate"}, family="auto", saved=True)
-    yield _case("auto/time", {"outcome": "time"}, family="auto")
     yield _case("poisson/rate", {"outcome": "rate"}, family="poisson")
     yield _fit("additive", "settings", FAR, family=Additive(knots=4, comparison="all"))
     yield _fit("logistic", "settings", family=Logistic(pseudo_rows=0))

@@ -240,23 +240,17 @@ def test_splines_of_files_take_two_passes(ending: str, tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- environments and outcomes
 
-RNG_2 = np.random.default_rng(11)
-SITE = np.repeat([1, 2, 3, 4], [40, 30, 20, 5])
-TABLE = pd.DataFrame({"a": RNG_2.normal(size=95) + SITE, "b": RNG_2.choice(["u", "v"], size=95), "site": SITE})
-TABLE["y"] = TABLE["a"] + RNG_2.normal(size=95)
-
-
 KINDS = {
-    "numbers": RNG_2.normal(size=90),
-    "two values": np.where(RNG_2.random(90) < 0.3, -1.5, 2.5),
-    "0 and 1": (RNG_2.random(90) < 0.3).astype(float),
-    "counts": RNG_2.poisson(1.5, 90).astype(float),
-    "large counts": 100_000.0 * RNG_2.poisson(1.5, 90),
-    "ages": RNG_2.integers(20, 60, 90).astype(float),
-    "marks": RNG_2.integers(0, 11, 90).astype(float),
+    "numbers": RNG.normal(size=90),
+    "two values": np.where(RNG.random(90) < 0.3, -1.5, 2.5),
+    "0 and 1": (RNG.random(90) < 0.3).astype(float),
+    "counts": RNG.poisson(1.5, 90).astype(float),
+    "large counts": 100_000.0 * RNG.poisson(1.5, 90),
+    "ages": RNG.integers(20, 60, 90).astype(float),
+    "marks": RNG.integers(0, 11, 90).astype(float),
     "ids": np.arange(90.0),
-    "below 0": RNG_2.integers(-3, 2, 90).astype(float),
-    "one half": np.append(RNG_2.poisson(1.0, 89), 0.5),
+    "below 0": RNG.integers(-3, 2, 90).astype(float),
+    "one half": np.append(RNG.poisson(1.0, 89), 0.5),
 }
 
 
@@ -268,7 +262,7 @@ def kind_of(table: pd.DataFrame, missing: str = "error", drop: Any = ()) -> Any:
 
 def with_outcome(y: np.ndarray) -> pd.DataFrame:
     sites = ["p"] * 45 + ["q"] * 45 + ["r"] * (len(y) - 90)
-    return pd.DataFrame({"a": RNG_2.normal(size=len(y)), "y": y, "site": sites})
+    return pd.DataFrame({"a": RNG.normal(size=len(y)), "y": y, "site": sites})
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -284,7 +278,7 @@ def test_kind_of_the_rows_that_are_left() -> None:
     table.loc[90:, "a"] = np.nan
     with pytest.warns(UserWarning, match="2 of 92 rows"):
         assert kind_of(table, missing="drop").kind == "count"
-    assert kind_of(TABLE.assign(y=np.where(SITE % 2, "no", "yes"))).kind == "classes"
+    assert kind_of(pd.DataFrame(PLAIN | {"y": ["no", "yes"] * 30})).kind == "classes"
 
 
 @pytest.mark.parametrize("most", [3, 4])
@@ -296,12 +290,12 @@ def test_too_many_whole_numbers_are_given_up(most: int, monkeypatch: pytest.Monk
 
 
 def test_settings_as_dataclasses(tmp_path: Path) -> None:
-    TABLE.to_csv(tmp_path / "t.csv", index=False, sep=";")
-    columns, select = Columns(exclude=["a"], categorical=["b"]), Environments(drop=[4], merge={"few": [2, 3]})
-    found = Moments.from_rows(
-        tmp_path / "t.csv", "y", "site", columns=columns, select=select, form=FileFormat(sep=";", decimal=".")
-    )
+    frame, path = pd.DataFrame(PLAIN | RARE), tmp_path / "t.csv"
+    frame.to_csv(path, index=False, sep=";")
+    columns, select = Columns(exclude=["x"], categorical=["z"]), Environments(drop=[4], merge={"few": [2, 3]})
+    form = FileFormat(sep=";", decimal=".")
+    found = Moments.from_rows(path, "y", "site", columns=columns, select=select, form=form)
     choice = {"drop_environments": [4], "merge_environments": {"few": [2, 3]}}
-    expected = Moments.from_rows(TABLE, "y", "site", exclude=["a"], categorical=["b"], **choice)
+    expected = Moments.from_rows(frame, "y", "site", exclude=["x"], categorical=["z"], **choice)
     assert_alike(found, expected)
     assert found.environments == (1, "few")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -122,43 +121,6 @@ def test_what_cannot_be_merged() -> None:
     numbers = TABLE[["age", "drugs", "pressure", "hospital"]]
     with pytest.raises(DataError, match="'k'"):
         from_data(from_table(numbers.assign(k=1.0), **ASKED)).merge(from_data(from_table(numbers, **ASKED)))
-
-
-# ---------------------------------------------------------------- some environments
-
-
-def in_three() -> MultiEnvironmentData:
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(90, 4)) + 1e5
-    env = np.repeat(["a", "b", "c"], 30)
-    X[env != "c", 2] = 7.0
-    return from_arrays(X, rng.normal(size=90), env)
-
-
-@pytest.mark.parametrize("labels", [["a", "c"], ["c", "b"], ["b"]])
-def test_moments_of_some_environments_are_those_of_their_rows(labels: list[str]) -> None:
-    whole = in_three()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found, rows = from_data(whole).choosing(labels), whole.choosing(labels)
-    np.testing.assert_array_equal(rows.y, whole.y[np.isin(np.repeat(["a", "b", "c"], 30), labels)])
-    assert dict(found.constants) == ({} if "c" in labels else {"x2": 7.0})
-    assert ("x2" in rows.feature_names) == ("c" in labels)
-    assert_same(found, replace(from_data(rows), constants=found.constants), rtol=1e-9)
-
-
-def test_groups_lose_columns() -> None:
-    whole = in_three()
-    grouping = Features.of(["x0", "x1", "x2", "x3"], {"g": ("x1", "x2")})
-    grouped = replace(whole, feature_names=grouping.names, grouping=grouping)
-    found, rows = from_data(grouped).choosing(["a", "b"]), grouped.choosing(["a", "b"])
-    assert found.features.names == rows.feature_names == ("x0", "g", "x3")
-    assert rows.features.columns == ("x0", "x1", "x3")
-    assert dict(found.groups) == {"g": ("x1",)}
-    np.testing.assert_allclose(found.scatter, from_data(rows).scatter, rtol=1e-9)
-    only = from_arrays(whole.X[:, 2:3], whole.y, whole.environment_index)
-    with pytest.raises(DataError, match="constant in"):
-        from_data(only).choosing([0, 1])
 
 
 # ---------------------------------------------------------------- another outcome

@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
+dd = pytest.importorskip("dask.dataframe")
 
 import pyarrow.parquet as pq
 from distributed import Client
@@ -98,7 +99,6 @@ def with_holes() -> pd.DataFrame:
 
 @pytest.mark.parametrize("where", ["cluster", "here"])
 def test_a_dask_data_frame(client: Client, where: str) -> None:
-    dd = pytest.importorskip("dask.dataframe")
     frame = with_holes()
     there: dict[str, Any] = {"dask": client} if where == "cluster" else {"n_jobs": 2}
     with pytest.warns(DataWarning) as local:
@@ -112,7 +112,6 @@ def test_a_dask_data_frame(client: Client, where: str) -> None:
 
 
 def test_the_current_client_reads_a_dask_data_frame(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    dd = pytest.importorskip("dask.dataframe")
     rows = dd.from_pandas(table(), npartitions=3)
     here = Moments.from_rows(rows, "y", "site")
     asked, original = [], Client.compute
@@ -148,7 +147,6 @@ def test_a_file_that_workers_do_not_find(client: Client, file: Path, monkeypatch
 
 def test_what_does_not_go_together(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance._tools.parallel._CONNECTION_SECONDS", 1)
-    dd = pytest.importorskip("dask.dataframe")
     with pytest.raises(SettingError, match="dask= is for files and Dask data frames, which the table is not"):
         Moments.from_rows(table(), "y", "site", dask="tcp://127.0.0.1:1")
     with pytest.raises(SettingError, match="n_jobs= is for this machine and dask= for a cluster"):
@@ -162,7 +160,6 @@ def test_what_does_not_go_together(file: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_frames_of_a_cluster_have_no_second_pass() -> None:
-    dd = pytest.importorskip("dask.dataframe")
     frame = table(60)
     moments = Moments.from_rows(dd.from_pandas(frame, npartitions=2), "y", "site")
     frames = [dd.from_pandas(frame, npartitions=2)]

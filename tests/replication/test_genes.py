@@ -36,26 +36,25 @@ from replication.runs import Cell
 pytestmark = pytest.mark.integration
 
 
-def small_samples() -> Deletions:
-    """100 wild types between -1 and 1, then deletions. Outside the band: a in a's own sample, with b and c moved by it;
-    b in its own, with c moved; c stays where it was in its own; d is deleted in two samples, in one of which it moves,
-    so that the mean does, and a moves too; the deleted gene z is not measured; e is never deleted.
-    """
-    wild = np.linspace(-1.0, 1.0, 100)[:, None] * np.array([1.0, -1.0, 1.0, -1.0, 1.0])
-    samples = {
-        "a": [-5.0, 3.0, -3.0, 0.0, 0.0],
-        "b": [0.1, -5.0, 2.0, 0.2, 0.0],
-        "c": [4.0, 0.0, 0.5, 0.0, 0.0],
-        "d": [6.0, 0.0, 0.0, -6.0, 0.0],
-        "d (again)": [0.0, 0.0, 0.0, 0.0, 0.0],
-        "z": [9.0, 9.0, 9.0, 9.0, 9.0],
-    }
-    return Deletions(
-        np.vstack([wild, *samples.values()]),
-        tuple("abcde"),
-        (*(f"wt {i}" for i in range(100)), *samples),
-        (*[None] * 100, "a", "b", "c", "d", "d", "z"),
-    )
+# 100 wild types between -1 and 1, then deletions. Outside the band: a in a's own sample, with b and c moved by it;
+# b in its own, with c moved; c stays where it was in its own; d is deleted in two samples, in one of which it moves,
+# so that the mean does, and a moves too; the deleted gene z is not measured; e is never deleted.
+WILD = np.linspace(-1.0, 1.0, 100)[:, None] * np.array([1.0, -1.0, 1.0, -1.0, 1.0])
+DELETED = {
+    "a": [-5.0, 3.0, -3.0, 0.0, 0.0],
+    "b": [0.1, -5.0, 2.0, 0.2, 0.0],
+    "c": [4.0, 0.0, 0.5, 0.0, 0.0],
+    "d": [6.0, 0.0, 0.0, -6.0, 0.0],
+    "d (again)": [0.0, 0.0, 0.0, 0.0, 0.0],
+    "z": [9.0, 9.0, 9.0, 9.0, 9.0],
+}
+SAMPLES = Deletions(
+    np.vstack([WILD, *DELETED.values()]),
+    tuple("abcde"),
+    (*(f"wt {i}" for i in range(100)), *DELETED),
+    (*[None] * 100, *(name[0] for name in DELETED)),
+)
+SPLIT = Split.of(SAMPLES, 3, np.random.default_rng(2))
 
 
 def regulated(seed: int = 0, n_genes: int = 12, wild_types: int = 80) -> Deletions:
@@ -85,60 +84,50 @@ def on(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_blocks_hold_every_deleted_gene_once() -> None:
-    samples = small_samples()
-    split = Split.of(samples, 3, np.random.default_rng(1))
-    assert (split.block[:100] == -1).all()
-    of_gene = {gene: {int(split.block[row]) for row in samples.deleting(gene)} for gene in "abcdz"}
+    assert (SPLIT.block[:100] == -1).all()
+    of_gene = {gene: {int(SPLIT.block[row]) for row in SAMPLES.deleting(gene)} for gene in "abcdz"}
     assert all(len(blocks) == 1 for blocks in of_gene.values())  # d, too, which has two samples
     sizes = np.bincount([block for blocks in of_gene.values() for block in blocks])
     assert sorted(sizes) == [1, 2, 2]
-    assert {gene: split.fold_of(gene) for gene in of_gene} == {gene: min(blocks) for gene, blocks in of_gene.items()}
-    assert split.fold_of("e") is None
+    assert {gene: SPLIT.fold_of(gene) for gene in of_gene} == {gene: min(blocks) for gene, blocks in of_gene.items()}
+    assert SPLIT.fold_of("e") is None
     with pytest.raises(DataError, match="5 deleted genes cannot be split into 6 blocks"):
-        Split.of(samples, 6, np.random.default_rng(1))
+        Split.of(SAMPLES, 6, np.random.default_rng(1))
 
 
 @pytest.mark.parametrize("target", "abcde")
 def test_no_fit_sees_what_validates_it(target: str) -> None:
-    samples = small_samples()
-    split = Split.of(samples, 3, np.random.default_rng(2))
-    held_out = np.array([split.held_out(fold) for fold in range(3)])
-    training = np.array([split.training(target, fold) for fold in range(3)])
-    assert (held_out.sum(axis=0) == ~samples.wild_type).all()
+    held_out = np.array([SPLIT.held_out(fold) for fold in range(3)])
+    training = np.array([SPLIT.training(target, fold) for fold in range(3)])
+    assert (held_out.sum(axis=0) == ~SAMPLES.wild_type).all()
     assert not (training & held_out).any()
-    assert training[:, samples.wild_type].all()
-    assert not training[:, samples.deleting(target)].any()
-    assert set(np.nonzero(~training & ~held_out)[1]) <= set(samples.deleting(target))
+    assert training[:, SAMPLES.wild_type].all()
+    assert not training[:, SAMPLES.deleting(target)].any()
+    assert set(np.nonzero(~training & ~held_out)[1]) <= set(SAMPLES.deleting(target))
 
 
 def test_training_data_are_the_training_samples() -> None:
-    samples = small_samples()
-    split = Split.of(samples, 3, np.random.default_rng(2))
-    rows = split.training("c", 1)
-    data = genes_methods.training_data(samples, "c", rows)
-    np.testing.assert_array_equal(data.X, samples.values[rows][:, [0, 1, 3, 4]])
-    np.testing.assert_array_equal(data.y, samples.values[rows, 2])
+    rows = SPLIT.training("c", 1)
+    data = genes_methods.training_data(SAMPLES, "c", rows)
+    np.testing.assert_array_equal(data.X, SAMPLES.values[rows][:, [0, 1, 3, 4]])
+    np.testing.assert_array_equal(data.y, SAMPLES.values[rows, 2])
     assert (data.feature_names, data.outcome_name) == (("a", "b", "d", "e"), "c")
     assert data.environments == ("wild type", "deletion")
     assert data.counts.tolist() == [100, int(rows.sum()) - 100]
-    constant = replace(samples, values=np.where(np.arange(5) == 3, 1.0, samples.values))
+    constant = replace(SAMPLES, values=np.where(np.arange(5) == 3, 1.0, SAMPLES.values))
     assert genes_methods.training_data(constant, "c", rows).feature_names == ("a", "b", "e")
     with pytest.raises(DataError, match="the target 'd' is constant in the"):
         genes_methods.training_data(constant, "d", rows)
 
 
 def test_effects_by_hand() -> None:
-    effects = Effects.of(small_samples())
+    effects = Effects.of(SAMPLES)
     np.testing.assert_allclose(effects.high, 0.98, atol=1e-12)
     np.testing.assert_allclose(effects.low, -0.98, atol=1e-12)
     successful = dict(zip(effects.deleted, effects.successful, strict=True))
     assert successful == {"a": True, "b": True, "c": False, "d": True, "z": False}
     # The deletion of c did not succeed, z is not measured, e was never deleted.
-    by_hand = {
-        VALIDATED: "ab ac bc da",
-        NO_EFFECT: "ad ae ba db",
-        UNCHECKED: "ca za ea",
-    }
+    by_hand = {VALIDATED: "ab ac bc da", NO_EFFECT: "ad ae ba db", UNCHECKED: "ca za ea"}
     for verdict, pairs in by_hand.items():
         assert {effects.verdict(*pair) for pair in pairs.split()} == {verdict}
 
@@ -270,7 +259,7 @@ def test_targets_are_spread_and_the_papers_come_first(on) -> None:
 
 
 def test_rows_count_what_the_fold_holds_out(on) -> None:
-    samples = regulated(n_genes=12)
+    samples = regulated()
     study = on(samples, methods=("Lasso", "ICP-screen"))
     effects = Effects.of(samples)
     split = study.split(0, 1)
@@ -296,6 +285,11 @@ def test_rows_count_what_the_fold_holds_out(on) -> None:
     assert total >= 2  # g0 and g1 drive it
 
 
+def without_g5(n_genes: int) -> Deletions:
+    samples = regulated(n_genes=n_genes)
+    return replace(samples, deleted=tuple("other" if gene == "g5" else gene for gene in samples.deleted))
+
+
 def made_up(genes_of: dict[tuple[int, int], str], ranking: str = "") -> pd.DataFrame:
     """Rows of one method for target g2; genes_of: {(seed, fold): predicted genes}"""
     about = {"panel": 0, "target": "g2", "method": "BIP-VI", "setting": "t=0.5", "note": "", "seconds": 1.0}
@@ -305,9 +299,7 @@ def made_up(genes_of: dict[tuple[int, int], str], ranking: str = "") -> pd.DataF
 
 
 def test_predictions_agree_where_their_deletion_is_held_out(on) -> None:
-    samples = regulated(n_genes=12)
-    never = replace(samples, deleted=tuple("other" if gene == "g5" else gene for gene in samples.deleted))
-    study = on(never, methods=("BIP-VI",))
+    study = on(without_g5(12), methods=("BIP-VI",))
     fold_of = [{gene: study.split(0, seed).fold_of(gene) for gene in ("g1", "g3")} for seed in range(2)]
     found = {(seed, fold): "g5" for seed in range(2) for fold in range(5)}
     for seed in range(2):
@@ -328,9 +320,7 @@ def test_predictions_agree_where_their_deletion_is_held_out(on) -> None:
 
 
 def test_means_of_held_out_scores(on) -> None:
-    samples = regulated(n_genes=10)
-    never = replace(samples, deleted=tuple("other" if gene == "g5" else gene for gene in samples.deleted))
-    study = on(never, methods=("BIP-VI",))
+    study = on(without_g5(10), methods=("BIP-VI",))
     results = made_up({(seed, fold): "" for seed in range(2) for fold in range(5)}, "g1=0.5 g5=0.2")
     own = (results["replicate"] == 1) & (results["fold"] == study.split(0, 1).fold_of("g1"))
     results.loc[own, "ranking"] = "g1=1 g5=0.2"
@@ -412,11 +402,6 @@ def test_methods_are_adjusted_for_settings_and_for_each_other() -> None:
     assert genes.by_method(swapped)["b"] == genes.by_method(swapped)["a"] == pytest.approx(0.045)
 
 
-@pytest.fixture
-def study(on) -> Genes:
-    return on(regulated(n_genes=12), methods=("Lasso", "Marginal"))
-
-
 def results_of(lasso: tuple[int, int], marginal: tuple[int, int], note: str) -> pd.DataFrame:
     """So many of nine predictions are right in the first and in each other fold of two seeds."""
     about = {"panel": 0, "target": "g2", "note": note, "warned": "", "genes": "", "ranking": "", "seconds": 1.0}
@@ -432,9 +417,9 @@ def results_of(lasso: tuple[int, int], marginal: tuple[int, int], note: str) -> 
 @pytest.mark.parametrize(
     ("lasso", "marginal", "above"), [((2, 2), (2, 2), []), ((2, 3), (2, 2), []), ((2, 2), (4, 4), ["Marginal"])]
 )
-def test_methods_above_chance_are_named(study: Genes, lasso: Any, marginal: Any, above: list[str]) -> None:
+def test_methods_above_chance_are_named(on, lasso: Any, marginal: Any, above: list[str]) -> None:
     """A small p-value of one of several methods is not enough; without one above chance it is a null result."""
-    results = results_of(lasso, marginal, "failed: at once")
+    study, results = on(regulated(), methods=("Lasso", "Marginal")), results_of(lasso, marginal, "failed: at once")
     table = study.table(results).set_index("method")
     assert table["method_p_value"]["Marginal"] == pytest.approx(min(2 * table["p_value"]["Marginal"], 1.0)) or not above
     assert [name for name in table.index if table["method_p_value"][name] < 0.05] == above
@@ -489,7 +474,7 @@ def test_warnings_of_a_fit_are_kept_and_said(on, monkeypatch: pytest.MonkeyPatch
         return all_of(training)
 
     monkeypatch.setitem(GENE_METHODS, "BIP-VI", replace(GENE_METHODS["BIP-VI"], predict=doubtful))
-    study = on(regulated(n_genes=12), methods=("BIP-VI", "Marginal"))
+    study = on(regulated(), methods=("BIP-VI", "Marginal"))
     _, results = all_rows(study)
     assert set(results.loc[results["method"] == "BIP-VI", "warned"]) == {"ApproximationWarning"}
     assert set(results.loc[results["method"] == "Marginal", "warned"]) == {""}
