@@ -41,6 +41,7 @@ DATES = [dt.date(2020, 1, 1), dt.date(2021, 1, 1), dt.date(2020, 1, 1), dt.date(
 FOUR: dict[str, Any] = {"site": np.repeat([1, 2, 3, 4], [25, 17, 13, 5])}
 RARE: dict[str, Any] = FOUR | {"z": ["u", "v", "v", "u", "u"] * 11 + ["w"] * 5}
 HOLES: dict[str, Any] = FOUR | {"z": [None, *NORMAL[1:42], *[None] * 18], "x": [None, *NORMAL[1:]]}
+FLAT: dict[str, Any] = {"z": [0.1] * N, "x": [None, *NORMAL[1:]]}
 FEW: dict[str, Any] = {"merge_environments": {"few": [3, 4]}}
 
 # (name, columns that replace others, settings)
@@ -91,12 +92,8 @@ CASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("an outcome that is constant in an environment", {"y": [1.0, 2.0, 3.0] * 20}, {}),
     ("an outcome without values", {"y": [None] * N}, {}),
     ("rows without labels dropped", {"site": [None, "a", "b"] * 20}, {"missing": "drop"}),
-    ("a constant left out", {"z": [0.1] * N, "x": [None, *NORMAL[1:]]}, {"missing": "drop"}),
-    (
-        "a constant of a group",
-        {"z": [0.1] * N, "x": [None, *NORMAL[1:]]},
-        {"missing": "drop", "groups": {"both": ["x", "z"]}},
-    ),
+    ("a constant left out", FLAT, {"missing": "drop"}),
+    ("a constant of a group", FLAT, {"missing": "drop", "groups": {"both": ["x", "z"]}}),
     ("gaps in both", {"site": [None, "a", "b"] * 20, "z": [None, None, *NORMAL[2:]]}, {"missing": "drop"}),
     ("no labels at all", {"site": pa.nulls(N, pa.string())}, {"missing": "drop"}),
     ("one environment", {"site": ["a"] * N}, {}),
