@@ -32,7 +32,7 @@ from invariance.decisions.predictive import flipped_log_prior, predictive_poster
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.enumeration import Enumeration
 from invariance.inference.mean_field import FreeSpace
-from invariance.kernels.mean_field import Trace, ascend
+from invariance.kernels.mean_field import Objective, Trace, ascend
 from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
@@ -330,9 +330,10 @@ def ascended(case: Case, raw: bool, iterations: int, seed: int) -> tuple[np.ndar
     engine, rng = Variational.genes(iterations=iterations), np.random.default_rng(seed)
     model = LinearGaussian().bind(case.moments)
     space = FreeSpace(Target(model, UniformPrior(min(200, model.largest_size)).bind(model.feature_names)))
-    scorer, objective = space.scorer(engine.memory, searching=True), space.objective(float(engine.infeasible))
-    objective = objective._replace(n_rows=1.0) if raw else objective
-    f, rates, lowest = len(space.free), engine.schedule.rates(iterations), np.zeros(1)
+    prior, n_rows = space.target.prior.over_free, 1.0 if raw else float(model.n_rows)
+    objective = Objective(prior.log_odds, prior.log_size_weight, prior.max_size, n_rows, engine.infeasible_value)
+    scorer = space.scorer(engine.memory, searching=True)
+    f, rates, lowest = len(prior.log_odds), engine.schedule.rates(iterations), np.zeros(1)
     logits, sizes = np.full(f, logit(engine.inclusion)), np.empty(iterations)
     for first in range(0, iterations, STRETCH):
         part = slice(first, min(first + STRETCH, iterations))

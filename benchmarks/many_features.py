@@ -129,22 +129,24 @@ def independent(p: int, n_environments: int = 2, n_rows: int = 300, seed: int = 
 
 def step_costs(target: Target, k: int) -> tuple[float, float, float]:
     """Microseconds: flip scores of all features with one update; factorising k members; one block of 12."""
-    n_groups, d = target.scoring.inverse_scale.shape
+    scoring = target.model.scoring()
+    assert scoring is not None
+    n_groups, d = scoring.inverse_scale.shape
     state, change = active_set(n_groups, d, k + 2), np.empty(d)
     included = np.zeros(d, bool)
     included[:k] = True
 
     def step() -> None:
-        add_column(target.scoring, state, k)
-        flip_scores(target.scoring, state, change)
-        remove_column(target.scoring, state, k)
+        add_column(scoring, state, k)
+        flip_scores(scoring, state, change)
+        remove_column(scoring, state, k)
 
-    load(target.scoring, state, included)
+    load(scoring, state, included)
     block = np.arange(k), np.arange(13), np.arange(k, k + 12), np.empty(1 << 12)
     return (
         1e6 * median_seconds(step, 30),
-        1e6 * median_seconds(lambda: load(target.scoring, state, included), 10),
-        1e6 * median_seconds(lambda: score_block(target.scoring, *block), 10),
+        1e6 * median_seconds(lambda: load(scoring, state, included), 10),
+        1e6 * median_seconds(lambda: score_block(scoring, *block), 10),
     )
 
 

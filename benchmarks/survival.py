@@ -68,7 +68,7 @@ def calibration() -> None:
                 value = model.log_ratio_many(everything)
                 tails = model.invariance_tails(everything, value)
                 p_values.append(tails[0])
-                ratios.append(value[0] / tails.expected[0])
+                ratios.append(value[0] / model.null_many(everything).expected[0])
             cells.append(f"{np.mean(np.array(p_values) < LEVEL):>9.3f}{np.mean(ratios):>8.3f}")
         print(f"{laws[shape]:13}{censored:>9.0%}{n_environments:>4}{n:>5}" + "".join(cells), flush=True)
 
