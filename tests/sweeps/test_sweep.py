@@ -272,6 +272,8 @@ def test_contents_tell_objects_apart(one: Any, other: Any) -> None:
     texts = [settings_of(BIP(select=Leading(held)))["select"] for held in (one, one, other)]
     assert texts[0] == texts[1] != texts[2]
     assert " at 0x" not in texts[0]
+    with pytest.raises(SettingError, match="__repr__"):
+        settings_of(BIP(select=Leading(lambda: one)))
 
 
 def test_labels_and_constants_are_part_of_the_data() -> None:

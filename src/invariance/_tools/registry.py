@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from inspect import signature
+from inspect import formatannotation, signature
 from typing import Any
 
 from ..exceptions import SettingError
@@ -92,4 +92,5 @@ def check_settings(name: str, kind: Callable[..., Any], settings: Mapping[str, V
         try:
             from_json(known[key], value, key)
         except (ValueError, TypeError):
-            raise SettingError(f"{name}: {key} cannot be {value!r}, it is of the type {known[key]}.") from None
+            kind_of_setting = formatannotation(known[key])
+            raise SettingError(f"{name}: {key} cannot be {value!r}, it is of the type {kind_of_setting}.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import time
 import warnings
 from collections.abc import Generator, Iterator, Sequence
@@ -53,7 +54,11 @@ def settings_of(model: BIP) -> dict[str, str]:
     for name, shown in texts.items():
         value = getattr(model, name)
         if not isinstance(value, str) and any(sign in shown for sign in _VAGUE):
-            texts[name] = f"{type(value).__qualname__} {joblib.hash(value)}"
+            try:
+                texts[name] = f"{type(value).__qualname__} {joblib.hash(value)}"
+            except (pickle.PicklingError, AttributeError, TypeError):
+                what = f"a sweep cannot tell {shown}, which {name}= holds, from another of its kind"
+                raise SettingError(f"{what}: write a __repr__ for its class that shows its settings.") from None
     return texts
 
 
