@@ -83,6 +83,13 @@ def test_merging_changes_neither() -> None:
     assert [pickle.dumps(rows) for rows in (first, second)] == before
     again = pickle.loads(before[0]).merge(pickle.loads(before[1])).moments("y")
     assert again.scatter.tobytes() == expected.scatter.tobytes()
+    buffers: list[pickle.PickleBuffer] = []
+    sent = pickle.dumps(first, protocol=5, buffer_callback=buffers.append)
+    kept = [bytes(buffer.raw()) for buffer in buffers]  # cannot be written to, as what some clusters send
+    received = pickle.loads(sent, buffers=kept).add(rows().to_batches()[0]).absorb(second).moments("y")
+    assert kept == [bytes(buffer.raw()) for buffer in buffers]
+    assert received.n_rows == expected.n_rows + rows().to_batches()[0].num_rows
+    assert pickle.loads(sent, buffers=kept).absorb(second).moments("y").scatter.tobytes() == expected.scatter.tobytes()
     twice = first.merge(first).moments("y")
     np.testing.assert_array_equal(twice.counts, 2 * first.moments("y").counts)
 

@@ -295,7 +295,7 @@ class MomentsAccumulator:
             self._environments[label] = replace(rows, moments=own)
         else:
             before = widened(known.moments, len(self._wide))
-            both = merged(before, moments, out=before.scatter)
+            both = merged(before, moments, out=np.require(before.scatter, requirements="W"))
             self._environments[label] = known.joined(both, rows.whole, rows.values)
 
     def _check_memory(self, labels: Collection[Hashable]) -> None:

@@ -148,7 +148,7 @@ def add_rows(known: EnvironmentMoments | None, columns: Floats, minimum: Floats,
     rest = np.add.reduce(own, axis=1) / n
     if (n * rest**2 > 0.5 * _EPSILON * (maximum - minimum) ** 2).any():  # which is less than that of the scatter
         own -= rest[:, None]
-    scatter = np.zeros((len(own), len(own))) if known is None else known.scatter
+    scatter = np.zeros((len(own), len(own))) if known is None else np.require(known.scatter, requirements="W")
     found = EnvironmentMoments(n, *two_sum(centre, rest), minimum, maximum, scatter)
     last[:] = 0.0
     if known is not None:
