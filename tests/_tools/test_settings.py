@@ -48,6 +48,8 @@ def test_engines() -> None:
         ("tempering(chains=2.5)", "chains"),
         ("tempering(chains=0)", "chains"),
         ("exact(keep=none)", "keep"),
+        ("exact(time_limit=inf)", "time_limit"),
+        ("tempering(precision=nan)", "precision"),
         ("vi(schedule=3)", "schedule"),
         ("vi(screen=[lasso])", "screen"),
         ("vi(starts=true)", "starts"),

@@ -354,6 +354,7 @@ def test_starting_points() -> None:
         (Variational(infeasible="low"), "infeasible='low'"),
         (Variational(initial={"z": 0.5}), "'z'"),
         (Variational(initial=[0.5]), "4 probabilities"),
+        (Variational(initial="x"), "4 probabilities"),
     ],
 )
 def test_bad_settings(engine: Variational, named: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib import import_module
-from inspect import formatannotation, signature
+from inspect import signature
 from typing import Any
 
 from ..exceptions import SettingError
@@ -90,7 +90,10 @@ def check_settings(name: str, kind: Callable[..., Any], settings: Mapping[str, V
         if key not in known:
             raise SettingError(f"{name} has no setting {key!r}, it has {', '.join(known) or 'none'}.")
         try:
-            from_json(known[key], value, key)
+            read = from_json(known[key], value, key)
+            fits = not isinstance(value, str) or isinstance(read, str)  # in JSON "inf" is a number
         except (ValueError, TypeError):
-            kind_of_setting = formatannotation(known[key])
-            raise SettingError(f"{name}: {key} cannot be {value!r}, it is of the type {kind_of_setting}.") from None
+            fits = False
+        if not fits:
+            wanted = signature(kind).parameters[key].annotation
+            raise SettingError(f"{name}: {key} cannot be {value!r}, it is of the type {wanted}.")

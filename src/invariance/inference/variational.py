@@ -291,7 +291,10 @@ class Variational:
             if unknown:
                 raise SettingError(f"initial names a feature that is not there: {unknown[0]!r}.")
             return np.array([float(self.initial.get(name, 0.01)) for name in prior.feature_names])
-        values = np.asarray(self.initial, dtype=float)
+        try:
+            values = np.asarray(self.initial, dtype=float)
+        except (TypeError, ValueError):
+            values = np.full(1, np.nan)
         if values.shape != (len(names),) or not ((values >= 0) & (values <= 1)).all():
             raise SettingError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
         values = values[np.isin(prior.original_features, prior.feature_names)]
