@@ -105,6 +105,7 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "object y": ({"y": Y.astype(object)}, ("y", "object")),
     "text": ({"X": X.astype(str)}, ("X", "<U")),
     "ragged": ({"X": [[1, 2], [3]]}, ("X", "rectangular")),
+    "ragged y": ({"y": [[1, 2], [3]] * 6}, ("y", "rectangular")),
     "sparse matrix": ({"X": scipy.sparse.csr_matrix(X)}, ("X.toarray()",)),
     "y 2-D": ({"y": X}, ("y", "(12, 3)")),
     "y short": ({"y": Y[:5]}, ("X has 12 rows", "y has 5 rows", "environments has 12")),

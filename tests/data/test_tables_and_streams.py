@@ -141,10 +141,10 @@ def test_pieces_must_agree(second: Any, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "rows", [None, 3, b"a.csv", np.zeros((2, 2)), pd.Series([1.0]), pl.Series([1.0]), pa.array([1])]
+    "rows", [None, 3, b"a.csv", {"x": [1]}, np.zeros((2, 2)), pd.Series([1.0]), pl.Series([1.0]), pa.array([1])]
 )
 def test_what_cannot_be_recognised(rows: Any) -> None:
-    with pytest.raises(DataError, match="cannot be read from"):
+    with pytest.raises(DataError, match="the table cannot be read from"):
         rows_of(rows, ["x"])
 
 

@@ -121,7 +121,10 @@ def as_column(values: Any, role: str) -> tuple[Any, str]:
 
     series, name = one_series(values, role)
     if series is None:
-        array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        try:
+            array = values if isinstance(values, np.ndarray) else np.asarray(values)
+        except ValueError:
+            raise DataError(f"{role} is not rectangular: give every row the same number of values.") from None
         array = array[:, 0] if array.shape[1:] == (1,) else array
         if array.ndim != 1:
             raise DataError(f"{role} has shape {array.shape}, but one value per row is needed: pass a single column.")

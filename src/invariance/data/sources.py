@@ -9,7 +9,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -246,7 +246,11 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
     if hasattr(rows, "__arrow_c_stream__"):
         with suppress(pa.ArrowInvalid):  # a single column
             return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
-    elif iterable and isinstance(rows, Iterable) and not hasattr(rows, "__array__"):
+    elif (
+        iterable
+        and isinstance(rows, Iterable)
+        and not (isinstance(rows, Mapping | bytes) or hasattr(rows, "__array__"))
+    ):
         return PiecesSource(rows, "the iterable")
     what = f"{name} cannot be read from the type {type(rows).__name__}"
     raise DataError(f"{what}: pass files, a folder, a pattern, a table, a query, or an iterable of tables.")
