@@ -94,6 +94,12 @@ def test_constant_features_are_not_looked_at(with_a_constant) -> None:
     ):
         with pytest.raises(ValueError, match=named):
             model.predict(X)
+    y, labels = data.y, data.environment_index
+    for given in (table, table.to_numpy()):
+        with pytest.warns(DataWarning, match="constant"):
+            of_table = BIP(select=Threshold(0.0)).fit(given, y, environments=labels)
+        X = table.assign(k=np.nan) if given is table else table.assign(k=np.nan).to_numpy()
+        np.testing.assert_array_equal(of_table.predict(X), of_table.predict(given))
 
 
 def test_an_empty_selection_is_told() -> None:

@@ -234,15 +234,22 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     def _features_of(self, X: Any) -> Any:
-        """The features of a table; after a fit to a data set by name, where constant ones may be absent."""
+        """The features of a table, 0 in constant ones; after a fit to a data set by name, where these may be absent."""
         layout, names = self._layout, frame_names(X)
         if self._by_name and names is not None:
             frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in layout.ignored))
             return frame.select([name for name in layout.columns_of_tables if name in frame.columns]).to_native()
-        n_fitted = np.count_nonzero(layout.feature_at != _ABSENT)
-        if self._by_name and layout.columns == layout.table and np.shape(X)[1:] == (n_fitted,):
+        fitted = layout.feature_at != _ABSENT
+        if self._by_name and layout.columns == layout.table and np.shape(X)[1:] == (np.count_nonzero(fitted),):
             return self._expand(np.asarray(X).T, 0).T
-        return _without(X, self._set_aside)
+        X = _without(X, self._set_aside)
+        if layout.encoding is not None or fitted.all():
+            return X
+        if names is None:
+            values = np.asarray(X)
+            return np.where(fitted, values, 0) if values.shape[1:] == fitted.shape else X
+        frame = as_frame(X, "X")
+        return frame.with_columns(*(nw.lit(0).alias(n) for n in layout.ignored if n in frame.columns)).to_native()
 
     def _fitted_columns(self, X: Any) -> Floats:
         """(N, len(columns_)) of a table"""
