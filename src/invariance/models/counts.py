@@ -178,7 +178,7 @@ class NegativeBinomial(CountRegression):
     """
 
     name: ClassVar[str] = "negative binomial"
-    model: ClassVar[type[RegressionModel]] = NegativeBinomialModel
+    model: ClassVar[type[RegressionModel]] = NegativeBinomialModel  #: :meta private:
     about_mean: ClassVar[tuple[str, ...]] = (DISPERSION,)
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:

@@ -392,7 +392,7 @@ class Regression(ABC):
     pseudo_rows: float = 1.0
 
     name: ClassVar[str]
-    model: ClassVar[type[RegressionModel]] = RegressionModel
+    model: ClassVar[type[RegressionModel]] = RegressionModel  #: :meta private:
     intercept: ClassVar[bool] = True
     takes: ClassVar[tuple[str, ...]] = ()  # what the model uses of that which comes with an outcome
     about_mean: ClassVar[tuple[str, ...]] = ()  # what each environment has of its own beside intercept and slopes

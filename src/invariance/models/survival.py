@@ -144,7 +144,7 @@ class PiecewiseExponential(Regression):
     name: ClassVar[str] = "piecewise exponential"
     intercept: ClassVar[bool] = False
     takes: ClassVar[tuple[str, ...]] = ("event",)
-    model: ClassVar[type[RegressionModel]] = PiecewiseExponentialModel
+    model: ClassVar[type[RegressionModel]] = PiecewiseExponentialModel  #: :meta private:
     about_mean: ClassVar[tuple[str, ...]] = (BASELINE,)
     predicts: ClassVar[Predicts] = Predicts.time
 
