@@ -85,7 +85,7 @@ class Tally:
                 chosen._count(new[label], counts)
         return chosen
 
-    def complain(
+    def refuse_missing(
         self, features: Sequence[str], environment: str | None, missing: str, excluded: Sequence[str] = ()
     ) -> None:
         """Raise about what was counted. features : columns that may be left out; environment : column of the labels,

@@ -281,7 +281,7 @@ class MultiEnvironmentData:
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
         labels = frame[environment].to_list()
-        return _learnt(raw, choices, y, with_y, labels, environment, missing, choice)
+        return _checked_data(raw, choices, y, with_y, labels, environment, missing, choice)
 
     @classmethod
     def from_arrays(
@@ -328,7 +328,7 @@ class MultiEnvironmentData:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
         with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
-        return _learnt(raw, choices, outcome, with_y, labels, None, missing)
+        return _checked_data(raw, choices, outcome, with_y, labels, None, missing)
 
 
 def require_data(data: Any, caller: str) -> None:
@@ -360,7 +360,7 @@ def without_constant(data: MultiEnvironmentData, constant: Mask) -> MultiEnviron
     )
 
 
-def _learnt(
+def _checked_data(
     raw: RawTable,
     choices: Choices,
     outcome: Outcome,
@@ -386,7 +386,7 @@ def _learnt(
     columns = (*raw.names, *named)
     tally = Tally(columns)
     kept = tally.complete(raw.values, outcomes, codes, environments)
-    tally.complain(raw.names, environment, missing, choices.excluded)
+    tally.refuse_missing(raw.names, environment, missing, choices.excluded)
     counts = np.bincount(codes[kept], minlength=len(environments))
     present = [label for label, n in zip(environments, counts, strict=True) if n]
     small, more = choice.too_small(present, counts[counts > 0])

@@ -585,7 +585,7 @@ def _read_parquet(
                 batch = next(batches, None)
             if batch is None:
                 return
-            yield _without(batch, file.form.na)
+            yield _with_gaps(batch, file.form.na)
 
 
 class ParquetSource(FileSource):
@@ -624,7 +624,7 @@ def _place(file: TableFile) -> Any:
     return file.path if file.content is None else pa.BufferReader(file.content)
 
 
-def _without(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
+def _with_gaps(batch: pa.RecordBatch, na: Sequence[str]) -> pa.RecordBatch:
     """With no value where a word, or a number that it reads as, stands for a missing one."""
     import pyarrow as pa
     import pyarrow.compute as pc

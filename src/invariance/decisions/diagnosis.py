@@ -342,7 +342,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         yield Section(title, tuple(_verdict(self)))
         yield _tests(self)
         if self.left_out:
-            yield _without_each(self)
+            yield _left_out_section(self)
         yield Section("Experiments", tuple(_experiments(self)))
         if self.sites.largest < len(self.feature_names):
             yield Section("Small environments", tuple(_small_environments(self)))
@@ -497,7 +497,7 @@ def _tests(diagnosis: Diagnosis) -> Section:
     )
 
 
-def _without_each(diagnosis: Diagnosis) -> Section:
+def _left_out_section(diagnosis: Diagnosis) -> Section:
     labels = name_labels([str(left.environment) for left in diagnosis.left_out], _LONGEST_LABEL)
     width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
     rows = [("without", "p_inv", "R²", "selected then")]

@@ -95,7 +95,7 @@ class GaussianTests(EnvironmentTests):
         return float(self._model.excess_kurtosis(self._mask[None])[0])
 
     def deviation(self, e: int | None) -> Deviation | None:
-        moments = self._moments if e is None else _against_the_rest(self._moments, e)
+        moments = self._moments if e is None else _with_factors_against_the_rest(self._moments, e)
         found, data = self._compared(moments, _centred(moments)), self._model.data
         if found is None and data is not None:
             groups = data.environment_index if e is None else (data.environment_index != e).astype(np.intp)
@@ -131,7 +131,7 @@ class GaussianTests(EnvironmentTests):
         total = float(sum(part.deviance for part in parts.values()))
         mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
         exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
-        return Deviation(total, mean, float(np.sqrt(square)), exact, _joint_p_value(parts), parts)
+        return Deviation(total, mean, float(np.sqrt(square)), exact, _p_value_of_parts(parts), parts)
 
 
 class MeanTests(GaussianTests):
@@ -211,10 +211,10 @@ class RegressionTests(EnvironmentTests):
         null = model.null_many(common)
         tail = float(model.invariance_tails(common, figures.log_ratio)[0])
         spread = 2.0 * float(np.sqrt(null.variance[0]))
-        return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, _joint_p_value(parts), parts)
+        return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, _p_value_of_parts(parts), parts)
 
 
-def _joint_p_value(parts: Mapping[str, DeviancePart]) -> float:
+def _p_value_of_parts(parts: Mapping[str, DeviancePart]) -> float:
     """Of all parts that were tested, by Fisher's rule."""
     known = [part.p_value for part in parts.values() if part.p_value is not None]
     with np.errstate(divide="ignore"):
@@ -264,7 +264,7 @@ def _centred(moments: Moments) -> Moments:
     )
 
 
-def _against_the_rest(moments: Moments, e: int) -> Moments:
+def _with_factors_against_the_rest(moments: Moments, e: int) -> Moments:
     """With factors of the rows, where these are at hand."""
     two, second = against_the_rest(moments, e), moments.second
     if second is None or second.roots is None:

@@ -181,7 +181,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             wanted = known_columns("features", columns.features or available, available)
             kept = excluding(columns.exclude, [name for name in wanted if name not in named.values()], available)
             self._set_aside = tuple(name for name in available if name not in kept)
-        return _without(X, self._set_aside), given | values
+        return _without_columns(X, self._set_aside), given | values
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
         """X as numbers, or as it is if it is a data frame that holds others; y; the names of the columns."""
@@ -242,7 +242,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         fitted = layout.feature_at != _ABSENT
         if self._by_name and layout.columns == layout.table and np.shape(X)[1:] == (np.count_nonzero(fitted),):
             return self._expand(np.asarray(X).T, 0).T
-        X = _without(X, self._set_aside)
+        X = _without_columns(X, self._set_aside)
         if layout.encoding is not None or fitted.all():
             return X
         if names is None:
@@ -347,7 +347,7 @@ def _as_numbers(what: str, check: Callable[[], Any], explain: Callable[[], objec
         raise DataError(str(error)) from None
 
 
-def _without(X: Any, names: Sequence[str]) -> Any:
+def _without_columns(X: Any, names: Sequence[str]) -> Any:
     """A data frame without those of the columns that it has; anything else as it is."""
     if not set(names).intersection(frame_names(X) or []):
         return X

@@ -245,7 +245,7 @@ class Searched:
         """Whether so few came near that a better subset may have been missed."""
         return self.n_near < _FEW
 
-    def settled(self, n_kinds: int) -> bool:
+    def found_often(self, n_kinds: int) -> bool:
         """Whether as many came near as there are searches of one kind out of n_kinds."""
         return not self.hidden and self.n_near >= len(self.ends) // n_kinds
 
@@ -295,7 +295,7 @@ def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, s
         result.ends += zip(chains.best_included, chains.best.tolist(), strict=True)
         result.interest += (chains.flips / np.maximum(chains.n_flips, 1.0)).sum(axis=0)
         sampler.report(c, f"best {result.best[1]:.1f}")
-        if result.settled(2):
+        if result.found_often(2):
             break
     return result
 
@@ -331,7 +331,7 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
             result.ends.append((found.included, float(found.log_posterior[0])))
             sampler.report(1, f"best {result.best[1]:.1f}")
         result.states += [(replica.included, replica.log_ratios) for replica in sampler.replicas]
-        if number + 1 >= least and result.settled(len(kinds)):
+        if number + 1 >= least and result.found_often(len(kinds)):
             better = synergies.best_step(result.best[0])
             if better[1] < result.best[1] + SAME:
                 break

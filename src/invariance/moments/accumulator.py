@@ -512,7 +512,7 @@ def screened(
     if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
     summary.check(features, choices)
-    rows.tally.complain(features, rows.environment, rows.missing, excluded)
+    rows.tally.refuse_missing(features, rows.environment, rows.missing, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
     counts = np.array([part.n_rows for part in parts.values()], np.int64)
