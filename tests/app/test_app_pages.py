@@ -65,9 +65,10 @@ class Hand:
 @pytest.fixture
 def client(tmp_path: Path) -> Any:
     """With its session, whose worker is at hand."""
-    session: Any = Session(tmp_path, Hand())  # type: ignore[arg-type]
+    worker: Any = Hand()
+    session = Session(tmp_path, worker)
     client: Any = TestClient(pages.application(session, "s3cret", 8123), base_url=HERE + HOME)
-    client.session, client.worker = session, session.worker
+    client.session, client.worker = session, worker
     return client
 
 

@@ -92,7 +92,7 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
 
 def check_whole_number(setting: str, value: Any, least: int) -> None:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise SettingError(f"{setting}={value!r} is not a whole number from {least} on", use(**{setting: least}))
+        raise SettingError(f"{setting}={value!r} is not possible: use a whole number from {least} on.")
 
 
 def check_missing_argument(missing: object) -> None:

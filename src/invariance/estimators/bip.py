@@ -322,6 +322,8 @@ def _not_invariant(decision: Decision) -> str:
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
     found = f"{posterior.verdict.sentence} {CAUSES} " if posterior.verdict is not None else ""
     what = f"The selected features {names} do not predict {outcome} alike in all environments"
+    if not mask.any():
+        what = f"No feature is selected, and {outcome} itself is not alike in all environments"
     return f"{found}{what}, p-value {p_value:.2g}: predictions may fail in a new one."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from copy import copy
@@ -230,13 +231,6 @@ class GaussianModel(MomentModel):
         part, chosen = self.with_moments(masks)
         return part.ranks(chosen)
 
-    def log_ratio_many(self, masks: ArrayLike) -> Floats:
-        return self._supported(masks, np.nan)
-
-    def gain_many(self, masks: ArrayLike) -> Floats:
-        losses = self._score(as_masks(masks, self.n_features), np.nan, self.losing(self.scoring_by_rows()))
-        return np.where(np.isnan(losses), -np.inf, -losses)
-
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         return gaussian_fits.linear_fit(self.data, self.moments, as_mask(subset, self.feature_names), local)
 
@@ -260,6 +254,23 @@ class GaussianModel(MomentModel):
         """(G, d)"""
         return self.moments.scatter[:, self.moments.outcome]
 
+
+def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
+    """Law of log Λ, from counts (G,) of rows and ranks (S, G) of the fits in each environment and in the pool."""
+    degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
+    return Null.of_deviance(*deviance_moments(counts, ranks), degrees)
+
+
+class HomoscedasticGaussian(GaussianModel):
+    """Base of those of which the variance, too, must be the same in every environment."""
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        return self._supported(masks, np.nan)
+
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        losses = self._score(as_masks(masks, self.n_features), np.nan, self.losing(self.scoring_by_rows()))
+        return np.where(np.isnan(losses), -np.inf, -losses)
+
     def scoring_of(self, second_moments: Floats | GramRows, rows: GroupRows) -> Scoring:
         """Of log Λ without the reward for prediction"""
         moments, squares, y = self.moments, self._squares, self.moments.outcome
@@ -267,9 +278,9 @@ class GaussianModel(MomentModel):
         offset = float(weights @ np.log(squares[:, y] / moments.group_counts))
         return Scoring(second_moments, scale, y, weights, offset, PIVOT_TOLERANCE, rows)
 
+    @abstractmethod
     def scoring_by_rows(self) -> Scoring:
         """With the rows, which take longer to prepare, for what second moments cannot decide."""
-        raise NotImplementedError
 
     def rewarding(self, scoring: Scoring) -> Scoring:
         """With the reward for prediction in the weight of the pool."""
@@ -307,13 +318,7 @@ class GaussianModel(MomentModel):
         in_parts(len(chosen), self.n_jobs, part)
 
 
-def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
-    """Law of log Λ, from counts (G,) of rows and ranks (S, G) of the fits in each environment and in the pool."""
-    degrees = (ranks[:, :-1] + 2).sum(axis=1) - (ranks[:, -1] + 2)
-    return Null.of_deviance(*deviance_moments(counts, ranks), degrees)
-
-
-class GaussianFromMoments(GaussianModel):
+class GaussianFromMoments(HomoscedasticGaussian):
     """On data, or on moments alone. A subset that second moments in float64 cannot decide (smallest scaled pivot under
     1e-9) is decided by the rows where these are at hand; with moments alone its log ratio is -inf."""
 
@@ -476,7 +481,7 @@ def moments_bytes(data: MultiEnvironmentData) -> int:
     return 8 * (data.n_environments + 1) * (data.features.n_columns + 1) ** 2
 
 
-class GaussianOnDemand(GaussianModel):
+class GaussianOnDemand(HomoscedasticGaussian):
     """As `GaussianFromMoments`, for many features: rows of the second moments are computed from the data when a move
     asks for them, and the latest are kept, which threads do not share. The `scatter` of `moments` is empty."""
 

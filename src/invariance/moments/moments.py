@@ -124,7 +124,7 @@ def _of_block(X: Floats, y: Floats, rows: NDArray[np.intp]) -> EnvironmentMoment
 
 @cache
 def _syrk() -> Any:
-    """BLAS's dsyrk, which scipy.linalg.blas calls too, but without letting other threads work meanwhile"""
+    """BLAS's dsyrk. That of scipy.linalg.blas would hold the interpreter's lock while it computes; ctypes lets go."""
     from numba.extending import get_cython_function_address
 
     address = get_cython_function_address("scipy.linalg.cython_blas", "dsyrk")
@@ -146,7 +146,7 @@ def add_rows(known: EnvironmentMoments | None, columns: Floats, minimum: Floats,
     centre = np.where(minimum == maximum, minimum, np.add.reduce(own, axis=1) / n)
     own -= centre[:, None]
     rest = np.add.reduce(own, axis=1) / n
-    if (n * rest**2 > 0.5 * _EPSILON * (maximum - minimum) ** 2).any():  # which is less than that of the scatter
+    if (n * rest**2 > 0.5 * _EPSILON * (maximum - minimum) ** 2).any():  # half of a squared range is at most the scatter
         own -= rest[:, None]
     scatter = np.zeros((len(own), len(own))) if known is None else np.require(known.scatter, requirements="W")
     found = EnvironmentMoments(n, *two_sum(centre, rest), minimum, maximum, scatter)
