@@ -146,7 +146,8 @@ def add_rows(known: EnvironmentMoments | None, columns: Floats, minimum: Floats,
     centre = np.where(minimum == maximum, minimum, np.add.reduce(own, axis=1) / n)
     own -= centre[:, None]
     rest = np.add.reduce(own, axis=1) / n
-    if (n * rest**2 > 0.5 * _EPSILON * (maximum - minimum) ** 2).any():  # half of a squared range is at most the scatter
+    # Half of a squared range is at most the scatter.
+    if (n * rest**2 > 0.5 * _EPSILON * (maximum - minimum) ** 2).any():
         own -= rest[:, None]
     scatter = np.zeros((len(own), len(own))) if known is None else np.require(known.scatter, requirements="W")
     found = EnvironmentMoments(n, *two_sum(centre, rest), minimum, maximum, scatter)
