@@ -1,4 +1,4 @@
-"""The decision rule of METHODS 8 and 9 in plain NumPy and SciPy: every subset, every environment, no kernel."""
+"""The decision rule of METHODS 8, 9 and 13 in plain NumPy and SciPy: every subset, every environment, no kernel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def fits(X: np.ndarray, y: np.ndarray, masks: np.ndarray) -> tuple[np.ndarray, n
 
 @dataclass
 class Evidence:
-    """One number per subset, in the order of `masks`. `local` and `ranks` are (E, S)."""
+    """One number per subset, in the order of `masks`. `local`, `ranks` and, of the rows outside each environment,
+    `rests` and `rest_ranks` are (E, S)."""
 
     masks: np.ndarray
     counts: np.ndarray
@@ -49,6 +50,9 @@ class Evidence:
     pooled_rank: np.ndarray
     ranks: np.ndarray
     kurtosis: np.ndarray
+    rests: np.ndarray
+    rest_ranks: np.ndarray
+    total: float
 
     @property
     def n(self) -> int:
@@ -76,18 +80,28 @@ class Evidence:
         nu_p, nu = self.freedom
         return (self.counts[:, None] ** 2 * polygamma(1, nu / 2)).sum(axis=0) - self.n**2 * polygamma(1, nu_p / 2)
 
-    @property
-    def p_value(self) -> np.ndarray:
-        mean, variance = self.expected_deviance, self.variance_of_deviance
-        return stats.gamma.sf(self.deviance, mean**2 / variance, scale=variance / mean)
+    def noncentrality(self, rho: float) -> np.ndarray:
+        r2 = 1.0 - self.pooled / self.total
+        return np.minimum(0.02 * self.n, rho**2 * self.n * np.maximum(r2, 0.0) / (1.0 - r2))
 
-    def p_mean(self, delta: float) -> np.ndarray:
+    def p_mean(self, rho: float) -> np.ndarray:
         nu_p, nu_e = self.freedom
         nu, rss = nu_e.sum(axis=0), self.local.sum(axis=0)
         d = nu_p - nu
         f = np.maximum(self.pooled - rss, 0.0) / d / (rss / nu)
-        p_value = 1.0 - ncfdtr(d, nu, self.n * delta, f) if delta else stats.f.sf(f, d, nu)
-        return np.where(d > 0, p_value, 1.0)
+        return np.where(d > 0, tails(f, d, nu, self.noncentrality(rho)), 1.0)
+
+    def p_each(self, rho: float) -> np.ndarray:
+        """1 with two environments."""
+        if len(self.counts) < 3:
+            return np.ones(len(self.masks))
+        nu_p, nu_e = self.freedom
+        nu, rss = nu_e.sum(axis=0), self.local.sum(axis=0)
+        counts = self.counts[:, None]
+        d = nu_p - (self.n - counts - 1 - self.rest_ranks) - nu_e
+        f = np.maximum(self.pooled - self.rests - self.local, 0.0) / d / (rss / nu)
+        p_values = np.where(d > 0, tails(f, d, nu, self.noncentrality(rho) * counts / self.n), 1.0)
+        return 1.0 - (1.0 - p_values.min(axis=0)) ** len(self.counts)
 
     def p_variance(self, tau: float) -> np.ndarray:
         _, nu_e = self.freedom
@@ -99,10 +113,17 @@ class Evidence:
         away = self.n * tau**2 / (2 * kappa)
         return 1.0 - chndtr(x, n_environments - 1, away) if tau else stats.chi2.sf(x, n_environments - 1)
 
-    def p_invariant(self, delta: float = 0.02, tau: float = 0.1) -> np.ndarray:
+    def p_invariant(self, rho: float = 0.1, tau: float = 0.1, lowest: float = 0.02) -> np.ndarray:
+        """Environments one by one are looked at where the whole is not below the lowest level."""
         with np.errstate(divide="ignore"):
-            both = np.log(self.p_mean(delta)) + np.log(self.p_variance(tau))
-        return stats.chi2.sf(-2 * both, 4)
+            both = np.log(self.p_mean(rho)) + np.log(self.p_variance(tau))
+        joint = stats.chi2.sf(-2 * both, 4)
+        return np.where(joint < lowest, joint, np.minimum(joint, 20.0 * self.p_each(rho)))
+
+
+def tails(f: np.ndarray, d: np.ndarray, nu: np.ndarray, noncentrality: np.ndarray) -> np.ndarray:
+    """P(F' ≥ f)"""
+    return np.where(noncentrality > 0.0, 1.0 - ncfdtr(d, nu, noncentrality, f), stats.f.sf(f, d, nu))
 
 
 def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evidence:
@@ -113,6 +134,11 @@ def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evi
     X = np.concatenate([X - X.mean(axis=0) for X, _ in parts])
     y = np.concatenate([y - y.mean() for _, y in parts])
     within, _, slopes = fits(X, y, masks)
+    rests = []
+    for e in range(data.n_environments):
+        rest = data.environment_index != e
+        X_rest, y_rest = data.X[rest], data.y[rest]
+        rests.append(fits(X_rest - X_rest.mean(axis=0), y_rest - y_rest.mean(), masks) if rest.any() else local[e])
     return Evidence(
         masks=masks,
         counts=np.array([len(y) for _, y in parts]),
@@ -122,6 +148,9 @@ def evidence(data: MultiEnvironmentData, masks: np.ndarray | None = None) -> Evi
         pooled_rank=rank,
         ranks=np.array([rank for _, rank, _ in local]),
         kurtosis=np.concatenate([excess_kurtosis(y[:, None] - X @ b.T) for b in np.array_split(slopes, 16) if len(b)]),
+        rests=np.array([rss for rss, _, _ in rests]),
+        rest_ranks=np.array([rank for _, rank, _ in rests]),
+        total=float(((data.y - data.y.mean()) ** 2).sum()),
     )
 
 

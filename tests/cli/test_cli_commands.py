@@ -50,7 +50,7 @@ def test_explain_names_the_environment_and_writes_files(table: Path, tmp_path: P
 def test_explain_a_subset_or_what_fit_selects(tmp_path: Path, table: Path) -> None:
     constant = tmp_path / "constant.csv"
     pd.read_csv(table).assign(still=1.0).to_csv(constant, index=False)
-    asked = [constant, *ASKED, "--min-rows", 5, "--delta", 0.5, "--tau", 3, "--level", 0.1, "--weak-level", 0.1]
+    asked = [constant, *ASKED, "--min-rows", 5, "--tolerance", 0.5, "--tau", 0.3, "--level", 0.1, "--weak-level", 0.1]
     chosen = said("fit", *asked).split(" selected {")[1].split("}")[0]
     asked = ["explain", *asked, "--no-leave-out"]
     assert said(*asked).startswith(f"Environments of y given {{{chosen}}}")

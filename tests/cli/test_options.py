@@ -54,7 +54,7 @@ def test_help_names_every_member() -> None:
 
 def test_help_states_the_defaults() -> None:
     text = " ".join(run("fit", "--help-all", COLUMNS="300").stdout.split())
-    for name in ("delta", "tau", "level", "weak_level"):
+    for name in ("rho", "tau", "level", "weak_level"):
         default = getattr(Tolerance(), name)
         assert re.search(rf"--{name.replace('_', '-')} .*?\[default: \({default:g}\b", text)
     assert f"{Tolerance.strict().level:g} with --strict" in text
@@ -117,7 +117,7 @@ def test_no_option_is_given_twice() -> None:
     [
         ({"select": "mode"}, {"select": "mode"}),
         ({"select": "threshold", "threshold": 0.005}, {"select": Threshold(0.005)}),
-        ({"delta": 0.01, "tau": 0.0, "level": 0.3}, {"tolerance": Tolerance(0.01, 0.0, 0.3)}),
+        ({"tolerance": 0.01, "tau": 0.0, "level": 0.3}, {"tolerance": Tolerance(0.01, 0.0, 0.3)}),
         ({"strict": True}, {"tolerance": Tolerance.strict()}),
         ({"strict": True, "level": 0.1}, {"tolerance": Tolerance.strict(0.1)}),
         ({"level": 0.99, "weak_level": 0.5}, {"tolerance": Tolerance(level=0.99, weak_level=0.5)}),

@@ -79,6 +79,7 @@ class Case:
     data: MultiEnvironmentData
     compatible: bool
     invariant: bool
+    grade: str
     selected: tuple[str, ...] | None = None
     judged: bool = True
     n: int | None = None
@@ -89,28 +90,49 @@ class Case:
 
 EVERYTHING, OPEN = Fixed((True,) * 6), Fixed((True, True, True, False))
 CASES = {
-    "compatible": Case(made(), True, True, ("a", "b"), told=("2 features", "all 4", "p-value")),
-    "two environments": Case(made(n_environments=2), True, True, told=("both",)),
-    "one environment": Case(made(n_environments=1), True, True, told=("One environment",)),
-    "all are": Case(small(), True, True, n=4, told=("all 4",)),
-    "all are, by a search": Case(small(), True, True, n=4, settings={"engine": "tempering", "random_state": 0}),
+    "compatible": Case(
+        made(), True, True, "no difference found", ("a", "b"), told=("2 features", "all 4", "p-value", "exact")
+    ),
+    "two environments": Case(made(n_environments=2), True, True, "alike", told=("both",)),
+    "one environment": Case(made(n_environments=1), True, True, "cannot be told", told=("One environment",)),
+    "all are": Case(small(), True, True, "no difference found", n=4, told=("all 4",)),
+    "all are, by a search": Case(
+        small(), True, True, "no difference found", n=4, settings={"engine": "tempering", "random_state": 0}
+    ),
     "weak level": Case(
-        made(), True, True, ("a", "b"), level=0.3, settings={"tolerance": Tolerance(level=0.99999, weak_level=0.3)}
+        made(),
+        True,
+        True,
+        "no difference found",
+        ("a", "b"),
+        level=0.3,
+        settings={"tolerance": Tolerance(level=0.99999, weak_level=0.3)},
     ),
     "a rule that breaks it": Case(
-        made(), False, False, ("a", "b", "effect", "noise0"), told=("{a, b}",), settings={"select": Threshold(0.0)}
+        made(),
+        False,
+        False,
+        "differ",
+        ("a", "b", "effect", "noise0"),
+        told=("{a, b}",),
+        settings={"select": Threshold(0.0)},
     ),
     "open": Case(
-        made(), False, True, told=("{a, b}",), settings={"select": OPEN, "tolerance": Tolerance(weak_level=1e-300)}
+        made(),
+        False,
+        True,
+        "differ",
+        told=("{a, b}",),
+        settings={"select": OPEN, "tolerance": Tolerance(weak_level=1e-300)},
     ),
-    "too few rows": Case(scarce(), False, False, judged=False, settings={"select": EVERYTHING}),
-    "nothing is": Case(broken(), False, False, n=0, level=0.02, told=("all 16", "random-effects")),
-    "nothing is, by the mode": Case(broken(), False, False, n=0, level=0.02, settings={"select": "mode"}),
+    "too few rows": Case(scarce(), False, False, "cannot be told", judged=False, settings={"select": EVERYTHING}),
+    "nothing is": Case(broken(), False, False, "differ", n=0, level=0.02, told=("all 16", "random-effects")),
+    "nothing is, by the mode": Case(broken(), False, False, "differ", n=0, level=0.02, settings={"select": "mode"}),
     "nothing is, by a search": Case(
-        broken(), False, False, n=0, level=0.02, settings={"engine": "tempering", "random_state": 1}
+        broken(), False, False, "differ", n=0, level=0.02, settings={"engine": "tempering", "random_state": 1}
     ),
-    "nothing comes near": Case(far(), False, False, n=0, level=0.02, told=("<0.001",)),
-    "without random effects": Case(broken(), False, False, n=0, level=0.02, settings={"family": UnitNoise()}),
+    "nothing comes near": Case(far(), False, False, "differ", n=0, level=0.02, told=("<0.001",)),
+    "without random effects": Case(broken(), False, False, "differ", n=0, level=0.02, settings={"family": UnitNoise()}),
 }
 
 
@@ -125,18 +147,19 @@ def test_verdicts(case: Case) -> None:
     assert decision.accepted.level == case.level
     assert decision.compatible.n == case.n if case.n is not None else decision.compatible.n > 0
     assert case.selected in (None, decision.selected)
-    assert all(text in decision.verdict for text in case.told)
+    assert decision.verdict.grade == case.grade
+    assert all(text in str(decision.verdict) for text in case.told)
     if case.n == 0:
         assert {feature.role for feature in decision.features} <= {Role.chosen, Role.left_out}
     again = json.loads(json.dumps(decision.to_plain(), allow_nan=False))
     assert again["invariant"] == (case.invariant if case.data.n_environments > 1 else None)
-    assert again["verdict"] == decision.verdict
+    assert (again["verdict"]["grade"], again["verdict"]["sentence"]) == (case.grade, str(decision.verdict))
     assert again["selected"] == list(decision.selected)
     assert [feature["name"] for feature in again["features"]] == [feature.name for feature in decision.features]
     assert len(again["coefficients"]) == len(decision.columns) * (1 + case.data.n_environments)
     text = str(decision)
     assert max(map(display_width, text.splitlines())) <= 80
-    assert ("p-value" in text) == (case.data.n_environments > 1)
+    assert (", exact" in text) == (case.data.n_environments > 1)
 
 
 def test_where_nothing_is_compatible_the_least_risky_subset_is_chosen() -> None:
@@ -344,5 +367,8 @@ def test_columns_that_are_constant_or_given_by_others_have_no_coefficient() -> N
 def test_the_summary_is_the_decision_and_then_the_posterior() -> None:
     model = BIP().fit(made())
     summary = model.summary(top=3)
-    assert str(summary) == repr(summary) == f"{model.decision_}\n\n{model.posterior_.summary(3)}"
+    assert str(summary) == repr(summary)
+    assert str(summary).startswith(f"{model.decision_}\n\n{model.predictive_.summary(3)}\n\nThe paper's posterior")
+    by_mode = BIP(select="mode").fit(made())
+    assert str(by_mode.summary(3)) == f"{by_mode.decision_}\n\n{by_mode.posterior_.summary(3)}"
     assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)

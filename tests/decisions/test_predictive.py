@@ -27,7 +27,7 @@ from invariance import (
 from invariance._tools.progress import ProgressBar
 from invariance.decisions import predictive
 from invariance.decisions.predictive import (
-    FLOOR,
+    SHARE,
     CompiledNeighbours,
     PredictiveScore,
     SoftGate,
@@ -38,7 +38,13 @@ from invariance.decisions.predictive import (
 )
 from invariance.inference.base import RunOptions, Target
 from invariance.models.base import BoundModel
-from invariance.models.gaussian_fits import largest_excess_kurtosis, mean_limits, spread_limit, within_limits
+from invariance.models.gaussian_fits import (
+    largest_excess_kurtosis,
+    mean_limits,
+    most_tolerated,
+    spread_limit,
+    within_limits,
+)
 from invariance.models.invariance_test import Tolerance
 from invariance.moments import Moments
 from invariance.posterior.posterior import Posterior
@@ -116,12 +122,13 @@ def twin_values(data: MultiEnvironmentData, tolerance: Tolerance, masks: np.ndar
     with np.errstate(all="ignore"):
         p_values = np.ones(len(columns))
         if data.n_environments > 1:
-            p_values = found.p_invariant(tolerance.delta, tolerance.tau)
+            p_values = found.p_invariant(tolerance.rho, tolerance.tau, tolerance.lowest_level)
         _, freedom = found.freedom
         scored = (freedom >= 1).all(axis=0) & (found.local > 1e-9).all(axis=0)
-    price = max(np.log(n) + 2.0 * np.log(data.n_features), FLOOR * n)
     gain = 0.5 * n * np.log(np.sum((data.y - data.y.mean()) ** 2) / found.pooled)
-    return np.where(scored & (p_values >= tolerance.level), gain - 0.5 * price * columns.sum(axis=1), -np.inf)
+    compatible = scored & (p_values >= tolerance.level)
+    price = max(np.log(n) + 2.0 * np.log(data.n_features), SHARE * 2.0 * gain[compatible].max(initial=0.0))
+    return np.where(compatible, gain - 0.5 * price * columns.sum(axis=1), -np.inf)
 
 
 on_three = pytest.mark.parametrize("make", [plain, constant_inside, grouped])
@@ -228,7 +235,7 @@ def test_units_and_orders_of_rows_features_and_environments(seed: int) -> None:
 
 def test_the_price_of_deciding_less_is_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     """What weighs nothing is left undecided once enough was decided; pieces of any size find the same."""
-    data = plain(p=9, counts=(600, 500, 700))
+    data = plain(p=9, counts=(1600, 1500, 1700))
     everything = exact(data)
     monkeypatch.setattr(predictive, "SOON", 0)
     monkeypatch.setattr(predictive, "_FIRST_COLLECTED", 4)
@@ -295,7 +302,9 @@ def test_models_that_cannot_screen_are_scored_one_by_one() -> None:
     assert_is(posterior_of(target_of(model), EXACT), twin_values(plain(), TOLERANT))
     logistic = Logistic().bind(regression_data(*plain_table(False, n=150, p=6)))
     target, masks = target_of(logistic, InclusionPrior({"x2": 1.0})), all_masks(6)
-    joint = target.prior.log_prob(masks) + PredictiveScore(logistic, Tolerance.strict(0.05)).log_ratio_many(masks)
+    joint = target.prior.log_prob(masks) + PredictiveScore.with_price(logistic, Tolerance.strict(0.05)).log_ratio_many(
+        masks
+    )
     weights = np.exp(joint - joint.max())
     assert 0 < (weights > 0.0).sum() < 32
     found = posterior_of(target, EXACT, Tolerance.strict(0.05))
@@ -315,7 +324,8 @@ def test_the_screen_rejects_much_and_nothing_that_is_compatible(make, tolerance:
     assert not passed[~compatible].all()
     weights = model.gain_many(masks) - masks @ model.features.widths
     np.testing.assert_allclose(values[passed], weights[passed], rtol=1e-9, atol=1e-9)
-    limits = mean_limits(model.moments, tolerance), spread_limit(model, tolerance)
+    most = most_tolerated(model, tolerance)
+    limits = mean_limits(model.moments, tolerance, most), tolerance.rho**2, most, spread_limit(model, tolerance)
     np.testing.assert_array_equal(passed, within_limits(model.residuals(masks), *limits))
     assert model.excess_kurtosis(masks).max() <= largest_excess_kurtosis(model.data, model.moments)
 
@@ -335,8 +345,8 @@ def many(p: int = 10) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, y, environment)
 
 
-def gate_of(price: float, n_rows: int, width: float, kappa: float) -> SoftGate:
-    return SoftGate(price, n_rows * (TOLERANT.delta + TOLERANT.tau**2 / 2.0), width, kappa)
+def gate_of(model: BoundModel, price: float, width: float, kappa: float) -> SoftGate:
+    return SoftGate(PredictiveScore(model, TOLERANT, price), width, kappa)
 
 
 def test_flips_that_the_rows_cannot_decide() -> None:
@@ -344,17 +354,18 @@ def test_flips_that_the_rows_cannot_decide() -> None:
     X = np.column_stack([data.X, data.X[:, 0] + data.X[:, 1]])
     model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index))
     included = np.array([1, 1, 0, 0, 0, 0, 1], dtype=bool)
-    assert (neighbours_of(target_of(model), gate_of(5.0, 240, 1.0, 5.0))(included) == -np.inf).all()
+    assert (neighbours_of(target_of(model), gate_of(model, 5.0, 1.0, 5.0))(included) == -np.inf).all()
     rng = np.random.default_rng(0)
     few = MultiEnvironmentData.from_arrays(rng.normal(size=(14, 6)), rng.normal(size=14), np.repeat([0, 1], 7))
-    neighbours = neighbours_of(target_of(LinearGaussian().bind(few)), gate_of(5.0, 14, 1.0, 5.0))
+    model = LinearGaussian().bind(few)
+    neighbours = neighbours_of(target_of(model), gate_of(model, 5.0, 1.0, 5.0))
     assert (neighbours(np.array([1, 1, 1, 1, 1, 0], dtype=bool)) > -np.inf).tolist() == [True] * 5 + [False]
 
 
 @pytest.mark.parametrize("kappa", [0.0, 80.0])
 def test_compiled_neighbours_are_those_of_any_model(kappa: float) -> None:
     target = target_of(LinearGaussian().bind(many(7)))
-    gate = gate_of(9.0, 240, 1.0, kappa)
+    gate = gate_of(target.model, 9.0, 1.0, kappa)
     compiled, by_model = neighbours_of(target, gate), plain_neighbours(target.model, gate)
     assert isinstance(compiled, CompiledNeighbours)
     for mask in all_masks(7)[::5]:
@@ -364,20 +375,21 @@ def test_compiled_neighbours_are_those_of_any_model(kappa: float) -> None:
 def test_what_the_soft_gate_asks() -> None:
     data = many(5)
     model, n = LinearGaussian().bind(data), data.n_rows
-    excess = n * (0.02 + 0.1**2 / 2)
     mask = np.array([True, True, False, False, True])
+    r2 = model.r2_many(mask[None])[0]
+    excess = n * (min(0.02, 0.1**2 * r2 / (1.0 - r2)) + 0.1**2 / 2)
     null, gain = model.null_many(mask[None]), model.gain_many(mask[None])
     allowed = -2 * null.expected[0] + excess + 2.0 * np.sqrt(4 * null.variance[0] + 4 * excess)
     deviance = -2 * log_ratio(data, mask)
     assert deviance > allowed
     expected = gain[0] - 0.5 * 9.0 * 3 - 0.5 * 7.0 * (deviance - allowed)
     without = np.array([True, True, False, False, False])
-    assert neighbours_of(target_of(model), gate_of(9.0, n, 2.0, 7.0))(without)[4] == pytest.approx(expected)
+    assert neighbours_of(target_of(model), gate_of(model, 9.0, 2.0, 7.0))(without)[4] == pytest.approx(expected)
 
 
 def test_guessed_neighbours_are_near_the_plain_ones() -> None:
     model = Logistic().bind(regression_data(*plain_table(False, n=80)))
-    gate = gate_of(8.0, model.n_rows, 0.0, 5.0)
+    gate = gate_of(model, 8.0, 0.0, 5.0)
     mask = np.array([True, False, False, False, False])
     guessed, by_model = neighbours_of(target_of(model), gate)(mask), plain_neighbours(model, gate)(mask)
     assert (guessed != by_model).any()
@@ -441,7 +453,7 @@ def test_what_the_result_answers(engine) -> None:
     assert posterior.probability(("x0", "x1", "x5")) == pytest.approx(every.probability(("x0", "x1", "x5")))
     short = replace(posterior, masks=posterior.masks[:1], log_ratios=[0.0], log_probabilities=[-3.0])
     assert short.credible_subsets(0.9)["subset"].tolist() == posterior.credible_subsets(0.9)["subset"].tolist()
-    assert (PredictiveScore(target.model, TOLERANT).log_ratio_many(posterior.masks) > -np.inf).all()
+    assert (PredictiveScore.with_price(target.model, TOLERANT).log_ratio_many(posterior.masks) > -np.inf).all()
     assert posterior.diagnostics["subsets_compatible"] == len(posterior.masks)
     if engine is TEMPERING:
         found = posterior.diagnostics

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import statsmodels.api as sm
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
 from count_twins import counted
 from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, Poisson
@@ -13,7 +14,7 @@ from invariance.decisions.predictive import PredictiveScore
 from invariance.inference.enumeration import all_log_ratios
 from invariance.models.counts import overdispersion
 from invariance.models.gaussian_fits import row_groups
-from invariance.models.invariance_test import Tolerance, largest_deviance
+from invariance.models.invariance_test import Tolerance
 from invariance.models.regression import Figures, Regression, RegressionModel, separates
 from regression_cases import HARD, plain_table, regression_data
 from twins import all_masks
@@ -97,7 +98,7 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
     free, forced = np.array([0, 1, 3, 4, 5]), np.array([2])
     masks = np.zeros((32, 6), dtype=bool)
     masks[:, free], masks[:, forced] = all_masks(5), True
-    predictive = PredictiveScore(model, tolerance)
+    predictive = PredictiveScore.with_price(model, tolerance)
     screen = model.screening_walk(free, forced, tolerance, predictive.weigh)
     weights = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool))
     assert len(model.walked) == 1
@@ -116,7 +117,7 @@ def test_the_screen_allows_for_the_error_of_a_walk() -> None:
     model, tolerance = bound(False, n=150, p=6), Tolerance()
     screen = model.screening_walk(np.arange(6), np.arange(0), tolerance, lambda gain, columns: gain)
     degrees = float(model.figures(np.zeros((1, 6), dtype=bool)).degrees[0])
-    limit = -0.5 * largest_deviance(np.array([degrees]), model.tolerated(tolerance), tolerance.level)
+    limit = -0.5 * chi2.isf(tolerance.level, np.array([degrees]))  # nothing is tolerated of the empty subset
     for beyond, possible in ((0.5, True), (2.0, False)):
         figures = Figures(limit - beyond * model.walk_error, np.array([model.empty]), np.array([degrees]), np.ones(1))
         assert np.isnan(screen.value(figures, np.zeros(1, np.int64)))[0] != possible

@@ -75,10 +75,12 @@ def test_evidence_of_all_subsets(data: MultiEnvironmentData, tolerance: Toleranc
     np.testing.assert_allclose(found.deviance, plain.deviance, rtol=1e-9)
     np.testing.assert_allclose(found.expected_deviance, plain.expected_deviance, rtol=1e-10)
     np.testing.assert_allclose(found.deviance_sd**2, plain.variance_of_deviance, rtol=1e-9)
-    np.testing.assert_allclose(found.p_value, plain.p_value, rtol=1e-7, atol=1e-300)
-    np.testing.assert_allclose(found.p_mean, plain.p_mean(tolerance.delta), rtol=1e-6, atol=1e-13)
+    np.testing.assert_allclose(
+        found.p_exact, plain.p_invariant(0.0, 0.0, tolerance.lowest_level), rtol=1e-6, atol=1e-11
+    )
+    np.testing.assert_allclose(found.p_mean, plain.p_mean(tolerance.rho), rtol=1e-6, atol=1e-13)
     np.testing.assert_allclose(found.p_spread, plain.p_variance(tolerance.tau), rtol=1e-6, atol=1e-13)
-    joint = plain.p_invariant(tolerance.delta, tolerance.tau)
+    joint = plain.p_invariant(tolerance.rho, tolerance.tau, tolerance.lowest_level)
     np.testing.assert_allclose(found.p_invariant, joint, rtol=1e-6, atol=1e-11)
     total = ((data.y - data.y.mean()) ** 2).sum()
     np.testing.assert_allclose(found.r2, 1.0 - plain.pooled / total, atol=1e-10)
@@ -112,7 +114,7 @@ def test_subsets_outside_the_support_are_not_compatible() -> None:
     mask = np.array([[True, True, False, False, True]])
     found = judge.evidence(mask).one()
     assert found.deviance == np.inf
-    assert np.isnan([found.p_value, found.p_mean, found.p_spread, found.p_invariant, found.r2]).all()
+    assert np.isnan([found.p_exact, found.p_mean, found.p_spread, found.p_invariant, found.r2]).all()
     assert not judge.compatible(mask)[0]
     assert judge.rejected(mask)[0]
     assert np.isfinite(judge.evidence(MASKS[:, [0, 1, 2, 3, 0]] & [1, 1, 1, 1, 0]).p_invariant).all()
@@ -128,7 +130,7 @@ def test_evidence_of_a_posterior_by_names_and_after_saving() -> None:
     for copy in (Posterior.from_json(posterior.to_json()), pickle.loads(pickle.dumps(posterior))):
         again = copy.subsets(5)
         np.testing.assert_allclose(again.drop(columns="subset"), table.drop(columns="subset"), rtol=1e-14)
-        assert copy.evidence(table["subset"][3]).p_value == pytest.approx(table["p_value"][3], rel=1e-12)
+        assert copy.evidence(table["subset"][3]).p_exact == pytest.approx(table["p_exact"][3], rel=1e-12)
 
 
 def test_evidence_that_was_not_saved_is_not_invented() -> None:
@@ -142,7 +144,9 @@ def test_evidence_that_was_not_saved_is_not_invented() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"delta": -0.1}, {"tau": float("nan")}, {"level": 0.0}, {"weak_level": 1}, {"level": "low"}], ids=str
+    "given",
+    [{"rho": -0.1}, {"rho": 20}, {"tau": float("nan")}, {"level": 0.0}, {"weak_level": 1}, {"level": "low"}],
+    ids=str,
 )
 def test_impossible_tolerances(given: dict) -> None:
     with pytest.raises(SettingError, match=next(iter(given))):
@@ -153,7 +157,7 @@ def test_levels_of_a_tolerance() -> None:
     assert Tolerance().weak.level == 0.02
     assert Tolerance(level=0.01).weak.level == 0.01
     assert Tolerance.strict(0.05).weak == Tolerance.strict(0.05)
-    assert Tolerance.strict().in_words("invariance", "delta") == "exact invariance at level 0.05"
+    assert Tolerance.strict().in_words("invariance", "rho") == "exact invariance at level 0.05"
 
 
 # The most probable subset is far from invariant

@@ -227,7 +227,7 @@ def test_the_price_is_of_coefficients_that_are_free(family: Any) -> None:
     assert moments.features.widths.max() == 3
     assert again.features.widths.max() == 2
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
-    weights = [PredictiveScore(family(part), Tolerance()).log_weights(masks) for part in (moments, again)]
+    weights = [PredictiveScore.with_price(family(part), Tolerance()).log_weights(masks) for part in (moments, again)]
     np.testing.assert_allclose(*weights, rtol=1e-7)
 
 
@@ -244,7 +244,7 @@ def test_walks_and_searches_count_the_same_coefficients() -> None:
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
     expected = masks @ np.array([2.0 if name == "k" else 1.0 for name in model.feature_names])
     free, nothing, sizes = np.arange(2), np.arange(0), np.ones(3, dtype=bool)
-    walk = model.screening_walk(free, nothing, Tolerance(delta=100.0, tau=10.0), ColumnsOnly().values)
+    walk = model.screening_walk(free, nothing, Tolerance(rho=1.0, tau=1.0, level=1e-9), ColumnsOnly().values)
     assert walk.n_low == 2
     np.testing.assert_array_equal(walk.dense(nothing, sizes), expected)
     members = np.empty((4, 2), dtype=np.int32)

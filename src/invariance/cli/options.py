@@ -153,7 +153,7 @@ _ENGINE = (
 )
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
 _SELECT = "predictive: the best invariant predictor; mode: the most probable subset; threshold or median: features."
-_DELTA = "Share of residual variance that differences of coefficients may explain."
+_RHO = "Share of themselves by which coefficients may differ between environments."
 _LEVEL = "Smallest p-value of an invariant subset, if some subset reaches it."
 _WEAK = "Smallest p-value if no subset reaches --level."
 
@@ -172,11 +172,11 @@ class ModelOptions(SpeechOptions):
     threshold: float | None = setting(
         None, "P", "Inclusion probability for --select threshold.", "0.5", rare=True, min=0.0, max=1.0
     )
-    delta: float | None = setting(None, "D", _DELTA, "0.02", rare=True)
+    tolerance: float | None = setting(None, "RHO", _RHO, "0.1")
     tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
     weak_level: float | None = setting(None, "P", _WEAK, "0.02, or --level with --strict", rare=True)
-    strict: bool = setting(False, None, "Test exact invariance: no --delta, no --tau.", False, "--strict")
+    strict: bool = setting(False, None, "Test exact invariance: no --tolerance, no --tau.", False, "--strict")
     seed: int = setting(0, "N", "Seed of random numbers.", True, rare=True, min=0)
 
     def bip(self, jobs: int | None = None) -> BIP:
@@ -215,10 +215,10 @@ class ModelOptions(SpeechOptions):
     def _tolerance(self) -> Tolerance:
         from ..models.invariance_test import Tolerance
 
-        if self.strict and (self.delta or self.tau):
-            raise SettingError("--strict tests exact invariance: leave --delta and --tau out.")
+        if self.strict and (self.tolerance or self.tau):
+            raise SettingError("--strict tests exact invariance: leave --tolerance and --tau out.")
         default = Tolerance() if not self.strict else Tolerance.strict(*() if self.level is None else (self.level,))
-        asked = {"delta": self.delta, "tau": self.tau, "level": self.level, "weak_level": self.weak_level}
+        asked = {"rho": self.tolerance, "tau": self.tau, "level": self.level, "weak_level": self.weak_level}
         return replace(default, **{name: value for name, value in asked.items() if value is not None})
 
 

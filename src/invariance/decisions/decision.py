@@ -11,6 +11,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.special import chdtrc
 from scipy.stats import t
 
 from .._tools.arrays import Floats, Mask
@@ -26,12 +27,22 @@ from ..models.base import VARIANCE, BoundModel
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
-from ..posterior.posterior import SubsetEvidence
-from ..posterior.summary import Summary, everywhere, format_count, format_p_value, format_probability, format_share
-from .environments import WorstEnvironment, compared_model, environment_tests, worst_environment
+from ..posterior.posterior import Posterior, SubsetEvidence
+from ..posterior.summary import (
+    Summary,
+    everywhere,
+    format_count,
+    format_difference,
+    format_p_value,
+    format_percent,
+    format_probability,
+    format_share,
+    format_small_p_value,
+    reading,
+)
+from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
 from .noise import NoiseChecks, noise_checks
 from .pipeline import Findings
-from .predictive import PredictiveScore
 from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule
 
 if TYPE_CHECKING:
@@ -149,7 +160,8 @@ class Role(StrEnum):
 @dataclass(frozen=True)
 class FeatureRole:
     """r2_change : of R² when this feature alone is left out of the subset, or added to it; p_invariant : of the subset
-    then; never_challenged : whether no environment shifted it given the others, None outside the subset or where not
+    then; gain : of −2 log-likelihood by the feature, p_gain : its p-value, price : what that gain is to exceed;
+    never_challenged : whether no environment shifted it given the others, None outside the subset or where not
     tested; broken : where it breaks invariance, if it does"""
 
     name: str
@@ -157,6 +169,9 @@ class FeatureRole:
     role: Role
     r2_change: float
     p_invariant: float
+    gain: float
+    p_gain: float
+    price: float
     never_challenged: bool | None = None
     broken: WorstEnvironment | None = None
 
@@ -169,11 +184,13 @@ class FeatureRole:
 
 
 class _Figures(NamedTuple):
-    """Of S subsets, (S,) each. p_mean: without the test of variances; weight: log p(z) − cost(z)/2."""
+    """Of S subsets, (S,) each. p_mean: without the test of variances; gain: of the pooled fit over the empty one, in
+    nats; weight: log p(z) − cost(z)/2."""
 
     p_invariant: Floats
     p_mean: Floats
     r2: Floats
+    gain: Floats
     weight: Floats
     log_prior: Floats
     log_ratio: Floats
@@ -181,8 +198,9 @@ class _Figures(NamedTuple):
 
 def _subset_figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Figures:
     model, log_prior = findings.target.model, findings.target.prior.log_prob(masks)
-    test, weight = model.invariance_test(masks, accepted), PredictiveScore(model, accepted).log_weights(masks)
-    figures = model.r2_many(masks), weight + log_prior, log_prior, model.log_ratio_many(masks)
+    test, gain = model.invariance_test(masks, accepted), model.untilted.gain_many(masks)
+    weight = findings.score.weigh(gain, masks @ model.free_columns) + log_prior
+    figures = model.r2_many(masks), gain, weight, log_prior, model.log_ratio_many(masks)
     return _Figures(test.joint, test.mean, *figures)
 
 
@@ -197,6 +215,8 @@ def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubset
     with np.errstate(invalid="ignore"):
         r2_change = np.where(np.isfinite(flipped.r2), flipped.r2 - own.r2, np.nan)
         gains = flipped.weight - own.weight > 0.0
+        gain = 2.0 * np.abs(np.where(np.isfinite(flipped.gain), flipped.gain, np.nan) - own.gain)
+    p_gain, price = chdtrc(model.free_columns, gain), findings.score.price * model.free_columns
     holds, breaks = bool(own.p_invariant[0] >= accepted.level), flipped.p_invariant < accepted.level
     scored, in_all = flipped.log_ratio > -np.inf, compatible.in_all
     outside = np.flatnonzero(~chosen)
@@ -230,7 +250,8 @@ def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubset
             role = Role.predicts_more if gains[j] else Role.adds_nothing
         p_value = float(flipped.p_invariant[j]) if scored[j] else np.nan
         name = findings.posterior.feature_names[j]
-        roles.append(FeatureRole(name, bool(chosen[j]), role, float(r2_change[j]), p_value, challenged, broken))
+        added = float(gain[j]), float(p_gain[j]), float(price[j])
+        roles.append(FeatureRole(name, bool(chosen[j]), role, float(r2_change[j]), p_value, *added, challenged, broken))
     return tuple(roles)
 
 
@@ -323,9 +344,51 @@ class Decision(Rendered):
         return f"{name}: {RULES_IN_WORDS[name]}{f' ({settings})' if settings else ''}"
 
     @property
-    def verdict(self) -> str:
-        """One or two sentences: whether the chosen features predict alike everywhere."""
-        return " ".join(_verdict(self))
+    def posterior(self) -> Posterior:
+        """By which the rule selects: the predictive one or, where no subset is compatible or the rule asks for it, the
+        paper's."""
+        predictive = self.findings.predictive if getattr(self.rule, "by_prediction", False) else None
+        return self.findings.posterior if predictive is None else predictive
+
+    @cached_property
+    def worst(self) -> WorstEnvironment | None:
+        """The environment that deviates most from all others given the chosen subset, where that is significant: its
+        p-value is below 0.05/E."""
+        model, n = self.findings.target.model, self.findings.posterior.n_environments
+        if n < 2 or not self.judged or (compared_model(model) is None and model.compared_by(self.mask) is None):
+            return None
+        worst = worst_environment(environment_tests(model, self.mask).each())
+        return worst if worst is not None and worst.p_value < ALARM / n else None
+
+    @cached_property
+    def p_without_worst(self) -> float:
+        """p-value of invariance of the chosen subset without the environment that deviates most; NaN if unknown."""
+        if self.worst is None or self.worst.environment is None:
+            return np.nan
+        try:
+            others = self.findings.judge.model.without(self.worst.environment)
+            left = np.isin(np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object))
+            return float(others.invariance_test(left[None], self.findings.tolerance).joint[0])
+        except DataError:
+            return np.nan
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether the chosen features predict alike everywhere, in a grade and in a few sentences."""
+        return verdict_on(self)
+
+    @cached_property
+    def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
+        """What the rule would select at other tolerances of differences between coefficients, and at that of the fit;
+        None where no subset is compatible. Empty where the rule does not ask what is compatible."""
+        if not getattr(self.rule, "by_prediction", False) or self.findings.posterior.n_environments < 2:
+            return {}
+        own, found = self.findings.tolerance.rho, {}
+        for rho in sorted({*_OTHER_TOLERANCES, own}):
+            findings = self.findings if rho == own else self.findings.at(replace(self.findings.tolerance, rho=rho))
+            chosen = None if findings.predictive is None else self.rule.select(findings)
+            found[rho] = None if chosen is None else self.findings.posterior.names_of(chosen)
+        return found
 
     @property
     def sections(self) -> tuple[Section, ...]:
@@ -341,6 +404,9 @@ class Decision(Rendered):
             if features:
                 facts = tuple((feature.name, role_in_words(feature)) for feature in shown)
                 sections.append(Section(f"{title} features", facts=facts, notes=tuple(notes)))
+        if len(set(self.by_tolerance.values())) > 1:
+            told = ((f"{rho:.0%}", _or_none(names)) for rho, names in self.by_tolerance.items())
+            sections.append(Section("Selected, by how much coefficients may differ", facts=tuple(told)))
         return tuple(sections)
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
@@ -396,6 +462,8 @@ class Decision(Rendered):
             "selected": self.selected,
             "rule": self.rule_says,
             "tolerance": self.findings.tolerance,
+            "by_tolerance": {f"{rho:g}": names for rho, names in self.by_tolerance.items()},
+            "price": self.findings.score.price,
             "evidence": self.evidence,
             "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
             "most_probable": {"subset": posterior.mode, "probability": probability, "evidence": self.mode_evidence},
@@ -409,7 +477,7 @@ class Decision(Rendered):
 
 @dataclass(frozen=True, repr=False)
 class FitSummary(Rendered):
-    """The decision, then the posterior; worded : how a sentence that may carry remedies is written."""
+    """The decision, then the posterior by which it was made; worded : how a sentence with remedies is written."""
 
     decision: Decision
     posterior: Summary
@@ -417,7 +485,15 @@ class FitSummary(Rendered):
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        return *self.decision.sections, *self.posterior.sections
+        return *self.decision.sections, *self.posterior.sections, *self._second_view
+
+    @property
+    def _second_view(self) -> tuple[Section, ...]:
+        """The paper's posterior, where the rule selects by another."""
+        posterior = self.decision.findings.posterior
+        if self.decision.posterior is posterior:
+            return ()
+        return (Section("The paper's posterior, by invariance alone", (reading(posterior), PAPERS_VIEW)),)
 
     def __str__(self) -> str:
         return as_text(self.sections, self.worded)
@@ -425,21 +501,101 @@ class FitSummary(Rendered):
     __repr__ = __str__
 
 
-def _verdict(decision: Decision) -> Iterator[str]:
+class Grade(StrEnum):
+    """How alike environments are given the chosen subset."""
+
+    alike = "alike"  # within the tolerance, the whole interval of the difference
+    no_difference = "no difference found"
+    but_for = "alike but for one"  # environment
+    differ = "differ"
+    open = "cannot be told"  # with one environment, or too few rows
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """environment : that deviates most, if one does significantly"""
+
+    grade: Grade
+    sentence: str
+    environment: str | None = None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+PAPERS_VIEW = (
+    "It weighs how alike the environments are, not how well a subset predicts, and tolerates no difference: where many "
+    "subsets are invariant it prefers small ones, and may be empty."
+)
+_OTHER_TOLERANCES = (0.0, 0.05, 0.1, 0.2)
+
+
+def _or_none(names: tuple[str, ...] | None) -> str:
+    return "no subset is compatible" if names is None else format_subset(names)
+
+
+def p_values_in_words(evidence: SubsetEvidence) -> str:
+    """The tolerant and the exact one."""
+    return f"p-value {format_p_value(evidence.p_invariant)}, exact {format_small_p_value(evidence.p_exact)}"
+
+
+def verdict_on(decision: Decision) -> Verdict:
+    posterior, evidence = decision.findings.posterior, decision.evidence
+    worst = decision.worst.environment if decision.worst is not None else None
+    more = list(_context(decision))
+    if posterior.n_environments == 1 or not decision.judged:
+        return Verdict(Grade.open, " ".join(more))
+    p_without = decision.p_without_worst
+    if decision.is_compatible and evidence.difference_high <= decision.findings.tolerance.rho:
+        grade = Grade.alike
+    elif worst is not None and p_without >= decision.accepted.level:
+        grade = Grade.but_for
+    elif decision.is_compatible and decision.worst is None:
+        grade = Grade.no_difference
+    else:
+        grade = Grade.differ
+    label = None if worst is None else printable(str(worst))
+    return Verdict(grade, " ".join([_graded(decision, grade, label), *more]), label)
+
+
+def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
+    posterior, evidence, k = decision.findings.posterior, decision.evidence, len(decision.selected)
+    outcome, known = printable(posterior.outcome_name), not np.isnan(evidence.difference)
+    who = f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome}" if k else f"{outcome} itself behaves"
+    everyone, values = everywhere(posterior), p_values_in_words(evidence)
+    size = f"coefficients differ by {format_difference(evidence)}"
+    if grade is Grade.alike:
+        named = f", most in {label}" if label is not None else ""
+        return f"{who} alike within {decision.findings.tolerance.rho:.0%} in {everyone}: {size}{named} ({values})."
+    if grade is Grade.no_difference:
+        most = (
+            f": up to {format_percent(evidence.difference_high)} of the coefficients cannot be excluded"
+            if known
+            else ""
+        )
+        return f"{who} with no difference found between {everyone}{most} ({values})."
+    if grade is Grade.but_for:
+        without = f"without it p-value {format_p_value(decision.p_without_worst)}"
+        return f"{who} alike in all environments but {label} ({values}; {without})."
+    parts = [size] if known else []
+    if evidence.p_spread < decision.findings.tolerance.lowest_level <= evidence.p_mean:
+        parts = ["the spread of the noise differs"]
+    if label is not None:
+        parts.append(f"most in {label}")
+    told = f": {', '.join(parts)}" if parts else ""
+    return f"{who} differently between environments{told} ({values})."
+
+
+def _context(decision: Decision) -> Iterator[str]:
+    """What else belongs to a verdict: what was tried, what passes, and where nothing does."""
     posterior, outcome = decision.findings.posterior, printable(decision.findings.posterior.outcome_name)
     compatible, chosen = decision.compatible, format_subset(decision.selected)
-    alike = f"alike in {everywhere(posterior)} (p-value {format_p_value(decision.evidence.p_invariant)})"
     if posterior.n_environments == 1:
         yield (
             f"One environment cannot tell which features predict {outcome} alike elsewhere: nothing speaks for the "
             f"selection {chosen} in another one. Add rows from at least one other environment."
         )
     elif decision.is_compatible:
-        k = len(decision.selected)
-        if k:
-            yield f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome} {alike}."
-        else:
-            yield f"{outcome} itself, without any feature, behaves {alike}; no feature is selected."
         if decision.accepted.level < decision.findings.tolerance.level:
             levels = f"{decision.findings.tolerance.level:g}: from {decision.accepted.level:g} on they pass here"
             yield f"No subset{decision.findings.allowed} reaches p-value {levels}."
@@ -455,12 +611,8 @@ def _verdict(decision: Decision) -> Iterator[str]:
     else:
         if not decision.judged:
             yield f"The rows cannot judge whether the selected features {chosen} predict {outcome} alike."
-        elif decision.invariant:
-            yield f"It is open whether the selected features {chosen} predict {outcome} {alike}."
-        else:
-            yield f"The selected features {chosen} do not predict {outcome} {alike}."
         best = format_subset(posterior.names_of(compatible.masks[0]))
-        yield f"Subsets that reach p-value {decision.accepted.level:g}: {compatible}; {best} predicts best."
+        yield f"Subsets that reach p-value {decision.accepted.level:g}: {compatible}; of them {best} predicts best."
 
 
 def _closest(decision: Decision) -> str:
@@ -484,7 +636,7 @@ def fallback(decision: Decision) -> str:
 def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     """With one environment no subset is compatible with anything, nor more probable than the prior says."""
     posterior, target = decision.findings.posterior, decision.findings.target
-    yield "verdict", decision.verdict
+    yield "verdict", str(decision.verdict)
     yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
@@ -509,7 +661,7 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
 def _figures_in_words(decision: Decision, evidence: SubsetEvidence) -> str:
     figures = [f"R² {format_share(evidence.r2)}"]
     if decision.findings.posterior.n_environments > 1 and np.isfinite(evidence.deviance):
-        figures.insert(0, f"p-value {format_p_value(evidence.p_invariant)}")
+        figures.insert(0, p_values_in_words(evidence))
     if not np.isnan(evidence.r2_new):
         figures.append(f"{format_share(evidence.r2_new)} in environments left out")
     return ", ".join(figures)
@@ -522,7 +674,7 @@ _ROLES = {
     Role.forced: "forced in by the prior",
     Role.breaks: "breaks invariance",
     Role.may_break: "may break invariance, unless tails, which were not looked at, are heavy",
-    Role.adds_nothing: "adds nothing worth its price",
+    Role.adds_nothing: "gains less than its price",
     Role.predicts_more: "would predict more and stay compatible",
     Role.left_out: "left out",
     Role.not_allowed: "not allowed beside the selected ones by the prior",
@@ -535,6 +687,8 @@ def role_in_words(feature: FeatureRole) -> str:
     words = _ROLES[feature.role]
     if feature.role in (Role.breaks, Role.may_break, Role.predicts_more):
         words += f" (p-value {format_p_value(feature.p_invariant)})"
+    if feature.role is Role.adds_nothing:
+        words += f": {feature.gain:.1f} (p-value {format_p_value(feature.p_gain)}) of {feature.price:.1f}"
     if feature.broken is not None:
         label, part = feature.broken.environment, feature.broken.part
         words += f", in its {part}" if label is None else f", most in {printable(str(label))} ({part})"

@@ -21,7 +21,7 @@ from ..models.registry import as_family, refuse_unused
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
 from ..priors import Prior, as_prior
-from .predictive import predictive_posterior
+from .predictive import FoundSource, PredictiveScore, predictive_posterior
 from .rules import Rule, as_rule
 
 Data = MultiEnvironmentData | Moments
@@ -54,7 +54,20 @@ class Findings:
     @cached_property
     def predictive(self) -> Posterior | None:
         """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
-        return predictive_posterior(self.target, self.engine, self.options, self.posterior.masks)
+        options = replace(self.options, rng=copy.deepcopy(self.options.rng))
+        return predictive_posterior(self.target, self.engine, options, self.posterior.masks)
+
+    def at(self, tolerance: Tolerance) -> Findings:
+        """The same posterior, with what is compatible at another tolerance."""
+        return Findings(replace(self.target, tolerance=tolerance), self.posterior, self.engine, self.options)
+
+    @property
+    def score(self) -> PredictiveScore:
+        """By which compatible subsets are weighed."""
+        source = None if self.predictive is None else self.predictive.source
+        if isinstance(source, FoundSource):
+            return source.score
+        return PredictiveScore.with_price(self.target.model.untilted, self.tolerance.weak)
 
 
 @dataclass(frozen=True, eq=False)

@@ -353,8 +353,8 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
 
 PICTURES = {
     "inclusion": Picture(
-        lambda decision, ax, top: plot_inclusion(decision.findings.posterior, ax, top),
-        lambda decision, top: inclusion_size(decision.findings.posterior, top),
+        lambda decision, ax, top: plot_inclusion(decision.posterior, ax, top),
+        lambda decision, top: inclusion_size(decision.posterior, top),
         top=MOST_BARS,
     ),
     "subsets": Picture(_draw_subsets, _subsets_size, _MOST_SUBSETS, panels=True),

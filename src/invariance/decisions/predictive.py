@@ -1,14 +1,14 @@
 """The predictive posterior: model averaging over the subsets that the data do not reject as invariant.
 
 p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = −2 · gain of the pooled fit over the empty one
-+ columns of z · max(log N + 2 log p, floor · N).
++ columns of z · max(log N + 2 log p, share · 2 · the largest gain of a compatible subset).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -30,9 +30,8 @@ from ..models.invariance_test import Tolerance, deviance_moments
 from ..posterior.posterior import Judge, Posterior, SubsetTable
 from ..priors import BoundPrior
 
-# What a feature has to explain of the outcome's residual variance to be worth a risk, however many rows there are;
-# chosen on the light tunnel.
-FLOOR = 0.008
+# What a column has to explain of what can be explained, in deviance, to be worth a risk, however many rows there are.
+SHARE = 0.004
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,16 +40,17 @@ class PredictiveScore:
 
     model: BoundModel
     tolerance: Tolerance
+    price: float  # of a column
+
+    @classmethod
+    def with_price(cls, model: BoundModel, tolerance: Tolerance, gain: float = 0.0) -> PredictiveScore:
+        """gain: the largest of a compatible subset, 0 where none is known"""
+        least = np.log(model.n_informative) + 2.0 * np.log(model.n_features)
+        return cls(model, tolerance, float(max(least, SHARE * 2.0 * gain)))
 
     @property
     def n_features(self) -> int:
         return self.model.n_features
-
-    @property
-    def price(self) -> float:
-        """Of a column."""
-        n, p = self.model.n_rows, self.model.n_features
-        return float(max(np.log(n) + 2.0 * np.log(p), FLOOR * n))
 
     def weigh(self, gain: Floats, columns: Integers) -> Floats:
         """(S,) −½ cost, from the gain (S,) of pooled fits and their columns (S,)"""
@@ -101,7 +101,7 @@ def predictive_posterior(
     there a search takes their place. known (k, p): subsets that are worth a look.
     """
     for accepted in dict.fromkeys((target.tolerance, target.tolerance.weak)):
-        score = PredictiveScore(target.model.untilted, accepted)
+        score = PredictiveScore.with_price(target.model.untilted, accepted)
         if isinstance(engine, Enumeration):
             found = _enumerated(target, score, options, engine.keep)
         else:
@@ -156,37 +156,65 @@ Candidates = tuple[Integers, Floats, Mask]
 def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, keep: int) -> Posterior | None:
     """All subsets; where a walk screens them, the heaviest are decided first, until what is left weighs nothing."""
     started, model = time.perf_counter(), score.model
-    forced = target.prior.forced
-    free = target.prior.free[model.walk_order(target.prior.free)]
-    prior = target.prior.over(free)
-    walk = model.screening_walk(free, forced, score.tolerance, score.weigh)
-    screens = walk is not None
-    walk = walk or SubsetWalk(score.log_ratio_many, score.n_features, free, forced)
-    blocks = subset_blocks(walk, prior, model.dense_advantage)
+    most = float(model.gain_many(~target.prior.forced_out[None])[0])
+    # The price is the lowest one unless some subset explains so much; one outside the support may be part of such.
+    if most == -np.inf or PredictiveScore.with_price(model, score.tolerance, most).price > score.price:
+        gain = _largest_gain(target, score, options)
+        if gain is None:
+            return None
+        score = PredictiveScore.with_price(model, score.tolerance, gain)
+    walk = CompatibleWalk(target, score, target.prior, options)
     found: list[tuple[Mask, Floats]] = []
     best, n_decided, all_decided = -np.inf, 0, True
-    with ProgressBar("scoring compatible subsets", blocks.n_blocks, options.progress) as bar:
-        most = _FIRST_COLLECTED if screens else blocks.n_positions + 1
-        for weights, draws in _heaviest_first(blocks, most, options.n_jobs, bar):
-            if screens and n_decided * model.n_rows >= SOON and weights[0] < best - WINDOW:
-                all_decided = False
-                break
-            masks = of_all_features(draws, free, forced, target.n_features)
-            log_joint = score.log_ratio_many(masks) + target.prior.log_prob(masks) if screens else weights
-            compatible = log_joint > -np.inf
-            best = max(best, float(weights[compatible].max(initial=-np.inf)))
-            n_decided += len(masks)
-            found.append((masks[compatible], log_joint[compatible]))
+    for weights, masks in walk.heaviest_first():
+        if walk.screens and n_decided * model.n_rows >= SOON and weights[0] < best - WINDOW:
+            all_decided = False
+            break
+        log_joint = score.log_ratio_many(masks) + target.prior.log_prob(masks) if walk.screens else weights
+        compatible = log_joint > -np.inf
+        best = max(best, float(weights[compatible].max(initial=-np.inf)))
+        n_decided += len(masks)
+        found.append((masks[compatible], log_joint[compatible]))
     if best == -np.inf:
         return None
     masks, log_joint = (np.concatenate(parts) for parts in zip(*found, strict=True))
     diagnostics = {
         "seconds": time.perf_counter() - started,
-        "subsets_scored": blocks.n_positions,
+        "subsets_scored": walk.blocks.n_positions,
         "subsets_compatible": len(masks),
         "compatible_counted": all_decided,
     }
     return _posterior(target, score, masks, log_joint, keep, engine="exact enumeration", diagnostics=diagnostics)
+
+
+def _largest_gain(target: Target, score: PredictiveScore, options: RunOptions) -> float | None:
+    """Of a compatible subset that the prior allows; None where none is."""
+    walk = CompatibleWalk(target, replace(score, price=0.0), target.prior.flat, options)
+    for weights, masks in walk.heaviest_first():
+        compatible = score.log_ratio_many(masks) > -np.inf if walk.screens else weights > -np.inf
+        if compatible.any():
+            return float(score.model.gain_many(masks[[np.argmax(compatible)]])[0])
+    return None
+
+
+class CompatibleWalk:
+    """All subsets in the support of a prior that a screen of the model does not reject, or, where it has none and
+    `screens` is False, that are compatible."""
+
+    def __init__(self, target: Target, score: PredictiveScore, prior: BoundPrior, options: RunOptions) -> None:
+        model, self._options, self._n_features = score.model, options, target.n_features
+        self._free, self._forced = prior.free[model.walk_order(prior.free)], prior.forced
+        walk = model.screening_walk(self._free, self._forced, score.tolerance, score.weigh)
+        self.screens = walk is not None
+        walk = walk or SubsetWalk(score.log_ratio_many, score.n_features, self._free, self._forced)
+        self.blocks = subset_blocks(walk, prior.over(self._free), model.dense_advantage)
+
+    def heaviest_first(self) -> Iterator[tuple[Floats, Mask]]:
+        """Weights (n,), with the prior, and masks (n, p), part by part."""
+        most = _FIRST_COLLECTED if self.screens else self.blocks.n_positions + 1
+        with ProgressBar("scoring compatible subsets", self.blocks.n_blocks, self._options.progress) as bar:
+            for weights, draws in _heaviest_first(self.blocks, most, self._options.n_jobs, bar):
+                yield weights, of_all_features(draws, self._free, self._forced, self._n_features)
 
 
 def _heaviest_first(
@@ -239,11 +267,11 @@ def _collected(
 
 @dataclass(frozen=True)
 class SoftGate:
-    """price: of a column; excess: of the deviance where environments differ by as much as is tolerated; width: standard
-    deviations allowed above the mean; kappa: what a unit of deviance beyond costs, nothing at an open gate."""
+    """score: prices and tolerance; width: standard deviations of the deviance allowed above its mean, where
+    environments differ by as much as is tolerated; kappa: what a unit of deviance beyond costs, nothing at an open
+    gate."""
 
-    price: float
-    excess: float
+    score: PredictiveScore
     width: float
     kappa: float
 
@@ -251,10 +279,14 @@ class SoftGate:
         """(S,) −½ cost and what is to be paid at the gate, of subsets of so many columns; -inf where not known"""
         known = flips.variance > 0.0
         mean, variance = np.where(known, -2.0 * np.where(known, flips.expected, 0.0), 0.0), 4.0 * flips.variance
-        allowed = mean + self.excess + self.width * np.sqrt(variance + 4.0 * self.excess)
+        model, tolerance = self.score.model, self.score.tolerance
+        gain = np.where(flips.gain > -np.inf, flips.gain, 0.0)
+        excess = tolerance.noncentrality(model.signal_of(gain), model.n_informative)
+        excess = excess + model.n_rows * tolerance.tau**2 / 2.0
+        allowed = mean + excess + self.width * np.sqrt(variance + 4.0 * excess)
         with np.errstate(invalid="ignore"):
             paid = 0.5 * self.kappa * np.maximum(-2.0 * flips.log_ratio - allowed, 0.0)
-            values = flips.gain - 0.5 * self.price * columns - paid
+            values = self.score.weigh(flips.gain, columns) - paid
         return np.where(np.isnan(values), -np.inf, values)
 
 
@@ -345,9 +377,8 @@ _MOST_LISTED = 4096
 def _searched(target: Target, score: PredictiveScore, options: RunOptions, known: Mask | None) -> Posterior | None:
     """None where no compatible subset was found."""
     started = time.perf_counter()
-    of_model, tolerance = Target(score.model, target.prior), score.tolerance
-    excess = score.model.n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
-    gates = [SoftGate(score.price, excess, width, kappa) for kappa, width in product(_KAPPAS, _WIDTHS)]
+    of_model = Target(score.model, target.prior)
+    gates = [SoftGate(score, width, kappa) for kappa, width in product(_KAPPAS, _WIDTHS)]
     runs = list(zip(gates, options.rng.spawn(len(gates)), strict=True))
 
     def work(run: tuple[SoftGate, np.random.Generator]) -> Mask:
@@ -361,7 +392,9 @@ def _searched(target: Target, score: PredictiveScore, options: RunOptions, known
             bar.advance()
         examined.add(np.concatenate([*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])))
         n_visited = len(examined.masks)
-        complete = examined.add_around(neighbours_of(of_model, SoftGate(score.price, excess, 0.0, 0.0)))
+        examined.price_again()
+        complete = examined.add_around(neighbours_of(of_model, SoftGate(examined.score, 0.0, 0.0)))
+        examined.price_again()
         bar.advance()
     compatible = examined.log_joint > -np.inf
     if not compatible.any():
@@ -386,7 +419,9 @@ def _searched(target: Target, score: PredictiveScore, options: RunOptions, known
     }
     found = examined.masks[compatible], examined.log_joint[compatible]
     about: dict[str, Any] = {"notes": tuple(notes), "diagnostics": diagnostics}
-    return _posterior(target, score, *found, _MOST_LISTED, engine=f"annealed search ({len(runs)} searches)", **about)
+    return _posterior(
+        target, examined.score, *found, _MOST_LISTED, engine=f"annealed search ({len(runs)} searches)", **about
+    )
 
 
 def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:
@@ -462,6 +497,16 @@ class Examined:
         if fresh:
             values = self.score.log_ratio_many(masks[fresh]) + log_prior[fresh]
             self.masks, self.log_joint = np.vstack([self.masks, masks[fresh]]), np.append(self.log_joint, values)
+
+    def price_again(self) -> None:
+        """By the largest gain of the compatible subsets that were found."""
+        compatible = np.flatnonzero(self.log_joint > -np.inf)
+        if len(compatible):
+            gain = float(self.score.model.gain_many(self.masks[compatible]).max())
+            score = PredictiveScore.with_price(self.score.model, self.score.tolerance, gain)
+            columns = self.masks[compatible] @ score.model.free_columns
+            self.log_joint[compatible] += 0.5 * (self.score.price - score.price) * columns
+            self.score = score
 
     def add_around(self, open_gate: Neighbours) -> bool:
         """Test what lies one flip from relevant subsets, those included that are found so; False where that are too

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ _MOST_LISTED = 4096
 
 
 class Rule(Protocol):
-    """A specification: parameters only."""
+    """A specification: parameters only. One that selects by the predictive posterior has `by_prediction = True`."""
 
     def select(self, findings: Findings) -> Mask:
         """(p,) the features to use"""
@@ -31,6 +31,8 @@ class Rule(Protocol):
 class BestCompatible:
     """The mode of the predictive posterior. Where no subset is compatible, the one of which the random-effects
     rule expects the least error in a new environment: a way to predict, and no claim of invariance."""
+
+    by_prediction: ClassVar[bool] = True
 
     def select(self, findings: Findings) -> Mask:
         predictive = findings.predictive
@@ -63,6 +65,8 @@ class Threshold:
 class Median:
     """Every feature whose inclusion probability in the predictive posterior is at least one half. The features so
     chosen need not be compatible with invariance together; where no subset is, as in `BestCompatible`."""
+
+    by_prediction: ClassVar[bool] = True
 
     def select(self, findings: Findings) -> Mask:
         predictive = findings.predictive

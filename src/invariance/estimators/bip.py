@@ -69,7 +69,7 @@ class BIP(IntervalRegressor):
         that are in most compatible subsets, weighted by how these predict; or a rule of `invariance.decisions` such
         as Threshold(0.8)
     tolerance : how different environments may be where a subset counts as compatible with invariance: a
-        Tolerance(delta=0.02, tau=0.1, level=0.2), the default, or Tolerance.strict()
+        Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
     columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
     predict_with : "selected" predicts with the selected features; "average" with all subsets compatible with
         invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting.
@@ -208,7 +208,7 @@ class BIP(IntervalRegressor):
         outcome = PredictedOutcome.of(data, settings.family)
         self._keep(data, decision.mask, outcome, coefficients, self._fit.intercept)
         self.posterior_ = replace(decision.findings.posterior, decision=decision)
-        self.inclusion_probabilities_ = self._expand(self.posterior_.inclusion, 0.0)
+        self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         self.invariant_ = not decision.findings.judge.rejected(decision.mask[None])[0]
         if not self.invariant_:
             warn(_not_invariant(decision), NotInvariantWarning)
@@ -228,7 +228,7 @@ class BIP(IntervalRegressor):
 
     def summary(self, top: int = 10) -> FitSummary:
         """The decision and, after it, the posterior with its `top` subsets: text within 80 columns, or HTML."""
-        return FitSummary(self.decision_, self.posterior_.summary(top))
+        return FitSummary(self.decision_, self.decision_.posterior.summary(top))
 
     def diagnose(self, subset: Subset | None = None, leave_out: LeaveOut = "auto") -> Diagnosis:
         """Which environment breaks the invariance of a subset, by default the selected one, and in what.
@@ -314,17 +314,11 @@ def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
 
 def _not_invariant(decision: Decision) -> str:
     """That the selected features are not invariant together, and why, where that is known."""
-    posterior, judge, mask = decision.findings.posterior, decision.findings.judge, decision.mask
-    names, outcome = format_subset(decision.selected), posterior.outcome_name
-    p_value = judge.evidence(mask[None], elsewhere=False).p_invariant[0]
-    if np.isnan(p_value):
+    judge, mask, names = decision.findings.judge, decision.mask, format_subset(decision.selected)
+    if not decision.judged:
         reasons = "; ".join(judge.model.outside_support(mask[None]))
         return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
-    found = f"{posterior.verdict.sentence} {CAUSES} " if posterior.verdict is not None else ""
-    what = f"The selected features {names} do not predict {outcome} alike in all environments"
-    if not mask.any():
-        what = f"No feature is selected, and {outcome} itself is not alike in all environments"
-    return f"{found}{what}, p-value {p_value:.2g}: predictions may fail in a new one."
+    return f"{decision.verdict} {CAUSES}"
 
 
 class _OneKindOfOutcome(BIP):

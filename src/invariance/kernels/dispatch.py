@@ -203,8 +203,17 @@ def _extensions(subset, n_features, max_size):
     return found
 
 
+def tolerated_step(n_steps, tolerated, most):
+    """(S,) as that of `subset_tree`"""
+    if n_steps == 0:
+        return np.zeros(len(tolerated), np.intp)
+    return np.ceil(n_steps * np.sqrt(np.clip(tolerated, 0.0, most) / most)).astype(np.intp)
+
+
 @_by_numpy_if(_few, subset_tree.screen_block)
-def screen_block(scoring, fixed, starts, block, squares, counts, limits, spread_limit, high, low, share, state):
+def screen_block(
+    scoring, fixed, starts, block, squares, counts, limits, per_signal, most, spread_limit, high, low, share, state
+):
     shares, ranks = _outcome_shares(scoring, fixed, starts, block), high[:, None] + low
     freedom = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0)
     left = freedom.sum(axis=0)
@@ -217,7 +226,10 @@ def screen_block(scoring, fixed, starts, block, squares, counts, limits, spread_
         statistic = np.where(between > 0.0, (rss[-1] - local) / between / (local / left), 0.0)
         spread = left * np.log(local / left) - (freedom * np.log(rss[:-1] / freedom)).sum(axis=0)
         spread /= 1.0 + ((1.0 / freedom).sum(axis=0) - 1.0 / left) / (3.0 * max(len(freedom) - 1, 1))
-    state[:] = np.where((statistic > limits[ranks[-1], missing]) | (spread > spread_limit), REJECTED, POSSIBLE)
+    with np.errstate(divide="ignore"):
+        tolerated = np.nan_to_num(per_signal * counts[-1] * (1.0 / shares[-1] - 1.0))
+    step = tolerated_step(limits.shape[2] - 1, tolerated, most)
+    state[:] = np.where((statistic > limits[ranks[-1], missing, step]) | (spread > spread_limit), REJECTED, POSSIBLE)
     state[~(share + local < np.inf)] = UNDECIDABLE
 
 

@@ -186,14 +186,23 @@ REJECTED, POSSIBLE, UNDECIDABLE = 0, 1, 2
 
 
 @kernel
-def screen_block(scoring, fixed, starts, block, squares, counts, limits, spread_limit, high, low, share, state):
+def tolerated_step(n_steps, tolerated, most):
+    """The first of n_steps, whose roots are equally far apart, that is at least what is tolerated, at most `most`."""
+    return int(np.ceil(n_steps * np.sqrt(min(tolerated, most) / most))) if tolerated > 0.0 and n_steps > 0 else 0
+
+
+@kernel
+def screen_block(
+    scoring, fixed, starts, block, squares, counts, limits, per_signal, most, spread_limit, high, low, share, state
+):
     """Of the subsets of `score_block`, by second moments alone: share (2**b,): log of what the pooled fit leaves of the
     outcome; state (2**b,): REJECTED where the F statistic of common coefficients or Bartlett's is above its limit,
     UNDECIDABLE where second moments do not tell.
 
     squares, counts (G,): sums of squares of the outcome, and rows. high (G,), low (G, 2**b): ranks of `fixed`, and of
-    each subset of the block. limits (r, m): of the F statistic, by the rank in the pool and by how much less those in
-    the E environments are in sum than E times that; spread_limit: of Bartlett's.
+    each subset of the block. limits (r, m, j): of the F statistic, by the rank in the pool, by how much less those in
+    the E environments are in sum than E times that, and by `tolerated_step` of per_signal times the signal, N·R²/(1 −
+    R²), up to `most`; spread_limit: of Bartlett's.
     """
     n, last = share.size, scoring.weights.size - 1
     absent, work = np.empty(block.size + 1, np.bool_), tree_work(starts)
@@ -228,7 +237,8 @@ def screen_block(scoring, fixed, starts, block, squares, counts, limits, spread_
         statistic = (squares[last] * shares[s] - local[s]) / between / (local[s] / left[s]) if between > 0.0 else 0.0
         correction = 1.0 + (inverse[s] - 1.0 / left[s]) / (3.0 * max(last - 1, 1))
         bartlett = (left[s] * np.log(local[s] / left[s]) - spread[s]) / correction
-        rejected = statistic > limits[pooled_rank, missing] or bartlett > spread_limit
+        step = tolerated_step(limits.shape[2] - 1, per_signal * counts[last] * (1.0 / shares[s] - 1.0), most)
+        rejected = statistic > limits[pooled_rank, missing, step] or bartlett > spread_limit
         state[s] = REJECTED if rejected else POSSIBLE
 
 

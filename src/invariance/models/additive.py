@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -19,7 +19,7 @@ from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
 from ..kernels.components import component_overlaps, component_shares
 from ..kernels.dispatch import settle
 from ..moments.least_squares import DEPENDENT, LeastSquares, independent_columns, least_squares, unit_rows
-from ..moments.moments import Moments
+from ..moments.moments import Moments, rest_moments
 from .base import (
     PIVOT_TOLERANCE,
     BoundModel,
@@ -82,7 +82,25 @@ class AdditiveModel(MomentModel):
         rss, ranks, by_moments = self._fits(masks)
         taken = ranks.astype(float)
         taken[:, :-1] += self._bending(masks, ranks, by_moments)
-        return Residuals(rss, taken, self.moments.group_counts)
+        y = self.moments.outcome
+        return Residuals(rss, taken, self.moments.group_counts, float(self.moments.scatter[-1, y, y]))
+
+    def without(self, environment: Hashable) -> AdditiveModel:
+        others = [label for label in self.data.environments if label != environment]
+        return AdditiveModel(self.data.choosing(others), self.n_jobs)
+
+    def rests(self, masks: Mask) -> Residuals:
+        """The bends of the curves, which are those of all rows, are shared by an environment and the rest."""
+        moments, grams = self._rests
+        varies = np.logical_or.reduceat(moments.varies[:-1, moments.feature_columns], self.features.starts[:-1], axis=1)
+        shares, ranks = np.empty((len(masks), len(grams))), np.empty((len(masks), len(grams)), np.int64)
+        given = grams, self.features.starts, varies, PIVOT_TOLERANCE
+        component_shares(*given, *as_lists(masks), shares, ranks)
+        _, own, by_moments = self._fits(masks)
+        bending = self._bending(masks, own, by_moments)
+        rss = shares[:, :-1] * moments.scatter[:-1, moments.outcome, moments.outcome]
+        taken = ranks[:, :-1] + bending.sum(axis=1, keepdims=True) - bending
+        return Residuals(rss, taken, moments.counts.astype(float), np.nan)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         """Of local coefficients: those of the slopes that make them, with the shapes of the curves taken as given."""
@@ -138,9 +156,22 @@ class AdditiveModel(MomentModel):
         return spanning
 
     @cached_property
+    def _spanning_moments(self) -> Moments:
+        return Moments.from_data(replace(self.data, X=self._spanning))
+
+    @cached_property
     def _grams(self) -> Floats:
         """(E + 1, q + 1, q + 1) second moments of the spanning columns and, last, the outcome, in their pooled units"""
-        scatter = Moments.from_data(replace(self.data, X=self._spanning)).scatter
+        return self._in_pooled_units(self._spanning_moments.scatter)
+
+    @cached_property
+    def _rests(self) -> tuple[Moments, Floats]:
+        """Of the rows outside each environment, and of all: moments of the spanning columns, and `_grams`"""
+        moments, pooled = rest_moments(self._spanning_moments), self._spanning_moments.scatter[-1:]
+        return moments, self._in_pooled_units(np.concatenate([moments.scatter[:-1], pooled]))
+
+    @staticmethod
+    def _in_pooled_units(scatter: Floats) -> Floats:
         scale = inverse_scales(np.diagonal(scatter[-1]), np.diagonal(scatter[-1]) > 0.0)
         return np.ascontiguousarray(scatter * scale[:, None] * scale)
 

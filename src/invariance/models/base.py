@@ -19,7 +19,16 @@ from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
-from .invariance_test import InvarianceTest, Tolerance, deviance_tails, deviance_test
+from .invariance_test import (
+    Difference,
+    InvarianceTest,
+    Tolerance,
+    deviance_difference,
+    deviance_tails,
+    deviance_test,
+    sidak,
+    with_each,
+)
 
 if TYPE_CHECKING:
     from ..kernels.active_set import Scoring
@@ -282,7 +291,26 @@ class BoundModel(ABC):
     # ---------------------------------------------------------------- tests of invariance
 
     compares: tuple[str, ...] = (*IN_MEAN, VARIANCE)  # what must be the same in all environments
-    judged: tuple[str, ...] = ("invariance", "delta", "tau")  # what is tested, and which tolerances count
+    # What is tested, and which parts of the tolerance count.
+    judged: tuple[str, ...] = ("invariance", "rho", "tau")
+
+    @property
+    def n_informative(self) -> int:
+        """Rows, or what else counts as an observation: events where times may be censored."""
+        return self.n_rows
+
+    def signal_of(self, gain: Floats) -> Floats:
+        """(S,) how much pooled fits with this gain (S,) explain, in units of the noise: their deviance."""
+        return 2.0 * np.maximum(gain, 0.0)
+
+    def without(self, environment: Hashable) -> BoundModel:
+        """The same model of all other environments; features that are constant there are left out."""
+        raise DataError(f"a {type(self).__name__} cannot leave environments out.")
+
+    def against_the_rest(self, e: int) -> BoundModel | None:
+        """The same model of two groups, the environment at place e and the rows of all others; None where a model has
+        a test of its own."""
+        return None
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
         """(S,) probability of log Λ ≤ log_ratios (S,) under invariance by a gamma law, 1 where unknown."""
@@ -298,13 +326,42 @@ class BoundModel(ABC):
         joint, tested = (log_ratios > -np.inf).astype(float), (log_ratios > -np.inf) & (null.variance > 0.0)
         deviance = 2.0 * (null.ceiling - log_ratios)[tested]
         expected = 2.0 * (null.ceiling - null.expected)[tested]
-        joint[tested] = deviance_test(deviance, expected, null.degrees[tested], self.tolerated(tolerance))
-        unknown = np.full(len(joint), np.nan)
-        return InvarianceTest(unknown, unknown, joint)
+        allowed = self.tolerated(self.gain_many(masks), tolerance)
+        joint[tested] = deviance_test(deviance, expected, null.degrees[tested], allowed[tested])
+        each, unknown = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed), np.full(len(joint), np.nan)
+        return InvarianceTest(unknown, unknown, each, with_each(joint, each))
 
-    def tolerated(self, tolerance: Tolerance) -> float:
-        """The noncentrality of −2 log Λ that does not count against a subset."""
-        return self.n_rows * (tolerance.delta + tolerance.tau**2 / 2.0)
+    def difference(self, masks: ArrayLike) -> Difference:
+        """How different the coefficients of subsets (S, p) are between environments"""
+        log_ratios, null = self.log_ratio_many(masks), self.null_many(masks)
+        tested = (log_ratios > -np.inf) & (null.variance > 0.0)
+        deviance = np.where(tested, -2.0 * np.where(tested, log_ratios, 0.0), 0.0)
+        expected = np.where(tested, -2.0 * np.where(tested, null.expected, 0.0), 1.0)
+        signal = self.signal_of(np.where(tested, self.gain_many(masks), 0.0))
+        return deviance_difference(deviance, expected, np.where(tested, null.degrees, 0.0), signal)
+
+    def tolerated(self, gain: Floats, tolerance: Tolerance) -> Floats:
+        """(S,) the noncentrality of −2 log Λ that does not count against subsets of this gain (S,)"""
+        spread = self.n_rows * tolerance.tau**2 / 2.0 if "tau" in self.judged else 0.0
+        return tolerance.noncentrality(self.signal_of(gain), self.n_informative) + spread
+
+    def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
+        """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule, of the subsets asked for
+        (S,); 1 of others, and with two environments. allowed (S,): noncentrality, shared by rows"""
+        chosen, rows, counts = as_masks(masks, self.n_features), np.flatnonzero(asked), self.observed.counts
+        each, p_values = np.ones(len(chosen)), np.ones((len(rows), self.n_environments))
+        for e in range(self.n_environments if self.n_environments > 2 and len(rows) else 0):
+            pair = self.against_the_rest(e)
+            if pair is None:
+                return each
+            null, log_ratio = pair.null_many(chosen[rows]), pair.log_ratio_many(chosen[rows])
+            tested = (log_ratio > -np.inf) & (null.variance > 0.0)
+            deviance, expected = -2.0 * log_ratio[tested], -2.0 * null.expected[tested]
+            share = allowed[rows][tested] * counts[e] / self.n_rows
+            p_values[tested, e] = deviance_test(deviance, expected, null.degrees[tested], share)
+        if len(rows):
+            each[rows] = sidak(p_values)
+        return each
 
     def judged_by(self, tolerance: Tolerance) -> str:
         return tolerance.in_words(*self.judged)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows, r
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
 from ..moments.fourth_moments import FourthMoments
-from ..moments.moments import Moments, two_sum
+from ..moments.moments import Moments, rest_moments, two_sum
 from . import gaussian_fits
 from .base import (
     PIVOT_TOLERANCE,
@@ -44,7 +44,15 @@ from .base import (
     too_few_rows_for,
 )
 from .gaussian_fits import group_weights, inverse_scales, roots_in
-from .invariance_test import InvarianceTest, Residuals, Tolerance, deviance_moments, invariance_test
+from .invariance_test import (
+    Difference,
+    InvarianceTest,
+    Residuals,
+    Tolerance,
+    deviance_moments,
+    f_difference,
+    invariance_test,
+)
 
 _MOST_REASONS, _EXAMPLES = 3, 64
 
@@ -115,7 +123,24 @@ class MomentModel(BoundModel):
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
         chosen = as_masks(masks, self.n_features)
-        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen))
+        rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
+        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), rests)
+
+    def signal_of(self, gain: Floats) -> Floats:
+        """N·R²/(1 − R²), R² by the likelihood."""
+        return np.asarray(self.n_rows * np.expm1(2.0 * np.maximum(gain, 0.0) / self.n_rows))
+
+    def without(self, environment: Hashable) -> BoundModel:
+        data = self.moments if self.data is None else self.data
+        return self.of(data.choosing([label for label in data.environments if label != environment]))
+
+    def difference(self, masks: ArrayLike) -> Difference:
+        return f_difference(self.residuals(as_masks(masks, self.n_features)))
+
+    def rests(self, masks: Mask) -> Residuals:
+        """Of fits of the subsets (S, p) to the rows outside each environment, from second moments alone."""
+        part, chosen = self.with_moments(masks)
+        return part.rests(chosen)
 
     def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
@@ -336,7 +361,15 @@ class GaussianFromMoments(HomoscedasticGaussian):
         if not self.has_rows:
             shares[self.too_few_rows(masks).any(axis=1)] = np.nan
         y = self.moments.outcome
-        return Residuals(shares * self.moments.scatter[:, y, y], ranks, self.moments.group_counts)
+        total = self.moments.scatter[:, y, y]
+        return Residuals(shares * total, ranks, self.moments.group_counts, float(total[-1]))
+
+    def rests(self, masks: Mask) -> Residuals:
+        used = np.asarray(masks.any(axis=0))
+        used[0] |= not used.any()
+        kept = self.moments.of_columns((*self.features.chosen(used).columns, self.moments.outcome_name))
+        found = GaussianFromMoments(rest_moments(kept), self.n_jobs).residuals(masks[:, used])
+        return found._replace(rss=found.rss[:, :-1], ranks=found.ranks[:, :-1], counts=found.counts[:-1])
 
     def ranks(self, masks: Mask) -> Integers:
         """Columns that vary there; those that are constant in every environment have rank E − 1 at most."""

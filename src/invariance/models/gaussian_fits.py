@@ -394,8 +394,14 @@ class GaussianWalk(SubsetWalk):
         return unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
 
 
-def mean_limits(moments: Moments, tolerance: Tolerance) -> Floats:
-    """(r, m) largest F statistic of a compatible subset of pooled rank r, m = Σ_e (r − rank_e); inf where none is."""
+# Steps in which a screen knows what is tolerated.
+_STEPS = 8
+
+
+def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:
+    """(r, m, j) largest F statistic of a compatible subset, by pooled rank r, missing ranks m = Σ_e (r − rank_e) and
+    tolerated noncentrality, the j-th of those with equal steps of their roots from 0 to `most`; inf where no subset has
+    such ranks, as in the last m."""
     environments, widths = moments.n_environments, moments.varying_widths
     fewer = (widths[-1] - widths[:-1]).sum(axis=0)
     reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)
@@ -407,12 +413,19 @@ def mean_limits(moments: Moments, tolerance: Tolerance) -> Floats:
     left = moments.n_rows - environments * (1.0 + pooled) + missing
     between = moments.n_rows - 1.0 - pooled - left
     tested = (between > 0.0) & (left > 0.0)
-    between, left, allowed = between[tested], left[tested], moments.n_rows * tolerance.delta
-    smallest = _smallest_p_value(tolerance)
-    found = ncf.isf(smallest, between, left, allowed) if allowed > 0.0 else f.isf(smallest, between, left)
-    limits = np.full(reached.shape, np.inf)
+    allowed = most * (np.arange(_STEPS + 1 if most > 0.0 else 1) / _STEPS) ** 2
+    between, left, smallest = between[tested, None], left[tested, None], _smallest_p_value(tolerance)
+    found = np.hstack([f.isf(smallest, between, left), ncf.isf(smallest, between, left, allowed[1:])])
+    limits = np.full((*reached.shape, len(allowed)), np.inf)
     limits[pooled[tested], missing[tested]] = MARGIN * np.where(np.isnan(found), np.inf, found)
     return limits
+
+
+def most_tolerated(model: GaussianFromMoments, tolerance: Tolerance) -> float:
+    """The largest noncentrality that is tolerated of any subset: that of all features."""
+    everything = np.ones((1, model.n_features), dtype=bool)
+    signal = model.residuals(everything).signal
+    return float(tolerance.noncentrality(np.nan_to_num(signal, nan=np.inf), model.n_rows)[0]) if tolerance.rho else 0.0
 
 
 def _smallest_p_value(tolerance: Tolerance) -> float:
@@ -433,11 +446,13 @@ def spread_limit(model: GaussianFromMoments, tolerance: Tolerance) -> float:
     return np.inf if np.isnan(found) else MARGIN * max(float(inflation * found), allowed)
 
 
-def within_limits(residuals: Residuals, limits: Floats, spread: float) -> Mask:
-    """(S,) whether the F statistics are within the limits (r, m) of their ranks, and Bartlett's within that of all"""
+def within_limits(residuals: Residuals, limits: Floats, per_signal: float, most: float, spread: float) -> Mask:
+    """(S,) whether the F statistics are within the limits (r, m, j) of their ranks and of what is tolerated, so much
+    per unit of the signal up to `most`, and Bartlett's within that of all"""
     ranks, (statistics, _, _) = residuals.ranks, residuals.f_test()
     missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
-    equal = statistics <= limits[ranks[:, -1], missing]
+    step = dispatch.tolerated_step(limits.shape[2] - 1, np.nan_to_num(per_signal * residuals.signal), most)
+    equal = statistics <= limits[ranks[:, -1], missing, step]
     return np.asarray(equal & (spread_statistics(residuals) <= spread) & ~np.isnan(residuals.rss).any(axis=1))
 
 
@@ -448,7 +463,9 @@ class GaussianScreen(GaussianWalk):
         self, model: GaussianFromMoments, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
     ) -> None:
         super().__init__(model, free, forced)
-        self._limits, self._weigh = (mean_limits(model.moments, tolerance), spread_limit(model, tolerance)), weigh
+        most = most_tolerated(model, tolerance)
+        mean = mean_limits(model.moments, tolerance, most), tolerance.rho**2, most
+        self._limits, self._weigh = (*mean, spread_limit(model, tolerance)), weigh
         # (G, 2**n_low) of all subsets of the first features
         self._low_ranks = np.zeros((model.moments.n_environments + 1, 1 << self.n_low), np.int64)
         for j, widths in enumerate(model.moments.varying_widths[:, free[: self.n_low]].T):

@@ -20,10 +20,20 @@ from ..kernels.generalised_least_squares import (
     score_lists_from_rows,
 )
 from ..kernels.row_residuals import GroupRows
-from .base import IN_MEAN, PIVOT_TOLERANCE, EnvironmentData, Fit, Null, StandardErrors, in_parts
+from ..moments.moments import with_own_means
+from .base import (
+    IN_MEAN,
+    PIVOT_TOLERANCE,
+    BoundModel,
+    EnvironmentData,
+    Fit,
+    Null,
+    StandardErrors,
+    in_parts,
+)
 from .gaussian import GaussianModel
 from .gaussian_fits import group_rows, weighted_errors
-from .invariance_test import InvarianceTest, Tolerance, deviance_tails
+from .invariance_test import Difference, InvarianceTest, Tolerance, deviance_tails, deviance_test, sidak, with_each
 
 
 def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) -> tuple[Floats, Floats]:
@@ -62,7 +72,7 @@ class MeanGaussian(GaussianModel):
 
     kind = "linear Gaussian, same mean"
     compares = IN_MEAN
-    judged = ("invariance of the mean", "delta")
+    judged = ("invariance of the mean", "rho")
 
     def of(self, data: EnvironmentData) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
@@ -89,10 +99,34 @@ class MeanGaussian(GaussianModel):
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they do."""
         ratios, mean, variance, _ = self._law(as_masks(masks, self.n_features))
-        p_values, tested = np.where(np.isnan(ratios), 0.0, 1.0), variance > 0.0
-        allowed = self.n_rows * tolerance.delta
-        p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed)
-        return InvarianceTest(p_values, np.full(len(p_values), np.nan), p_values)
+        p_values = np.where(np.isnan(ratios), 0.0, 1.0)
+        tested = variance > 0.0
+        allowed = self.tolerated(self.untilted.gain_many(masks), tolerance)
+        p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed[tested])
+        each = self.each_p_values(masks, p_values >= tolerance.lowest_level, allowed)
+        return InvarianceTest(p_values, np.full(len(p_values), np.nan), each, with_each(p_values, each))
+
+    def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
+        """By what −2 log Λ loses without an environment, which has its variance in both."""
+        chosen, places = as_masks(masks, self.n_features), np.arange(self.n_environments)
+        rows, each = np.flatnonzero(asked), np.ones(len(chosen))
+        if self.n_environments < 3 or not len(rows):
+            return each
+        law, p_values = self._law(chosen[rows]), np.ones((len(rows), len(places)))
+        for e in places:
+            others = MeanGaussian(with_own_means(self.moments, places != e, places < 0), self.n_jobs)
+            ratio, mean, _, degrees = (whole - part for whole, part in zip(law, others._law(chosen[rows]), strict=True))
+            tested = ~np.isnan(ratio) & (degrees > 0.0) & (mean > 0.0)
+            deviance, share = (
+                -2.0 * np.minimum(ratio[tested], 0.0),
+                allowed[rows] * self.moments.counts[e] / self.n_rows,
+            )
+            p_values[tested, e] = deviance_test(deviance, mean[tested], degrees[tested], share[tested])
+        each[rows] = sidak(p_values)
+        return each
+
+    def difference(self, masks: ArrayLike) -> Difference:
+        return BoundModel.difference(self.untilted, masks)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)

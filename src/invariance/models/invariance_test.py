@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import NamedTuple, Self
@@ -13,12 +14,17 @@ from scipy.special import chdtrc, digamma, fdtrc, polygamma
 from .._tools.arrays import Floats, Integers
 from ..exceptions import SettingError
 
+# However strong the signal, coefficients that differ may explain at most this share of the residual variance.
+CAP = 0.02
+# The p-value of the environment that deviates most from the rest must reach this share of the level.
+EACH = 0.05
+
 
 @dataclass(frozen=True)
 class Tolerance:
     """A subset is compatible with invariance when its p-value for *approximate* invariance is at least `level`.
 
-    delta : share of the residual variance that coefficients which differ between environments may explain
+    rho : share of themselves by which coefficients may differ between environments
     tau : relative spread that the noise's standard deviation may have between environments
     level : smallest p-value of a compatible subset
     weak_level : the same where no subset reaches `level`: to say that none is invariant takes more evidence than to
@@ -27,7 +33,7 @@ class Tolerance:
     The defaults keep an invariant subset whose noise has heavy tails. `Tolerance.strict()` tests exact invariance.
     """
 
-    delta: float = 0.02
+    rho: float = 0.1
     tau: float = 0.1
     level: float = 0.2
     weak_level: float = 0.02
@@ -35,8 +41,8 @@ class Tolerance:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             number = isinstance(value, Real) and not isinstance(value, bool)
-            if name in ("delta", "tau") and not (number and 0.0 <= value < float("inf")):
-                raise SettingError(f"{name}={value!r} is no tolerance: use a number from 0 on.")
+            if name in ("rho", "tau") and not (number and 0.0 <= value <= 1.0):
+                raise SettingError(f"{name}={value!r} is no tolerance: use a number from 0 to 1, such as 0.1.")
             if name in ("level", "weak_level") and not (number and 0.0 < value < 1.0):
                 raise SettingError(f"{name}={value!r} is no level: use a number between 0 and 1.")
 
@@ -55,8 +61,12 @@ class Tolerance:
         """With the level that counts where no subset reaches the usual one."""
         return replace(self, level=self.lowest_level)
 
+    def noncentrality(self, signal: Floats, n_rows: float) -> Floats:
+        """(S,) tolerated in tests of common coefficients, of subsets with this signal-to-noise ratio (S,), in rows."""
+        return np.minimum(CAP * n_rows, self.rho**2 * signal)
+
     def in_words(self, what: str, *allowed: str) -> str:
-        """allowed : which of delta and tau the model tolerates"""
+        """allowed : which of rho and tau the model tolerates"""
         if not any(getattr(self, name) for name in allowed):
             return f"exact {what} at level {self.level:g}"
         sizes = ", ".join(f"{name} {getattr(self, name):g}" for name in allowed)
@@ -71,16 +81,26 @@ _FAR_OUT = 1e-30
 
 class Residuals(NamedTuple):
     """rss (S, G): residual sums of squares in each environment and, last, in the pool, NaN where undecidable; ranks
-    (S, G): what the fits take of the degrees of freedom; counts (G,): rows"""
+    (S, G): what the fits take of the degrees of freedom; counts (G,): rows; total: sum of squares of the outcome"""
 
     rss: Floats
     ranks: Integers | Floats
     counts: Floats
+    total: float
 
     @property
     def freedom(self) -> Floats:
         """(S, G) degrees of freedom that the fits leave"""
         return self.counts - 1.0 - self.ranks
+
+    @property
+    def signal(self) -> Floats:
+        """(S,) N·R²/(1 − R²) of the pooled fit"""
+        return self.counts[-1] * np.maximum(self.total / self.rss[:, -1] - 1.0, 0.0)
+
+    def of(self, rows: Integers) -> Residuals:
+        """Of the subsets `rows`."""
+        return self._replace(rss=self.rss[rows], ranks=self.ranks[rows])
 
     def f_test(self) -> tuple[Floats, Floats, Floats]:
         """(S,) F statistics of common coefficients, 0 where none may differ, and their degrees of freedom"""
@@ -93,10 +113,12 @@ class Residuals(NamedTuple):
 
 class InvarianceTest(NamedTuple):
     """p-values (S,) of approximate invariance: of coefficients and intercepts (mean) and of variances (spread), NaN
-    where a model has no such parts, and of both (joint), 0 outside the support"""
+    where a model has no such parts; of the environment that deviates most from the rest, corrected for their number
+    (each), 1 where that was not asked; and of all (joint), 0 outside the support"""
 
     mean: Floats
     spread: Floats
+    each: Floats
     joint: Floats
 
 
@@ -107,27 +129,53 @@ def joint_p_value(mean: Floats, spread: Floats) -> Floats:
     return np.asarray(chdtrc(4.0, statistic))
 
 
-def mean_p_values(residuals: Residuals, delta: float) -> Floats:
-    """(S,) F test of common coefficients, noncentral by N·delta."""
+def mean_p_values(residuals: Residuals, allowed: Floats) -> Floats:
+    """(S,) F test of common coefficients, noncentral by as much as is allowed (S,)."""
     statistics, between, left = residuals.f_test()
     p_values = np.where(np.isnan(residuals.rss).any(axis=1), 0.0, 1.0)
     # Settings that tell all environments apart leave nothing that could differ.
     tested = (between > 0.0) & (left > 0.0) & (p_values > 0.0)
-    allowed = residuals.counts[-1] * delta
-    p_values[tested] = _noncentral_tails(statistics[tested], between[tested], left[tested], allowed)
+    p_values[tested] = _noncentral_tails(statistics[tested], between[tested], left[tested], allowed[tested])
     return p_values
 
 
-def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: float) -> Floats:
+def each_p_values(residuals: Residuals, rests: Residuals, allowed: Floats) -> Floats:
+    """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule. rests: of the rows outside
+    each environment; allowed (S,): noncentrality, shared by rows. Where fits to the rest are undecidable, 1."""
+    counts, local, freedom = residuals.counts[:-1], residuals.rss[:, :-1], residuals.freedom
+    left = freedom[:, :-1].sum(axis=1, keepdims=True)
+    degrees = freedom[:, -1:] - rests.freedom - freedom[:, :-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        saved = np.maximum(residuals.rss[:, -1:] - rests.rss - local, 0.0)
+        statistics = saved / degrees / (local.sum(axis=1, keepdims=True) / left)
+    p_values = np.ones(local.shape)
+    tested = (degrees > 0.0) & (left > 0.0) & ~np.isnan(statistics)
+    shares = allowed[:, None] * counts / residuals.counts[-1]
+    given = (np.broadcast_to(values, local.shape)[tested] for values in (statistics, degrees, left, shares))
+    p_values[tested] = _noncentral_tails(*given)
+    return sidak(p_values)
+
+
+def sidak(p_values: Floats) -> Floats:
+    """(S,) of the smallest of E independent p-values (S, E)"""
+    with np.errstate(divide="ignore"):
+        return np.asarray(-np.expm1(p_values.shape[1] * np.log1p(-p_values.min(axis=1))))
+
+
+def with_each(joint: Floats, each: Floats) -> Floats:
+    """(S,) at least a level where `joint` is, and `each` its share of the level"""
+    return np.minimum(joint, each / EACH)
+
+
+def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: Floats) -> Floats:
     """P(F' ≥ statistic) with (d, v) degrees of freedom. Far out its series does not converge, it is as good as 0,
     and Patnaik's central F stands in."""
-    if noncentrality == 0.0:
-        return np.asarray(fdtrc(d, v, statistic))
-    from scipy.stats import ncf
-
     tails = fdtrc((d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v, statistic / (1.0 + noncentrality / d))
-    near = tails > _FAR_OUT
-    tails[near] = ncf.sf(statistic[near], d[near], v[near], noncentrality)
+    near = (tails > _FAR_OUT) & (noncentrality > 0.0)
+    if near.any():
+        from scipy.stats import ncf
+
+        tails[near] = ncf.sf(statistic[near], d[near], v[near], noncentrality[near])
     return np.asarray(tails)
 
 
@@ -153,28 +201,84 @@ def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike
     return np.where(np.isnan(statistic), 0.0, _noncentral_chi_square_tails(scaled, degrees, noncentrality))
 
 
-def invariance_test(residuals: Residuals, tolerance: Tolerance, excess_kurtosis: ArrayLike = 0.0) -> InvarianceTest:
-    mean = mean_p_values(residuals, tolerance.delta)
+def invariance_test(
+    residuals: Residuals,
+    tolerance: Tolerance,
+    excess_kurtosis: ArrayLike = 0.0,
+    rests: Callable[[Integers], Residuals] | None = None,
+) -> InvarianceTest:
+    """rests: of the rows outside each environment, for some of the subsets; None: environments are not tested"""
+    allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
+    mean = mean_p_values(residuals, allowed)
     spread = spread_p_values(residuals, tolerance.tau, excess_kurtosis)
     decided = ~np.isnan(residuals.rss).any(axis=1)
-    return InvarianceTest(mean, spread, np.where(decided, joint_p_value(mean, spread), 0.0))
+    joint, each = np.where(decided, joint_p_value(mean, spread), 0.0), np.ones(len(mean))
+    open_yet = np.flatnonzero(joint >= tolerance.lowest_level)
+    if rests is not None and len(open_yet):
+        each[open_yet] = each_p_values(residuals.of(open_yet), rests(open_yet), allowed[open_yet])
+    return InvarianceTest(mean, spread, each, with_each(joint, each))
 
 
-def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, tolerated: float) -> Floats:
-    """(S,) p-value of −2 log Λ, scaled to its degrees of freedom, with this tolerated noncentrality."""
-    scaled = deviance * degrees / expected
-    return _noncentral_chi_square_tails(scaled, degrees, np.full_like(scaled, tolerated))
+class Difference(NamedTuple):
+    """ρ (S,), the share of themselves by which coefficients differ between these environments, and the ends of its 90%
+    interval; NaN of subsets without a signal and outside the support. They say nothing of other environments."""
+
+    estimate: Floats
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, noncentrality: Floats, tails: Callable[[Floats], Floats], signal: Floats) -> Difference:
+        """From an estimate (S,) of the noncentrality of a statistic, and its tail probability (S,) by noncentrality"""
+        ends = (_noncentrality_at(tails, tail, signal) for tail in (_TAIL, 1.0 - _TAIL))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = (np.sqrt(np.maximum(value, 0.0) / signal) for value in (noncentrality, *ends))
+            return cls(*(np.where(signal > _NO_SIGNAL, share, np.nan) for share in shares))
 
 
-def largest_deviance(degrees: Floats, tolerated: float, level: float) -> Floats:
-    """(S,) −2 log Λ, scaled to its degrees of freedom, with which `deviance_test` just reaches the level."""
-    from scipy.stats import chi2, ncx2
-
-    found = ncx2.isf(level, degrees, tolerated) if tolerated > 0.0 else chi2.isf(level, degrees)
-    return np.where(np.isnan(found), np.inf, found)
+_TAIL = 0.05
+# A deviance that is no more than rounding.
+_NO_SIGNAL = 1e-6
+_LARGEST_SHARE, _HALVINGS = 1e3, 60
 
 
-def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: float) -> Floats:
+def _noncentrality_at(tails: Callable[[Floats], Floats], tail: float, signal: Floats) -> Floats:
+    """(S,) with which the tail probability is this one, 0 where it is larger without any; by bisection"""
+    low, high = np.zeros(len(signal)), _LARGEST_SHARE**2 * np.where(signal > 0.0, signal, 0.0)
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        below = tails(middle) < tail
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return low
+
+
+def f_difference(residuals: Residuals) -> Difference:
+    """By the noncentral F law of common coefficients. The signal is measured by the noise within environments: in that
+    of the pooled fit the differences count as noise."""
+    statistics, between, left = residuals.f_test()
+    decided = ~np.isnan(residuals.rss).any(axis=1) & (between > 0.0) & (left > 2.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        noise = residuals.rss[:, :-1].sum(axis=1) / left
+        signal = np.where(decided, np.maximum(residuals.total - residuals.rss[:, -1], 0.0) / noise, 0.0)
+    given = tuple(np.where(decided, values, 1.0) for values in (statistics, between, left))
+    estimate = given[1] * (given[0] * (given[2] - 2.0) / given[2] - 1.0)
+    return Difference.of(estimate, lambda allowed: _noncentral_tails(*given, allowed), signal)
+
+
+def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, signal: Floats) -> Difference:
+    """By the noncentral chi-square law of −2 log Λ, scaled to its degrees of freedom; NaN where these are 0."""
+    tested = degrees > 0.0
+    given = tuple(np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
+    estimate = given[0] * given[2] / given[1] - given[2]
+    return Difference.of(estimate, lambda allowed: deviance_test(*given, allowed), np.where(tested, signal, 0.0))
+
+
+def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, allowed: Floats) -> Floats:
+    """(S,) p-value of −2 log Λ, scaled to its degrees of freedom, with this tolerated noncentrality (S,)."""
+    return _noncentral_chi_square_tails(deviance * degrees / expected, degrees, allowed)
+
+
+def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrality: Floats) -> Floats:
     """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), a scaled chi-square, and noncentrality."""
     unit = 2.0 * mean / variance
     return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Hashable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -76,6 +78,11 @@ class LikelihoodRatioModel(BoundModel):
         log_ratio = np.where(np.isnan(figures.log_ratio), -np.inf, figures.log_ratio)
         return figures._replace(log_ratio=log_ratio)
 
+    def without(self, environment: Hashable) -> BoundModel:
+        others = [label for label in self.data.environments if label != environment]
+        bound: BoundModel = self.specification.bind(self.data.choosing(others), self.n_jobs)
+        return bound
+
     @cached_property
     def empty(self) -> float:
         """Pooled log-likelihood of the empty subset"""
@@ -129,6 +136,12 @@ class ByLikelihood(ABC):
 
 class LikelihoodModel(LikelihoodRatioModel):
     """A specification tied to rows. Columns that are constant or dependent in an environment are left out there."""
+
+    def against_the_rest(self, e: int) -> LikelihoodModel:
+        groups, labels = (self.data.environment_index == e).astype(np.intp), (None, self.data.environments[e])
+        return LikelihoodModel(
+            self.specification, replace(self.data, environment_index=groups, environments=labels), self.n_jobs
+        )
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)

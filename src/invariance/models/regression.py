@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,7 @@ from .base import (
     too_few_rows_for,
 )
 from .gaussian_fits import row_groups
-from .invariance_test import MARGIN, Tolerance, largest_deviance
+from .invariance_test import MARGIN, Tolerance, deviance_test
 from .likelihood import Figures, LikelihoodRatioModel
 
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
@@ -130,7 +130,7 @@ class RegressionModel(LikelihoodRatioModel):
     specification: Regression
     walk_error = _WALK_ERROR
     dense_advantage = 3
-    judged = ("invariance", "delta")
+    judged = ("invariance", "rho")
 
     def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(specification, data, n_jobs)
@@ -145,6 +145,15 @@ class RegressionModel(LikelihoodRatioModel):
         self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
         self.walked: dict[tuple[Hashable, ...], Figures] = {}
         self._guessed: dict[bytes, FlipGuess] = {}
+        self._pairs: dict[int, RegressionModel] = {}
+
+    def against_the_rest(self, e: int) -> RegressionModel:
+        if e not in self._pairs:
+            groups, labels = (self.data.environment_index == e).astype(np.intp), (None, self.data.environments[e])
+            data = replace(self.data, environment_index=groups, environments=labels)
+            specification = self.specification.settled(self.data)
+            self._pairs[e] = specification.model(specification, data, self.n_jobs)
+        return self._pairs[e]
 
     @cached_property
     def problem(self) -> Rows:
@@ -164,10 +173,6 @@ class RegressionModel(LikelihoodRatioModel):
     @cached_property
     def beginning(self) -> Floats:
         return self.specification.beginning(self.problem)
-
-    def tolerated(self, tolerance: Tolerance) -> float:
-        """Half of that of a linear Gaussian model: log odds have curvature ≤ ¼ for noise of variance π²/3."""
-        return 0.5 * self.n_rows * tolerance.delta
 
     def remarks(self, masks: ArrayLike) -> Remarks:
         data, specification, alarms = self.data, self.specification, []
@@ -345,14 +350,13 @@ class RegressionModel(LikelihoodRatioModel):
         """(S,) of subsets with so many columns (S,), NaN where the deviance is too large for compatible ones"""
         possible, null = ~np.isnan(figures.log_ratio), self.null_of(figures)
         tested = possible & (null.variance > 0.0)
-        degrees = null.degrees[tested]
-        deviance = -2.0 * (figures.log_ratio[tested] + self.walk_error)
-        scaled = deviance * degrees / (-2.0 * null.expected[tested])
-        distinct, group = np.unique(degrees, return_inverse=True)
-        limits = largest_deviance(distinct, self.tolerated(tolerance), tolerance.level)
-        possible[tested] = scaled <= MARGIN * limits[group]
+        deviance = np.maximum(-2.0 * (figures.log_ratio[tested] + self.walk_error), 0.0)
+        gain = figures.pooled - self.empty
+        allowed = self.tolerated(gain[tested] + self.walk_error, tolerance)
+        p_values = deviance_test(deviance, -2.0 * null.expected[tested], null.degrees[tested], allowed)
+        possible[tested] = MARGIN * p_values >= tolerance.level
         values = np.full(len(possible), np.nan)
-        values[possible] = weigh(figures.pooled[possible] - self.empty, columns[possible])
+        values[possible] = weigh(gain[possible], columns[possible])
         return values
 
     @property
@@ -424,6 +428,10 @@ class Regression(ABC):
     def order(self, data: MultiEnvironmentData) -> Integers:
         """(N,) rows by environment, and within each as the kernel wants them."""
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
+
+    def settled(self, data: MultiEnvironmentData) -> Self:
+        """With what it would choose by the environments of these data."""
+        return self
 
     def shares(self, data: MultiEnvironmentData) -> Floats:
         """(E,) λ_e: by how much more than once each row of an environment counts."""

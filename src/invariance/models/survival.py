@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -101,6 +101,10 @@ class PiecewiseExponentialFit(Fit):
 class PiecewiseExponentialModel(RegressionModel):
     specification: PiecewiseExponential
 
+    @property
+    def n_informative(self) -> int:
+        return int(events_by_environment(self.data).sum())
+
     @cached_property
     def profiled(self) -> Integers:
         """A factor for each interval in which an environment is watched; the pooled fit has all of them."""
@@ -173,6 +177,9 @@ class PiecewiseExponential(Regression):
     def events(self, data: MultiEnvironmentData) -> Floats:
         assert data.event is not None
         return data.event
+
+    def settled(self, data: MultiEnvironmentData) -> Self:
+        return replace(self, intervals=len(self.cuts(data)) + 1)
 
     def cuts(self, data: MultiEnvironmentData) -> Floats:
         """(J − 1,) where intervals end, but for the last"""

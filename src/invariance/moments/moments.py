@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, reduce
+from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -666,6 +667,16 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
     labels, parts = (moments.environments[e], None), (moments.part(e), others)
     described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
     return assembled(moments.columns, moments.outcome, labels, parts, **described)
+
+
+def rest_moments(moments: Moments) -> Moments:
+    """The rows outside each environment, as if these were environments of their own."""
+    parts = [moments.part(e) for e in range(moments.n_environments)]
+    before, after = list(accumulate(parts, merged)), list(accumulate(parts[::-1], merged))[::-1]
+    inner = (merged(before[e - 1], after[e + 1]) for e in range(1, len(parts) - 1))
+    described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
+    rests = after[1], *inner, before[-2]
+    return assembled(moments.columns, moments.outcome, moments.environments, rests, **described)
 
 
 def _joined_encoding(first: Moments, second: Moments) -> Encoding | None:

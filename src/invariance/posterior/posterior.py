@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, TypeVar
@@ -125,9 +125,13 @@ class Evidence(Generic[Value]):
     """What the data say of k subsets, (k,) each, or of one.
 
     deviance : −2 log Λ; expected_deviance, deviance_sd : its mean and standard deviation if the subset is invariant
-    p_value : that it is then as large or larger, for the model's own noise
-    p_mean, p_spread, p_invariant : p-values for approximate invariance of the coefficients, of the noise's scale, and
-        of both; NaN where a model does not separate them and where the deviance is infinite
+    p_exact : p-value of exact invariance
+    p_mean, p_spread, p_each, p_invariant : p-values for approximate invariance of the coefficients, of the noise's
+        scale, of the environment that deviates most, and of all; NaN where a model does not separate them and where the
+        deviance is infinite
+    difference, difference_low, difference_high : share of themselves by which coefficients differ between these
+        environments, and its 90% interval; NaN without features, and where the noise's scale alone speaks against the
+        subset
     r2 : share of the outcome's variance that the pooled fit explains; r2_new : the same for each environment by the
         fit to all others, NaN where that is not known
     """
@@ -135,10 +139,14 @@ class Evidence(Generic[Value]):
     deviance: Value
     expected_deviance: Value
     deviance_sd: Value
-    p_value: Value
+    p_exact: Value
     p_mean: Value
     p_spread: Value
+    p_each: Value
     p_invariant: Value
+    difference: Value
+    difference_low: Value
+    difference_high: Value
     r2: Value
     r2_new: Value
 
@@ -172,17 +180,21 @@ class Judge:
         chosen = as_masks(masks, self.model.n_features)
         if log_ratios is None:
             log_ratios = self.model.log_ratio_many(chosen)
-        null, tails = self.model.null_many(chosen), self.model.invariance_tails(chosen, log_ratios)
-        test = self.model.invariance_test(chosen, self.tolerance)
+        null, test = self.model.null_many(chosen), self.model.invariance_test(chosen, self.tolerance)
+        exact = self.model.invariance_test(chosen, replace(self.tolerance, rho=0.0, tau=0.0))
         known, scored = null.variance > 0.0, log_ratios > -np.inf
+        spread_alone = (test.spread < self.tolerance.lowest_level) & ~(test.mean < self.tolerance.lowest_level)
+        difference = (np.where(scored & ~spread_alone, part, np.nan) for part in self.model.difference(chosen))
         return Evidence(
             deviance=-2.0 * log_ratios,
             expected_deviance=np.where(known, -2.0 * np.where(known, null.expected, 0.0), np.nan),
             deviance_sd=np.where(known, 2.0 * np.sqrt(null.variance), np.nan),
-            p_value=np.where(scored, tails, np.nan),
+            p_exact=np.where(scored, exact.joint, np.nan),
             p_mean=np.where(scored, test.mean, np.nan),
             p_spread=np.where(scored, test.spread, np.nan),
+            p_each=np.where(scored, test.each, np.nan),
             p_invariant=np.where(scored, test.joint, np.nan),
+            **dict(zip(("difference", "difference_low", "difference_high"), difference, strict=True)),
             r2=self.model.r2_many(chosen),
             r2_new=np.where(scored, self.model.left_out_r2_many(chosen) if elsewhere else np.nan, np.nan),
         )
@@ -333,7 +345,8 @@ class Posterior:
         """The `top` most probable subsets (None: all that the table holds, which limits any `top`).
 
         Columns: subset (tuple of names), size, log_ratio, probability, cumulative; and the evidence on each: deviance,
-        expected_deviance, deviance_sd, p_value, p_mean, p_spread, p_invariant, r2, r2_new.
+        expected_deviance, deviance_sd, p_exact, p_mean, p_spread, p_each, p_invariant, difference, difference_low,
+        difference_high, r2, r2_new.
         """
         if top is not None:
             check_at_least_one("top", top)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from .._tools.sections import Rendered, Section
 from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, subset_labels
 
 if TYPE_CHECKING:
-    from .posterior import Posterior
+    from .posterior import Posterior, SubsetEvidence
 
 CAUSES = (
     "Fits to these features do not account for how the environments differ: features may be missing, "
@@ -37,6 +37,18 @@ def format_small_p_value(value: float | None) -> str:
     if value is None or math.isnan(value) or value >= 0.001:
         return "–" if value is None else format_p_value(value)
     return "<1e-300" if value < 1e-300 else f"{value:.2g}"
+
+
+def format_difference(evidence: SubsetEvidence) -> str:
+    """How much coefficients differ between environments, with its interval; "–" where that is not known."""
+    if math.isnan(evidence.difference):
+        return "–"
+    estimate, *ends = map(format_percent, (evidence.difference, evidence.difference_low, evidence.difference_high))
+    return f"{estimate} [{', '.join(ends)}]"
+
+
+def format_percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.0995 or share == 0.0 else f"{share:.1%}"
 
 
 def format_share(value: float, digits: int = 3) -> str:
@@ -187,13 +199,14 @@ def _inclusion(posterior: Posterior) -> Section:
 def _subsets(posterior: Posterior, top: int) -> Section:
     """With their evidence where environments can be compared."""
     probabilities, evidence = np.exp(posterior.log_probabilities[:top]), posterior.leading_evidence(top)
-    columns = {
-        "prob.": map(format_probability, probabilities),
-        "sum": map(format_probability, np.cumsum(probabilities)),
-        "log ratio": (f"{ratio:.2f}" if abs(ratio) < 1e6 else f"{ratio:.3g}" for ratio in posterior.log_ratios[:top]),
-    }
+    columns: dict[str, Iterable[str]] = {"prob.": map(format_probability, probabilities)}
+    if posterior.kind != "predictive":
+        ratios = posterior.log_ratios[:top]
+        columns["log ratio"] = (f"{ratio:.2f}" if abs(ratio) < 1e6 else f"{ratio:.3g}" for ratio in ratios)
     if posterior.n_environments > 1 and not math.isnan(evidence.p_invariant[0]):
         columns["p_inv"] = map(format_p_value, evidence.p_invariant)
+        columns["exact"] = map(format_small_p_value, evidence.p_exact)
+        columns["differ by"] = [format_difference(evidence.one(row)) for row in range(len(probabilities))]
         columns["R²"] = map(format_share, evidence.r2)
     figures = [tuple(columns), *zip(*columns.values(), strict=True)]
     taken = sum(2 + max(map(display_width, texts)) for texts in zip(*figures, strict=True))

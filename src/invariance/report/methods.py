@@ -263,10 +263,7 @@ def _score(subject: Subject) -> Iterator[str]:
 
 def _tolerated(subject: Subject) -> Iterator[str]:
     tolerance, model = subject.decision.findings.tolerance, subject.decision.findings.target.model
-    if tolerance.delta and predicts_of(subject.family) is not Predicts.number:
-        added = model.tolerated(tolerance) / subject.posterior.counts.sum()
-        yield f"differences between environments may add {added:g} for each row to −2 log Λ(z)"
-    elif tolerance.delta:
-        yield f"coefficients that differ may explain a share {tolerance.delta:g} of the residual variance"
+    if tolerance.rho:
+        yield f"coefficients may differ between environments by a share {tolerance.rho:g} of themselves"
     if tolerance.tau and VARIANCE in model.compares:
         yield f"the noise's standard deviation may have a relative spread of {tolerance.tau:g}"

@@ -18,7 +18,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, name_labels, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import Decision, role_in_words
+from ..decisions.decision import Decision, Grade, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
 from ..exceptions import SettingError
 from ..models.base import VARIANCE, Fit, Predicts, predicts_of
@@ -30,9 +30,11 @@ from ..posterior.posterior import Posterior
 from ..posterior.summary import (
     CAUSES,
     format_count,
+    format_difference,
     format_p_value,
     format_probability,
     format_share,
+    format_small_p_value,
     model_in_words,
     reading,
 )
@@ -62,21 +64,17 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
     decision, worded = subject.decision, subject.source.worded
     said = [(name, worded(text)) for name, text in decision.sections[0].facts]
     facts = [(_LABELS[name], text) for name, text in said if name in _LABELS]
-    yield Block(callout=(*state(decision), worded(decision.verdict)), facts=facts)
+    yield Block(callout=(*state(decision), worded(str(decision.verdict))), facts=facts)
     yield Block("How sure this is", sentences=list(_readings(decision)))
     told = [text[:1].upper() + text[1:] for name, text in said if name in ("caution", "noise", "limit")]
     yield Block("Caveats", points=[*told, *_caveats(decision)])
 
 
 def state(decision: Decision) -> tuple[str, str]:
-    """The tone of the verdict, and the same in words."""
-    if decision.findings.posterior.n_environments == 1:
-        return "open", "Cannot be told: one environment cannot show invariance"
-    if not decision.judged:
-        return "open", "Cannot be told: the rows cannot judge the selected features"
-    if decision.is_compatible:
-        return "good", "Compatible with invariance"
-    return ("open", "Open") if decision.invariant else ("bad", "Not compatible with invariance")
+    """The tone of the verdict, and its grade."""
+    grade = decision.verdict.grade
+    tone = {Grade.alike: "good", Grade.differ: "bad"}.get(grade, "open")
+    return tone, grade.value.capitalize()
 
 
 def _readings(decision: Decision) -> Iterator[str]:
@@ -203,8 +201,10 @@ def _decision_picture(decision: Decision, kind: str, caption: str) -> Picture:
 def feature_blocks(subject: Subject) -> Iterator[Block]:
     decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
     several, features = posterior.n_environments > 1, decision.features
-    source = "as in the paper" if several else "by the prior, as one environment cannot tell"
-    caption = f"How probable it is that each feature belongs to the invariant subset, {source}; dashed at one half."
+    by_prediction = decision.posterior is predictive
+    source = "among compatible subsets, by how well these predict" if by_prediction else "as in the paper"
+    source = source if several else "by the prior, as one environment cannot tell"
+    caption = f"How probable it is that each feature belongs to the subset, {source}; dashed at one half."
     places = [posterior.feature_names.index(feature.name) for feature in features]
     compatible = np.full(posterior.n_features, np.nan) if predictive is None else predictive.inclusion
     weighed = "among compatible subsets, by how well these predict" if several else "by how well subsets predict"
@@ -213,15 +213,15 @@ def feature_blocks(subject: Subject) -> Iterator[Block]:
         texts("Feature", (feature.name for feature in features)),
         texts("Selected", ("● yes" if feature.selected else "no" for feature in features)),
         texts("Role", (subject.source.worded(role_in_words(feature)) for feature in features)),
-        numbers("Predictive inclusion", compatible[places], format_probability, f"probability {weighed}"),
-        numbers("Inclusion", posterior.inclusion[places], format_probability, "posterior probability, as in the paper"),
+        numbers("Inclusion", compatible[places], format_probability, f"probability {weighed}"),
+        numbers("Paper's inclusion", posterior.inclusion[places], format_probability, "by invariance alone"),
         numbers("Change of R²", (feature.r2_change for feature in features), "{:+z.3f}".format, change),
     ]
     if several:
         hint = "the p-value of invariance of the selection after that change"
         columns.append(numbers("p_inv then", (feature.p_invariant for feature in features), format_p_value, hint))
     columns.append(_pooled_coefficients(subject, [feature.name for feature in features]))
-    none = f"No subset{decision.findings.allowed} is compatible with invariance: there is no predictive inclusion."
+    none = f"No subset{decision.findings.allowed} is compatible with invariance: the inclusion is the paper's."
     drawn, points = _decision_picture(decision, "inclusion", caption), [none] if predictive is None and several else []
     yield Block(picture=drawn, table=Table("Every feature", columns), points=points)
 
@@ -321,6 +321,8 @@ def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: s
         columns += [
             numbers("log Λ", posterior.log_ratios[:n], hint="how invariant it is: see the methods below"),
             numbers("p_inv", evidence.p_invariant, format_p_value, invariance),
+            numbers("exact p", evidence.p_exact, format_small_p_value, "the same where nothing is tolerated"),
+            texts("Coefficients differ by", (format_difference(evidence.one(row)) for row in range(n))),
         ]
         if np.isfinite(evidence.r2_new).any():
             unseen = "in environments that the fit has not seen, where that is known"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._tools.arrays import Mask
 from .._tools.parallel import seed_number
-from ..decisions.pipeline import Findings, moments_notes
+from ..decisions.decision import Decision
+from ..decisions.pipeline import moments_notes
 from ..estimators.bip import BIP
 from ..inference.base import Precomputed
 from ..inference.variational_device import Found
@@ -25,7 +25,7 @@ COLUMNS = {
     "outcome": "str",
     "feature": "str",
     "inclusion": "float",
-    "predictive": "float",
+    "paper_inclusion": "float",
     "selected": "bool",
     "verdict": "str",
     "p_invariant": "float",
@@ -95,16 +95,16 @@ def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
     of_all, findings = sweep.data.moments, decision.findings
     common = {*of_all.losses, *of_all.notes, *moments_notes(moments, findings.target.model)}
     said = [note for note in findings.posterior.notes if note not in common]
-    return _rows(outcome, findings, decision.mask, sweep.top, " ".join((*notes, *limited, *said)))
+    return _rows(outcome, decision, sweep.top, " ".join((*notes, *limited, *said)))
 
 
-def _rows(outcome: str, findings: Findings, selected: Mask, top: int | None, notes: str) -> Rows:
+def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows:
     """The `top` most probable features, and all that are selected (p,), by inclusion"""
-    inclusion, names = findings.posterior.inclusion, findings.posterior.feature_names
+    findings, selected = decision.findings, decision.mask
+    inclusion, names = decision.posterior.inclusion, findings.posterior.feature_names
     order = np.argsort(-inclusion, kind="stable")
     kept = selected.copy()
     kept[order[:top]] = True
-    predictive = vars(findings).get("predictive")  # computed for some rules only
     evidence, tolerance = findings.judge.evidence(selected[None], elsewhere=False).one(), findings.tolerance
     rejected_at = [evidence.p_invariant < level for level in (tolerance.level, tolerance.lowest_level)]
     verdict = VERDICTS[-1 if np.isnan(evidence.p_invariant) else sum(rejected_at)]
@@ -113,7 +113,7 @@ def _rows(outcome: str, findings: Findings, selected: Mask, top: int | None, not
             "outcome": outcome,
             "feature": names[j],
             "inclusion": inclusion[j],
-            "predictive": np.nan if predictive is None else predictive.inclusion[j],
+            "paper_inclusion": findings.posterior.inclusion[j],
             "selected": bool(selected[j]),
             "verdict": verdict,
             "p_invariant": evidence.p_invariant,

@@ -92,7 +92,7 @@ class SweepRun(Rendered):
         each = f", {len(selected) / chosen:.1f} on average" if chosen else ""
         yield Section(f"Some features are selected for {chosen:,} of {n:,} outcomes{each}.")
         invariant = selected[selected["verdict"].isin(VERDICTS[:2])]
-        by = ["inclusion", "predictive", "r2"]
+        by = ["inclusion", "r2"]
         strongest = invariant.sort_values(by, ascending=False, kind="stable")[:_MOST_PAIRS]
         names = list(dict.fromkeys([*strongest["outcome"], *strongest["feature"]]))
         label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
@@ -170,7 +170,7 @@ def sweep(
     Returns
     -------
     One row for each outcome and feature that is kept, by outcome, then by inclusion: outcome, feature, inclusion,
-    predictive (inclusion among the subsets compatible with invariance, where the rule asks for these), selected,
+    paper_inclusion (that of the posterior by invariance alone), selected,
     verdict on the selected features ("invariant", "weakly invariant", "not invariant", "not judged"), p_invariant and
     r2 of these, seconds, notes. An outcome that cannot be fitted has one row without a feature, and the reason as its
     verdict.
