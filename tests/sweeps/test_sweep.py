@@ -50,13 +50,13 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
         one, evidence = one.set_index("feature").loc[list(model.feature_names_in_)], model.decision_.evidence
         np.testing.assert_allclose(one["inclusion"], model.inclusion_probabilities_, atol=1e-9)
         if model.predictive_ is not None:
-            np.testing.assert_allclose(one["predictive"], model.predictive_.inclusion, atol=1e-9)
+            np.testing.assert_allclose(one["paper_inclusion"], model.posterior_.inclusion, atol=1e-9)
         assert one["selected"].tolist() == model.support_.tolist()
         found_evidence = one.iloc[0][["p_invariant", "r2"]].tolist()
         assert found_evidence == pytest.approx([evidence.p_invariant, evidence.r2], abs=1e-9)
         levels = {0.2: "invariant", 0.02: "weakly invariant", 0.0: "not invariant"}
         assert one["verdict"].iloc[0] == next(levels[level] for level in levels if evidence.p_invariant >= level)
-    assert found["predictive"].notna().any()
+    assert found["paper_inclusion"].notna().any()
     assert len(set(found["verdict"])) > 1
 
 

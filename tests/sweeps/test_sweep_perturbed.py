@@ -46,9 +46,9 @@ def fitted(rows: pd.DataFrame, outcome: str, environment: str, prior: Any) -> BI
 def check_one(found: pd.DataFrame, outcome: str, model: BIP) -> None:
     """The same features, probabilities in both posteriors, and selection."""
     one = found[found["outcome"] == outcome].set_index("feature").loc[list(model.posterior_.feature_names)]
-    np.testing.assert_allclose(one["inclusion"], model.posterior_.inclusion, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(one["inclusion"], model.predictive_.inclusion, rtol=1e-6, atol=1e-12)
     assert model.predictive_ is not None
-    np.testing.assert_allclose(one["predictive"], model.predictive_.inclusion, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(one["paper_inclusion"], model.posterior_.inclusion, rtol=1e-6, atol=1e-12)
     assert {*one.index[one["selected"]]} == {*model.selected_features_}
 
 
@@ -212,7 +212,7 @@ def test_a_level_that_vanishes_costs_nothing() -> None:
     perturbed = [*["a"] * 2, *[None] * 118]
     whole: Any = sweep(rows, outcomes=["a"], perturbed=perturbed, top=None, environments="env")
     left = sweep(rows[2:], outcomes=["a"], top=None, environments="env")
-    columns = ["feature", "inclusion", "predictive", "selected", "p_invariant", "r2"]
+    columns = ["feature", "inclusion", "paper_inclusion", "selected", "p_invariant", "r2"]
     pd.testing.assert_frame_equal(whole[columns], left[columns], rtol=1e-6)
     check_one(whole, "a", fitted(rows[2:], "a", "env", BetaBinomialPrior(max_size=20)))
 

@@ -138,7 +138,7 @@ class MomentModel(BoundModel):
         return f_difference(self.residuals(as_masks(masks, self.n_features)))
 
     def rests(self, masks: Mask) -> Residuals:
-        """Of fits of the subsets (S, p) to the rows outside each environment, from second moments alone."""
+        """Of fits of the subsets (S, p) to the rows outside each environment."""
         part, chosen = self.with_moments(masks)
         return part.rests(chosen)
 
@@ -367,8 +367,14 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def rests(self, masks: Mask) -> Residuals:
         used = np.asarray(masks.any(axis=0))
         used[0] |= not used.any()
-        kept = self.moments.of_columns((*self.features.chosen(used).columns, self.moments.outcome_name))
-        found = GaussianFromMoments(rest_moments(kept), self.n_jobs).residuals(masks[:, used])
+        if self.data is not None and not self.decides_all:
+            rows, places = self.data.narrowed(used), np.arange(self.n_environments)
+            e, index = np.nonzero(rows.environment_index != places[:, None])
+            others: EnvironmentData = replace(rows, X=rows.X[index], y=rows.y[index], environment_index=e)
+        else:
+            columns = *self.features.chosen(used).columns, self.moments.outcome_name
+            others = rest_moments(self.moments.of_columns(columns))
+        found = GaussianFromMoments(others, self.n_jobs).residuals(masks[:, used])
         return found._replace(rss=found.rss[:, :-1], ranks=found.ranks[:, :-1], counts=found.counts[:-1])
 
     def ranks(self, masks: Mask) -> Integers:
