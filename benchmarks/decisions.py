@@ -1,50 +1,69 @@
-"""From the posterior to a decision: is the evidence calibrated, is the chosen subset right, do its predictions travel?
+"""From the posterior to a decision: is the chosen subset right, is the evidence calibrated, do its predictions travel?
 
-python benchmarks/decisions.py --quick               every part with a few data sets, minutes
-python benchmarks/decisions.py --all                 the tables as reported, an hour on two cores
-python benchmarks/decisions.py --p10 --flat          exact discovery, and the error in environments never seen
-python benchmarks/decisions.py --calibration         p-values of the true subset
-python benchmarks/decisions.py --tunnel --fair       the light tunnel (needs ../shared/data/light_tunnel)
-python benchmarks/decisions.py --diagnosis           environments with a planted fault, and the tunnel's
-python benchmarks/decisions.py --coverage            90% intervals in environments never seen
-python benchmarks/decisions.py --rows                three million rows
-python benchmarks/decisions.py --many                450 features
+python benchmarks/decisions.py                       every part, an hour and a half on two cores
+python benchmarks/decisions.py --sets 6 --jobs 2     every part with a few data sets, minutes
+python benchmarks/decisions.py worlds                where the rule was found wanting, luck, an invariant truth rejected
+python benchmarks/decisions.py p10 flat              exact discovery, and the error in environments never seen
+python benchmarks/decisions.py calibration           p-values of the true subset
+python benchmarks/decisions.py tunnel fair           the light tunnel (needs ../shared/data/light_tunnel)
+python benchmarks/decisions.py diagnosis             environments with a planted fault, and the tunnel's
+python benchmarks/decisions.py coverage              90% intervals in environments never seen
+python benchmarks/decisions.py rows many             three million rows; 450 features
 
+The worlds beside another version of the package, from a checkout of it:
+
+git worktree add ../first d619fd17
+python benchmarks/decisions.py worlds --first ../first --jobs 16 --results ../worlds
+
+What each data set gave is kept in the folder --results, and not computed again while the code is the same.
 Tables are Markdown. A share of k data sets has a standard error of at most 1/(2√k).
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial, reduce
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import kstest
 
 import _light_tunnel as tunnel
+import _worlds
+import invariance
 from _faults import KINDS, one_fault, one_faulty_tunnel
 from _harness import header, peak_memory_gb
+from _worlds import FRESH, PRESETS, Cell
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tolerance
 from invariance.baselines import EILLS, ICP, PooledRegression
-from invariance.simulation import StructuralModel, flat, p10, p450
+from invariance.simulation import StructuralModel, p450
 
-FRESH = 6
 LARGEST_RATIO = 10.0
 COVERAGE = 0.9
 
 
 class Effort(NamedTuple):
-    """How much of everything to run, and the processes to run it in."""
+    """How much of everything to run, in how many processes; first: a checkout of another version or None; results: a
+    folder for what was decided in the worlds"""
 
     pool: ProcessPoolExecutor
     sets: int
-    draws: int
-    rows: int
+    jobs: int
+    worlds: Sequence[str]
+    families: Sequence[str]
+    first: Path | None
+    results: Path
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -69,6 +88,111 @@ def repeated(effort: Effort, n: int, function: Callable[..., object], *arguments
     return np.array(list(effort.pool.map(partial(quietly, function, *arguments), range(n), chunksize=2)))
 
 
+# --- worlds, by this version and the first
+
+Found = list[dict[str, Any]]
+GRADES = {"alike": "alike", "no difference found": "none found", "alike but for one": "but for one", "differ": "differ"}
+
+
+def decided_by(package: Path, effort: Effort) -> dict[Cell, Found]:
+    """What the version whose folder `package` holds the package decides, one dict for each data set."""
+    command = [sys.executable, _worlds.__file__, effort.results, "--sets", effort.sets, "--jobs", effort.jobs]
+    command += ["--worlds", *effort.worlds, "--families", *effort.families]
+    environment = os.environ | {"PYTHONPATH": str(package)}
+    told = subprocess.run([*map(str, command)], env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    folder, found = Path(told.strip()), {}
+    for cell in _worlds.cells(effort.worlds, effort.families):
+        content = json.loads((folder / f"{cell.name}.json").read_text())
+        found[cell] = content[: _worlds.sets_of(cell, effort.sets)]
+    return found
+
+
+class Versions(NamedTuple):
+    """first: empty where there is no other version to compare with"""
+
+    first: dict[Cell, Found]
+    second: dict[Cell, Found]
+
+    def mean(self, cell: Cell, of: Callable[[dict[str, Any]], float]) -> str:
+        """Of one figure, in the first version → in the second"""
+        both = [version[cell] for version in self if version]
+        return " → ".join(f"{np.mean([of(one) for one in found]):.2f}" for found in both)
+
+
+def rejected(one: dict[str, Any]) -> bool:
+    return bool(one["p_truth"] < Tolerance().level)
+
+
+def worlds(effort: Effort) -> None:
+    own = decided_by(Path(invariance.__file__).parents[1], effort)
+    first = {} if effort.first is None else decided_by(effort.first.resolve() / "src", effort)
+    versions = Versions(first, own)
+    for family in effort.families:
+        shapes = [cell for cell in own if cell.family == family and cell.world not in ("luck", "invariant")]
+        if shapes:
+            discovery(family, shapes, versions, effort)
+    if any(cell.world == "luck" for cell in own):
+        luck(versions, effort)
+    if any(cell.world == "invariant" for cell in own):
+        truth_rejected(versions, effort)
+
+
+def discovery(family: str, shapes: Sequence[Cell], versions: Versions, effort: Effort) -> None:
+    labels = [f"{cell.world} {cell.n}/{cell.n_environments}" for cell in shapes]
+    print(f"\n## Worlds, {family}, n/E, {effort.sets} data sets a cell{', first → second' if versions.first else ''}")
+    names = ("exact", "false", "missed", "compatible")
+    figures = ([versions.mean(cell, lambda one, name=name: one[name]) for name in names] for cell in shapes)
+    truths = (versions.mean(cell, rejected) for cell in shapes)
+    table(
+        ("", "exactly the causes", "false features", "missed", "compatible", "causes rejected"),
+        ((label, *row, truth) for label, row, truth in zip(labels, figures, truths, strict=True)),
+    )
+    print("\nSecond version: grades of the verdict; median upper end of ρ; exactly the causes at another tolerance ρ")
+
+    def rows() -> Iterator[Sequence[str]]:
+        for label, cell in zip(labels, shapes, strict=True):
+            found = versions.second[cell]
+            grades = Counter(one["grade"] for one in found)
+            at = (np.mean([one["exact_at"][rho] for one in found]) for rho in ("0", "0.05", "0.1", "0.2"))
+            high = np.nanmedian([one["high"] for one in found])
+            yield (label, *(f"{grades[grade] / len(found):.2f}" for grade in GRADES), f"{high:.2f}", *shares(at))
+
+    table(("", *GRADES.values(), "upper end", "ρ = 0", "0.05", "0.1", "0.2"), rows())
+
+
+def luck(versions: Versions, effort: Effort) -> None:
+    print(f"\n## Luck: a child of the outcome is selected; two causes, n=100, {effort.sets} data sets a cell")
+    cells = [cell for cell in versions.second if cell.world == "luck"]
+    numbers = sorted({cell.setting for cell in cells})
+    table(
+        ("E", *(f"{k:g} children" for k in numbers)),
+        (
+            (str(e), *(versions.mean(cell, lambda one: one["false"] > 0) for cell in cells if cell.n_environments == e))
+            for e in sorted({cell.n_environments for cell in cells})
+        ),
+    )
+
+
+def truth_rejected(versions: Versions, effort: Effort) -> None:
+    sets = _worlds.sets_of(Cell("invariant", "", 0, 0), effort.sets)
+    print(f"\n## Exactly invariant causes rejected at level {Tolerance().level:g}, by n/E, {sets} data sets a cell")
+    cells = [cell for cell in versions.second if cell.world == "invariant"]
+    sizes = sorted({(cell.n, cell.n_environments) for cell in cells})
+    labels = [f"{n}/{e}" for n, e in sizes]
+    of_size = {(*cell[1:4], cell.setting): cell for cell in cells}
+    table(
+        ("", "R²", *labels),
+        (
+            (family, f"{r2:g}", *(versions.mean(of_size[family, *size, r2], rejected) for size in sizes))
+            for family, r2 in dict.fromkeys((cell.family, cell.setting) for cell in cells)
+        ),
+    )
+    largest = max(np.mean([*map(rejected, versions.second[cell])]) for cell in cells)
+    graded = Counter(one["grade"] for cell in cells for one in versions.second[cell])
+    shown = ", ".join(f"{name} {graded[grade] / graded.total():.2f}" for grade, name in GRADES.items())
+    print(f"\nthe largest of the second version: {largest:.3f}; grades of its verdicts, all cells: {shown}")
+
+
 # --- simulations
 
 
@@ -85,7 +209,6 @@ def masks_of_methods(data: MultiEnvironmentData) -> dict[str, np.ndarray]:
 
 
 METHODS = ("predictive", "mode", "ICP", "EILLS", "regression", "all features")
-PRESETS = {"p10": p10, "flat": flat}
 
 
 def rmse(data: MultiEnvironmentData, fresh: MultiEnvironmentData, mask: np.ndarray) -> float:
@@ -148,18 +271,18 @@ def one_calibration(n: int, n_environments: int, noise: str, seed: int) -> tuple
     error = rng.normal(size=len(X)) if noise == "normal" else rng.standard_t(5, len(X))
     data = MultiEnvironmentData.from_arrays(X, X @ [1.0, -1.0, 0.5] + error, environment)
     evidence = chosen(data).posterior_.evidence(data.feature_names)
-    return evidence.p_value, evidence.p_invariant
+    return evidence.p_exact, evidence.p_invariant
 
 
 def calibration(effort: Effort) -> None:
-    print(f"\n## Calibration: the true subset of three features, {effort.draws} data sets a cell")
+    print(f"\n## Calibration: the true subset of three features, {10 * effort.sets:,} data sets a cell")
     print("KS: p-value of the test that the p-values are uniform; then shares")
 
     def rows() -> Iterator[Sequence[str]]:
         for noise in ("normal", "t5"):
             for n in (15, 50, 200):
                 for n_environments in (2, 5, 10, 20):
-                    found = repeated(effort, effort.draws, one_calibration, n, n_environments, noise)
+                    found = repeated(effort, 10 * effort.sets, one_calibration, n, n_environments, noise)
                     p_values, p_invariant = found.T
                     sizes = shares(
                         [
@@ -235,7 +358,7 @@ def one_left_out_risk(n: int, seed: int) -> list[np.ndarray]:
 def fair(effort: Effort) -> None:
     print(f"\n## FAIR's protocol: the reference and a mixture of the weak environments, {effort.sets} draws")
     sizes, draws = (200, 500, 1000, 2000), min(20, effort.sets)
-    for tolerance in (Tolerance(), Tolerance(0.01, 0.05)):
+    for tolerance in (Tolerance(), Tolerance(rho=0.05, tau=0.05)):
         print(f"\nShare of draws in which each feature is selected, {tolerance}")
         table(
             ("rows each", *tunnel.CAUSES, *tunnel.DECOYS),
@@ -292,11 +415,10 @@ def chunks_of_sites(rows: int, p: int = 20, sites: int = 8) -> Iterator[MultiEnv
 
 
 def many_rows(effort: Effort) -> None:
-    print(
-        f"\n## {effort.rows:,} rows of 20 features from 8 sites: y = x0 − x1 + ½·x2 + noise, the sites shift the others"
-    )
+    rows = 30_000 * effort.sets
+    print(f"\n## {rows:,} rows of 20 features from 8 sites: y = x0 − x1 + ½·x2 + noise, the sites shift the others")
     started = time.perf_counter()
-    moments = reduce(Moments.merge, map(Moments.from_data, chunks_of_sites(effort.rows))).checked()
+    moments = reduce(Moments.merge, map(Moments.from_data, chunks_of_sites(rows))).checked()
     read = time.perf_counter() - started
     model = BIP(select="predictive", progress=False).fit(moments)
     fitted = time.perf_counter() - started - read
@@ -357,35 +479,40 @@ def many_features(effort: Effort) -> None:
 
 
 PARTS: dict[str, Callable[[Effort], None]] = {
-    "calibration": calibration,
+    "worlds": worlds,
     "p10": partial(simulations, "p10"),
     "flat": partial(simulations, "flat"),
+    "calibration": calibration,
     "tunnel": light_tunnel,
     "fair": fair,
     "diagnosis": diagnosis,
-    "rows": many_rows,
     "coverage": coverage,
+    "rows": many_rows,
     "many": many_features,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in PARTS:
-        parser.add_argument(f"--{name}", action="store_true")
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="few data sets; alone it runs every part")
-    parser.add_argument("--processes", type=int, default=2)
-    options = vars(parser.parse_args())
-    named = [name for name in PARTS if options[name]]
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="part", help=", ".join(PARTS))
+    parser.add_argument("--sets", type=int, default=100, help="data sets a cell; other sizes follow it")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--worlds", nargs="+", choices=_worlds.WORLDS, default=_worlds.WORLDS)
+    parser.add_argument("--families", nargs="+", choices=_worlds.FAMILIES, default=_worlds.FAMILIES)
+    parser.add_argument("--first", type=Path, help="checkout of the version to show beside this one")
+    parser.add_argument("--results", type=Path, help="folder that keeps what the worlds gave")
+    given = parser.parse_args()
     header("# From the posterior to a decision")
-    with ProcessPoolExecutor(options["processes"]) as pool:
-        effort = Effort(pool, 6, 60, 300_000) if options["quick"] else Effort(pool, 100, 1000, 3_000_000)
-        for name in list(PARTS) if options["all"] or not named else named:
+    with ProcessPoolExecutor(given.jobs) as pool, tempfile.TemporaryDirectory() as scratch:
+        kept = given.results or Path(scratch)
+        effort = Effort(pool, given.sets, given.jobs, given.worlds, given.families, given.first, kept)
+        for name in given.parts or PARTS:
             if name in ("tunnel", "fair") and not tunnel.FILE.exists():
                 print(f"\n{name} is left out: there is no {tunnel.FILE}")
             else:
+                started = time.perf_counter()
                 PARTS[name](effort)
+                print(f"\n{name}: {time.perf_counter() - started:.0f} s with {given.jobs} processes", flush=True)
 
 
 if __name__ == "__main__":
