@@ -15,7 +15,7 @@ from invariance.posterior import Posterior
 JSON_ARRAYS = ("inclusion", "pairwise", "masks", "log_ratios", "log_probabilities", "counts")
 JSON_PLAIN = (
     *("feature_names", "log_evidence", "entropy", "n_subsets", "engine", "prior", "outcome_name"),
-    *("environments", "notes", "diagnostics", "verdict", "model", "kind"),
+    *("environments", "notes", "diagnostics", "model", "kind"),
 )
 
 

@@ -54,9 +54,9 @@ def test_help_names_every_member() -> None:
 
 def test_help_states_the_defaults() -> None:
     text = " ".join(run("fit", "--help-all", COLUMNS="300").stdout.split())
-    for name in ("rho", "tau", "level", "weak_level"):
+    for option, name in {"tolerance": "rho", "tau": "tau", "level": "level", "weak-level": "weak_level"}.items():
         default = getattr(Tolerance(), name)
-        assert re.search(rf"--{name.replace('_', '-')} .*?\[default: \({default:g}\b", text)
+        assert re.search(rf"--{option} .*?\[default: \({default:g}\b", text)
     assert f"{Tolerance.strict().level:g} with --strict" in text
     for name in ("chains", "steps"):
         assert re.search(rf"--{name} .*?\[default: \({getattr(Tempering(), name)}\b", text)

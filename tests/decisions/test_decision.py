@@ -159,7 +159,7 @@ def test_verdicts(case: Case) -> None:
     assert len(again["coefficients"]) == len(decision.columns) * (1 + case.data.n_environments)
     text = str(decision)
     assert max(map(display_width, text.splitlines())) <= 80
-    assert (", exact" in text) == (case.data.n_environments > 1)
+    assert (", exact" in text) == (case.judged and case.data.n_environments > 1)
 
 
 def test_where_nothing_is_compatible_the_least_risky_subset_is_chosen() -> None:

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 import invariance as package
 from invariance import Columns
-from invariance._tools.json import to_json
 from invariance.cli.main import app
 from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import InvarianceError
@@ -37,7 +36,7 @@ PARAMETERS = ("family", "prior", "engine", "select", "tolerance", "predict_with"
 TOP, JUDGED = 5, 2
 TIMES = [0.5, 1.0, 2.0]
 ALARM = ("alarm", "named", "decisive", "threshold")
-EVIDENCE = ("deviance", "expected_deviance", "p_value", "p_mean", "p_spread", "p_invariant", "r2", "r2_new")
+EVIDENCE = ("deviance", "expected_deviance", "p_exact", "p_mean", "p_spread", "p_invariant", "r2", "r2_new")
 
 
 def result_of(case: dict[str, Any]) -> Any:
@@ -180,7 +179,6 @@ def posterior(found: Any) -> dict[str, Any]:
         "log_probabilities": found.log_probabilities[:TOP],
         "all_log_probabilities": np.where(np.isfinite(found.log_probabilities), found.log_probabilities, 0.0),
         "evidence": found.subsets(JUDGED)[list(shown)].to_dict("list"),
-        "verdict": None if found.verdict is None else to_json(found.verdict),
         "diagnostics": diagnostics,
     }
 
@@ -189,7 +187,7 @@ def decision(said: dict[str, Any]) -> dict[str, Any]:
     features = said["features"]
     return {
         **{key: said[key] for key in ("invariant", "compatible", "noise")},
-        "evidence": {name: said["evidence"][name] for name in ("deviance", "p_value", "p_invariant", "r2")},
+        "evidence": {name: said["evidence"][name] for name in ("deviance", "p_exact", "p_invariant", "r2")},
         "roles": [f"{feature['name']}: {feature['role']}" for feature in features],
         **{key: [feature[key] for feature in features] for key in ("r2_change", "p_invariant", "never_challenged")},
         "broken": {feature["name"]: feature["broken"] for feature in features if feature["broken"]},
@@ -316,7 +314,7 @@ def _sweep(case: dict[str, Any], table: Table, folder: Path) -> dict[str, Any]:
     model = estimator(case | usual) if "select" in case or "engine" in case else None
     asked = {"outcomes": case.get("outcomes"), "top": case.get("top", 20), "random_state": 3, "progress": False}
     found = package.sweep(table.rows, model, environments=ENVIRONMENT, **asked)
-    numbers = ["feature", "inclusion", "predictive", "selected", "verdict", "p_invariant", "r2"]
+    numbers = ["feature", "inclusion", "paper_inclusion", "selected", "verdict", "p_invariant", "r2"]
     return {str(outcome): part[numbers].to_dict("list") for outcome, part in found.groupby("outcome", sort=True)}
 
 

@@ -71,7 +71,7 @@ SITUATIONS: dict[str, tuple[Case, Case]] = {
     "cause_constant_inside": ({"twists": ["cause constant inside"]}, {}),
     "nothing_compatible": (FAR | {"twists": ["shifted"]}, {}),
     "strict": (FAR, {"tolerance": Tolerance.strict()}),
-    "tolerance": (FAR, {"tolerance": Tolerance(delta=0.05, tau=0.2, level=0.1, weak_level=0.01)}),
+    "tolerance": (FAR, {"tolerance": Tolerance(rho=0.05, tau=0.2, level=0.1, weak_level=0.01)}),
     "gaps": ({"twists": ["gaps", "shuffled"]}, {"missing": "drop"}),
     "average": (FAR, {"predict_with": "average", "saved": True}),
 }

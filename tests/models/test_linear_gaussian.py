@@ -141,7 +141,7 @@ def test_a_pooled_fit_is_rewarded(second_moments: str, grouped: bool) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
-def test_the_verdict_is_about_invariance() -> None:
+def test_the_reading_is_about_invariance() -> None:
     """A reward that makes every value positive does not make a subset look invariant."""
     plain = simulated(4, (60, 60, 60))
     e, x = plain.environment_index, plain.X[:, 0]
@@ -149,7 +149,8 @@ def test_the_verdict_is_about_invariance() -> None:
     model = LinearGaussian(prediction=3.0).bind(data)
     posterior = Enumeration().run(Target(model, UniformPrior().bind(4)), RunOptions(progress=False))
     assert model.log_ratio_many(posterior.masks[:1])[0] > 0.0
-    assert posterior.verdict.log_ratio == pytest.approx(log_ratio(data, posterior.masks[0]))
+    assert posterior.log_ratios[0] == pytest.approx(log_ratio(data, posterior.masks[0]))
+    assert "exact test rejects" in posterior.reading()
 
 
 def test_in_a_search_a_collinear_column_costs_also_where_values_are_positive() -> None:

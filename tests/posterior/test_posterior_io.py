@@ -80,7 +80,6 @@ DAMAGES = {
     "n_subsets": ["many"],
     "diagnostics": [[]],
     "feature_names": [2],
-    "verdict": [{"expected": 1.0}],
     "kind": ["other"],
 }
 
@@ -90,7 +89,7 @@ def test_bad_json_is_refused(key: str, value: Any) -> None:
     content = json.loads(random_posterior(0, p=2).to_json())
     with pytest.raises(DataError):
         Posterior.from_json(json.dumps(content | {key: value}))
-    if key not in ("verdict", "kind", "pairwise"):
+    if key not in ("kind", "pairwise"):
         del content[key]
         with pytest.raises(DataError, match=key):
             Posterior.from_json(json.dumps(content))
@@ -124,10 +123,10 @@ def test_keys_that_older_files_lack() -> None:
     posterior = random_posterior(1, kind="predictive")
     assert Posterior.from_json(posterior.to_json()).kind == "predictive"
     content = json.loads(posterior.to_json())
-    for key in ("kind", "verdict", "model", "model_reason", "table_evidence", "lowest_level"):
+    for key in ("kind", "model", "model_reason", "table_evidence", "lowest_level"):
         del content[key]
     older = Posterior.from_json(json.dumps(content))
-    assert (older.kind, older.verdict, older.model) == ("invariant", None, "linear Gaussian")
+    assert (older.kind, older.model) == ("invariant", "linear Gaussian")
 
 
 def test_more_keys_are_kept_and_passed_over() -> None:

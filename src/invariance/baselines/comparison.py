@@ -26,7 +26,6 @@ from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten
 from ..data.checks import did_you_mean
 from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
-from ..decisions.rules import BestCompatible, Median
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataWarning, EngineError, InvarianceError, SettingError, WrongTypeError
@@ -49,14 +48,13 @@ STATUSES: dict[str, tuple[str, str, str, str | None]] = {
     "failed": ("", "failed", "white", "////"),
 }
 _FAVOURABLE = {
-    "predictive inclusion": "predictive inclusion near 1 (among compatible subsets, by how they predict)",
     "inclusion probability": "inclusion probability near 1",
     "p-value": "p-value near 0",
 }
 _OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed"}
 # Fields of a result that JSON has under the same name.
 _WRITTEN = (
-    *("name", "outcome", "verdict", "model", "as_number", "status", "predictive_inclusion", "p_values", "coefficients"),
+    *("name", "outcome", "verdict", "model", "as_number", "status", "p_values", "coefficients"),
     *("column_coefficients", "seconds", "notes"),
 )
 _NAME_WIDTH, _TITLE_WIDTH = 18, 17  # in text
@@ -72,8 +70,7 @@ class MethodResult:
     coefficients : (p,) the features' weights in its predictions, NaN for a feature of several columns
     column_coefficients : those of all columns, by name
     inclusion, p_values : (p,), None where the method has none; NaN for screened-out features and for a rejected model
-    predictive_inclusion : (p,) in the posterior over compatible subsets, where BIP selects by that
-    verdict, model : that no subset is near invariance, and of the outcome with its reason, where BIP says so
+    verdict, model : that the selected features are not invariant, and of the outcome with its reason, if BIP says so
     pooled : it asks what predicts on all rows together; as_number : it fits labels or counts by least squares
     """
 
@@ -86,7 +83,6 @@ class MethodResult:
     seconds: float
     notes: tuple[str, ...] = ()
     inclusion: Floats | None = None
-    predictive_inclusion: Floats | None = None
     p_values: Floats | None = None
     verdict: str | None = None
     model: str | None = None
@@ -96,7 +92,7 @@ class MethodResult:
     @property
     def evidence(self) -> tuple[str, Floats] | None:
         """What the method selects by: its kind and (p,) values; None where it has no value at all."""
-        for kind, values in zip(_FAVOURABLE, (self.predictive_inclusion, self.inclusion, self.p_values), strict=True):
+        for kind, values in zip(_FAVOURABLE, (self.inclusion, self.p_values), strict=True):
             if values is not None and not np.isnan(values).all():
                 return kind, values
         return None
@@ -132,7 +128,6 @@ class Comparison(Rendered):
                     "status": m.status,
                     "selected": m.selected,
                     "inclusion_probability": np.nan if m.inclusion is None else m.inclusion,
-                    "predictive_inclusion": np.nan if m.predictive_inclusion is None else m.predictive_inclusion,
                     "p_value": np.nan if m.p_values is None else m.p_values,
                     "coefficient": m.coefficients,
                     "outcome": m.outcome,
@@ -221,7 +216,7 @@ class Comparison(Rendered):
         ax.set_ylabel("method")
         true_ones = "" if truth is None else "; true features in green"
         what = f"Selected for {shorten(self.outcome_name, _LONGEST_LABEL)}{true_ones}"
-        doubts = [f"{m.name}: even the most probable subset is far from invariant" for m in self.methods if m.verdict]
+        doubts = [f"{m.name}: the selected features are not invariant" for m in self.methods if m.verdict]
         title(ax, "\n".join([*doubts, what]))
         return ax
 
@@ -402,7 +397,7 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         inner, seen = model.estimator_, feature_values(model, "screened_", data)
         by_correlation = " by correlation, because the Lasso kept none" if model.used_fallback_ else ""
         notes.append(f"{seen.sum()} of {data.n_features} features passed the screen{by_correlation}")
-    posterior = getattr(inner, "posterior_", None)
+    posterior, decision = getattr(inner, "posterior_", None), getattr(inner, "decision_", None)
     notes += () if posterior is None else posterior.notes
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
@@ -418,20 +413,9 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         seconds,
         tuple(dict.fromkeys(notes)),
         inclusion=feature_values(model, "inclusion_probabilities_", data),
-        predictive_inclusion=_predictive_inclusion(inner, data),
         p_values=feature_values(model, "p_values_", data),
-        verdict=None if posterior is None or posterior.verdict is None else str(posterior.verdict.sentence),
+        verdict=None if decision is None or decision.invariant else str(decision.verdict),
         model=None if posterior is None else model_in_words(posterior),
         pooled=isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
         as_number=least_squares and FAMILY_OF_KIND[data.outcome_kind[0]] != GAUSSIAN,
     )
-
-
-def _predictive_inclusion(model: Any, data: MultiEnvironmentData) -> Floats | None:
-    """(p,) of the posterior that BIP selected the features by; NaN for screened-out features"""
-    selects = isinstance(model, BIP) and isinstance(model.decision_.rule, BestCompatible | Median)
-    predictive = model.predictive_ if selects else None
-    if predictive is None:
-        return None
-    by_name = dict(zip(predictive.feature_names, predictive.inclusion.tolist(), strict=True))
-    return np.array([by_name.get(name, np.nan) for name in data.feature_names])

@@ -95,7 +95,7 @@ def deliver_fit(model: BIP, top: int, outputs: Outputs, files: Files, closing: s
         decided = {"decision": model.decision_.to_plain()}
         posterior.to_json(path, decided | {"predictive": None if predictive is None else predictive.to_plain()})
 
-    summary = FitSummary(model.decision_, posterior_for_shell(posterior).summary(top), for_shell)
+    summary = FitSummary(model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell)
     deliver(summary, outputs, {"json": ("the posterior and the decision", write_json), **files}, closing)
 
 

@@ -27,7 +27,7 @@ from ..models.base import VARIANCE, BoundModel
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
-from ..posterior.posterior import Posterior, SubsetEvidence
+from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import (
     Summary,
     everywhere,
@@ -35,7 +35,6 @@ from ..posterior.summary import (
     format_difference,
     format_p_value,
     format_percent,
-    format_probability,
     format_share,
     format_small_p_value,
     reading,
@@ -361,16 +360,26 @@ class Decision(Rendered):
         return worst if worst is not None and worst.p_value < ALARM / n else None
 
     @cached_property
-    def p_without_worst(self) -> float:
-        """p-value of invariance of the chosen subset without the environment that deviates most; NaN if unknown."""
+    def without_worst(self) -> tuple[float, float] | None:
+        """p-values of approximate and of exact invariance of the chosen subset without the environment that deviates
+        most; None where there is no such environment, or too few rows are left."""
         if self.worst is None or self.worst.environment is None:
-            return np.nan
+            return None
         try:
             others = self.findings.judge.model.without(self.worst.environment)
-            left = np.isin(np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object))
-            return float(others.invariance_test(left[None], self.findings.tolerance).joint[0])
         except DataError:
-            return np.nan
+            return None
+        left = np.isin(np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object))
+        evidence = Judge(others, self.findings.tolerance).evidence(left[None], elsewhere=False).one()
+        return evidence.p_invariant, evidence.p_exact
+
+    @property
+    def alike_without_worst(self) -> bool:
+        """Whether no difference is found between the environments but for the one that deviates most."""
+        if self.without_worst is None:
+            return False
+        p_invariant, p_exact = self.without_worst
+        return p_invariant >= self.accepted.level and p_exact >= _FOUND
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -528,6 +537,8 @@ PAPERS_VIEW = (
     "subsets are invariant it prefers small ones, and may be empty."
 )
 _OTHER_TOLERANCES = (0.0, 0.05, 0.1, 0.2)
+# An exact test with a smaller p-value has found a difference, be it tolerated or not.
+_FOUND = 0.02
 
 
 def _or_none(names: tuple[str, ...] | None) -> str:
@@ -540,50 +551,44 @@ def p_values_in_words(evidence: SubsetEvidence) -> str:
 
 
 def verdict_on(decision: Decision) -> Verdict:
-    posterior, evidence = decision.findings.posterior, decision.evidence
-    worst = decision.worst.environment if decision.worst is not None else None
+    posterior, evidence, worst = decision.findings.posterior, decision.evidence, decision.worst
     more = list(_context(decision))
     if posterior.n_environments == 1 or not decision.judged:
         return Verdict(Grade.open, " ".join(more))
-    p_without = decision.p_without_worst
     if decision.is_compatible and evidence.difference_high <= decision.findings.tolerance.rho:
         grade = Grade.alike
-    elif worst is not None and p_without >= decision.accepted.level:
-        grade = Grade.but_for
-    elif decision.is_compatible and decision.worst is None:
+    elif decision.is_compatible and worst is None and evidence.p_exact >= _FOUND:
         grade = Grade.no_difference
+    elif decision.alike_without_worst:
+        grade = Grade.but_for
     else:
         grade = Grade.differ
-    label = None if worst is None else printable(str(worst))
+    label = None if worst is None or worst.environment is None else printable(str(worst.environment))
     return Verdict(grade, " ".join([_graded(decision, grade, label), *more]), label)
 
 
 def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     posterior, evidence, k = decision.findings.posterior, decision.evidence, len(decision.selected)
-    outcome, known = printable(posterior.outcome_name), not np.isnan(evidence.difference)
+    outcome, tolerance, everyone = printable(posterior.outcome_name), decision.findings.tolerance, everywhere(posterior)
     who = f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome}" if k else f"{outcome} itself behaves"
-    everyone, values = everywhere(posterior), p_values_in_words(evidence)
-    size = f"coefficients differ by {format_difference(evidence)}"
+    values, size = p_values_in_words(evidence), f"coefficients differ by {format_difference(evidence)}"
+    most = "" if decision.worst is None or label is None else f", most in {label} ({decision.worst.part})"
     if grade is Grade.alike:
-        named = f", most in {label}" if label is not None else ""
-        return f"{who} alike within {decision.findings.tolerance.rho:.0%} in {everyone}: {size}{named} ({values})."
+        return f"{who} alike within {tolerance.rho:.0%} in {everyone}: {size}{most} ({values})."
     if grade is Grade.no_difference:
-        most = (
-            f": up to {format_percent(evidence.difference_high)} of the coefficients cannot be excluded"
-            if known
-            else ""
-        )
-        return f"{who} with no difference found between {everyone}{most} ({values})."
-    if grade is Grade.but_for:
-        without = f"without it p-value {format_p_value(decision.p_without_worst)}"
+        known = not np.isnan(evidence.difference)
+        excluded = f"; up to {format_percent(evidence.difference_high)} cannot be excluded" if known else ""
+        return f"{who} with no difference found between {everyone}{excluded} ({values})."
+    if grade is Grade.but_for and decision.without_worst is not None:
+        p_invariant, p_exact = map(format_p_value, decision.without_worst)
+        without = f"without it p-value {p_invariant}, exact {p_exact}"
         return f"{who} alike in all environments but {label} ({values}; {without})."
-    parts = [size] if known else []
-    if evidence.p_spread < decision.findings.tolerance.lowest_level <= evidence.p_mean:
-        parts = ["the spread of the noise differs"]
-    if label is not None:
-        parts.append(f"most in {label}")
-    told = f": {', '.join(parts)}" if parts else ""
-    return f"{who} differently between environments{told} ({values})."
+    what = size
+    if not evidence.difference_low > 0.0:
+        in_mean = np.isnan(evidence.p_spread) or evidence.p_mean < tolerance.lowest_level
+        what = "the mean differs" if in_mean else "the spread of the noise differs"
+    tolerated = ", as far as is tolerated" if decision.is_compatible else ""
+    return f"{who} differently between environments: {what}{most}{tolerated} ({values})."
 
 
 def _context(decision: Decision) -> Iterator[str]:
@@ -606,7 +611,8 @@ def _context(decision: Decision) -> Iterator[str]:
             )
     elif not compatible.n:
         found = "is" if compatible.all_scored else "was found that is"
-        yield f"No subset of these features{decision.findings.allowed} {found} invariant: {_closest(decision)}."
+        subset = f"No subset of these features{decision.findings.allowed} {found} invariant"
+        yield f"{subset} in {everywhere(posterior)}: {_closest(decision)}."
         yield f"The selection {chosen} is {fallback(decision)}; its predictions may fail in a new environment."
     else:
         if not decision.judged:
@@ -641,12 +647,6 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         yield "compatible", f"{decision.compatible} of {format_count(posterior.n_subsets)} subsets, by {judged_by}"
-        probability = f"probability {format_probability(posterior.mode_probability)}"
-        if (posterior.mode_mask == decision.mask).all():
-            yield "mode", f"the same subset is the most probable one, {probability}"
-        else:
-            figures = _figures_in_words(decision, decision.mode_evidence)
-            yield "mode", f"most probable is {format_subset(posterior.mode)}: {probability}, {figures}"
     yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
     yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:

@@ -55,7 +55,8 @@ class Findings:
     def predictive(self) -> Posterior | None:
         """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
         options = replace(self.options, rng=copy.deepcopy(self.options.rng))
-        return predictive_posterior(self.target, self.engine, options, self.posterior.masks)
+        found = predictive_posterior(self.target, self.engine, options, self.posterior.masks)
+        return None if found is None else replace(found, notes=(*found.notes, *self.posterior.notes))
 
     def at(self, tolerance: Tolerance) -> Findings:
         """The same posterior, with what is compatible at another tolerance."""

@@ -52,7 +52,7 @@ class PredictiveScore:
     def n_features(self) -> int:
         return self.model.n_features
 
-    def weigh(self, gain: Floats, columns: Integers) -> Floats:
+    def weigh(self, gain: Floats, columns: Floats | Integers) -> Floats:
         """(S,) −½ cost, from the gain (S,) of pooled fits and their columns (S,)"""
         return gain - 0.5 * self.price * columns
 

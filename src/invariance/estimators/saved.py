@@ -25,6 +25,7 @@ from ..data.checks import quoted, warn
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
+from ..decisions.decision import Verdict
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
 from ..models.base import Predicts
 from ..models.survival import PiecewiseHazard
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/2"
+FORMAT = "invariance.model/3"
 # Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
@@ -108,6 +109,8 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "kind": model._kind,
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
         "evidence": to_json(model.decision_.evidence),
+        "verdict": to_json(model.decision_.verdict),
+        "ranked_by": model.decision_.posterior.kind,
         "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
         "new_environments": {
             kind: _errors_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
@@ -191,8 +194,8 @@ class SavedModel(IntervalRegressor):
 
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_ : of the selected features; outcome_name_, outcome_ : what is
-    predicted
+    with; settings_ : {parameter: text}; evidence_, verdict_ : of the selected features; outcome_name_, outcome_ : what
+    is predicted
     """
 
     def __init__(self, columns: Columns | None = None, predict_with: str = "selected") -> None:
@@ -204,11 +207,11 @@ class SavedModel(IntervalRegressor):
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in the file."""
-        return self.posterior_.plot(kind, ax, top)
+        return self._ranked_by.plot(kind, ax, top)
 
     def summary(self, top: int = 10) -> Summary:
-        """Of the posterior, as text within 80 columns or as HTML in notebooks."""
-        return self.posterior_.summary(top)
+        """Of the posterior by which the features were selected, as text within 80 columns or as HTML in notebooks."""
+        return self._ranked_by.summary(top)
 
     @property
     def encoding(self) -> Encoding | None:
@@ -245,6 +248,8 @@ class SavedModel(IntervalRegressor):
         if content["feature_names_in"]:
             self.feature_names_in_ = np.array(content["feature_names_in"], dtype=object)
         self.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
+        self.verdict_ = from_json(Verdict, content["verdict"])
+        self._ranked_by = (self.predictive_ if content["ranked_by"] == "predictive" else None) or self.posterior_
         self.fingerprint_, self.versions_ = content["fingerprint"], content["versions"]
         self.settings_, self.outcome_ = content["settings"], self._outcome
         self.outcome_name_ = self._outcome.name
@@ -286,8 +291,6 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     model = _KINDS[content["kind"]]()
     model._restore(content, trusted)
     if not model.invariant_:
-        p_value = model.evidence_.p_invariant
-        told = "not tested" if np.isnan(p_value) else f"p-value {p_value:.2g}"
-        what = f"the saved model predicts {model.outcome_name_} by {format_subset(model.selected_features_)}, not known"
-        warn(f"{what} to be invariant ({told}): predictions may fail in a new environment.", NotInvariantWarning)
+        what = f"the saved model predicts {model.outcome_name_} by {format_subset(model.selected_features_)}"
+        warn(f"{what}, not known to be invariant: {model.verdict_}", NotInvariantWarning)
     return model

@@ -15,7 +15,7 @@ from ..data.checks import quoted, warn
 from ..exceptions import ApproximationWarning, EngineError, SettingError
 from ..models.base import BoundModel, of_all_features
 from ..models.invariance_test import Tolerance
-from ..posterior.posterior import Judge, Posterior, verdict_of
+from ..posterior.posterior import Judge, Posterior
 from ..priors import BoundPrior
 
 AGREEMENT = 1e-6
@@ -88,7 +88,7 @@ Report = Callable[[int, str], object]  # shows progress: so many steps, and a te
 
 
 class Engine(Protocol):
-    """A specification of how to compute: target → posterior, which ends with `with_verdict`."""
+    """A specification of how to compute: target → posterior, which ends with `with_remarks`."""
 
     def run(self, target: Target, options: RunOptions) -> Posterior: ...
 
@@ -169,16 +169,15 @@ def common_fields(target: Target) -> dict[str, Any]:
     }
 
 
-def with_verdict(target: Target, posterior: Posterior) -> Posterior:
-    """The posterior with log Λ in its table, all notes, and a verdict where its mode is far from invariant."""
+def with_remarks(target: Target, posterior: Posterior) -> Posterior:
+    """The posterior with log Λ in its table, and all notes."""
     model = target.model.untilted
     log_ratios = target.log_ratios(posterior.masks, posterior.log_ratios)
     remarks = model.remarks(posterior.masks[:_MOST_REMARKED])
     for alarm in remarks.alarms:
         warn(alarm, ApproximationWarning)
-    verdict = verdict_of(model, posterior.masks, log_ratios, posterior.n_subsets)
     notes = (*target.notes, *posterior.notes, *remarks.alarms, *remarks.notes)
-    return replace(posterior, log_ratios=log_ratios, notes=notes, verdict=verdict)
+    return replace(posterior, log_ratios=log_ratios, notes=notes)
 
 
 def smallest(masks: Mask) -> Mask:

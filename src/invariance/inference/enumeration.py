@@ -26,7 +26,7 @@ from ..kernels.subset_sums import fold_inclusion, weighted_sum
 from ..models.base import BoundModel, SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior, UniformPrior
-from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_verdict
+from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_remarks
 
 _LARGEST_LISTED_BLOCK = 1 << 20
 _STEPS_PER_PAIR = 2  # what a block of listed subsets costs for each pair of features: its sums over all pairs
@@ -281,7 +281,7 @@ class Enumeration:
             },
             source=ExactSource(target, blocks, free, sums.log_total, np.array(log_masses), whole),
         )
-        return with_verdict(target, posterior)
+        return with_remarks(target, posterior)
 
     def _refuse_hours(self, target: Target) -> None:
         steps = enumeration_steps(target)

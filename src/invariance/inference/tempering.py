@@ -17,7 +17,7 @@ from ..data.checks import warn
 from ..exceptions import ApproximationWarning, Message, SettingError, use
 from ..models.base import check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource, format_tail
-from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_verdict
+from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_remarks
 from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
 
@@ -164,7 +164,7 @@ class Tempering:
             },
             source=DrawnSource(target, log_evidence, np.packbits(kept, axis=1)),
         )
-        return with_verdict(target, posterior)
+        return with_remarks(target, posterior)
 
     def most_sweeps(self, target: Target) -> int:
         if self.steps != "auto":

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 from scipy.special import logit, logsumexp
 
 from .._tools.arrays import Floats, Mask
-from .._tools.json import from_json, to_json
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import format_subset
@@ -22,10 +21,10 @@ from ..data.features import distinct
 from ..exceptions import ApproximationWarning, EngineError, Message, SettingError, use
 from ..kernels.subset_sums import weighted_shares
 from ..models.base import BoundModel, check_choice, check_whole_number
-from ..posterior.posterior import Posterior, SubsetSource, Verdict, verdict_of
+from ..posterior.posterior import Posterior, SubsetSource
 from ..priors import BoundPrior
 from ..screening import LassoScreen
-from .base import RunOptions, Target, common_fields, rescore_leading, smallest, support_notes, with_verdict
+from .base import RunOptions, Target, common_fields, rescore_leading, smallest, support_notes, with_remarks
 from .mean_field import Approximation, Ascent, Cyclical, FreeSpace, MeanField, Mixture, climb, fit_mixture, measured
 from .modes import MISSED_SHARE, around, find_modes, with_swaps
 
@@ -186,7 +185,6 @@ class Variational:
             notes.append(Message(doubt, *remedies))
             warn(notes[-1], ApproximationWarning)
         reweighted_ratios = target.log_ratios(reweighted.masks, reweighted.log_ratios)
-        verdict = verdict_of(target.model.untilted, reweighted.masks, reweighted_ratios, prior.support_size())
         posterior = VariationalPosterior(
             **common_fields(target),
             inclusion=q.inclusion,
@@ -222,12 +220,11 @@ class Variational:
                     "log_ratios": reweighted_ratios.tolist(),
                     "log_probabilities": reweighted.log_probabilities.tolist(),
                     "log_evidence": reweighted.log_evidence,
-                    "verdict": to_json(verdict),
                 },
             },
             source=ApproximateSource(q),
         )
-        return with_verdict(target, posterior)
+        return with_remarks(target, posterior)
 
     def _check(self) -> None:
         for name in ("iterations", "pairs", "leading", "fresh", "draws", "memory", "screened"):
@@ -505,7 +502,7 @@ class VariationalPosterior(Posterior):
     def reweighted(self) -> Posterior:
         """The posterior as importance-weighted draws of q estimate it."""
         stored = dict(self.diagnostics["reweighted"])
-        subsets, verdict = stored.pop("subsets"), stored.pop("verdict", None)
+        subsets = stored.pop("subsets")
         masks = np.zeros((len(subsets), self.n_features), dtype=bool)
         for row, members in zip(masks, subsets, strict=True):
             row[members] = True
@@ -520,7 +517,6 @@ class VariationalPosterior(Posterior):
                 _WEIGHED.format(self.diagnostics["effective_draws"]),
                 *(note for note in self.notes if not note.startswith(_AT_LEAST)),
             ),
-            verdict=None if verdict is None else from_json(Verdict, verdict),
         )
 
 

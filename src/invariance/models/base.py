@@ -317,7 +317,7 @@ class BoundModel(ABC):
         null = self.null_many(masks)
         known, probability = null.variance > 0.0, np.ones(len(null.variance))
         deviance, expected = (2.0 * (null.ceiling - np.asarray(each))[known] for each in (log_ratios, null.expected))
-        probability[known] = deviance_tails(deviance, expected, 4.0 * null.variance[known], 0.0)
+        probability[known] = deviance_tails(deviance, expected, 4.0 * null.variance[known], np.zeros(len(expected)))
         return probability
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:

@@ -260,17 +260,17 @@ def f_difference(residuals: Residuals) -> Difference:
     with np.errstate(divide="ignore", invalid="ignore"):
         noise = residuals.rss[:, :-1].sum(axis=1) / left
         signal = np.where(decided, np.maximum(residuals.total - residuals.rss[:, -1], 0.0) / noise, 0.0)
-    given = tuple(np.where(decided, values, 1.0) for values in (statistics, between, left))
-    estimate = given[1] * (given[0] * (given[2] - 2.0) / given[2] - 1.0)
-    return Difference.of(estimate, lambda allowed: _noncentral_tails(*given, allowed), signal)
+    f, d, v = (np.where(decided, values, 1.0) for values in (statistics, between, left))
+    estimate = d * (f * (v - 2.0) / v - 1.0)
+    return Difference.of(estimate, lambda allowed: _noncentral_tails(f, d, v, allowed), signal)
 
 
 def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, signal: Floats) -> Difference:
     """By the noncentral chi-square law of −2 log Λ, scaled to its degrees of freedom; NaN where these are 0."""
     tested = degrees > 0.0
-    given = tuple(np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
-    estimate = given[0] * given[2] / given[1] - given[2]
-    return Difference.of(estimate, lambda allowed: deviance_test(*given, allowed), np.where(tested, signal, 0.0))
+    found, mean, d = (np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
+    signal = np.where(tested, signal, 0.0)
+    return Difference.of(found * d / mean - d, lambda allowed: deviance_test(found, mean, d, allowed), signal)
 
 
 def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, allowed: Floats) -> Floats:

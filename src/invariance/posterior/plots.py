@@ -75,12 +75,10 @@ def plot_inclusion(
 
 
 def _title(posterior: Posterior) -> str:
-    n, verdict = posterior.n_environments, posterior.verdict
+    n = posterior.n_environments
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
     what = f"Outcome {outcome}, {n} environment{'' if n == 1 else 's'}"
-    if n == 1:
-        return f"One environment cannot show invariance: these are the prior's probabilities\n{what}"
-    return what if verdict is None else f"{verdict.headline[0].upper()}{verdict.headline[1:]}\n{what}"
+    return f"One environment cannot show invariance: these are the prior's probabilities\n{what}" if n == 1 else what
 
 
 def save_inclusion(posterior: Posterior, path: str | Path, truth: Iterable[str] | ArrayLike | None = None) -> Path:

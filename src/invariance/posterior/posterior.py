@@ -52,70 +52,6 @@ class SubsetSource(Protocol):
         return None
 
 
-FAR_FROM_INVARIANT = 1e-9  # probability, at most, with which an invariant subset has so low a log ratio
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The most probable subset of a posterior is far from invariant.
-
-    log_ratio : log Λ of it; expected : its mean if the subset were invariant; tail_probability : of one as low then
-    n_judged : how many of the most probable subsets were judged; all_judged : whether there are no more
-    n_exceptions : how many of these are not far from invariant; exception : the most probable of them, or None
-    """
-
-    log_ratio: float
-    expected: float
-    tail_probability: float
-    n_judged: int
-    all_judged: bool
-    n_exceptions: int
-    exception: tuple[str, ...] | None
-
-    @property
-    def headline(self) -> str:
-        if self.n_exceptions or self.n_judged == 1:
-            return "the most probable subset does not look invariant"
-        return f"none of the {self._judged} looks invariant"
-
-    @property
-    def sentence(self) -> str:
-        """The headline with its figures."""
-        expected = f"where about {self.expected:.1f} is expected of an invariant subset"
-        tail = f"(tail probability {format_tail(self.tail_probability)})"
-        others = ""
-        if self.exception is not None:
-            first = f"{format_subset(self.exception)} first"
-            others = f" Not as far off: {self.n_exceptions:,} of the {self._judged}, {first}."
-        return f"{self.headline}: log ratio {self.log_ratio:.1f}, {expected} {tail}.{others}"
-
-    @property
-    def _judged(self) -> str:
-        return f"{self.n_judged:,} {'' if self.all_judged else 'most probable '}subsets"
-
-
-def verdict_of(model: BoundModel, masks: Mask, log_ratios: Floats, n_subsets: int) -> Verdict | None:
-    """On subsets (k, p) out of `n_subsets`, the most probable first; None where that may be invariant."""
-    scored = np.flatnonzero(log_ratios > -np.inf)
-    if log_ratios[0] == -np.inf:
-        return None
-    # Most posteriors have no verdict: the first subset is judged alone.
-    (probability,) = model.invariance_tails(masks[:1], log_ratios[:1])
-    if not probability <= FAR_FROM_INVARIANT:
-        return None
-    far = model.invariance_tails(masks[scored], log_ratios[scored]) <= FAR_FROM_INVARIANT
-    exceptions, names = scored[~far], model.feature_names
-    return Verdict(
-        log_ratio=float(log_ratios[0]),
-        expected=float(model.null_many(masks[:1]).expected[0]),
-        tail_probability=float(probability),
-        n_judged=len(scored),
-        all_judged=len(scored) == n_subsets,
-        n_exceptions=len(exceptions),
-        exception=tuple(names[j] for j in np.flatnonzero(masks[exceptions[0]])) if len(exceptions) else None,
-    )
-
-
 def format_tail(probability: float) -> str:
     return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
 
@@ -227,7 +163,6 @@ class Posterior:
     engine, prior, outcome_name, model : descriptions;  model_reason : why this model, where the outcome chose it
     environments : E labels;  counts : (E,) rows in each
     notes : sentences;  diagnostics : values that JSON can hold
-    verdict : where the most probable subset is far from invariant, how far; else None
     table_evidence : evidence on the first subsets of the table, where `judge` is not to be asked
     lowest_level : p-values below it speak against invariance; that of `judge` where there is one
     kind : "invariant", the paper's; "predictive", over the subsets that are compatible with invariance
@@ -250,7 +185,6 @@ class Posterior:
     counts: Integers
     notes: tuple[str, ...] = ()
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    verdict: Verdict | None = None
     model: str = "linear Gaussian"
     model_reason: str = ""
     kind: Literal["invariant", "predictive"] = "invariant"
@@ -430,7 +364,7 @@ class Posterior:
         return Summary(self, top)
 
     def reading(self) -> str:
-        """The posterior in words: of several subsets where `is_spread` holds; a `verdict` comes first."""
+        """The posterior in words: of several subsets where `is_spread` holds."""
         return reading(self)
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
@@ -521,7 +455,6 @@ class Posterior:
             environments=[str(label) for label in self.environments],
             counts=self.counts.tolist(),
             notes=list(self.notes),
-            verdict="" if self.verdict is None else self.verdict.sentence,
         )
         return tree
 

@@ -86,20 +86,15 @@ def reading(posterior: Posterior) -> str:
 
 
 def _sentences(posterior: Posterior) -> Iterator[str]:
-    predictive, verdict = posterior.kind == "predictive", posterior.verdict
+    predictive = posterior.kind == "predictive"
     if posterior.n_environments == 1:
         those = "how well subsets predict, here" if predictive else "those of the prior"
         yield f"One environment cannot show invariance: the probabilities are {those}."
         yield "Add rows from at least one other environment."
         return
-    if verdict is not None:
-        yield verdict.sentence[0].upper() + verdict.sentence[1:]
-        yield CAUSES if verdict.exception is None else "Its probability does not make it invariant."
-        yield f"First in rank: {_leading(posterior)}."
-        return
     if posterior.is_spread:
-        that = "that are compatible with invariance " if predictive else ""
-        yield f"Several subsets {that}remain plausible: {_leading(posterior)}."
+        among = "Of the compatible subsets several may predict best" if predictive else "Several subsets are plausible"
+        yield f"{among}: {_leading(posterior)}."
         if posterior.entropy >= math.log(2.5):
             width = format_count(round(math.exp(posterior.entropy))) if posterior.entropy < 700 else "a huge number of"
             yield f"The posterior is as wide as {width} equally probable subsets."
@@ -112,24 +107,31 @@ def _sentences(posterior: Posterior) -> Iterator[str]:
         told = ", ".join(f"{printable(names[j])} ({format_probability(chances[j])})" for j in undecided[:6])
         more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
         yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {told}{more}."
+    if not predictive:
+        yield from _exact_test(posterior)
 
 
 def _mode(posterior: Posterior) -> str:
-    probability, outcome, where = posterior.mode_probability, printable(posterior.outcome_name), everywhere(posterior)
-    sure = "almost certainly" if probability >= 0.95 else "very probably" if probability >= 0.8 else "probably"
-    name, chance = format_subset(posterior.mode), f"(probability {format_probability(probability)})"
-    if posterior.kind == "predictive":
-        best = f"{name} is the best predictor of {outcome}"
-        if not posterior.mode:
-            best = f"No feature is worth its price for predicting {outcome}"
-        return f"{best}, {sure} {chance}, among the subsets that are compatible with invariance in {where}."
-    name, alike = f"{sure} {name if posterior.mode else 'empty'} {chance}", f"in the same way in {where}"
-    p_value = float(posterior.leading_evidence(1).p_invariant[0])
-    if posterior.lowest_level is not None and p_value < posterior.lowest_level:
-        needed = f"(p-value {format_p_value(p_value)}, and {posterior.lowest_level:g} is needed)"
-        return f"If a subset is invariant, it is {name}; but {outcome} does not behave {alike} {needed}."
-    how = f"it predicts {outcome}" if posterior.mode else f"{outcome} itself, without any feature, behaves"
-    return f"The invariant subset is {name}: {how} {alike}."
+    name, probability = format_subset(posterior.mode), format_probability(posterior.mode_probability)
+    if posterior.kind != "predictive":
+        return f"If one subset is exactly invariant, it is {name}, with probability {probability}."
+    n, outcome = posterior.diagnostics.get("subsets_compatible"), printable(posterior.outcome_name)
+    if n == 1:
+        return f"{name} alone is compatible with invariance."
+    those = "compatible subsets" if n is None else f"{format_count(n)} compatible subsets that were compared"
+    return f"Of the {those}, {name} predicts {outcome} best for its price, with probability {probability}."
+
+
+def _exact_test(posterior: Posterior) -> Iterator[str]:
+    """What the exact test says of the most probable subset, where that is known."""
+    p_value = float(posterior.leading_evidence(1).p_exact[0])
+    if math.isnan(p_value) or posterior.lowest_level is None:
+        return
+    exact = f"(exact p-value {format_small_p_value(p_value)})"
+    if p_value >= posterior.lowest_level:
+        yield f"The exact test does not speak against {format_subset(posterior.mode)} {exact}."
+    else:
+        yield f"But the exact test rejects {format_subset(posterior.mode)} {exact}. {CAUSES}"
 
 
 def _leading(posterior: Posterior) -> str:
@@ -150,9 +152,9 @@ class Summary(Rendered):
     @property
     def sections(self) -> Iterator[Section]:
         posterior = self.posterior
-        title = "Posterior over invariant subsets"
-        if posterior.kind == "predictive":
-            title = "Posterior over compatible subsets, by prediction"
+        title = "Posterior over compatible subsets, by prediction"
+        if posterior.kind != "predictive":
+            title = "The paper's posterior, over invariant subsets"
         yield Section(title, facts=tuple(_facts(posterior)), label_width=12)
         yield _inclusion(posterior)
         yield _subsets(posterior, self.top)
@@ -171,8 +173,6 @@ def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
     if compatible is not None:
         exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
         subsets = f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
-    if posterior.verdict is not None:
-        yield "verdict", posterior.verdict.headline
     yield "outcome", posterior.outcome_name
     yield "features", f"{posterior.n_features:,}"
     rows = f"{posterior.n_environments:,} with {int(posterior.counts.sum()):,} rows"
@@ -193,7 +193,8 @@ def _inclusion(posterior: Posterior) -> Section:
     if len(rest):
         largest = format_probability(posterior.inclusion[rest[0]])
         notes = (f"… and {len(rest):,} more feature{'' if len(rest) == 1 else 's'} at {largest} or below",)
-    return Section("Inclusion probability", table=rows, notes=notes, text_columns=(0, 2))
+    whose = "" if posterior.kind == "predictive" else " in the paper's posterior"
+    return Section(f"Inclusion probability{whose}", table=rows, notes=notes, text_columns=(0, 2))
 
 
 def _subsets(posterior: Posterior, top: int) -> Section:

@@ -18,7 +18,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, name_labels, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import Decision, Grade, role_in_words
+from ..decisions.decision import PAPERS_VIEW, Decision, Grade, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
 from ..exceptions import SettingError
 from ..models.base import VARIANCE, Fit, Predicts, predicts_of
@@ -57,7 +57,7 @@ from .page import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "mode": "Most probable subset", "rule": "Rule"}
+_LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "rule": "Rule"}
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
@@ -73,8 +73,8 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
 def state(decision: Decision) -> tuple[str, str]:
     """The tone of the verdict, and its grade."""
     grade = decision.verdict.grade
-    tone = {Grade.alike: "good", Grade.differ: "bad"}.get(grade, "open")
-    return tone, grade.value.capitalize()
+    bad = grade is Grade.differ and not decision.is_compatible
+    return "good" if grade is Grade.alike else "bad" if bad else "open", grade.value.capitalize()
 
 
 def _readings(decision: Decision) -> Iterator[str]:
@@ -83,9 +83,8 @@ def _readings(decision: Decision) -> Iterator[str]:
         among = ", among compatible subsets" if posterior.n_environments > 1 else ""
         yield f"By prediction{among}. {reading(predictive)}"
     yield f"By invariance alone, as in the paper. {reading(posterior)}"
-    if posterior.verdict is not None and decision.is_compatible:
-        judged_by = decision.findings.judge.model.judged_by(decision.accepted)
-        yield f"The two differ: subsets are compatible by a test of {judged_by}; the paper tolerates no difference."
+    if posterior.n_environments > 1:
+        yield PAPERS_VIEW
 
 
 def _caveats(decision: Decision) -> Iterator[str]:
