@@ -148,7 +148,7 @@ def test_a_table_is_understood(tmp_path: Path) -> None:
 
 
 def test_other_tables(tmp_path: Path) -> None:
-    """Parquet, none, labels that are the same number, many groups, and names of IDs."""
+    """Parquet, none, labels that are not the same text, many groups, and names of IDs."""
     parquet, file = tmp_path / "t.parquet", tmp_path / "t.csv"
     days = pd.date_range("2024-01-01", periods=12)
     pd.DataFrame({"site": pd.Categorical(["a", "b"] * 6), "day": days, "x": np.arange(12.0) / 7}).to_parquet(parquet)
@@ -158,7 +158,7 @@ def test_other_tables(tmp_path: Path) -> None:
     assert (x["kind"], x["doubt"]) == ("numbers", "")
     with pytest.raises(DataError, match=r"t\.csv"):
         understood(file, "a,b\n")
-    assert understood(file, "site,x\n1,1\n1.0,2\n01,3\n1,4\n")[0]["groups"] == [["1", 3], ["01", 1]]
+    assert understood(file, "site,x\n1,1\n1.0,2\n01,3\n1,4\n")[0]["groups"] == [["1", 2], ["1.0", 1], ["01", 1]]
     assert understood(file, pd.DataFrame({"a": range(MOST_GROUPS + 1)}).to_csv(index=False))[0]["groups"] == []
     names = ["income", "Acid", "humid", "monkeys", "PatientID", "USUBJID", "Sample number"]
     numbers = np.random.default_rng(0).permutation(10_000)[:N]

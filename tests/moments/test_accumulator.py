@@ -121,6 +121,7 @@ def test_rows_without_any_value_are_told_of() -> None:
         MomentsAccumulator(COLUMNS, "site", missing="drop").add(nothing).add(table).moments("y")
 
 
+@pytest.mark.filterwarnings("ignore:.* are one level")
 def test_types_that_change() -> None:
     table = rows()
     text, wider, narrow = (table.set_column(1, "n", table["n"].cast(kind)) for kind in (pa.string(), "double", "int8"))

@@ -19,8 +19,9 @@ from ..cli.inputs import default_notes, read_file
 from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import table_arguments
 from ..data.columns import Choices, RawTable, as_frame, doubtful
+from ..data.labels import label_of
 from ..data.outcomes import OutcomeKind, outcome_kind
-from ..data.reading import PARQUET, TableFile, column_names, parse_label, read_columns
+from ..data.reading import PARQUET, TableFile, column_names, read_columns
 from ..exceptions import DataError, InvarianceError
 from ..models.registry import FAMILY_OF_KIND
 from ..report.methods import Source, python_lines
@@ -137,11 +138,11 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
 
 
 def _groups(counts: pd.Series[int]) -> list[list[Any]]:
-    """As environments: 1 and 1.0 are the same."""
-    rows: dict[Any, list[Any]] = {}
-    for text, n in counts.items():
-        rows.setdefault(parse_label(str(text)), [str(text), 0])[1] += int(n)
-    return list(rows.values())
+    """As environments"""
+    rows: dict[Any, int] = {}
+    for label, n in zip(map(label_of, counts.index), counts, strict=True):
+        rows[label] = rows.get(label, 0) + int(n)
+    return [[label, n] for label, n in rows.items()]
 
 
 def _kind_and_doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool) -> tuple[str, str]:

@@ -105,7 +105,9 @@ _OPTIONS = {
     "kind": "plot-kind",
 }
 # Settings that are no options: of a family, or of Python alone.
-_NO_OPTIONS = ("pseudo_rows", "knots", "intervals", "groups", "regressor", "second_moments", "trusted", "partial")
+_NO_OPTIONS = (
+    *("pseudo_rows", "knots", "intervals", "groups", "regressor", "second_moments", "trusted", "partial", "as_text"),
+)
 
 
 def in_shell(name: str, value: Any) -> str:

@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError, DataWarning, SettingError, use
@@ -98,29 +98,6 @@ def check_whole_number(setting: str, value: Any, least: int) -> None:
 def check_missing_argument(missing: object) -> None:
     if missing not in ("error", "drop"):
         raise DataError(f"missing={missing!r} is not known", use(missing="error"), use(missing="drop"))
-
-
-def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
-    """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance"""
-    index: dict[Hashable, int] = {}
-    raw: list[int] = []
-    try:
-        for value in values:
-            raw.append(index.setdefault(value, len(index)))
-    except TypeError:
-        found = f"{type(values[len(raw)]).__name__} {values[len(raw)]!r}"
-        raise DataError(f"label in row {len(raw)} is not hashable ({found}). Use strings, numbers or tuples.") from None
-    labels: list[Hashable] = []
-    recode = np.full(len(index), -1, dtype=np.intp)
-    for position, label in enumerate(index):
-        if isinstance(label, (np.datetime64, np.timedelta64)):
-            label = label.astype(f"{label.dtype.kind}8[us]")
-        label = label.item() if isinstance(label, np.generic) else label
-        missing = label is None or type(label).__name__ in ("NAType", "NaTType")
-        if not missing and label == label:  # NaN is not
-            recode[position] = len(labels)
-            labels.append(label)
-    return recode[np.array(raw, np.intp)], tuple(labels)
 
 
 def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str = "environments") -> None:

@@ -13,7 +13,8 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError, Remedy, SettingError, use
-from .checks import check_unique, encode_labels, nearest, quoted, with_counts
+from .checks import check_unique, nearest, quoted, with_counts
+from .labels import encode_labels, in_natural_order, level_of, written
 from .reading import number_formats
 from .settings import Columns, listed_names
 from .terms import Spline
@@ -205,22 +206,12 @@ def free_name(default: str, taken: Sequence[str]) -> str:
 
 class Levels(NamedTuple):
     """texts: the levels as text; in_order: whether the column's type orders them, and lists some that may not occur;
-    declared: whether the column's type, not its text alone, makes it a category."""
+    declared: whether the column's type, not its text alone, makes it a category; written: what they were made of."""
 
     texts: tuple[str, ...]
     in_order: bool = False
     declared: bool = False
-
-
-def as_text(level: object) -> str:
-    """A level as text: text as it is written, whole numbers without a fraction, so that 3 and 3.0 are one."""
-    return str(int(level)) if isinstance(level, float) and level.is_integer() else str(level)
-
-
-def in_natural_order(texts: Iterable[str]) -> list[str]:
-    """By value where all are numbers, else by letters."""
-    listed = list(texts)
-    return sorted(listed, key=lambda text: (float(text), text)) if all(map(reads_as_number, listed)) else sorted(listed)
+    written: frozenset[Hashable] = frozenset()
 
 
 def joined(first: Levels | None, second: Levels) -> Levels:
@@ -228,8 +219,9 @@ def joined(first: Levels | None, second: Levels) -> Levels:
     if first is None:
         return second
     texts = dict.fromkeys(first.texts + second.texts)
-    in_order = first.in_order and second.in_order
-    return Levels(tuple(texts if in_order else in_natural_order(texts)), in_order, first.declared or second.declared)
+    in_order, declared = first.in_order and second.in_order, first.declared or second.declared
+    ordered = tuple(texts if in_order else in_natural_order(texts))
+    return Levels(ordered, in_order, declared, first.written | second.written)
 
 
 def level_codes(series: Any) -> tuple[Floats, Levels]:
@@ -241,17 +233,18 @@ def level_codes(series: Any) -> tuple[Floats, Levels]:
     categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
     if series.dtype == nw.Enum:
         categories = series.dtype.categories
-    codes, levels = coded(series.to_list(), [] if categories is None else [as_text(level) for level in categories])
+    codes, levels = coded(series.to_list(), [] if categories is None else [level_of(level) for level in categories])
     return codes, levels._replace(declared=declared)
 
 
 def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
     """Positions (N,) in the levels of these values, NaN where missing; categories: their order, where it is known"""
     first_seen, labels = encode_labels(values)
-    texts = [as_text(label) for label in labels]
+    texts = [level_of(label) for label in labels]
     ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
     position = {text: float(k) for k, text in enumerate(ordered)}
-    return np.array([*(position[text] for text in texts), np.nan])[first_seen], Levels(tuple(ordered), bool(categories))
+    levels = Levels(tuple(ordered), bool(categories), written=written(values))
+    return np.array([*(position[text] for text in texts), np.nan])[first_seen], levels
 
 
 def recoded(
@@ -362,7 +355,7 @@ def _levels(listed: Mapping[Any, Any]) -> dict[str, tuple[str, ...]]:
     """{column: its levels as text, the first of which is the reference}"""
     levels: dict[str, tuple[str, ...]] = {}
     for name, values in listed.items():
-        texts = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(map(as_text, values))
+        texts = () if isinstance(values, str) or not isinstance(values, Iterable) else tuple(map(level_of, values))
         if not texts or len(set(texts)) < len(texts):
             example = use(categorical={str(name): ["a", "b"]})
             raise SettingError(f"categorical: {values!r} of {str(name)!r} is no list of different levels", example)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,6 +26,7 @@ from .columns import (
     text_as_numbers,
 )
 from .features import Features
+from .labels import tell_alike
 from .terms import Dummies, Numbers, SplineBasis, Term
 
 
@@ -251,6 +250,7 @@ def learn_encoding(
     ordered = {name: tuple(text for text in summary.levels[name].texts if text in learnt[name]) for name in learnt}
     for name, texts in ordered.items():
         check_distinct_labels(texts, f"column {name!r}", "levels")
+        tell_alike(summary.levels[name].written, name, "level")
 
     def term(column: str) -> Term:
         if column in learnt:
@@ -284,32 +284,3 @@ def check_names(encoding: Encoding, taken: Sequence[str]) -> None:
     clash = [name for name in encoding.features.names if name in taken]
     if clash:
         raise DataError(f"groups: {quoted(clash)} is the name of another column: choose another name for the group.")
-
-
-def label_to_plain(label: Hashable) -> Any:
-    """Text, numbers and truth values as they are; dates and tuples as {type: content}"""
-    label = label.item() if isinstance(label, np.generic) else label
-    kind = type(label).__name__.casefold()
-    if label is None or kind in ("str", "int", "bool") or (isinstance(label, float) and math.isfinite(label)):
-        return label
-    if isinstance(label, date):  # also a datetime, and a Timestamp of pandas
-        return {kind: label.isoformat()}
-    if kind == "tuple" and isinstance(label, tuple):
-        return {kind: list(map(label_to_plain, label))}
-    raise DataError(f"the label {label!r} of type {kind} cannot be stored: use text, numbers or dates.")
-
-
-def label_from_plain(plain: Any) -> Hashable:
-    """KeyError, TypeError or ValueError where it is no label."""
-    if isinstance(plain, list):
-        raise TypeError("a label is a list")
-    if not isinstance(plain, dict):
-        return plain
-    ((kind, content),) = plain.items()
-    if kind == "timestamp":
-        import pandas as pd
-
-        return pd.Timestamp(content)
-    if kind == "tuple":
-        return tuple(map(label_from_plain, content))
-    return {"date": date, "datetime": datetime}[kind].fromisoformat(content)

@@ -22,7 +22,6 @@ from .checks import (
     check_spread,
     check_unique,
     check_whole,
-    encode_labels,
     quoted,
     rows_text,
     with_counts,
@@ -30,6 +29,7 @@ from .checks import (
 from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve_columns, table_of
 from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
 from .features import Features
+from .labels import encode_labels, tell_alike
 from .missing import Tally, announce_constant, losses
 from .outcomes import (
     Classes,
@@ -373,6 +373,7 @@ def _checked_data(
     """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None: one environment"""
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
     outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
+    alike = tell_alike({label for label in labels or () if isinstance(label, str)}, environment)
     notes: tuple[str, ...] = ()
     if choice.regroups:
         new, notes = choice.renamed(environments, np.bincount(codes[codes >= 0], minlength=len(environments)))
@@ -420,7 +421,7 @@ def _checked_data(
         dropped_rows=tally.dropped,
         grouping=features,
         encoding=encoding,
-        environment_notes=(*notes, *more),
+        environment_notes=(*alike, *notes, *more),
         classes=classes,
         **roles,
         **dict(zip(outcome_columns, outcomes[1:], strict=True)),

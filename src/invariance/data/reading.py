@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 import numpy as np
 
 from ..exceptions import DataError, Message, Remedy, SettingError, use
-from .checks import check_unique, listing, warn
-from .settings import FileFormat
+from .checks import check_unique, listing, nearest, warn
+from .labels import level_of
+from .settings import FileFormat, listed_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,6 +38,7 @@ _FIRST_BYTES = {b"PAR1": PARQUET, b"PK\x03\x04": EXCEL}
 _GZIP = b"\x1f\x8b"
 _SAMPLE = 1 << 18  # bytes
 _ALL_ROWS = 1 << 60
+_MOST_CODES = 200  # different values that may be labels
 _NEEDS = {PARQUET: "pyarrow: pip install 'invariance[parquet]'", EXCEL: "openpyxl: pip install 'invariance[excel]'"}
 MISSING = frozenset(
     {
@@ -289,7 +291,7 @@ class TableFile(os.PathLike[str]):
         header = ["" if pd.isna(name) else one_line(str(name)) for name in frame.iloc[0]]
         body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
         used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
-        return body.loc[:, used].infer_objects()
+        return body.loc[:, used]
 
 
 def _records(text: str, sep: str) -> list[tuple[int, list[str]]]:
@@ -330,13 +332,43 @@ def read_table(
     sheet: str | None = None,
     na: Sequence[str] = (),
     thousands: str | None = None,
+    as_text: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Read a .csv, .csv.gz, .tsv, .tsv.gz, .parquet or .xlsx file, written as `FileFormat` states or as it shows.
 
-    Decimal commas that nobody stated are told of with a DataWarning, as are columns without a name, which are left out.
+    as_text : columns that stay as they are written, such as those of environments and codes
+
+    A DataWarning tells of decimal commas that nobody stated, of columns without a name, which are left out, and of
+    columns whose numbers are written in several ways, 01 and 1: labels would be lost.
     """
     file = TableFile.of(path, sep=sep, decimal=decimal, thousands=thousands, encoding=encoding, sheet=sheet, na=na)
-    return read_columns(file, column_names(file))
+    names = column_names(file)
+    for name in listed_names("as_text", as_text):
+        if name not in names:
+            raise DataError(f"as_text: {name!r} is not in {file.name}; {nearest(name, names)}")
+    frame = read_columns(file, names, as_text=as_text)
+    if file.kind == TEXT:
+        _tell_of_codes(file, frame)
+    return frame
+
+
+def _tell_of_codes(file: TableFile, frame: pd.DataFrame) -> None:
+    """Warn of columns with few numbers, some of which the file writes in several ways."""
+    few = [str(name) for name in frame if frame[name].dtype.kind in "biuf" and frame[name].nunique() <= _MOST_CODES]
+    found = {}
+    for name, texts in read_columns(file, few, as_text=few).items() if few else ():
+        stripped = texts.str.strip()
+        if stripped.nunique() > frame[name].nunique():
+            number = stripped.groupby(frame[name].to_numpy()).nunique().idxmax()
+            found[str(name)] = " and ".join(map(repr, sorted(stripped[frame[name] == number].unique())[:3]))
+    if found:
+        what = listing(f"column {name!r} ({same})" for name, same in found.items())
+        warn(
+            Message(
+                f"numbers that are written in several ways are one in {what}; if they are labels",
+                use(as_text=list(found)),
+            )
+        )
 
 
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
@@ -420,16 +452,15 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
         frame = file.sheet[columns]
     na = file.form.na
     words = [*na, *(float(word) for word in na if AS_PYTHON.plain(word) is not None)]
-    typed = [str(name) for name in frame if na and not is_bool_dtype(frame[name])]
+    typed = [str(name) for name in frame if na and not is_bool_dtype(frame[name].infer_objects())]
     frame = frame.assign(**{name: frame[name].mask(frame[name].isin(words)) for name in typed})
     if file.kind == PARQUET:
         return frame
-    frame = frame.infer_objects()
-    return frame.assign(**{name: frame[name].map(str, na_action="ignore") for name in as_text if name in columns})
+    return frame.assign(**{name: frame[name].map(level_of, na_action="ignore") for name in as_text if name in columns})
 
 
 def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:
-    """With missing values and numbers in the place of text that stands for them, and with labels."""
+    """With missing values and numbers in the place of text that stands for them; labels stay as they are."""
     kept, form = {*as_text, labels}, file.numbers
     changed = {}
     for name, texts in _texts(frame):
@@ -446,14 +477,10 @@ def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text:
                 _refuse_points(name, left, file)
             if meaning is not None:
                 values = values.astype(object).map(lambda value, of=meaning: of.get(value, value), na_action="ignore")
-        if values is not frame[name]:
-            changed[name] = values if name in kept else values.infer_objects()
+        changed[name] = values
     frame = frame.assign(**changed)
-    if labels is not None and file.kind == TEXT:
-        # Label by label, and not by the type of a whole column: so pieces agree with the whole file.
-        parsed = {text: parse_label(text) for text in frame[labels].dropna().unique()}
-        frame[labels] = np.array([parsed.get(text) for text in frame[labels]], dtype=object)
-    return frame
+    objects = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind == "O" and name not in kept]
+    return frame.assign(**{name: frame[name].infer_objects() for name in objects})
 
 
 def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
@@ -483,18 +510,6 @@ def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd
         if name not in kept and file.numbers.reads(texts):
             changed[name] = frame[name].replace({text: file.numbers.plain(text) for text in texts})
     return frame.assign(**changed)
-
-
-def parse_label(text: str) -> int | float | str:
-    """What the text of an environment label means: a number where that loses nothing ("01" stays text)."""
-    for kind in (int, float):
-        try:
-            value = kind(text)
-        except ValueError:
-            continue
-        if repr(value) == text:
-            return value
-    return text
 
 
 @contextmanager

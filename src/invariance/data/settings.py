@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Integers
 from ..exceptions import DataError, SettingError, use
 from .checks import nearest, quoted, with_counts
+from .labels import label_of
 
 THOUSANDS = ",", ".", "'", " "
 _TAB = {"tab": "\t", r"\t": "\t"}
@@ -106,14 +107,15 @@ def listed_names(setting: str, names: Any) -> list[str]:
 
 
 def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDArray[np.intp]:
-    """Where each of the labels is among those available. A label that is no text may be given as it is written."""
+    """Where each of the labels is among those available. One may be given as it is printed."""
     if isinstance(labels, str):
         raise DataError(f"{labels!r} is a single label: pass a list of labels, [{labels!r}].")
     written = {str(label): place for place, label in enumerate(available)}
     exact = {label: place for place, label in enumerate(available)}
     places = []
     for label in labels:
-        place = exact.get(label, written.get(label) if isinstance(label, str) else None)
+        label = label_of(label)
+        place = exact.get(label, written.get(str(label)))
         if place is None:
             raise DataError(f"there is no environment {label!r}; {nearest(str(label), available, 'environments')}")
         places.append(place)
@@ -147,7 +149,7 @@ class Environments:
             if isinstance(members, str) or not isinstance(members, Iterable) or len(set(members)) < 2:
                 raise DataError(f"merge_environments: {name!r} needs a list of two labels or more, not {members!r}.")
         object.__setattr__(self, "drop", tuple(drop))
-        object.__setattr__(self, "merge", {name: tuple(members) for name, members in merge.items()})
+        object.__setattr__(self, "merge", {label_of(name): tuple(members) for name, members in merge.items()})
         object.__setattr__(self, "min_rows", int(min_rows))
 
     @property

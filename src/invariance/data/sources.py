@@ -33,7 +33,6 @@ from .reading import (
     column_names,
     iter_columns,
     named_once,
-    parse_label,
 )
 from .reading import TEXT as TEXT_FILE
 from .settings import FileFormat
@@ -490,6 +489,15 @@ def _check_alike(files: Sequence[TableFile], base: PathLike) -> None:
         raise DataError(f"the files are of several kinds: {quoted(examples.values())}. Pass files such as {alike!r}.")
 
 
+def _number_or_text(text: str) -> int | float | str:
+    """A number whose text this is: "01" stays text."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            if repr(kind(text)) == text:
+                return kind(text)
+    return text
+
+
 def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableFile]:
     """With the labels `site=A` of the folders below the base: numbers where all of a name are, else text, as codes."""
     import pyarrow as pa
@@ -508,7 +516,7 @@ def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableF
     labels_of: list[dict[str, tuple[Any, Any]]] = [{} for _ in files]
     for name in written[0]:
         texts = [found[name] for found in written]
-        values: list[Any] = [None if text is None else parse_label(text) for text in texts]
+        values: list[Any] = [None if text is None else _number_or_text(text) for text in texts]
         types = {type(value) for value in values if value is not None}
         kind = pa.int64() if types == {int} else pa.float64()
         if not types or str in types or any(type(value) is int and abs(value) > LARGEST_WHOLE for value in values):
@@ -535,21 +543,26 @@ class FileSource(RowSource):
         return schema
 
 
-def _tasks(pieces: Sequence[tuple[TableFile, Reader]], sizes: Sequence[int], most: int, counted: str) -> list[RowTask]:
+def _tasks(
+    pieces: Sequence[tuple[TableFile, Reader]], sizes: Sequence[int], most: int, counted: str, environment: str
+) -> list[RowTask]:
     """Consecutive pieces of files together, by their sizes; others as in `_read_with_labels`"""
-    readers = [partial(_read_with_labels, file, read, counted) for file, read in pieces]
+    readers = [partial(_read_with_labels, file, read, counted, environment) for file, read in pieces]
     return [RowTask(tuple(readers[n] for n in together)) for together in _packed(sizes, most)]
 
 
 def _read_with_labels(
-    file: TableFile, read: Reader, counted: str, columns: Sequence[str], rows: int
+    file: TableFile, read: Reader, counted: str, environment: str, columns: Sequence[str], rows: int
 ) -> Iterator[pa.RecordBatch]:
-    """counted : a column of the file, whose rows are counted where only labels are asked for"""
+    """counted : a column of the file, whose rows are counted where only labels are asked for; environment : the column
+    of labels, which are text as the folders have it"""
     import pyarrow as pa
 
     for batch in read([name for name in columns if name not in file.labels] or [counted], rows):
         for name in (name for name in columns if name in file.labels):
             value, kind = file.labels[name]
+            if name == environment and value is not None:
+                value, kind = str(value), pa.dictionary(pa.int32(), pa.string())
             batch = batch.append_column(name, pa.array([value], kind).take(pa.array(np.zeros(len(batch), np.int32))))
         yield batch
 
@@ -615,7 +628,7 @@ class ParquetSource(FileSource):
             for groups in _packed(rows, most):
                 pieces.append((file, partial(_read_parquet, file, tuple(groups), coded)))
                 sizes.append(sum(rows[group] for group in groups))
-        return _tasks(pieces, sizes, most, self.schema.names[0])
+        return _tasks(pieces, sizes, most, self.schema.names[0], environment)
 
 
 def _place(file: TableFile) -> Any:
@@ -698,7 +711,7 @@ class TextSource(FileSource):
     def tasks(self, environment: str, columns: Sequence[str]) -> Sequence[RowTask]:
         texts = self._texts([name for name in columns if name != environment and name in self._names])
         pieces = [(file, partial(_read_text, file, environment, texts, self._rows)) for file in self.files]
-        return _tasks(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0])
+        return _tasks(pieces, [file.n_bytes for file in self.files], TASK_BYTES, self._names[0], environment)
 
     def _texts(self, columns: Sequence[str]) -> frozenset[str]:
         """Columns whose first value is no number. They are read as text in all files, as in one."""

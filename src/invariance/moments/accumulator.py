@@ -19,7 +19,6 @@ from ..data.checks import (
     check_missing_argument,
     check_scale,
     check_unique,
-    encode_labels,
     nearest,
     quoted,
 )
@@ -29,7 +28,6 @@ from ..data.columns import (
     Choices,
     Levels,
     Refusal,
-    as_text,
     coded,
     column_kind,
     doubtful,
@@ -39,6 +37,7 @@ from ..data.columns import (
     refuse,
 )
 from ..data.encoding import ColumnSummary, Encoding, learn_encoding
+from ..data.labels import encode_labels, level_of, tell_alike
 from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments, listed_names
@@ -126,6 +125,7 @@ class MomentsAccumulator:
         self.levels: dict[str, Levels] = {}
         self._wide: dict[MomentsColumn, int] = {}
         self._labels: dict[Hashable, int] = {}
+        self.written_labels: set[str] = set()
         self._environments: dict[Hashable, _Environment] = {}
 
     def add(self, batch: Any) -> MomentsAccumulator:
@@ -159,8 +159,10 @@ class MomentsAccumulator:
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the labels of environments, -1 where there is none"""
         codes, values = _distinct(labels)
-        recoded, found = encode_labels(values.to_pylist())
-        places = [self._labels.setdefault(label, len(self._labels)) for label in found]
+        found = values.to_pylist()
+        self.written_labels.update(label for label in found if isinstance(label, str))
+        recoded, different = encode_labels(found)
+        places = [self._labels.setdefault(label, len(self._labels)) for label in different]
         return np.array([*places, -1], np.int64)[np.append(recoded, -1)][codes]
 
     def _values(self, array: pa.Array, name: str) -> Floats:
@@ -203,7 +205,7 @@ class MomentsAccumulator:
         """(k,) places of the columns of the different values of a column, NaN where these are missing"""
         declared = hasattr(array, "dictionary")
         ordered = array.dictionary.to_pylist() if declared and array.type.ordered else []
-        found, levels = coded(values.to_pylist(), [as_text(value) for value in ordered if value is not None])
+        found, levels = coded(values.to_pylist(), [level_of(value) for value in ordered if value is not None])
         self.levels[name] = joined(self.levels.get(name), levels._replace(declared=declared))
         columns = [None if np.isnan(k) else MomentsColumn(name, levels.texts[int(k)]) for k in found]
         places = [np.nan if c is None else self._wide.setdefault(c, len(self._wide)) for c in columns]
@@ -319,6 +321,7 @@ class MomentsAccumulator:
                 raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
         self.tally.absorb(other.tally)
         self.refused = {**other.refused, **self.refused}
+        self.written_labels |= other.written_labels
         for label in other._labels:
             self._labels.setdefault(label, len(self._labels))
         places = np.array([self._wide.setdefault(column, len(self._wide)) for column in other._wide], np.intp)
@@ -488,6 +491,7 @@ def screened(
     features, excluded = tuple(name for name in rows.columns if name != outcome), tuple(settings.exclude)
     groups = Choices.of(Columns(groups=settings.groups), features).groups
     choices = replace(rows.choices, groups=groups, excluded=excluded)
+    alike = tell_alike(rows.written_labels, rows.environment)
     notes: tuple[str, ...] = ()
     into: dict[Hashable, Hashable] = {}
     if choice.regroups:
@@ -527,7 +531,7 @@ def screened(
     rows.tally.warn_of_dropped(features, tuple(rows.parts), excluded)
     splines = {**rows.splines, **rows.kept_values}
     encoding = learn_encoding(features, choices, summary, learnt, splines, (outcome, rows.environment))
-    return CheckedRows(rows, outcome, encoding, (*notes, *more), into)
+    return CheckedRows(rows, outcome, encoding, (*alike, *notes, *more), into)
 
 
 def _met(columns: Sequence[MomentsColumn], parts: Collection[EnvironmentMoments]) -> list[MomentsColumn]:

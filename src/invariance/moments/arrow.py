@@ -13,7 +13,8 @@ import numpy as np
 from .._tools.arrays import Floats
 from .._tools.json import from_json, to_json
 from .._version import __version__
-from ..data.encoding import Encoding, label_from_plain, label_to_plain
+from ..data.encoding import Encoding
+from ..data.labels import label_from_plain, label_to_plain
 from ..exceptions import DataError
 from .moments import Moments, filled_pool
 

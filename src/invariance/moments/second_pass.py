@@ -16,6 +16,7 @@ from ..data.checks import nearest, quoted
 from ..data.columns import RawTable, text_as_numbers
 from ..data.encoding import Encoding
 from ..data.features import Features
+from ..data.labels import label_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.sources import RowSource, RowTask, source_of
 from ..exceptions import DataError
@@ -304,7 +305,8 @@ class _Reading:
         """(n,) -1 for rows without a label, and for other environments"""
         exact, written = self._known
         coded = labels.combine_chunks().dictionary_encode()
-        found = [exact.get(label, written.get(str(label), -1)) for label in coded.dictionary.to_pylist()]
+        labels = map(label_of, coded.dictionary.to_pylist())
+        found = [exact.get(label, written.get(str(label), -1)) for label in labels]
         return np.array([*found, -1], dtype=np.intp)[coded.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)]
 
     @cached_property

@@ -17,7 +17,6 @@ from .._tools.progress import ProgressMode
 from ..data.checks import (
     SMALLEST_ENVIRONMENT,
     check_lengths,
-    encode_labels,
     largest_size,
     nearest,
     quoted,
@@ -25,6 +24,7 @@ from ..data.checks import (
     warn,
 )
 from ..data.columns import as_frame, free_name, label_list
+from ..data.labels import encode_labels, level_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.reading import TableFile, column_names, read_columns
 from ..data.settings import Columns, Environments
@@ -213,6 +213,7 @@ def _rows_of(
             raise DataError(f"{role} column {name!r} is not in the table; {nearest(name, names)}")
     if is_file:
         texts = () if isinstance(columns.categorical, str) else [name for name in columns.categorical if name in names]
+        texts = [*texts, *(name for role, name in named.items() if role == "perturbed" and name != labels)]
         table = as_frame(read_columns(table, names, labels=named.get("environment"), as_text=texts))
     whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
@@ -236,8 +237,7 @@ def _entries(perturbed: Any, n_rows: int) -> list[str | None] | None:
     entries = label_list(perturbed, "perturbed")
     check_lengths({"the table": n_rows, "perturbed": len(entries)})
     codes, labels = encode_labels(entries)
-    # A column of whole numbers with blanks in it is one of floats.
-    names = [f"{label:.0f}" if isinstance(label, float) and label.is_integer() else str(label) for label in labels]
+    names = list(map(level_of, labels))
     return [None if code < 0 else names[code] for code in codes]
 
 

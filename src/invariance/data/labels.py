@@ -1,0 +1,104 @@
+"""Labels of environments and levels of categories: one reading of what tables say, whichever way they come in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..exceptions import DataError
+from .checks import listing, warn
+
+
+def label_of(value: Any) -> Hashable:
+    """Text without the blanks around it; numbers and dates as plain ones of Python; None where it is missing."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        value = value.astype(f"{value.dtype.kind}8[us]")
+    label: Hashable = value.item() if isinstance(value, np.generic) else value
+    missing = label is None or type(label).__name__ in ("NAType", "NaTType")
+    return None if missing or label != label else label  # NaN is not equal to itself
+
+
+def level_of(value: Any) -> str:
+    """A level as text: whole numbers without a fraction, so that the numbers 3 and 3.0 are one."""
+    label = label_of(value)
+    return str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+
+
+def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+    """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance"""
+    index: dict[Hashable, int] = {}
+    raw: list[int] = []
+    try:
+        for value in values:
+            raw.append(index.setdefault(value, len(index)))
+    except TypeError:
+        found = f"{type(values[len(raw)]).__name__} {values[len(raw)]!r}"
+        raise DataError(f"label in row {len(raw)} is not hashable ({found}). Use strings, numbers or tuples.") from None
+    places: dict[Hashable, int] = {}
+    labels = map(label_of, index)
+    recode = [-1 if label is None else places.setdefault(label, len(places)) for label in labels]
+    return np.array(recode, np.intp)[np.array(raw, np.intp)], tuple(places)
+
+
+def in_natural_order(texts: Iterable[str]) -> list[str]:
+    """By value where all are numbers, else by letters."""
+    listed = list(texts)
+    try:
+        return sorted(listed, key=lambda text: (float(text), text))
+    except ValueError:
+        return sorted(listed)
+
+
+def written(values: Iterable[Any]) -> frozenset[Hashable]:
+    """What labels or levels are made of, without missing values"""
+    return frozenset(value for value in set(values) if label_of(value) is not None)
+
+
+def tell_alike(values: Iterable[Hashable], column: str | None, what: str = "environment") -> tuple[str, ...]:
+    """Warn of different values, `written` in a column, that are one label or level; the sentence, if there is one"""
+    groups: dict[str, list[str]] = {}
+    for value in values:
+        groups.setdefault(level_of(value), []).append(ascii(value))
+    several = [sorted(groups[text], key=lambda each: (len(each), each)) for text in sorted(groups)]
+    alike = listing(" and ".join(texts) for texts in several if len(texts) > 1)
+    if not alike:
+        return ()
+    sentence = f"{'environments' if column is None else f'column {column!r}'}: {alike} are one {what}."
+    warn(sentence)
+    return (sentence,)
+
+
+def label_to_plain(label: Hashable) -> Any:
+    """Text, numbers and truth values as they are; dates and tuples as {type: content}"""
+    label = label.item() if isinstance(label, np.generic) else label
+    kind = type(label).__name__.casefold()
+    if label is None or kind in ("str", "int", "bool") or (isinstance(label, float) and math.isfinite(label)):
+        return label
+    if isinstance(label, date):  # also a datetime, and a Timestamp of pandas
+        return {kind: label.isoformat()}
+    if kind == "tuple" and isinstance(label, tuple):
+        return {kind: list(map(label_to_plain, label))}
+    raise DataError(f"the label {label!r} of type {kind} cannot be stored: use text, numbers or dates.")
+
+
+def label_from_plain(plain: Any) -> Hashable:
+    """KeyError, TypeError or ValueError where it is no label."""
+    if isinstance(plain, list):
+        raise TypeError("a label is a list")
+    if not isinstance(plain, dict):
+        return plain
+    ((kind, content),) = plain.items()
+    if kind == "timestamp":
+        import pandas as pd
+
+        return pd.Timestamp(content)
+    if kind == "tuple":
+        return tuple(map(label_from_plain, content))
+    return {"date": date, "datetime": datetime}[kind].fromisoformat(content)

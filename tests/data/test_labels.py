@@ -1,0 +1,211 @@
+"""Labels of environments and levels of categories are what a table says, whichever way it comes in."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from cli_runner import run
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, load, read_table
+from invariance.data.labels import label_of, level_of
+from invariance.data.settings import Environments
+from invariance.data.sources import source_of
+from invariance.exceptions import DataError, DataWarning
+from invariance.sweeps.data import moments_of_columns, read_sweep_data
+
+# Each stands for others in some reading of numbers and truth values; the last two are one.
+WRITTEN = ["01", "1", "1.0", "10", "3.1", "3.10", "true", "TRUE", "1e3", "1000", "a", "a "]
+LABELS = tuple(WRITTEN[:-1])
+from_table = MultiEnvironmentData.from_table
+AS_LEVELS = Columns(categorical=["code"])
+
+
+def table(labels: list[str] = WRITTEN, n: int = 12) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    x, site = rng.normal(size=len(labels) * n), np.repeat(labels, n)
+    code = np.tile(labels, n)
+    return pd.DataFrame({"x": x, "code": code, "y": x + rng.normal(size=len(x)), "site": site}, dtype=object).astype(
+        {"x": float, "y": float}
+    )
+
+
+def csv(folder: Path, rows: pd.DataFrame | None = None, name: str = "t.csv") -> Path:
+    (table() if rows is None else rows).to_csv(folder / name, index=False)
+    return folder / name
+
+
+def parquet(folder: Path) -> Path:
+    table().to_parquet(folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def folders(folder: Path) -> Path:
+    for label, rows in table().groupby("site", sort=False):
+        (folder / f"site={label}").mkdir()
+        rows.drop(columns="site").to_csv(folder / f"site={label}" / "t.csv", index=False)
+    return folder
+
+
+def files(folder: Path) -> list[Path]:
+    return [csv(folder, rows, f"{label}.csv") for label, rows in table().groupby("site", sort=False)]
+
+
+def command(folder: Path) -> Any:
+    arguments = ["--outcome", "y", "--environment", "site", "--categorical", "code", "--json", str(folder / "p.json")]
+    result = run("fit", str(csv(folder)), *arguments, "--save", str(folder / "model.json"))
+    assert result.exit_code == 0, result.stderr
+    assert "'a' and 'a '" in result.stderr
+    warnings.warn("'a' and 'a ' are one", DataWarning, stacklevel=1)  # as the command did
+    assert tuple(json.loads((folder / "p.json").read_text())["environments"]) == LABELS
+    return load(folder / "model.json")
+
+
+def sweep_in_pieces(path: Path) -> Moments:
+    source = source_of(str(path), words=["code"])
+    return moments_of_columns(source, "site", AS_LEVELS, Environments(), "error", 1, False)
+
+
+def fitted(rows: Any) -> BIP:
+    X = rows.drop("y") if isinstance(rows, pl.DataFrame) else rows.drop(columns="y")
+    return BIP(columns=Columns(environment="site", categorical=["code"])).fit(X, rows["y"])
+
+
+def of_rows(rows: Any) -> Moments:
+    return Moments.from_rows(rows, "y", "site", columns=AS_LEVELS)
+
+
+def of_table(rows: Any) -> MultiEnvironmentData:
+    return from_table(rows, "y", "site", columns=AS_LEVELS)
+
+
+ENTRIES: dict[str, Callable[[Path], Any]] = {
+    "file": lambda folder: of_table(csv(folder)),
+    "read_table": lambda folder: of_table(read_table(csv(folder), as_text=["site", "code"])),
+    "parquet": lambda folder: of_table(parquet(folder)),
+    "data frame": lambda folder: of_table(table()),
+    "polars": lambda folder: of_table(pl.from_pandas(table())),
+    "arrays": lambda folder: MultiEnvironmentData.from_arrays(
+        table()[["x", "code"]], table()["y"], table()["site"], columns=AS_LEVELS
+    ),
+    "fit": lambda folder: fitted(table()),
+    "fit of polars": lambda folder: fitted(pl.from_pandas(table())),
+    "rows of a file": lambda folder: of_rows(csv(folder)),
+    "rows of files": lambda folder: of_rows(files(folder)),
+    "rows of folders": lambda folder: of_rows(folders(folder)),
+    "rows of parquet": lambda folder: of_rows(parquet(folder)),
+    "rows of Arrow": lambda folder: of_rows(pa.Table.from_pandas(table())),
+    "rows of a stream": lambda folder: of_rows(iter([table()[:40], table()[40:]])),
+    "rows of a query": lambda folder: of_rows(pl.from_pandas(table()).lazy()),
+    "stored moments": lambda folder: Moments.from_arrow(of_rows(csv(folder)).to_arrow()),
+    "sweep": lambda folder: read_sweep_data(csv(folder), "site", columns=AS_LEVELS).moments,
+    "sweep in pieces": lambda folder: sweep_in_pieces(csv(folder)),
+    "command": command,
+}
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_labels_and_levels_are_text_as_written(tmp_path: Path, entry: str) -> None:
+    with pytest.warns(DataWarning, match="'a' and 'a '"):
+        found = ENTRIES[entry](tmp_path)
+    labels = getattr(found, "environments_", None) or found.environments
+    encoding = found._layout.encoding if hasattr(found, "_layout") else found.encoding
+    assert sorted(labels) == sorted(LABELS)
+    assert set(encoding.of_levels["code"].levels) == set(LABELS)
+
+
+def test_numbers_of_a_data_frame_stay_numbers() -> None:
+    rows = table(["1", "2"], 30)
+    for numbers, labels in (([1, 1.0, 2], (1, 2)), ([1.5, 2, 3], (1.5, 2, 3)), (["1", "1.0", "2"], ("1", "1.0", "2"))):
+        rows["site"] = rows["code"] = numbers * 20
+        rows["site"] = np.repeat(numbers, 20).astype(object) if isinstance(numbers[0], str) else np.repeat(numbers, 20)
+        data = of_table(rows)
+        assert data.environments == labels
+        assert data.encoding is not None
+        assert data.encoding.of_levels["code"].levels == tuple(map(level_of, labels))
+    rows["site"] = [1, "1"] * 30
+    with pytest.raises(DataError, match="look alike"):
+        of_table(rows)
+
+
+@pytest.mark.parametrize("source", [csv, parquet])
+def test_environments_are_dropped_and_merged_as_written(tmp_path: Path, source: Callable[[Path], Path]) -> None:
+    chosen = Environments(drop=["a", "1.0"], merge={"small ": ["1", " 10"], "3": ["3.1", "3.10"]})
+    for read in (from_table, Moments.from_rows):
+        with pytest.warns(DataWarning, match="'a' and 'a '"):
+            data = read(source(tmp_path), "y", "site", columns=AS_LEVELS, select=chosen)
+        assert sorted(map(str, data.environments)) == sorted(["01", "small", "3", "true", "TRUE", "1e3", "1000"])
+        assert data.counts.sum() == 12 * 12 - 36
+        assert any("'a' and 'a '" in note for note in data.losses)
+
+
+def test_merge_of_the_command(tmp_path: Path) -> None:
+    path = csv(tmp_path, table(["01", "1", "2"], 20)[["x", "y", "site"]])
+    fit = ["fit", str(path), "--outcome", "y", "--environment", "site", "--json", str(tmp_path / "p.json")]
+    assert run(*fit, "--merge", "01+2=other").exit_code == 0
+    assert json.loads((tmp_path / "p.json").read_text())["environments"] == ["other", "1"]
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+def test_levels_of_tables_to_predict(tmp_path: Path) -> None:
+    model = BIP(columns=AS_LEVELS).fit(table()[["x", "code"]], table()["y"], environments=table()["site"])
+    model.save(tmp_path / "model.json")
+    new = pd.DataFrame({"x": [0.5, 0.5], "code": ["3.10 ", "3.1"]})
+    for predictor in (model, load(tmp_path / "model.json")):
+        encoded = predictor._fitted_columns(new)
+        at = [predictor.columns_.index(f"code={level}") for level in ("3.10", "3.1")]
+        np.testing.assert_array_equal(encoded[:, at], np.eye(2))
+        with pytest.raises(DataError, match=r"'3\.100'"):
+            predictor.predict(new.replace("3.1", "3.100"))
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+def test_rows_that_are_read_again_have_the_same_labels(tmp_path: Path) -> None:
+    moments = Moments.from_rows(csv(tmp_path), "y", "site", exclude=["code"])
+    model = BIP().fit(moments, rows=csv(tmp_path), environments="site")
+    assert model.environments_ == LABELS
+
+
+def test_read_table_tells_of_numbers_that_are_written_in_several_ways(tmp_path: Path) -> None:
+    rows = table(["01", "1", "2"], 4).assign(flag=["true", "TRUE", "false"] * 4)
+    with pytest.warns(DataWarning, match="several ways") as told:
+        read = read_table(csv(tmp_path, rows))
+    message = told[0].message.args[0]
+    assert [dict(remedy.settings) for remedy in message.remedies] == [{"as_text": ["code", "site", "flag"]}]
+    assert "'01' and '1'" in message
+    assert read["site"].tolist() == [1] * 8 + [2] * 4
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept = read_table(csv(tmp_path, rows), as_text=["site", "code", "flag"])
+    assert kept["site"].tolist() == rows["site"].tolist()
+    with pytest.raises(DataError, match=r"as_text: 'sight'.*'site'"):
+        read_table(csv(tmp_path, rows), as_text=["sight"])
+
+
+def test_whole_numbers_of_a_sheet_with_gaps_stay_whole(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    rows = table(["1", "2"], 30).assign(site=np.repeat([1, 2], 30), code=[1, 2] * 30).astype(object)
+    rows.loc[0, ["site", "code"]] = None
+    rows.to_excel(tmp_path / "t.xlsx", index=False)
+    with pytest.warns(DataWarning, match="dropped 1"):
+        data = from_table(tmp_path / "t.xlsx", "y", "site", columns=AS_LEVELS, missing="drop")
+    assert data.environments == (1, 2)
+    assert str(data.environments) == "(1, 2)"
+    assert data.encoding is not None
+    assert data.encoding.of_levels["code"].levels == ("1", "2")
+
+
+def test_a_label_of_each_type() -> None:
+    missing = [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT, np.datetime64("NaT")]
+    assert [label_of(value) for value in missing] == [None] * 6
+    given = (" a\N{NO-BREAK SPACE}", np.str_("b "), np.int8(3), True)
+    assert [label_of(value) for value in given] == ["a", "b", 3, True]
