@@ -72,7 +72,10 @@ def test_variances_do_not_matter_and_coefficients_do() -> None:
     assert test.joint[0] > 0.5
     assert test.joint[1] < 1e-6
     assert np.isnan(test.spread).all()
-    np.testing.assert_array_equal(test.joint, test.mean)
+    # Fisher's rule, with nothing said by the spread; where none is tolerated, the p-value as it is.
+    np.testing.assert_allclose(test.joint, test.mean * (1.0 - np.log(test.mean)), rtol=1e-9)
+    exact = bound(data).invariance_test([truth, decoy], Tolerance.strict())
+    np.testing.assert_array_equal(exact.joint, exact.mean)
     assert LinearGaussian().bind(data).invariance_test(truth, Tolerance()).joint[0] < 1e-6
 
 

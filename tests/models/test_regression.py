@@ -117,7 +117,8 @@ def test_the_screen_allows_for_the_error_of_a_walk() -> None:
     model, tolerance = bound(False, n=150, p=6), Tolerance()
     screen = model.screening_walk(np.arange(6), np.arange(0), tolerance, lambda gain, columns: gain)
     degrees = float(model.figures(np.zeros((1, 6), dtype=bool)).degrees[0])
-    limit = -0.5 * chi2.isf(tolerance.level, np.array([degrees]))  # nothing is tolerated of the empty subset
+    # Nothing is tolerated of the empty subset, and by Fisher's rule nothing is said by the spread.
+    limit = -0.5 * chi2.isf(np.exp(-0.5 * chi2.isf(tolerance.level, 4)), np.array([degrees]))
     for beyond, possible in ((0.5, True), (2.0, False)):
         figures = Figures(limit - beyond * model.walk_error, np.array([model.empty]), np.array([degrees]), np.ones(1))
         assert np.isnan(screen.value(figures, np.zeros(1, np.int64)))[0] != possible

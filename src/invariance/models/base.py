@@ -28,6 +28,7 @@ from .invariance_test import (
     deviance_test,
     sidak,
     with_each,
+    without_spread,
 )
 
 if TYPE_CHECKING:
@@ -327,7 +328,8 @@ class BoundModel(ABC):
         deviance = 2.0 * (null.ceiling - log_ratios)[tested]
         expected = 2.0 * (null.ceiling - null.expected)[tested]
         allowed = self.tolerated(self.gain_many(masks), tolerance)
-        joint[tested] = deviance_test(deviance, expected, null.degrees[tested], allowed[tested])
+        p_values = deviance_test(deviance, expected, null.degrees[tested], allowed[tested])
+        joint[tested] = without_spread(p_values, tolerance)
         each, unknown = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed), np.full(len(joint), np.nan)
         return InvarianceTest(unknown, unknown, each, with_each(joint, each))
 
@@ -347,9 +349,9 @@ class BoundModel(ABC):
 
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
         """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule, of the subsets asked for
-        (S,); 1 of others, and with two environments. allowed (S,): noncentrality, shared by rows"""
+        (S,); NaN of others, and with two environments. allowed (S,): noncentrality, shared by rows"""
         chosen, rows, counts = as_masks(masks, self.n_features), np.flatnonzero(asked), self.observed.counts
-        each, p_values = np.ones(len(chosen)), np.ones((len(rows), self.n_environments))
+        each, p_values = np.full(len(chosen), np.nan), np.ones((len(rows), self.n_environments))
         for e in range(self.n_environments if self.n_environments > 2 and len(rows) else 0):
             pair = self.against_the_rest(e)
             if pair is None:
@@ -359,7 +361,7 @@ class BoundModel(ABC):
             deviance, expected = -2.0 * log_ratio[tested], -2.0 * null.expected[tested]
             share = allowed[rows][tested] * counts[e] / self.n_rows
             p_values[tested, e] = deviance_test(deviance, expected, null.degrees[tested], share)
-        if len(rows):
+        if len(rows) and self.n_environments > 2:
             each[rows] = sidak(p_values)
         return each
 

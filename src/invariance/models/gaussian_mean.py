@@ -33,7 +33,16 @@ from .base import (
 )
 from .gaussian import GaussianModel
 from .gaussian_fits import group_rows, weighted_errors
-from .invariance_test import Difference, InvarianceTest, Tolerance, deviance_tails, deviance_test, sidak, with_each
+from .invariance_test import (
+    Difference,
+    InvarianceTest,
+    Tolerance,
+    deviance_tails,
+    deviance_test,
+    sidak,
+    with_each,
+    without_spread,
+)
 
 
 def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) -> tuple[Floats, Floats]:
@@ -103,13 +112,14 @@ class MeanGaussian(GaussianModel):
         tested = variance > 0.0
         allowed = self.tolerated(self.untilted.gain_many(masks), tolerance)
         p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed[tested])
-        each = self.each_p_values(masks, p_values >= tolerance.lowest_level, allowed)
-        return InvarianceTest(p_values, np.full(len(p_values), np.nan), each, with_each(p_values, each))
+        joint = without_spread(p_values, tolerance)
+        each = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed)
+        return InvarianceTest(p_values, np.full(len(p_values), np.nan), each, with_each(joint, each))
 
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
         """By what −2 log Λ loses without an environment, which has its variance in both."""
         chosen, places = as_masks(masks, self.n_features), np.arange(self.n_environments)
-        rows, each = np.flatnonzero(asked), np.ones(len(chosen))
+        rows, each = np.flatnonzero(asked), np.full(len(chosen), np.nan)
         if self.n_environments < 3 or not len(rows):
             return each
         law, p_values = self._law(chosen[rows]), np.ones((len(rows), len(places)))

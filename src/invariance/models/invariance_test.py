@@ -114,7 +114,7 @@ class Residuals(NamedTuple):
 class InvarianceTest(NamedTuple):
     """p-values (S,) of approximate invariance: of coefficients and intercepts (mean) and of variances (spread), NaN
     where a model has no such parts; of the environment that deviates most from the rest, corrected for their number
-    (each), 1 where that was not asked; and of all (joint), 0 outside the support"""
+    (each), NaN where that was not asked; and of all (joint), 0 outside the support"""
 
     mean: Floats
     spread: Floats
@@ -127,6 +127,12 @@ def joint_p_value(mean: Floats, spread: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         statistic = -2.0 * (np.log(mean) + np.log(spread))
     return np.asarray(chdtrc(4.0, statistic))
+
+
+def without_spread(p_values: Floats, tolerance: Tolerance) -> Floats:
+    """(S,) joint p-values in a model that has no test of the spread of its own. Where some spread is tolerated, such a
+    test would say nothing: the levels then mean the same as in a model that has one."""
+    return joint_p_value(p_values, np.ones(len(p_values))) if tolerance.tau else p_values
 
 
 def mean_p_values(residuals: Residuals, allowed: Floats) -> Floats:
@@ -163,8 +169,8 @@ def sidak(p_values: Floats) -> Floats:
 
 
 def with_each(joint: Floats, each: Floats) -> Floats:
-    """(S,) at least a level where `joint` is, and `each` its share of the level"""
-    return np.minimum(joint, each / EACH)
+    """(S,) at least a level where `joint` is, and `each`, unless it is NaN, its share of the level"""
+    return np.fmin(joint, each / EACH)
 
 
 def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: Floats) -> Floats:
@@ -212,7 +218,7 @@ def invariance_test(
     mean = mean_p_values(residuals, allowed)
     spread = spread_p_values(residuals, tolerance.tau, excess_kurtosis)
     decided = ~np.isnan(residuals.rss).any(axis=1)
-    joint, each = np.where(decided, joint_p_value(mean, spread), 0.0), np.ones(len(mean))
+    joint, each = np.where(decided, joint_p_value(mean, spread), 0.0), np.full(len(mean), np.nan)
     open_yet = np.flatnonzero(joint >= tolerance.lowest_level)
     if rests is not None and len(open_yet):
         each[open_yet] = each_p_values(residuals.of(open_yet), rests(open_yet), allowed[open_yet])

@@ -37,7 +37,7 @@ from .base import (
     too_few_rows_for,
 )
 from .gaussian_fits import row_groups
-from .invariance_test import MARGIN, Tolerance, deviance_test
+from .invariance_test import MARGIN, Tolerance, deviance_test, without_spread
 from .likelihood import Figures, LikelihoodRatioModel
 
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
@@ -354,7 +354,7 @@ class RegressionModel(LikelihoodRatioModel):
         gain = figures.pooled - self.empty
         allowed = self.tolerated(gain[tested] + self.walk_error, tolerance)
         p_values = deviance_test(deviance, -2.0 * null.expected[tested], null.degrees[tested], allowed)
-        possible[tested] = MARGIN * p_values >= tolerance.level
+        possible[tested] = MARGIN * without_spread(p_values, tolerance) >= tolerance.level
         values = np.full(len(possible), np.nan)
         values[possible] = weigh(gain[possible], columns[possible])
         return values
