@@ -97,7 +97,7 @@ def structure(cell: Cell, rng: np.random.Generator) -> tuple[np.ndarray, np.ndar
     return effects, rng.uniform(0.5, 1.5, k) + move * rng.normal(size=(cell.n_environments, k))
 
 
-PRESETS = {"flat": flat, "p10": p10}
+PRESETS = {"p10": p10, "flat": flat}
 
 
 def draw(cell: Cell, seed: int) -> tuple[MultiEnvironmentData, np.ndarray]:
