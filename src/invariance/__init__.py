@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .moments.moments import Moments
     from .posterior.posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
+    from .sweeps.edges import edges
     from .sweeps.store import read_sweep
     from .sweeps.sweep import sweep
 
@@ -38,6 +39,7 @@ _NAMES = {
     "baselines.comparison": ("compare",),
     "sweeps.sweep": ("sweep",),
     "sweeps.store": ("read_sweep",),
+    "sweeps.edges": ("edges",),
     "data.multi_environment": ("MultiEnvironmentData",),
     "moments.moments": ("Moments",),
     "moments.accumulator": ("MomentsAccumulator",),

@@ -1,4 +1,4 @@
-"""The commands `explain`, `compare`, `simulate` and `sweep`."""
+"""The commands `explain`, `compare`, `simulate`, `sweep` and `edges`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from cli_runner import fails, run
-from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, read_sweep, sweep
+from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, edges, read_sweep, sweep
 from invariance.posterior.summary import display_width
 from invariance.simulation import p10
 
@@ -218,3 +218,28 @@ def test_failed_outcomes_are_named(example: Path) -> None:
 def test_what_a_sweep_refuses(example: Path, arguments: list[str], named: str) -> None:
     given = ["sweep", "example.csv", "--environment", "hospital", *arguments]
     assert named in fails(*given, *(() if "--out" in arguments else ("--out", "out")))
+
+
+def test_edges_of_a_folder(example: Path) -> None:
+    assert "not the folder of a sweep" in fails("edges", "out")
+    swept("--outcomes", "blood_pressure")
+    assert "fdr=2.0" in fails("edges", "out", "--fdr", 2)
+    said = run("edges", "out", "--fdr", 0.2, "--csv", "edges.csv").stdout
+    assert said.startswith("3 edges into 1 of 1 outcome.")
+    assert "20%" in said
+    found = pd.read_csv("edges.csv")
+    pd.testing.assert_frame_equal(found, edges(read_sweep("out"), 0.2), check_dtype=False)
+    for row in found.itertuples():
+        assert re.search(rf"^  blood_pressure  {row.feature} +{row.p_edge:.2g} +1\.000$", said, re.MULTILINE)
+
+
+def test_hints_on_perturbed_columns_work_as_typed(example: Path) -> None:
+    rows = pd.read_csv(example)
+    rows["whom"], rows["patient"] = ["YAL001C", "age;salt"] + [""] * (len(rows) - 2), [f"p{i}" for i in rows.index]
+    rows.to_csv(example, index=False)
+    asked = ["--perturbed", "whom", "--outcomes", "age"]
+    given = [*SWEEP, "--out", "out", *asked]
+    assert "use --exclude patient or" in fails(*given)
+    assert "use --allow-unmeasured to" in fails(*given, "--exclude", "patient")
+    swept(*asked, "--exclude", "patient", "--allow-unmeasured")
+    assert read_sweep("out")["notes"][0].startswith("1 row that perturbs 'age' left out.")

@@ -34,6 +34,10 @@ def table(n: int = 120, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame({"a": a, "b": b, "c": c, "d": d, "e": e, "site": site})
 
 
+def found_note(found: pd.DataFrame, outcome: Any) -> str:
+    return str(found.loc[found["outcome"] == outcome, "notes"].iloc[0])
+
+
 def same(first: pd.DataFrame, second: pd.DataFrame) -> None:
     pd.testing.assert_frame_equal(first.drop(columns="seconds"), second.drop(columns="seconds"), check_exact=True)
 
@@ -56,6 +60,8 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
         assert found_evidence == pytest.approx([evidence.p_invariant, evidence.r2], abs=1e-9)
         levels = {0.2: "invariant", 0.02: "weakly invariant", 0.0: "not invariant"}
         assert one["verdict"].iloc[0] == next(levels[level] for level in levels if evidence.p_invariant >= level)
+        compatible = model.predictive_ is not None
+        assert ("inclusion is that of the paper's posterior" in found_note(found, outcome)) != compatible
     assert found["paper_inclusion"].notna().any()
     assert len(set(found["verdict"])) > 1
 
@@ -248,8 +254,10 @@ def test_names_that_are_numbers(labels: list[Any]) -> None:
 
 def test_other_capitals_are_mentioned_and_blanks_stripped() -> None:
     perturbed = ["a", "A", "b ", "elsewhere", *[None] * 56]
-    with pytest.warns(DataWarning, match="'A', no column.*did you mean 'a'"):
+    with pytest.raises(DataError, match=r"'A', 'elsewhere'.*did you mean 'a'"):
         outcomes_of(table(60), perturbed=perturbed)
+    with pytest.warns(DataWarning, match=r"'A', 'elsewhere'.*did you mean 'a'"):
+        assert outcomes_of(table(60), perturbed=perturbed, allow_unmeasured=True) == NAMES
 
 
 class Leading:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from invariance import (
     BIP,
     BetaBinomialPrior,
+    Columns,
     InclusionPrior,
     Moments,
     MultiEnvironmentData,
@@ -62,17 +63,60 @@ def test_a_row_is_not_used_for_the_outcome_that_it_perturbs(gap: bool) -> None:
     rows, prior = few_rows(), BetaBinomialPrior(max_size=20)
     whom = np.full(60, None, dtype=object)
     whom[[5, 6, 40, 41, 50]] = "b", "", "c", "b", "elsewhere"
+    how: Any = {"environments": "site", "allow_unmeasured": True}
     if gap:
         rows.loc[2, "d"] = np.nan
         with pytest.warns(DataWarning, match="dropped 1 of 60 rows"):
-            found = sweep(rows.assign(whom=whom), perturbed="whom", missing="drop", environments="site")
+            found = sweep(rows.assign(whom=whom), perturbed="whom", missing="drop", **how)
     else:
-        found = sweep(rows, perturbed=whom, environments="site")
+        found = sweep(rows, perturbed=whom, **how)
     for outcome, left_out in (("a", []), ("b", [5, 41]), ("c", [40])):
         check_one(found, outcome, fitted(rows.dropna().drop(index=left_out), outcome, "site", prior))
     assert first_note(found, "b").startswith("2 rows that perturb 'b' left out.")
     assert first_note(found, "c").startswith("1 row that perturbs 'c' left out.")
     assert "left out" not in first_note(found, "a")
+
+
+@pytest.mark.parametrize("joined", ["b;c", "b, c", "c|b", "b+c", "b & c", "b/c ", "b;;c;b"])
+def test_a_row_may_perturb_several_outcomes(joined: str) -> None:
+    rows = few_rows().rename(columns={"d": "b,d"})  # an entry that is a column is not taken apart
+    source = read_sweep_data(rows, "site", [joined, "b", "b,d", *[None] * 57])
+    assert source.perturbing == {"b": (0, 1), "c": (0,), "b,d": (2,)}
+
+
+def test_what_is_no_column_is_refused_unless_allowed() -> None:
+    whom = ["YAL001C", "b;YAL002W", "YAL001C", "b", *[None] * 56]
+    with pytest.raises(DataError, match=r"'YAL001C', 'YAL002W' \(names: 2, in 3 rows\): use allow_unmeasured=True"):
+        read_sweep_data(few_rows(), "site", whom)
+    assert read_sweep_data(few_rows(), "site", whom, allow_unmeasured=True).perturbing == {"b": (1, 3)}
+    with pytest.raises(DataError, match="no column at all"):
+        read_sweep_data(few_rows(), "site", ["YAL001C", *[None] * 59], allow_unmeasured=True)
+
+
+def test_hints_leave_the_perturbed_column_out() -> None:
+    rows = few_rows().assign(sample=[f"s{i}" for i in range(60)], whom=[*"ab", *[None] * 58])
+    with pytest.raises(DataError, match="sample") as refused:
+        read_sweep_data(rows, "site", "whom", Columns(exclude=["c"]))
+    assert "use exclude=['c', 'sample'] or" in str(refused.value)
+    source = read_sweep_data(rows, "site", "whom", Columns(exclude=["c", "sample", "whom"]))
+    assert source.perturbing == {"a": (0,), "b": (1,)}
+    assert "c" not in source.moments.columns
+
+
+@pytest.mark.parametrize("elsewhere", [(), (50, 51)], ids=["one environment", "and rows of another"])
+def test_an_environment_that_perturbs_the_outcome_is_left_out(elsewhere: tuple[int, ...]) -> None:
+    """As where each perturbation is an environment of its own."""
+    rows = few_rows().assign(site=np.repeat(["wild", "c down", "other"], 20))
+    acted_on = np.full(60, None, dtype=object)
+    acted_on[[*range(20, 40), *elsewhere]] = "c"
+    found = sweep(rows, outcomes=["b", "c"], perturbed=acted_on, environments="site")
+    left = rows.drop(index=[*range(20, 40), *elsewhere])
+    check_one(found, "c", fitted(left, "c", "site", BetaBinomialPrior(max_size=20)))
+    check_one(found, "b", fitted(rows, "b", "site", BetaBinomialPrior(max_size=20)))
+    assert "Environment 'c down' left out" in first_note(found, "c")
+    with pytest.warns(DataWarning, match="could not be fitted"):
+        failed = sweep(rows, outcomes=["c"], perturbed=["c"] * 60, environments="site")
+    assert "every row perturbs 'c'" in failed["verdict"][0]
 
 
 def test_a_row_that_cannot_be_removed_from_the_moments_is_left_out_of_the_rows() -> None:

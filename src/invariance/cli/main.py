@@ -35,7 +35,7 @@ from .options import (
 )
 from .predict import predict
 from .simulate import simulate
-from .sweep import sweep
+from .sweep import edges, sweep
 
 
 class OneLineErrors(TyperGroup):
@@ -300,6 +300,9 @@ _EPILOGS: dict[Callable[..., None], str] = {
       --engine "tempering(chains=2)" --dask tcp://10.0.0.1:8786
 
 After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads the table.
+""",
+    edges: """
+  invariance edges sweep --fdr 0.1 --csv edges.csv
 """,
     demo: """
   invariance demo --csv patients.csv --new-csv new_patients.csv

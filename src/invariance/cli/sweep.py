@@ -1,4 +1,4 @@
-"""The command `sweep`: every column as the outcome of all others."""
+"""The commands `sweep`, every column as the outcome of all others, and `edges`, its findings with control of errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 from .._tools.files import check_writable
 from ..exceptions import DataError
 from .console import messages, say, show
-from .options import PRIOR, FilesArgument, ModelOptions, TableOptions, option, read_names, setting
+from .options import PRIOR, FilesArgument, ModelOptions, SpeechOptions, TableOptions, option, read_names, setting
 
 if TYPE_CHECKING:
     from ..sweeps.data import SweepData
@@ -35,8 +35,12 @@ def sweep(
     *,
     outcomes: Annotated[str, option("A,B|FILE", "Columns to predict, or a file with one name a line.", True)] = "all",
     perturbed: Annotated[
-        str | None, option("COL", "Column that names the perturbed column of a row, left out for that outcome.")
+        str | None,
+        option("COL", "Column that names what a row perturbs (A or A;B), left out for these outcomes."),
     ] = None,
+    allow_unmeasured: Annotated[
+        bool, option(None, "Use rows that perturb what is no column.", False, "--allow-unmeasured", rare=True)
+    ] = False,
     given: SweepOptions,
     top: Annotated[int, option("N", "Features to keep of each outcome; 0 is all.", True, rare=True, min=0)] = 20,
     device: Annotated[str | None, option("cuda", "Send the work to a GPU instead.")] = None,
@@ -58,7 +62,7 @@ def sweep(
         from .inputs import InputFiles
 
         checked_model(model, device, dask)
-        data = _read(InputFiles(files), given, perturbed)
+        data = _read(InputFiles(files), given, perturbed, allow_unmeasured)
         if given.max_size is None:
             model.set_params(prior=parse_prior(given.prior, largest_subset(data)))
         try:
@@ -70,13 +74,37 @@ def sweep(
         show(f"{run}\n\nSaved to {folder}")
 
 
-def _read(named: InputFiles, given: SweepOptions, perturbed: str | None) -> SweepData:
+def edges(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of a sweep.", show_default=False)],
+    *,
+    fdr: Annotated[float, option("RATE", "Most outcomes with a false edge among those with edges.", True)] = 0.1,
+    csv: Annotated[Path | None, option("CSV", "Save all edges as a table.")] = None,
+    speech: SpeechOptions,
+) -> None:
+    """List the direct causes that a sweep found, with control of false ones.
+
+    A feature is one where no subset without it is invariant.
+    """
+    with messages(speech):
+        from .._tools.sections import as_text
+        from ..sweeps import edges as found_by
+        from ..sweeps.store import read_sweep
+        from .outputs import checked_outputs, deliver
+
+        outputs, table = checked_outputs({"csv": csv}, None), read_sweep(folder)
+        found = found_by.edges(table, fdr)
+        text = as_text(found_by.edges_sections(table, found, fdr))
+        deliver(text, outputs, {"csv": ("the edges", lambda path: found.to_csv(path, index=False))})
+
+
+def _read(named: InputFiles, given: SweepOptions, perturbed: str | None, unmeasured: bool) -> SweepData:
     """Of several files moments are kept, not rows."""
     from ..sweeps.data import moments_of_columns, read_sweep_data
 
     columns, environments, missing = given.columns, given.environments, given.missing.value
     if named.file is not None:
-        return read_sweep_data(given.open(named.file), given.environment, perturbed, columns, environments, missing)
+        table = given.open(named.file)
+        return read_sweep_data(table, given.environment, perturbed, columns, environments, missing, unmeasured)
     if perturbed is not None:
         raise DataError("--perturbed leaves out other rows for each outcome: write them to one file.")
     from ..data.sources import source_of

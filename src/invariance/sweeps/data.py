@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -35,6 +36,8 @@ from ..moments.from_rows import Wanted, of_source
 from ..moments.moments import Moments, of_fewer_rows, resolved
 
 _COLUMNS_AT_ONCE = 64
+# Between columns that are perturbed together.
+_SEVERAL = re.compile(r"\s*[;,|+&/]\s*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,11 @@ class SweepData:
 
     def moments_for(self, outcome: str) -> tuple[Moments, tuple[str, ...]]:
         """Of the rows that do not perturb the outcome, and sentences about those that do."""
+        gone = self._perturbed_whole(outcome)
+        if gone:
+            told = f"Environment {quoted(gone)} left out: all its rows perturb {outcome!r}."
+            moments, notes = self._without(gone, outcome).moments_for(outcome)
+            return moments, (told, *notes)
         left = self.reduced(outcome)
         if left is not None:
             return left, self.left_out(outcome)
@@ -90,10 +98,28 @@ class SweepData:
         remaining = replace(turned, counts=counts, scatter=scatter, second=None, kind=None, **arrays)
         return of_fewer_rows(remaining, turned.varies[-1] & ~remaining.varies[-1])
 
+    def _perturbed_whole(self, outcome: str) -> list[Hashable]:
+        """The environments all of whose rows perturb the outcome."""
+        rows = self.perturbing.get(outcome, ())
+        counts = self._counts_without(rows) if rows else ()
+        return [self.moments.environments[e] for e in np.flatnonzero(np.equal(counts, 0))]
+
+    def _without(self, gone: Sequence[Hashable], outcome: str) -> SweepData:
+        """The other environments."""
+        kept = [label for label in self.moments.environments if label not in gone]
+        if not kept:
+            raise DataError(f"every row perturbs {outcome!r}: nothing is left to fit.")
+        places = [self.moments.environments.index(label) for label in kept]
+        old = np.flatnonzero(np.isin(self._rows.environment_index, places))
+        left = tuple(np.flatnonzero(np.isin(old, self.perturbing[outcome])).tolist())
+        rows = self._rows.choosing(kept) if left else None
+        return SweepData(self.moments.choosing(kept), rows, {outcome: left} if left else {})
+
     def largest_size(self, outcome: str) -> int:
         """The largest subsets that can be fitted to the rows which do not perturb the outcome."""
         turned = replace(self.moments, outcome=self.moments.columns.index(outcome))
-        return largest_size(self._counts_without(self.perturbing[outcome]), turned.varying_widths[:-1])
+        counts = self._counts_without(self.perturbing[outcome])
+        return largest_size(counts[counts > 0], turned.varying_widths[:-1][counts > 0]) if counts.any() else 0
 
     def left_out(self, outcome: str) -> tuple[str, ...]:
         """A sentence about the rows that perturb the outcome, if there are such."""
@@ -172,6 +198,7 @@ def read_sweep_data(
     columns: Columns | None = None,
     select: Environments | None = None,
     missing: str | None = None,
+    allow_unmeasured: bool = False,
 ) -> SweepData:
     """labels : of environments, one per row, or the name of their column; others as in `sweep`"""
     given = {"environments": labels, "columns": columns, "select": select, "missing": missing}
@@ -193,7 +220,7 @@ def read_sweep_data(
     )
     with one_thread():
         moments = Moments.from_data(data)
-    perturbing = {} if whom is None else _perturbing(whom, moments.columns)
+    perturbing = {} if whom is None else _perturbing(whom, moments.columns, allow_unmeasured)
     arrays = data.X, data.y, data.environment_index.astype(np.int64)
     return SweepData(moments, data if perturbing else None, perturbing, _identity(moments, arrays, perturbing))
 
@@ -225,7 +252,9 @@ def _rows_of(
         check_lengths({"the table": len(table), "environments": len(added[environment])})
     frame = table.with_columns(nw.new_series(name, added[name], backend=table.implementation) for name in added)
     if "perturbed" in named and perturbed != environment:
-        columns = replace(columns, exclude=(*columns.exclude, perturbed))
+        # Gone rather than excluded: what is excluded is repeated in advice on other columns.
+        frame = frame.drop(perturbed)
+        columns = replace(columns, exclude=[name for name in columns.exclude if name != perturbed])
     data = MultiEnvironmentData.from_table(frame.to_native(), number, environment, columns=columns, **how)
     kept = data.y.astype(np.intp)
     return _with_a_column_as_outcome(data), None if whom is None else [whom[row] for row in kept]
@@ -241,18 +270,28 @@ def _entries(perturbed: Any, n_rows: int) -> list[str | None] | None:
     return [None if code < 0 else names[code] for code in codes]
 
 
-def _perturbing(whom: Sequence[str | None], columns: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    known, rows = set(columns), dict[str, list[int]]()
-    for row, name in enumerate(whom):
-        if name in known:
-            rows.setdefault(str(name), []).append(row)
-    unknown = [name for name in dict.fromkeys(whom) if name and name not in known]
-    if unknown and not rows:
-        raise DataError(f"perturbed names none of the columns, but {quoted(unknown)}; {nearest(unknown[0], columns)}")
-    folded = {name.casefold() for name in columns}
-    alike = [name for name in unknown if name.strip().casefold() in folded]
+def _perturbing(
+    whom: Sequence[str | None], columns: Sequence[str], allow_unmeasured: bool
+) -> dict[str, tuple[int, ...]]:
+    """{column: rows that perturb it, alone or with others}"""
+    known, rows, unknown = set(columns), dict[str, list[int]](), dict[str, list[int]]()
+    for row, entry in enumerate(whom):
+        for name in [entry] if entry in known else dict.fromkeys(_SEVERAL.split((entry or "").strip())):
+            if name:
+                (rows if name in known else unknown).setdefault(name, []).append(row)
+    if not unknown:
+        return {name: tuple(found) for name, found in rows.items()}
+    n_rows = len({row for found in unknown.values() for row in found})
+    what = f"perturbed names no column by {quoted(unknown, 4)} (names: {len(unknown):,}, in {rows_text(n_rows)})"
+    if not rows:
+        raise DataError(f"{what}, and no column at all; {nearest(next(iter(unknown)), columns)}")
+    folded = {name.casefold(): name for name in columns}
+    alike = [folded[name.casefold()] for name in unknown if name.casefold() in folded]
+    guess = f"; did you mean {quoted(alike, 4)}?" if alike else ""
+    if not allow_unmeasured:
+        raise DataError(f"{what}{guess}", use(" to use these rows for every outcome", allow_unmeasured=True))
     if alike:
-        warn(f"perturbed names {quoted(alike)}, no column, so that these rows are used; {nearest(alike[0], columns)}")
+        warn(f"{what}, which are used for every outcome{guess}")
     return {name: tuple(found) for name, found in rows.items()}
 
 

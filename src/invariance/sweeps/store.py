@@ -102,6 +102,8 @@ def results_in(folder: Path) -> pd.DataFrame:
                 f"{str(path)!r} is damaged ({str(error).splitlines()[0]}): delete it, and run the same sweep again, "
                 "which does its outcomes once more."
             ) from error
+        if set(found.column_names) != set(COLUMNS):
+            raise FileError(f"{str(path)!r} has the columns of another version: sweep into another folder.")
         parts.append(found.to_pandas())
     return _sorted(pd.concat(parts[1:] or parts))
 

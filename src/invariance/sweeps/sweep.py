@@ -92,8 +92,8 @@ class SweepRun(Rendered):
         each = f", {len(selected) / chosen:.1f} on average" if chosen else ""
         yield Section(f"Some features are selected for {chosen:,} of {n:,} outcomes{each}.")
         invariant = selected[selected["verdict"].isin(VERDICTS[:2])]
-        by = ["inclusion", "r2"]
-        strongest = invariant.sort_values(by, ascending=False, kind="stable")[:_MOST_PAIRS]
+        by_inclusion = invariant.assign(shown=invariant["inclusion"].round(3))
+        strongest = by_inclusion.sort_values(["shown", "r2"], ascending=False, kind="stable")[:_MOST_PAIRS]
         names = list(dict.fromkeys([*strongest["outcome"], *strongest["feature"]]))
         label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
         pairs = [
@@ -103,7 +103,8 @@ class SweepRun(Rendered):
         if pairs:
             head = ("outcome", "feature", "inclusion", "p_invariant")
             title = "Strongest pairs, selected and at least weakly invariant"
-            yield Section(title, table=(head, *pairs), text_columns=(0, 1))
+            share = "Inclusion is a share among compatible subsets, which controls no errors: `invariance edges` does."
+            yield Section(title, table=(head, *pairs), notes=(share,), text_columns=(0, 1))
         if len(failed):
             verdicts = zip(failed["outcome"], failed["verdict"], strict=True)
             reasons = [f"{shorten(name, _NAME_WIDTH)}: {verdict}" for name, verdict in verdicts]
@@ -124,6 +125,7 @@ def sweep(
     columns: Columns | None = None,
     outcomes: Sequence[str] | None = None,
     perturbed: Any = None,
+    allow_unmeasured: bool = False,
     out: str | Path | None = None,
     top: int | None = 20,
     n_jobs: int | None = None,
@@ -145,7 +147,9 @@ def sweep(
     outcomes : names; None is every column of numbers that is a feature on its own. Categories, splines and groups are
         features only.
     perturbed : name of a column, or one entry per row: the column that was intervened on in that row, None for none.
-        A row is not used for the outcome that it perturbs.
+        Several at once are joined, "G001;G002" (also by , | + & or /). A row is not used for the outcomes that it
+        perturbs.
+    allow_unmeasured : whether `perturbed` may name what is no column; such rows are used for every outcome
     out : folder of the results, a Parquet data set that the same call continues after an interruption (extra
         `parquet`); None keeps none
     top : features kept of each outcome, by inclusion, beside those that are selected; None is all, p rows an outcome
@@ -170,7 +174,7 @@ def sweep(
     Returns
     -------
     One row for each outcome and feature that is kept, by outcome, then by inclusion: outcome, feature, inclusion,
-    paper_inclusion (that of the posterior by invariance alone), selected,
+    paper_inclusion (that of the posterior by invariance alone), p_edge (see `edges`), selected,
     verdict on the selected features ("invariant", "weakly invariant", "not invariant", "not judged"), p_invariant and
     r2 of these, seconds, notes. An outcome that cannot be fitted has one row without a feature, and the reason as its
     verdict.
@@ -186,7 +190,7 @@ def sweep(
     settings = checked_model(model, device, dask)
     chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
     labels = environments if environments is not None or chosen is None else chosen.environment
-    data = read_sweep_data(table, labels, perturbed, chosen, select, missing)
+    data = read_sweep_data(table, labels, perturbed, chosen, select, missing, allow_unmeasured)
     folder = None if out is None else Path(out).expanduser()
     run = run_sweep(data, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, device)
     failed = run.results["outcome"][run.results["feature"].isna()]

@@ -1,0 +1,92 @@
+"""Edges of a sweep, with control of how many outcomes have a false one."""
+
+from __future__ import annotations
+
+from numbers import Real
+
+import numpy as np
+import pandas as pd
+
+from .._tools.sections import Section
+from .._tools.text import name_labels
+from ..data.checks import warn
+from ..exceptions import DataError, SettingError
+from .fitting import MOST_TESTED
+
+_MOST_SHOWN, _NAME_WIDTH = 20, 26
+CONDITIONS = (
+    "- outcomes are linear in their direct causes, with Gaussian noise, alike in all environments;",
+    f"- these are measured and, of more than {MOST_TESTED} features, among the {MOST_TESTED} of largest inclusion;",
+    "- nothing acts on an outcome itself, but in rows that are named as perturbed.",
+    "Inclusion alone controls nothing: it is a share among compatible subsets.",
+)
+
+
+def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:
+    """Features that are in every invariant subset of an outcome, at a level that controls false discoveries.
+
+    sweep : as `invariance.sweep` and `read_sweep` return it
+    fdr : the largest expected share of outcomes with a false edge among those with edges
+
+    `p_edge` is the p-value of invariant causal prediction (Peters, Bühlmann & Meinshausen 2016): the largest p-value
+    for invariance of a subset without the feature. If the direct causes of an outcome are invariant, none of its edges
+    is false unless these are rejected: one test an outcome. Outcomes depend on each other, so that the rule is that of
+    Benjamini & Yekutieli (2001). Edges in both directions between two columns are left out, with a warning.
+
+    Returns
+    -------
+    One row for each edge, the smallest p_edge first: outcome, feature, p_edge, inclusion, selected, verdict.
+
+    Examples
+    --------
+    >>> from invariance import edges, sweep
+    >>> from invariance.datasets import make_example
+    >>> found = edges(sweep(make_example(), outcomes=["blood_pressure"]), fdr=0.1)
+    >>> sorted(found.feature)
+    ['age', 'exercise', 'smoking']
+    """
+    if not isinstance(fdr, Real) or not 0.0 < fdr < 1.0:
+        raise SettingError(f"fdr={fdr!r} is no rate: use a number between 0 and 1, such as 0.1.")
+    columns = ["outcome", "feature", "p_edge", "inclusion", "selected", "verdict"]
+    if not isinstance(sweep, pd.DataFrame) or not {*columns} <= {*sweep.columns}:
+        raise DataError("this is no table of a sweep: pass what sweep() or read_sweep() returned.")
+    fitted = sweep[sweep["feature"].notna()]
+    smallest = np.sort(fitted.groupby("outcome")["p_edge"].min().fillna(1.0))
+    ranks = np.arange(1, len(smallest) + 1)
+    limits = fdr * ranks / (len(ranks) * (1.0 / ranks).sum())
+    limit = limits[smallest <= limits].max(initial=-1.0)
+    found = fitted.loc[fitted["p_edge"] <= limit, columns].sort_values("p_edge", kind="stable", ignore_index=True)
+    pairs = set(zip(found["outcome"], found["feature"], strict=True))
+    both_ways = np.array([(row.feature, row.outcome) in pairs for row in found.itertuples()], dtype=bool)
+    if both_ways.any():
+        warn(
+            f"{both_ways.sum():,} of {len(found):,} edges join two columns in both directions, and are left out: "
+            "environments seem to act on outcomes themselves, and then errors are not controlled."
+        )
+    return found[~both_ways].reset_index(drop=True)
+
+
+def edges_sections(sweep: pd.DataFrame, found: pd.DataFrame, fdr: float) -> list[Section]:
+    """The edges that were found, and what is controlled."""
+    fitted, shown = sweep[sweep["feature"].notna()], found[:_MOST_SHOWN]
+    largest = fitted.groupby("outcome")["p_edge"].max()
+    n, unknown = len(largest), int(largest.isna().sum())
+    names = list(dict.fromkeys([*shown["outcome"], *shown["feature"]]))
+    label = dict(zip(names, name_labels(names, _NAME_WIDTH), strict=True))
+    pairs = [
+        (label[row.outcome], label[row.feature], f"{row.p_edge:.2g}", f"{row.inclusion:.3f}")
+        for row in shown.itertuples()
+    ]
+    table = (("outcome", "feature", "p_edge", "inclusion"), *pairs) if pairs else ()
+    more = (f"… {len(found) - len(shown):,} more",) if len(found) > len(shown) else ()
+    outcomes = f"{n:,} outcome{'s' * (n != 1)}"
+    counted = f"{len(found):,} edge{'s' * (len(found) != 1)} into {found['outcome'].nunique():,} of {outcomes}"
+    none = f" {unknown:,} have no compatible subset, and nothing is said of them." if unknown else ""
+    control = (
+        f"Of the outcomes with edges at most {100.0 * fdr:g}% have a false one, on average: from a feature that is no "
+        f"direct cause (Benjamini and Yekutieli's rule over {outcomes}). That holds where"
+    )
+    return [
+        Section(f"{counted}.{none}", table=table, notes=more, text_columns=(0, 1)),
+        Section("What is controlled", (control,), notes=CONDITIONS),
+    ]
