@@ -279,8 +279,9 @@ def _perturbing(
         for name in [entry] if entry in known else dict.fromkeys(_SEVERAL.split((entry or "").strip())):
             if name:
                 (rows if name in known else unknown).setdefault(name, []).append(row)
+    perturbing = {name: tuple(found) for name, found in rows.items()}
     if not unknown:
-        return {name: tuple(found) for name, found in rows.items()}
+        return perturbing
     n_rows = len({row for found in unknown.values() for row in found})
     what = f"perturbed names no column by {quoted(unknown, 4)} (names: {len(unknown):,}, in {rows_text(n_rows)})"
     if not rows:
@@ -292,7 +293,7 @@ def _perturbing(
         raise DataError(f"{what}{guess}", use(" to use these rows for every outcome", allow_unmeasured=True))
     if alike:
         warn(f"{what}, which are used for every outcome{guess}")
-    return {name: tuple(found) for name, found in rows.items()}
+    return perturbing
 
 
 def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentData:
