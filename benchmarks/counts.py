@@ -1,7 +1,7 @@
 """Counts: how often the truth is rejected, what is found, and how fast.
 
-python benchmarks/counts.py                        all (a quarter of an hour)
-python benchmarks/counts.py calibration --dispersions 0.3 1
+python benchmarks/counts.py --jobs 16              all
+python benchmarks/counts.py calibration            logistic and survival outcomes too (--families Poisson for one)
 python benchmarks/counts.py discovery
 python benchmarks/counts.py speed                  subsets a second of one core, beside statsmodels
 """
@@ -11,15 +11,32 @@ from __future__ import annotations
 import argparse
 import time
 import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
+from joblib import Parallel, delayed
+from scipy.optimize import brentq
+from scipy.special import expit
 
 from _harness import header
-from invariance import LinearGaussian, MultiEnvironmentData, NegativeBinomial, Poisson
+from invariance import (
+    LinearGaussian,
+    Logistic,
+    MultiEnvironmentData,
+    NegativeBinomial,
+    PiecewiseExponential,
+    Poisson,
+    Tolerance,
+)
+from invariance.kernels.likelihoods import POISSON, Rows
 from invariance.models.base import BoundModel, Family
+from invariance.models.invariance_test import EACH
+from invariance.models.regression import environment_starts
 
 LEVEL = 0.05
+N_ENVIRONMENTS, SHIFT = 5, 0.7
 P, N_CAUSES = 6, 2
 MASKS = (np.arange(1 << P)[:, None] >> np.arange(P) & 1).astype(bool)
 TRUTH = np.arange(P) < N_CAUSES
@@ -42,25 +59,100 @@ def draw(
     return X, y, site
 
 
-def rejected(model: BoundModel) -> tuple[bool, float]:
-    """Whether the truth is, and −2 log Λ over its expectation."""
-    log_ratios = model.log_ratio_many(TRUTH[None])
-    tails, expected = model.invariance_tails(TRUTH[None], log_ratios), model.null_many(TRUTH[None]).expected
-    return bool(tails[0] < LEVEL), float(log_ratios[0] / expected[0])
+@dataclass(frozen=True)
+class Cell:
+    """Invariant data of one cause: `level` is the mean at 0, or the share of events (logistic, survival)."""
+
+    family: str
+    level: float
+    slope: float
+    dispersion: float
+    n: int
+    exposed: bool = False
+
+    def draw(self, rng: np.random.Generator) -> MultiEnvironmentData:
+        site = np.repeat(np.arange(N_ENVIRONMENTS), self.n)
+        x = rng.normal(size=len(site)) + SHIFT * rng.normal(size=N_ENVIRONMENTS)[site]
+        eta, more = self.slope * x, {}
+        if self.family == "logistic":
+            y = rng.random(len(x)) < expit(eta + brentq(lambda at: expit(eta + at).mean() - self.level, -50.0, 50.0))
+        elif self.family == "survival":
+            y = rng.exponential(np.exp(-eta)) + 1e-12
+            leaves = rng.exponential(1.0, len(x))
+            leaves *= brentq(lambda unit: (y <= unit * leaves).mean() - self.level, 1e-9, 1e9)
+            more, y = {"event": (y <= leaves).astype(float)}, np.minimum(y, leaves)
+        else:
+            exposure = np.exp(rng.normal(size=len(x))) if self.exposed else np.ones(len(x))
+            scatter = rng.gamma(1.0 / self.dispersion, self.dispersion, len(x)) if self.dispersion else 1.0
+            y = rng.poisson(self.level * exposure * np.exp(eta) * scatter)
+            more = {"exposure": exposure} if self.exposed else {}
+        # An environment may have one value of the outcome.
+        data = MultiEnvironmentData.from_arrays(x[:, None], rng.normal(size=len(x)), site)
+        return replace(data, y=y.astype(float), **more)
 
 
-def calibration(draws: int, dispersions: list[float]) -> None:
-    print(f"\nthe truth rejected at {LEVEL:.0%}, and the mean of log Λ over what is expected; {draws} data sets a cell")
-    print(f"{'n':>5}{'E':>4}{'mean':>6}{'alpha':>7}" + "".join(f"{name:>26}" for name in MODELS))
-    for mean, dispersion, n, n_environments in product((1.0, 10.0), dispersions, (50, 100, 200), (2, 5, 10)):
-        rng = np.random.default_rng(1)
-        found: dict[str, list[tuple[bool, float]]] = {name: [] for name in MODELS}
-        for _ in range(draws):
-            data = MultiEnvironmentData.from_arrays(*draw(n, n_environments, dispersion, mean, rng))
-            for name, family in MODELS.items():
-                found[name].append(rejected(family.bind(data, 1)))
-        shown = ["{:14.3f} ({:.2f})".format(*np.mean(values, axis=0)) for values in found.values()]
-        print(f"{n:5}{n_environments:4}{mean:6.0f}{dispersion:7.1f}" + "".join(f"{s:>26}" for s in shown), flush=True)
+class AtPooledMean(Poisson):
+    """Pseudo-data at the pooled rate, whatever the features are"""
+
+    def arrange(self, data: MultiEnvironmentData, columns: np.ndarray, order: np.ndarray) -> Rows:
+        y, expected, exposure = self.guarded(data, order)
+        extra = np.repeat(self.shares(data), data.counts)
+        return Rows(POISSON, columns, environment_starts(data), y + extra * expected, (1.0 + extra) * exposure)
+
+
+FAMILIES = {
+    "Poisson": (Poisson(), AtPooledMean()),
+    "negative binomial": (NegativeBinomial(),),
+    "logistic": (Logistic(),),
+    "survival": (PiecewiseExponential(),),
+}
+
+
+def one_set(cell: Cell, seed: int) -> list[float]:
+    """Of the truth: p-value, −2 log Λ over its expectation, p-values of the rule and of each environment; then p-value
+    and ratio with the other pseudo-data."""
+    warnings.simplefilter("ignore")
+    data, found, truth = cell.draw(np.random.default_rng([seed, cell.n])), [], np.ones((1, 1), dtype=bool)
+    while not data.y.any():
+        data = cell.draw(np.random.default_rng([seed, cell.n, 1]))
+    for place, family in enumerate(FAMILIES[cell.family]):
+        model = family.bind(data, 1)
+        log_ratio = model.log_ratio_many(truth)
+        found += [model.invariance_tails(truth, log_ratio)[0], log_ratio[0] / model.null_many(truth).expected[0]]
+        if not place:
+            test = model.invariance_test(truth, Tolerance())
+            found += [test.joint[0], test.each[0]]
+    return [*map(float, found), *[np.nan] * (6 - len(found))]
+
+
+def cells(families: list[str]) -> Iterator[Cell]:
+    for family in families:
+        if family in ("logistic", "survival"):
+            yield from (Cell(family, *given) for given in product((0.5, 0.05), (0.3, 0.8, 1.5, 3.0), (0.0,), (50, 200)))
+        else:
+            dispersions = (0.0,) if family == "Poisson" else (0.05, 0.5)
+            given = product((1.0, 10.0, 100.0, 1000.0), (0.3, 0.8, 1.5), dispersions, (50, 200), (False, True))
+            yield from (Cell(family, *each) for each in given)
+
+
+def calibration(sets: int, jobs: int, families: list[str]) -> None:
+    print(f"\nInvariant outcome of one cause whose mean differs by environment (standard deviation {SHIFT:g}), E = 5,")
+    print(
+        f"{sets} data sets a cell. mean: at 0, or the share of events. T: −2 log Λ. rejected: p-value below {LEVEL:g};"
+    )
+    print("rule: rejected with the usual tolerance; each: an environment deviates from the rest. Then rejected and")
+    print("T/E[T] with pseudo-data at the pooled mean.")
+    head = ("mean", "slope", "scatter", "n", "exposure", "rejected", "T/E[T]", "rule", "each", "at mean", "T/E[T]")
+    print(f"{'family':<18}" + "".join(f"{name:>9}" for name in head))
+    for cell in cells(families):
+        found = np.array(Parallel(jobs)(delayed(one_set)(cell, seed) for seed in range(sets)))
+        p_values, ratio, rule, each, other, its_ratio = found.T
+        tolerance = Tolerance()
+        shown = [(p_values < LEVEL).mean(), ratio.mean(), (rule < tolerance.level).mean()]
+        shown += [(each < EACH * tolerance.level).mean()]
+        shown += [] if np.isnan(other).any() else [(other < LEVEL).mean(), its_ratio.mean()]
+        about = f"{cell.level:>9g}{cell.slope:>9g}{cell.dispersion:>9g}{cell.n:>9}{'yes' if cell.exposed else 'no':>9}"
+        print(f"{cell.family:<18}{about}" + "".join(f"{value:>9.3f}" for value in shown), flush=True)
 
 
 def chosen(model: BoundModel) -> np.ndarray:
@@ -122,15 +214,16 @@ def speed() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("part", nargs="?", choices=["all", "calibration", "discovery", "speed"], default="all")
-    parser.add_argument("--draws", type=int, default=500)
-    parser.add_argument("--dispersions", type=float, nargs="+", default=[0.0, 0.3, 1.0])
+    parser.add_argument("--sets", type=int, default=500, help="data sets a cell")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--families", nargs="+", choices=list(FAMILIES), default=list(FAMILIES))
     given = parser.parse_args()
     header("Counts")
     warnings.simplefilter("ignore")
     if given.part in ("all", "calibration"):
-        calibration(given.draws, given.dispersions)
+        calibration(given.sets, given.jobs, given.families)
     if given.part in ("all", "discovery"):
-        discovery(given.draws)
+        discovery(given.sets)
     if given.part in ("all", "speed"):
         speed()
 

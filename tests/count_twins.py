@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import digamma, gammaln
 
 from invariance import MultiEnvironmentData
-from regression_cases import regression_data
+from regression_cases import GUARD, regression_data
 
 
 def log_density(y: np.ndarray, mean: np.ndarray, alpha: float) -> np.ndarray:
@@ -21,59 +22,75 @@ def log_density(y: np.ndarray, mean: np.ndarray, alpha: float) -> np.ndarray:
     return rising + y * np.log(alpha * mean) - (y + s) * np.log1p(alpha * mean)
 
 
-def log_likelihood(
-    X: np.ndarray, y: np.ndarray, exposure: np.ndarray, rate: float, share: float, beta: np.ndarray, alpha: float
-) -> float:
-    """Of rows, and of the same rows with the count rate·exposure at the weight `share`."""
-    mean = exposure * np.exp(X @ beta)
-    pseudo = share * log_density(rate * exposure, mean, alpha) if share else 0.0
-    return float(np.sum(log_density(y, mean, alpha) + pseudo))
+class Group(NamedTuple):
+    """Rows X (n, k), counts y, exposure, and `rate` with how often a row counts with it; pseudo (2, n): outcome and
+    weight of Poisson counts with the same means"""
+
+    X: np.ndarray
+    y: np.ndarray
+    exposure: np.ndarray
+    rate: float
+    guard: float
+    pseudo: np.ndarray
+
+    def log_likelihood(self, beta: np.ndarray, alpha: float) -> float:
+        eta = self.X @ beta
+        mean = self.exposure * np.exp(eta)
+        rows = log_density(self.y, mean, alpha)
+        rows += self.guard * log_density(self.rate * self.exposure, mean, alpha) if self.guard else 0.0
+        return float(np.sum(rows + self.pseudo[0] * eta - self.pseudo[1] * mean))
+
+    def gradient(self, beta: np.ndarray, alpha: float) -> np.ndarray:
+        """By beta and, last, by alpha > 0."""
+        mean, s = self.exposure * np.exp(self.X @ beta), 1.0 / alpha
+        grown = 1.0 + alpha * mean
+
+        def parts(count: np.ndarray) -> tuple[np.ndarray, float]:
+            by_s = digamma(count + s) - digamma(s) - np.log(grown)
+            return (count - mean) / grown, float(np.sum(-by_s * s**2 + (count - mean) / (alpha * grown)))
+
+        rows, alone = parts(self.y)
+        guard, guard_alone = parts(self.rate * self.exposure)
+        by_eta = rows + self.guard * guard + self.pseudo[0] - self.pseudo[1] * mean
+        return np.append(self.X.T @ by_eta, alone + self.guard * guard_alone)
+
+    def pulled(self, share: float, beta: np.ndarray, alpha: float) -> Group:
+        """With pseudo-data of this weight at a fit"""
+        mean = self.exposure * np.exp(self.X @ beta)
+        weight = share / (1.0 + alpha * mean)
+        return self._replace(pseudo=np.array([weight * mean, weight]))
 
 
-def gradient(
-    X: np.ndarray, y: np.ndarray, exposure: np.ndarray, rate: float, share: float, beta: np.ndarray, alpha: float
-) -> np.ndarray:
-    """By beta and, last, by alpha > 0."""
-    mean, s = exposure * np.exp(X @ beta), 1.0 / alpha
-    grown = 1.0 + alpha * mean
-
-    def parts(count: np.ndarray) -> tuple[np.ndarray, float]:
-        by_s = digamma(count + s) - digamma(s) - np.log(grown)
-        return (count - mean) / grown, float(np.sum(-by_s * s**2 + (count - mean) / (alpha * grown)))
-
-    rows, alone = parts(y)
-    pseudo, pseudo_alone = parts(rate * exposure)
-    return np.append(X.T @ (rows + share * pseudo), alone + share * pseudo_alone)
-
-
-def largest(groups: list[tuple[np.ndarray, np.ndarray, np.ndarray, float, float]], smallest: float = 1e-6) -> float:
-    """Of the sum of the log-likelihoods of groups of rows (the first arguments of `log_likelihood`), by beta and alpha,
-    which has to be above `smallest`."""
-    k = groups[0][0].shape[1]
+def largest(groups: list[Group], smallest: float = 1e-6) -> tuple[float, np.ndarray]:
+    """Of the sum of the log-likelihoods of groups by beta and alpha, which has to be above `smallest`; and where."""
+    k = groups[0].X.shape[1]
     y, exposure = (np.concatenate([group[i] for group in groups]) for i in (1, 2))
-    start = np.zeros(k + 1)
-    start[0], start[-1] = np.log((y.sum() + 0.5) / exposure.sum()), 0.5
+    theta = np.zeros(k + 1)
+    theta[0], theta[-1] = np.log((y.sum() + 0.5) / exposure.sum()), 0.5
 
     def value(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        arguments = theta[:-1], float(theta[-1])
-        slopes = np.sum([gradient(*group, *arguments) for group in groups], axis=0)
-        return -sum(log_likelihood(*group, *arguments) for group in groups), -slopes
+        at = theta[:-1], float(theta[-1])
+        return -sum(group.log_likelihood(*at) for group in groups), -sum(group.gradient(*at) for group in groups)
 
     for _ in range(3):
         bounds = [(None, None)] * k + [(smallest, 1e6)]
         options = {"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30}
-        start = minimize(value, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-    return -value(start)[0]
+        theta = minimize(value, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    return -value(theta)[0], theta
 
 
 def log_ratio(data: MultiEnvironmentData, mask: np.ndarray, pseudo_rows: float) -> float:
     """log Λ by optimisation from scipy"""
     exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
-    rate = data.y.sum() / exposure.sum()
+    rate, guard = data.y.sum() / exposure.sum(), GUARD if pseudo_rows else 0.0
     design = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
     parts = [data.rows(e) for e in range(data.n_environments)]
-    groups = [(design[own], data.y[own], exposure[own], rate, pseudo_rows / len(own)) for own in parts]
-    return largest(groups) - sum(largest([group]) for group in groups)
+    plain = [Group(design[own], data.y[own], exposure[own], rate, guard, np.zeros((2, len(own)))) for own in parts]
+    _, theta = largest(plain)
+    groups = [group.pulled(pseudo_rows / len(group.y), theta[:-1], theta[-1]) for group in plain]
+    return sum(group.log_likelihood(theta[:-1], theta[-1]) for group in groups) - sum(
+        largest([group])[0] for group in groups
+    )
 
 
 def counted(

@@ -12,6 +12,8 @@ from scipy.optimize import minimize
 from invariance import MultiEnvironmentData
 
 Table = tuple[NDArray, NDArray, NDArray]
+# How often each row counts with the pooled mean as its outcome where counts have pseudo-data.
+GUARD = 1e-6
 
 
 def regression_data(X: NDArray, y: NDArray, environment: NDArray) -> MultiEnvironmentData:
@@ -65,7 +67,8 @@ def grouped_log_likelihood(
 ) -> float:
     """The largest log-likelihood with common slopes, and one intercept or one for each environment, by scipy."""
     labels, codes = np.unique(environment, return_inverse=True)
-    extra = pseudo_rows / np.bincount(codes)[codes]
+    # Of counts, pseudo-data are at the pooled fit and do not move it.
+    extra = np.full(len(y), GUARD) if counts else pseudo_rows / np.bincount(codes)[codes]
     level = np.ones((len(y), 1)) if common_level else (codes[:, None] == np.arange(len(labels))).astype(float)
     design, weight, outcome = np.column_stack([X, level]), 1.0 + extra, y + extra * y.mean()
 

@@ -13,8 +13,20 @@ from numpy.typing import NDArray
 import count_twins
 import survival_twins
 from invariance import MultiEnvironmentData, NegativeBinomial, PiecewiseExponential
-from invariance.kernels.likelihoods import BLOCK, LOGISTIC, NO_OWN, POISSON, Rows, Work, at_centre, evaluate, work_for
+from invariance.kernels.likelihoods import (
+    BLOCK,
+    LOGISTIC,
+    NO_OWN,
+    POISSON,
+    Rows,
+    Work,
+    at_centre,
+    evaluate,
+    place_pseudo_data,
+    work_for,
+)
 from invariance.kernels.newton import flip_gains, invert, score_dense, score_lists
+from regression_cases import GUARD
 from twins import all_masks
 
 FAMILIES = pytest.mark.parametrize("family", [LOGISTIC, POISSON], ids=["logistic", "poisson"])
@@ -41,16 +53,19 @@ def rows_of(family: int, counts: tuple[int, ...] = (150, 700, 90), q: int = 5, s
     return Rows(family, columns, starts, y + (weight - 1.0) * y.mean(), weight)
 
 
-def plain(family: int) -> Case:
-    rows, members = rows_of(family), np.array([0, 2, 5, 1, 3, 4])
+def plain(family: int, share: float = 0.0) -> Case:
+    """share: of pseudo-data at the case's theta"""
+    rows, members, theta = rows_of(family), np.array([0, 2, 5, 1, 3, 4]), 0.4 * np.random.default_rng(1).normal(size=6)
+    rows = rows._replace(shares=np.array([share, 2.0 * share, 0.0])) if share else rows
     assert np.diff(rows.starts).max() > BLOCK
 
-    def twin(theta: NDArray, e: int, alone: bool) -> float:
-        own = slice(rows.starts[e], rows.starts[e + 1])
-        eta, y, w = theta @ rows.columns[members, own], rows.outcome[own], rows.weight[own]
-        return float(y @ eta - w @ (np.exp(eta) if family == POISSON else np.logaddexp(0.0, eta)))
+    def twin(at: NDArray, e: int, alone: bool) -> float:
+        X, y, w = (values[..., rows.starts[e] : rows.starts[e + 1]] for values in (rows.columns[members], *rows[3:5]))
+        if alone and share:
+            y, w = y + rows.shares[e] * w * np.exp(theta @ X), (1.0 + rows.shares[e]) * w
+        return float(y @ (at @ X) - w @ (np.exp(at @ X) if family == POISSON else np.logaddexp(0.0, at @ X)))
 
-    return Case(rows, members, 0.4 * np.random.default_rng(1).normal(size=6), 6, twin)
+    return Case(rows, members, theta, 6, twin)
 
 
 def dispersed(alpha: float, pseudo_rows: float, exposed: bool) -> Case:
@@ -59,12 +74,16 @@ def dispersed(alpha: float, pseudo_rows: float, exposed: bool) -> Case:
     exposure, phi = rows.counts.exposure, np.log1p(alpha * rows.counts.scale)
     rate = data.y.sum() / exposure.sum()
 
-    def twin(theta: NDArray, e: int, alone: bool) -> float:
-        own, share = data.rows(e), pseudo_rows / data.counts[e]
-        X, nearly = rows.columns[members][:, own].T, alpha if alpha > 1e-7 else 0.0
-        return count_twins.log_likelihood(X, data.y[own], exposure[own], rate, share, theta[:3], nearly)
+    theta, guard = np.array([1.1, 0.3, -0.2, phi]), GUARD if pseudo_rows else 0.0
 
-    return Case(rows, members, np.array([1.1, 0.3, -0.2, phi]), 3, twin)
+    def twin(at: NDArray, e: int, alone: bool) -> float:
+        own, nearly = data.rows(e), alpha if alpha > 1e-7 else 0.0
+        given = rows.columns[members][:, own].T, data.y[own], exposure[own], rate, guard, np.zeros((2, len(own)))
+        group = count_twins.Group(*given)
+        group = group.pulled(pseudo_rows / data.counts[e], theta[:3], alpha) if alone else group
+        return group.log_likelihood(at[:3], nearly)
+
+    return Case(rows, members, theta, 3, twin)
 
 
 def timed(pseudo_rows: float, steps: int) -> Case:
@@ -91,6 +110,7 @@ DISPERSED = [(1e-9, 0, True), (1e-4, 1, True), (0.003, 0, False), (0.02, 1, True
 CASES = {
     "logistic": partial(plain, LOGISTIC),
     "poisson": partial(plain, POISSON),
+    "poisson, pseudo-data": partial(plain, POISSON, 0.3),
     **{f"negative binomial {how}": partial(dispersed, *how) for how in (*DISPERSED, (3e3, 0, True), (0.0, 1, False))},
     **{f"times {how}": partial(timed, *how) for how in ((0.0, 1), (1.0, 1), (0.0, 7), (2.5, 7))},
 }
@@ -106,6 +126,7 @@ def evaluated(case: Case, theta: NDArray, e: int | None = None) -> tuple[float, 
     rows, n = case.rows, len(case.theta)
     work, every = work_for(rows, n), len(rows.starts) - 1
     evaluate(rows, 0, every, case.members, case.k, case.theta, n, False, work)
+    place_pseudo_data(rows, case.members, case.k, case.theta, work)
     first, stop = (0, every) if e is None else (e, e + 1)
     return evaluate(rows, first, stop, case.members, case.k, theta, n, True, work), work
 
@@ -128,8 +149,10 @@ def test_values(case: Case) -> None:
 def test_log_likelihoods_at_the_mean_are_tabulated(alpha: float) -> None:
     model = NegativeBinomial().bind(count_twins.counted(mean=40.0))
     counts, y = model.problem.counts, model.data.y
-    values = count_twins.log_density(np.append(y[model.data.rows(0)], y.mean()), y.mean(), alpha)
-    assert at_centre(counts, 0, float(np.log1p(alpha * counts.scale)))[0] == pytest.approx(values.sum(), rel=1e-12)
+    own = model.data.rows(0)
+    guard = GUARD * len(own) * count_twins.log_density(y.mean(), y.mean(), alpha)
+    values = count_twins.log_density(y[own], y.mean(), alpha).sum() + guard
+    assert at_centre(counts, 0, float(np.log1p(alpha * counts.scale)))[0] == pytest.approx(values, rel=1e-12)
 
 
 @pytest.mark.parametrize("e", [None, 1])

@@ -11,7 +11,7 @@ import pytest
 from count_twins import log_density, log_ratio
 from invariance import MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
 from invariance.exceptions import DataError
-from invariance.kernels.likelihoods import work_for
+from invariance.kernels.likelihoods import place_pseudo_data, work_for
 from invariance.kernels.newton import maximise
 from invariance.models.regression import RegressionModel, Scores
 from twins import all_masks
@@ -155,16 +155,19 @@ def best_of_many_starts(model: RegressionModel, mask: np.ndarray) -> float:
     """log Λ, each fit the highest of climbs from many dispersions."""
     rows, pool = model.problem, model.data.n_environments
     members = np.append(0, 1 + np.flatnonzero(mask))
-    k = len(members)
-    value = 0.0
-    for g in range(pool + 1):
-        groups, ends = (g, g + 1) if g < pool else (0, pool), []
+    k, work = len(members), work_for(rows, len(members) + 1)
+    value, inverse = 0.0, np.empty((k + 1, k + 1))
+    # The pool first, which pseudo-data go by.
+    for g in range(pool, -1, -1):
+        groups, ends, thetas = (g, g + 1) if g < pool else (0, pool), [], []
         for phi in np.append(model.beginning[g, -1], np.linspace(0.0, 0.6, 9) * rows.counts.limit):
             theta = np.zeros(k + 1)
             theta[[0, k]] = model.beginning[g, 0], phi
-            inverse, work = np.empty((k + 1, k + 1)), work_for(rows, k + 1)
             ends.append(maximise(rows, *groups, members, k, theta, k + 1, inverse, False, 1e-10, work)[0])
+            thetas.append(theta)
         value += np.nanmax(ends) if g == pool else -np.nanmax(ends)
+        if g == pool:
+            value += place_pseudo_data(rows, members, k, thetas[np.nanargmax(ends)], work)
     return value
 
 

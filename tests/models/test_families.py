@@ -257,7 +257,7 @@ def test_newton_does_not_stop_too_early(name: str) -> None:
         np.testing.assert_allclose(reported, model.scores(MASKS, READ).log_ratio, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["logistic", "poisson", "negative binomial"])
+@pytest.mark.parametrize("name", ["logistic", "plain poisson", "plain negative binomial"])
 @pytest.mark.parametrize(("factor", "offset"), [(1e5, 0.0), (1e-5, 0.0), (1.0, 1e6)])
 def test_own_fits_do_not_depend_on_units_of_an_environment(name: str, factor: float, offset: float) -> None:
     data = table(FAMILIES[name][1], counts=(120, 120, 120))

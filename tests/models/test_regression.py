@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -9,14 +12,14 @@ from numpy.typing import NDArray
 from scipy.stats import chi2
 
 from count_twins import counted
-from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, Poisson
+from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
 from invariance.decisions.predictive import PredictiveScore
 from invariance.inference.enumeration import all_log_ratios
 from invariance.models.counts import overdispersion
 from invariance.models.gaussian_fits import row_groups
 from invariance.models.invariance_test import Tolerance
 from invariance.models.regression import Figures, Regression, RegressionModel, separates
-from regression_cases import HARD, plain_table, regression_data
+from regression_cases import GUARD, HARD, plain_table, regression_data
 from twins import all_masks
 
 BOTH = pytest.mark.parametrize("counts", [False, True], ids=["logistic", "poisson"])
@@ -31,16 +34,27 @@ def bound(counts: bool, pseudo_rows: float = 1.0, **options: int) -> RegressionM
 
 
 def by_statsmodels(counts: bool, data: MultiEnvironmentData, mask: NDArray, extra: NDArray) -> tuple:
-    """log Λ, the pooled log-likelihood and fit; extra (N,): weight of each row's pseudo-data"""
-    y, weight, values = data.y + extra * data.y.mean(), 1.0 + extra, []
-    design = np.column_stack([np.ones(len(y)), data.X[:, mask]])
+    """log Λ, the pooled log-likelihood and fit; extra (N,): weight of each row's pseudo-data, at the pooled mean, or
+    for counts at the pooled fit"""
+    design = np.column_stack([np.ones(data.n_rows), data.X[:, mask]])
     kind = sm.families.Poisson() if counts else sm.families.Binomial()
-    for rows in row_groups(data):
-        model = sm.GLM(y[rows] / weight[rows], design[rows], family=kind, freq_weights=weight[rows])
-        fit = model.fit(tol=1e-14, maxiter=200)
-        eta = design[rows] @ fit.params
-        values.append(y[rows] @ eta - weight[rows] @ (np.exp(eta) if counts else np.logaddexp(0.0, eta)))
-    return values[-1] - sum(values[:-1]), values[-1], fit
+
+    def fitted(y: NDArray, weight: NDArray, rows: NDArray) -> tuple:
+        y, weight = y[rows], weight[rows]
+        fit = sm.GLM(y / weight, design[rows], family=kind, freq_weights=weight).fit(tol=1e-14, maxiter=200)
+        return fit, value(fit.params, y, weight, rows)
+
+    def value(beta: NDArray, y: NDArray, weight: NDArray, rows: NDArray) -> float:
+        eta = design[rows] @ beta
+        return y @ eta - weight @ (np.exp(eta) if counts else np.logaddexp(0.0, eta))
+
+    *groups, every = row_groups(data)
+    share = GUARD * (extra > 0.0) if counts else extra
+    y, weight = data.y + share * data.y.mean(), 1.0 + share
+    fit, pooled = fitted(y, weight, every)
+    if counts:
+        y, weight = y + extra * weight * np.exp(design @ fit.params), (1.0 + extra) * weight
+    return value(fit.params, y, weight, every) - sum(fitted(y, weight, rows)[1] for rows in groups), pooled, fit
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -81,11 +95,67 @@ def test_hard_data(specification: Regression, case: str) -> None:
     walked = all_log_ratios(model)[masks @ (1 << np.arange(model.n_features))]
     # The dispersion of a single event is hardly told by the rows: there a walk of negative binomial fits ends earlier.
     hardly_told = case == "one event" and isinstance(specification, NegativeBinomial)
-    np.testing.assert_allclose(walked, values, atol=1e-2 if hardly_told else model.walk_error)
+    np.testing.assert_allclose(walked, values, atol=6e-2 if hardly_told else model.walk_error)
     for subset in (masks[0], masks[-1]):
         fit = model.fit(subset)
         assert np.isfinite(fit.predict(X[:, model.features.expand(subset)])).all()
         assert not (model.standard_errors(subset).values <= 0.0).any()
+
+
+# ---------------------------------------------------------------- pseudo-data, and environments against the rest
+
+
+@pytest.mark.parametrize(("specification", "alpha"), [(Poisson(), 0.0), (NegativeBinomial(), 0.2)], ids=repr)
+def test_steep_rates_are_not_bent_by_pseudo_data(specification: Regression, alpha: float) -> None:
+    """Pseudo-data at the pooled mean made −2 log Λ four times and 1.7 times as large as it should be."""
+    rng, ratios, site, truth = np.random.default_rng(0), [], np.repeat(np.arange(5), 50), np.ones((1, 1), dtype=bool)
+    for _ in range(30):
+        x = rng.normal(size=250) + 0.7 * rng.normal(size=5)[site]
+        scatter = rng.gamma(1.0 / alpha, alpha, 250) if alpha else 1.0
+        data = regression_data(x[:, None], rng.poisson(10.0 * np.exp(1.5 * x) * scatter), site)
+        model = specification.bind(data, 1)
+        ratios.append(model.log_ratio_many(truth)[0] / model.null_many(truth).expected[0])
+    assert 0.75 < np.mean(ratios) < 1.25
+
+
+AGAINST = {
+    "logistic": (Logistic, 0),
+    "poisson": (Poisson, 1),
+    "negative binomial": (NegativeBinomial, 1),
+    "survival": (partial(PiecewiseExponential, 3), 2),
+}
+
+
+@pytest.mark.parametrize("name", AGAINST)
+def test_an_environment_against_the_rest(name: str) -> None:
+    """The same fits of two groups of rows; with pseudo-data, which each environment keeps, no larger than log Λ."""
+    make, kind = AGAINST[name]
+    X, y, environment = plain_table(bool(kind))
+    X[environment == 1, 2] = 1.0
+    more = {"event": (np.arange(len(y)) % 3 > 0).astype(float)} if kind == 2 else {}
+    data, masks = replace(regression_data(X, y + (kind == 2) * 0.5, environment), **more), all_masks(5)[[0, 3, 21, 31]]
+    pairs = list(make(pseudo_rows=0.0).bind(data, 1).against_the_rest(masks))
+    assert len(pairs) == 3
+    for e, (log_ratio, null) in enumerate(pairs):
+        groups = replace(data, environment_index=(environment == e).astype(np.intp), environments=(0, 1))
+        expected = make(pseudo_rows=0.0).bind(groups, 1)
+        np.testing.assert_allclose(log_ratio, expected.log_ratio_many(masks), atol=1e-3)
+        np.testing.assert_array_equal(null.degrees, expected.null_many(masks).degrees)
+        np.testing.assert_allclose(null.expected, expected.null_many(masks).expected)
+    guarded = make().bind(data, 1)
+    for log_ratio, _ in guarded.against_the_rest(masks):
+        assert (log_ratio >= guarded.log_ratio_many(masks) - 1e-3).all()
+        assert (log_ratio <= 0.0).all()
+
+
+@BOTH
+def test_without_variances_the_level_is_that_of_both_parts(counts: bool) -> None:
+    """What is judged by coefficients alone is rejected at the p-value 0.05, as where variances are the same."""
+    model, masks = bound(counts), all_masks(5)
+    exact, usual = (model.invariance_test(masks, Tolerance(rho=0.0, tau=tau, level=0.01)) for tau in (0.0, 0.1))
+    p_values = model.invariance_tails(masks, model.log_ratio_many(masks))
+    np.testing.assert_allclose(np.minimum(p_values, exact.each / 0.05), exact.joint, rtol=1e-9)
+    np.testing.assert_allclose(np.minimum(p_values * (1.0 - np.log(p_values)), usual.each / 0.05), usual.joint)
 
 
 # ---------------------------------------------------------------- what searches and decisions ask
@@ -114,7 +184,7 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
 
 def test_the_screen_allows_for_the_error_of_a_walk() -> None:
     """What a walk puts just beyond the limit may be within it."""
-    model, tolerance = bound(False, n=150, p=6), Tolerance()
+    model, tolerance = bound(False, n=150, p=6), Tolerance(tau=0.0)
     screen = model.screening_walk(np.arange(6), np.arange(0), tolerance, lambda gain, columns: gain)
     degrees = float(model.figures(np.zeros((1, 6), dtype=bool)).degrees[0])
     # Nothing is tolerated of the empty subset, and by Fisher's rule nothing is said by the spread.
@@ -175,15 +245,6 @@ def test_a_plane_that_no_fit_shows() -> None:
     model = Logistic(pseudo_rows=5.0).bind(regression_data(X, y, np.repeat([0, 1], 30)))
     assert separates(model, np.array([True, True]))
     assert not separates(model, np.array([False, True]))
-
-
-def test_large_counts_beside_pseudo_data_are_told() -> None:
-    X, y, environment = plain_table(True)
-    large = y + np.ceil(180.0 - y.mean())
-    advice = "poisson(pseudo_rows=0)"
-    for outcome, pseudo_rows, told in ((large, 1.0, True), (large, 0.0, False), (large - 2.0, 1.0, False)):
-        notes = Poisson(pseudo_rows).bind(regression_data(X, outcome, environment)).remarks(all_masks(5)[:0]).notes
-        assert any(advice in note for note in notes) == told
 
 
 # ---------------------------------------------------------------- counts that scatter more than a Poisson law has it

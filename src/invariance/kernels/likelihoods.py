@@ -164,16 +164,40 @@ def _add_rows(outcome, weight, first, n, alpha, centre, near, eta, mean, curvatu
     return total, slope, bend
 
 
+@kernel(fastmath=REORDERED)
+def _pull(pseudo, first, n, eta, mean, pulled):
+    """Log-likelihood of pseudo-data of these rows, as of Poisson counts; fills pulled (n,): their expected counts."""
+    total, first, n = 0.0, unsigned(first), unsigned(n)
+    for i in range(n):
+        pulled[i] = pseudo.weight[first + i] * mean[i]
+        total += pseudo.outcome[first + i] * eta[i] - pulled[i]
+    return total
+
+
+@kernel(fastmath=REORDERED)
+def _add_pull(pseudo, first, n, pulled, residual, curvature):
+    first, n = unsigned(first), unsigned(n)
+    for i in range(n):
+        residual[i] += pseudo.outcome[first + i] - pulled[i]
+        curvature[i] += pulled[i]
+
+
 @kernel
-def negative_binomial_terms(outcome, weight, counts, first, n, phi, eta, residual, curvature):
+def negative_binomial_terms(outcome, weight, counts, pseudo, owned, first, n, phi, eta, residual, curvature, pulled):
     """By how much the log-likelihood of rows with log rates eta (n,) is above that of the same rows at the mean
     `centre`, with its first and second derivative by α. Fills its derivative and minus its second derivative by eta,
-    and eta itself with minus the derivative by eta and α."""
-    alpha, centre = dispersion_of(phi, counts.scale), counts.centre
+    and eta itself with minus the derivative by eta and α. With pseudo-data if these are `owned`; pulled: work space."""
+    alpha, centre, more = dispersion_of(phi, counts.scale), counts.centre, 0.0
     squares = _means(counts.exposure, first, n, eta, residual)
+    if owned:
+        more = _pull(pseudo, first, n, eta, residual, pulled)
     if alpha * np.sqrt(squares + centre**2) < _NEARLY_POISSON:
-        return _add_rows(outcome, weight, first, n, alpha, centre, YES, eta, residual, curvature)
-    return _add_rows(outcome, weight, first, n, alpha, centre, NO, eta, residual, curvature)
+        total, slope, bend = _add_rows(outcome, weight, first, n, alpha, centre, YES, eta, residual, curvature)
+    else:
+        total, slope, bend = _add_rows(outcome, weight, first, n, alpha, centre, NO, eta, residual, curvature)
+    if owned:
+        _add_pull(pseudo, first, n, pulled, residual, curvature)
+    return total + more, slope, bend
 
 
 @kernel
@@ -191,6 +215,12 @@ def at_centre(counts, e, phi):
     return value, slope / half, bend / half**2
 
 
+@kernel(inline="always")
+def end_of(first_environment, stop_environment, n_environments):
+    """Where a range of environments ends that goes on with the first after the last, if it stops before it begins"""
+    return stop_environment + n_environments if stop_environment < first_environment else stop_environment
+
+
 @kernel
 def add_dispersion(counts, first_environment, stop_environment, slope, bend, curved, theta, n, work):
     """The parts of score and hessian that belong to φ = theta[n - 1]: slope, bend are the derivatives by α of the rows'
@@ -199,8 +229,9 @@ def add_dispersion(counts, first_environment, stop_environment, slope, bend, cur
     last = n - 1
     phi, step = theta[last], np.exp(theta[last]) / counts.scale
     score, information = step * slope, -step * (step * bend + slope)
-    total = 0.0
-    for e in range(first_environment, stop_environment):
+    total, n_environments = 0.0, counts.pieces.shape[0]
+    for place in range(first_environment, end_of(first_environment, stop_environment, n_environments)):
+        e = place % n_environments
         value, own_slope, own_bend = at_centre(counts, e, phi)
         work.by_environment[e] += value
         total += value
@@ -251,6 +282,7 @@ class Own(NamedTuple):
 
 
 NO_OWN = Own(np.zeros((0, 0)), np.zeros((0, 0)), np.zeros((0, 0)))
+NO_SHARES = np.zeros(0)
 
 
 class Rows(NamedTuple):
@@ -260,6 +292,8 @@ class Rows(NamedTuple):
     is rows starts[e]:starts[e + 1]. outcome (N,): Σ of the outcome of a row and its pseudo-data; weight (N,): how much
     the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends; for a
     negative binomial without exposure, which is in counts. own: without it an environment's fits take `columns` too.
+    shares (E,): how often each row counts as pseudo-data in fits of some environments, whose outcome is then what the
+    pooled fit expects; none where it is empty.
     """
 
     family: int
@@ -270,6 +304,7 @@ class Rows(NamedTuple):
     counts: Counts = NO_COUNTS
     spans: Spans = NO_SPANS
     own: Own = NO_OWN
+    shares: Floats = NO_SHARES
 
 
 def aligned(values: Floats) -> Floats:
@@ -285,6 +320,11 @@ def with_columns(rows: Rows, kept: Integers) -> Rows:
     """The same rows with these columns alone, in this order."""
     shift, ratio = (np.take(part, kept, axis=1) for part in (rows.own.shift, rows.own.ratio))
     return rows._replace(columns=aligned(rows.columns[kept]), own=Own(aligned(rows.own.columns[kept]), shift, ratio))
+
+
+@kernel(inline="always")
+def is_whole(rows, first_environment, stop_environment):
+    return stop_environment - first_environment == rows.starts.size - 1
 
 
 @kernel(inline="always")
@@ -312,10 +352,19 @@ class Baseline(NamedTuple):
     behind: Mask
 
 
+class Pseudo(NamedTuple):
+    """Outcome and weight (N,) of rows in fits of some environments, with pseudo-data at the pooled fit; of a negative
+    binomial, of the pseudo-data alone; none where there are no shares."""
+
+    outcome: Floats
+    weight: Floats
+
+
 class Work(NamedTuple):
     """What an evaluation and a maximisation write on. eta, residual, curvature, scaled: of a block of rows, or of all
     where there are intervals; score, step, origin (K,), hessian (K, K); by_environment (E,): log-likelihoods of the
-    environments at the last evaluation; reached (E,): those of the pooled fit."""
+    environments at the last evaluation; reached, own (E,): those of the pooled fit and of the environment's own, with
+    pseudo-data."""
 
     eta: Floats
     residual: Floats
@@ -327,7 +376,9 @@ class Work(NamedTuple):
     hessian: Floats
     by_environment: Floats
     reached: Floats
+    own: Floats
     baseline: Baseline
+    pseudo: Pseudo
 
 
 BLOCK = 512
@@ -343,8 +394,9 @@ def work_for(rows: Rows, most_parameters: int) -> Work:
     at_risk, hazards, sums = np.empty((n_environments, n_steps)), np.empty((2, n_steps)), np.empty((k, n_steps))
     shape, behind = np.empty(n_environments), np.ones(1, dtype=bool)
     baseline = Baseline(at_risk, hazards[0], hazards[1], sums, clock, lengths, shape, behind)
-    of_rows, of_parameters, by_environment = np.empty((4, length)), np.empty((3, k)), np.empty((2, n_environments))
-    return Work._make([*aligned(of_rows), *of_parameters, np.empty((k, k)), *by_environment, baseline])
+    of_rows, of_parameters, by_environment = np.empty((4, length)), np.empty((3, k)), np.empty((3, n_environments))
+    pseudo = Pseudo(*aligned(np.empty((2, n_rows if rows.shares.size else 0))))
+    return Work._make([*aligned(of_rows), *of_parameters, np.empty((k, k)), *by_environment, baseline, pseudo])
 
 
 # A column of which less than this share is left when its means over the rows at risk are taken out is constant.
@@ -400,9 +452,11 @@ def _expect(outcome, risk, weight, starts, widths, hazard, residual, curvature):
 @kernel(**UNCOUNTED)
 def _set_hazards(events, first_environment, stop_environment, highest, baseline):
     """The likeliest hazards of these environments together."""
+    n_environments = events.shape[0]
     for j in range(events.shape[1]):
         d, total = 0.0, 0.0
-        for e in range(first_environment, stop_environment):
+        for place in range(first_environment, end_of(first_environment, stop_environment, n_environments)):
+            e = place % n_environments
             d += events[e, j]
             total += baseline.at_risk[e, j]
         baseline.hazard[j] = d / total if d > 0.0 else 0.0
@@ -416,8 +470,8 @@ def _subtract_means(events, first_environment, stop_environment, baseline, k, he
     sums = baseline.sums
     for j in range(events.shape[1]):
         d = 0.0
-        for e in range(first_environment, stop_environment):
-            d += events[e, j]
+        for place in range(first_environment, end_of(first_environment, stop_environment, events.shape[0])):
+            d += events[place % events.shape[0], j]
         share = baseline.hazard[j] / np.sqrt(d) if d > 0.0 else 0.0
         for a in range(k):
             sums[a, j] *= share
@@ -456,7 +510,11 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
     baseline = work.baseline
     # widths (E, J); weight (N,): of the interval where a row ends.
     intervals, widths, weight = rows.spans.steps, rows.spans.widths, rows.weight
-    whole = stop_environment - first_environment == rows.starts.size - 1
+    n_environments = rows.starts.size - 1
+    end, whole = (
+        end_of(first_environment, stop_environment, n_environments),
+        is_whole(rows, first_environment, stop_environment),
+    )
     if not whole:
         if baseline.behind[0]:
             _set_clock(rows, baseline)
@@ -465,11 +523,15 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
     outcome, risk = rows.outcome, work.eta
     columns = columns_for(rows, first_environment, stop_environment)
     starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
-    first_row, last_row = rows.starts[first_environment], rows.starts[stop_environment]
-    for first in range(first_row, last_row, BLOCK):
-        fill_predictor(columns, members, k, theta, first, min(first + BLOCK, last_row) - first, work.eta[first:])
-    highest = _largest(work.eta, first_row, last_row)
-    for e in range(first_environment, stop_environment):
+    highest = -np.inf
+    for place in range(first_environment, end):
+        e = place % n_environments
+        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
+            n = min(first + BLOCK, rows.starts[e + 1]) - first
+            fill_predictor(columns, members, k, theta, first, n, work.eta[first:])
+        highest = max(highest, _largest(work.eta, rows.starts[e], rows.starts[e + 1]))
+    for place in range(first_environment, end):
+        e = place % n_environments
         work.by_environment[e] = _relative_risks(outcome, rows.starts[e], rows.starts[e + 1], highest, risk)
         baseline.at_risk[e, :n_intervals] = 0.0
         _add_up_risks(risk, weight, starts[e], widths[e], baseline.at_risk[e])
@@ -477,7 +539,8 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
     if curved:
         baseline.sums[:k, :n_intervals] = 0.0
     total = 0.0
-    for e in range(first_environment, stop_environment):
+    for place in range(first_environment, end):
+        e = place % n_environments
         for j in range(n_intervals):
             work.by_environment[e] -= baseline.at_risk[e, j] * baseline.hazard[j]
             if events[e, j] > 0.0:
@@ -536,9 +599,10 @@ def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
 
 @kernel(**UNCOUNTED)
 def evaluate(rows, first_environment, stop_environment, members, k, theta, n_parameters, curved, work):
-    """Log-likelihood of the rows of these environments; fills score, by_environment and, if `curved`, the lower
-    triangle of hessian, minus the second derivatives. theta: slopes of the first k of members, then what else the model
-    has, n_parameters in all."""
+    """Log-likelihood of the rows of these environments, with their pseudo-data if they are not all; fills score,
+    by_environment and, if `curved`, the lower triangle of hessian, minus the second derivatives. theta: slopes of the
+    first k of members, then what else the model has, n_parameters in all. A range that stops before it begins goes on
+    with the first environment after the last."""
     for a in range(n_parameters):
         work.score[a] = 0.0
     if curved:
@@ -547,11 +611,14 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
                 work.hessian[a, b] = 0.0
     if rows.family == PIECEWISE_EXPONENTIAL:
         return evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work)
-    outcome, weight, eta = rows.outcome, rows.weight, work.eta
+    outcome, weight, eta, n_environments = rows.outcome, rows.weight, work.eta, rows.starts.size - 1
     columns = columns_for(rows, first_environment, stop_environment)
     total, slope, bend = 0.0, 0.0, 0.0
-    for e in range(first_environment, stop_environment):
-        own = 0.0
+    owned = rows.shares.size > 0 and not is_whole(rows, first_environment, stop_environment)
+    if owned and rows.family != NEGATIVE_BINOMIAL:
+        outcome, weight = work.pseudo.outcome, work.pseudo.weight
+    for place in range(first_environment, end_of(first_environment, stop_environment, n_environments)):
+        e, own = place % n_environments, 0.0
         for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
             n = min(first + BLOCK, rows.starts[e + 1]) - first
             fill_predictor(columns, members, k, theta, first, n, eta)
@@ -561,7 +628,18 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
                 own += poisson_terms(outcome, weight, first, n, eta, work.residual, work.curvature)
             elif rows.family == NEGATIVE_BINOMIAL:
                 more, by_alpha, twice = negative_binomial_terms(
-                    outcome, weight, rows.counts, first, n, theta[k], eta, work.residual, work.curvature
+                    outcome,
+                    weight,
+                    rows.counts,
+                    work.pseudo,
+                    owned,
+                    first,
+                    n,
+                    theta[k],
+                    eta,
+                    work.residual,
+                    work.curvature,
+                    work.scaled,
                 )
                 own, slope, bend = own + more, slope + by_alpha, bend + twice
                 if curved:
@@ -575,4 +653,41 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
         total += add_dispersion(
             rows.counts, first_environment, stop_environment, slope, bend, curved, theta, n_parameters, work
         )
+    return total
+
+
+@kernel(fastmath=REORDERED)
+def _place_block(rows, first, n, share, alpha, eta, pseudo):
+    """As `place_pseudo_data`, of rows with linear predictors eta (n,)."""
+    total, first, n = 0.0, unsigned(first), unsigned(n)
+    for i in range(n):
+        at, value = first + i, min(max(eta[i], -_FARTHEST), _FARTHEST)
+        if rows.family == NEGATIVE_BINOMIAL:
+            mean = rows.counts.exposure[at] * exponential(value)
+            pseudo.weight[at] = share / (1.0 + alpha * mean)
+            pseudo.outcome[at] = pseudo.weight[at] * mean
+            total += pseudo.outcome[at] * (value - 1.0)
+        else:
+            mean = share * rows.weight[at] * exponential(value)
+            pseudo.weight[at] = (1.0 + share) * rows.weight[at]
+            pseudo.outcome[at] = rows.outcome[at] + mean
+            total += mean * (value - 1.0)
+    return total
+
+
+@kernel(**UNCOUNTED)
+def place_pseudo_data(rows, members, k, theta, work):
+    """Pseudo-data of all rows with the outcomes that the pooled fit theta expects; a negative binomial's are Poisson
+    counts that say as much of slopes, and nothing of the dispersion. Adds their log-likelihood to reached (E,) and
+    returns it."""
+    alpha = dispersion_of(theta[k], rows.counts.scale) if rows.family == NEGATIVE_BINOMIAL else 0.0
+    total = 0.0
+    for e in range(rows.shares.size):
+        own = 0.0
+        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
+            n = min(first + BLOCK, rows.starts[e + 1]) - first
+            fill_predictor(rows.columns, members, k, theta, first, n, work.eta)
+            own += _place_block(rows, first, n, rows.shares[e], alpha, work.eta, work.pseudo)
+        work.reached[e] += own
+        total += own
     return total

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel, longest
-from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, columns_for, evaluate, fill_predictor
+from .likelihoods import (
+    BLOCK,
+    PIECEWISE_EXPONENTIAL,
+    columns_for,
+    end_of,
+    evaluate,
+    fill_predictor,
+    place_pseudo_data,
+)
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
 DEPENDENT = 1e-12
@@ -133,12 +141,14 @@ def _left_out(inverse, score, hessian, k):
 def _share_within(rows, first_environment, stop_environment, members, k, step, reach, work):
     """The share of a step of the slopes that changes no linear predictor by more than `reach`."""
     columns = columns_for(rows, first_environment, stop_environment)
-    eta, most = work.eta, 0.0
-    for first in range(rows.starts[first_environment], rows.starts[stop_environment], BLOCK):
-        n = min(first + BLOCK, rows.starts[stop_environment]) - first
-        fill_predictor(columns, members, k, step, first, n, eta)
-        for i in range(n):
-            most = max(most, abs(eta[i]))
+    eta, most, n_environments = work.eta, 0.0, rows.starts.size - 1
+    for place in range(first_environment, end_of(first_environment, stop_environment, n_environments)):
+        e = place % n_environments
+        for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
+            n = min(first + BLOCK, rows.starts[e + 1]) - first
+            fill_predictor(columns, members, k, step, first, n, eta)
+            for i in range(n):
+                most = max(most, abs(eta[i]))
     return min(1.0, reach / most) if most > 0.0 else 1.0
 
 
@@ -296,13 +306,13 @@ def _as_own(rows, e, members, k, theta, n, own):
 
 @kernel
 def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, ranks, work):
-    """log Λ and the pooled log-likelihood of one subset, from starts thetas (E + 1, ·), the pool last; NaN where a fit
-    comes to no end. A local fit that ends below what the pooled one reaches there starts again from it: log Λ is at
-    most 0."""
+    """log Λ and the pooled log-likelihood, which is without pseudo-data at the pooled fit, of one subset, from starts
+    thetas (E + 1, ·), the pool last; NaN where a fit comes to no end. A local fit that ends below what the pooled one
+    reaches there starts again from it: log Λ is at most 0."""
     pool = rows.starts.size - 1
     timed = rows.family == PIECEWISE_EXPONENTIAL
-    # The local fits go by the hazards that the pooled one ends with, whose error is about the root of what it leaves.
-    most_left = tolerance**1.6 if timed else tolerance
+    # The local fits go by what the pooled one expects, whose error is about the root of what it leaves.
+    most_left = tolerance**1.6 if timed or rows.shares.size else tolerance
     pooled, ranks[pool] = fit_group(
         rows, ZERO, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
     )
@@ -310,6 +320,9 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
         pooled = evaluate(rows, ZERO, pool, members, k, thetas[pool], n, NO, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]
+    together = pooled
+    if rows.shares.size:
+        together += place_pseudo_data(rows, members, k, thetas[pool], work)
     local = 0.0
     for e in range(pool):
         own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
@@ -318,12 +331,13 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
             own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], NO, tolerance, work)
             if own < work.reached[e]:
                 own = work.reached[e]
+        work.own[e] = own
         local += own
-    if np.isnan(pooled - local):
+    if np.isnan(together - local):
         return np.nan, np.nan
     if pool == 1:
         return 0.0, pooled
-    return min(pooled - local, 0.0), pooled
+    return min(together - local, 0.0), pooled
 
 
 _FEW_FOLLOW = 3
@@ -366,6 +380,30 @@ def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_rat
         log_ratio[s], pooled[s] = score_fits(
             rows, members, k, thetas[s], k + extra, inverses, NO, tolerance, ranks[s], work
         )
+
+
+@kernel
+def score_rests(rows, masks, starts, always, beginning, tolerance, work, log_ratio, ranks, rests):
+    """Of the subsets in masks (S, f): log Λ of each environment against all others (S, E), ranks (S, E + 1) and those
+    of the others (S, E). Other arguments as in `score_lists`. Fits of the others begin with the pooled one."""
+    members, extra = np.empty(rows.columns.shape[0], np.int64), beginning.shape[1] - always.size
+    pool, most = ranks.shape[1] - 1, work.score.size
+    thetas, inverses = np.empty((pool + 1, most)), np.empty((pool + 1, most, most))
+    theta, inverse = np.empty(most), np.empty((most, most))
+    for s in range(masks.shape[0]):
+        k = columns_of(masks[s], starts, always, members)
+        n = k + extra
+        begin(beginning, always.size, k, thetas)
+        score_fits(rows, members, k, thetas, n, inverses, NO, tolerance, ranks[s], work)
+        for e in range(pool):
+            reached = 0.0
+            for other in range(pool):
+                reached += work.reached[other] if other != e else 0.0
+            copy_into(theta[:n], thetas[pool])
+            for a in range(n):
+                copy_into(inverse[a, :n], inverses[pool, a])
+            rest, rests[s, e] = fit_group(rows, e + 1, e, members, k, theta, n, inverse, YES, tolerance, work)
+            log_ratio[s, e] = min(reached - rest, 0.0) + min(work.reached[e] - work.own[e], 0.0)
 
 
 @kernel

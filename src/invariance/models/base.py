@@ -308,10 +308,10 @@ class BoundModel(ABC):
         """The same model of all other environments; features that are constant there are left out."""
         raise DataError(f"a {type(self).__name__} cannot leave environments out.")
 
-    def against_the_rest(self, e: int) -> BoundModel | None:
-        """The same model of two groups, the environment at place e and the rows of all others; None where a model has
-        a test of its own."""
-        return None
+    def against_the_rest(self, masks: Mask) -> Iterable[tuple[Floats, Null]]:
+        """For each environment, log Λ of the subsets in masks (S, p) where it and the rows of all others are the two
+        groups that are compared, and its law; nothing where a model has a test of its own."""
+        return ()
 
     def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
         """(S,) probability of log Λ ≤ log_ratios (S,) under invariance by a gamma law, 1 where unknown."""
@@ -352,16 +352,13 @@ class BoundModel(ABC):
         (S,); NaN of others, and with two environments. allowed (S,): noncentrality, shared by rows"""
         chosen, rows, counts = as_masks(masks, self.n_features), np.flatnonzero(asked), self.observed.counts
         each, p_values = np.full(len(chosen), np.nan), np.ones((len(rows), self.n_environments))
-        for e in range(self.n_environments if self.n_environments > 2 and len(rows) else 0):
-            pair = self.against_the_rest(e)
-            if pair is None:
-                return each
-            null, log_ratio = pair.null_many(chosen[rows]), pair.log_ratio_many(chosen[rows])
+        pairs = list(self.against_the_rest(chosen[rows])) if self.n_environments > 2 and len(rows) else []
+        for e, (log_ratio, null) in enumerate(pairs):
             tested = (log_ratio > -np.inf) & (null.variance > 0.0)
             deviance, expected = -2.0 * log_ratio[tested], -2.0 * null.expected[tested]
             share = allowed[rows][tested] * counts[e] / self.n_rows
             p_values[tested, e] = deviance_test(deviance, expected, null.degrees[tested], share)
-        if len(rows) and self.n_environments > 2:
+        if pairs:
             each[rows] = sidak(p_values)
         return each
 

@@ -19,9 +19,9 @@ from .invariance_test import deviance_moments
 from .likelihood import Figures
 from .regression import REPORTED, Regression, RegressionModel, environment_starts, sums_of_groups
 
-# Mean count · pseudo_rows² over the rows of the smallest environment: here pseudo-data add about 1 to −2 log Λ of what
-# is invariant.
-_LARGEST_PULL = 3.0
+# How often each row counts with the pooled rate as its outcome: pooled fits then come to an end where a feature has
+# counts of zero alone, and others hardly move.
+_GUARD = 1e-6
 # Here chi-square laws for Poisson counts reject what is invariant about twice as often as they state.
 LARGEST_HARMLESS = 1.2
 
@@ -49,13 +49,23 @@ class CountRegression(Regression):
     def mean(self, predictor: Floats) -> Floats:
         return np.asarray(np.exp(predictor))
 
+    @property
+    def guard(self) -> float:
+        return _GUARD if self.pseudo_rows else 0.0
+
+    @staticmethod
+    def guarded(data: MultiEnvironmentData, order: Integers) -> tuple[Floats, Floats, Floats]:
+        """(N,) counts, those that the pooled rate has expected, and exposures, in this order"""
+        exposure = exposure_of(data)
+        return data.y[order], (exposure * (data.y.sum() / exposure.sum()))[order], exposure[order]
+
 
 @dataclass(frozen=True)
 class Poisson(CountRegression):
     """Outcome ~ Poisson with mean exposure · exp(intercept + coefficients · columns of z), by maximum likelihood.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled rate makes
-        of their exposure; 0: none. They keep fits finite where an environment has no events
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled fit expects;
+        0: none. They keep fits finite where an environment has no events
 
     Counts scatter more than this in most data, and invariant subsets are then rejected: use NegativeBinomial there.
     """
@@ -63,22 +73,16 @@ class Poisson(CountRegression):
     name: ClassVar[str] = "Poisson"
 
     def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
-        said, mean = [], float(model.data.y.mean())
-        if mean * self.pseudo_rows**2 > _LARGEST_PULL * model.data.counts.min():
-            what = f"The counts are large (mean {mean:,.0f}), and pseudo-data may reject invariant subsets"
-            said.append(Message(what, use(family="poisson(pseudo_rows=0)")))
         ratio = overdispersion(model, masks[0]) if len(masks) else np.nan
-        if ratio > LARGEST_HARMLESS:
-            what = f"The counts vary {ratio:.1f} times as much as a Poisson law has it"
-            said.append(Message(what, use(family="negative_binomial")))
-        return tuple(said)
+        if not ratio > LARGEST_HARMLESS:
+            return ()
+        what = f"The counts vary {ratio:.1f} times as much as a Poisson law has it"
+        return (Message(what, use(family="negative_binomial")),)
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        exposure = exposure_of(data)
-        rate = data.y.sum() / exposure.sum()
-        extra = self.shares(data)[data.environment_index]
-        outcome, weight = data.y + extra * rate * exposure, (1.0 + extra) * exposure
-        return Rows(POISSON, columns, environment_starts(data), outcome[order], weight[order])
+        y, expected, exposure = self.guarded(data, order)
+        outcome, weight = y + self.guard * expected, (1.0 + self.guard) * exposure
+        return Rows(POISSON, columns, environment_starts(data), outcome, weight, shares=self.shares(data))
 
     def beginning(self, rows: Rows) -> Floats:
         rate = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / sums_of_groups(rows.weight, rows.starts)
@@ -112,8 +116,8 @@ _STIRLING = 30.0
 _VALUES_AT_ONCE = 4_000
 
 
-def counts_of(y: Floats, expected: Floats, exposure: Floats, shares: Floats, starts: Integers) -> Counts:
-    """Of rows sorted by environment with counts y (N,), and pseudo-data of weight shares (E,), counts `expected`."""
+def counts_of(y: Floats, expected: Floats, exposure: Floats, share: float, starts: Integers) -> Counts:
+    """Of rows sorted by environment with counts y (N,), and of the same with counts `expected` and weight `share`."""
     scale = float(max(y.max(), expected.max(), _SMALLEST_SCALE))
     centre = float(y.mean())
     n_pieces = int(np.ceil(np.log1p(_LARGEST_DISPERSION * scale) / _PIECE))
@@ -122,7 +126,7 @@ def counts_of(y: Floats, expected: Floats, exposure: Floats, shares: Floats, sta
     alpha = dispersion_of(phi, scale)
     to_powers = np.linalg.inv(np.vander(nodes))
     pieces = np.empty((len(starts) - 1, n_pieces, _DEGREE + 1))
-    for e, share in enumerate(shares):
+    for e in range(len(pieces)):
         own, values = slice(starts[e], starts[e + 1]), np.zeros(len(alpha))
         for counts, weight in ((y[own], 1.0), (expected[own], share)):
             if weight > 0.0:
@@ -160,12 +164,12 @@ def _remainder(s: Floats) -> Floats:
 
 
 class NegativeBinomialModel(RegressionModel):
-    def null_of(self, figures: Figures) -> Null:
+    def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
         """That of a linear Gaussian model, whose fits too have coefficients and one parameter for the scatter."""
-        counts = np.append(self.data.counts, self.data.n_rows).astype(float)
-        local = (figures.degrees + figures.parameters) / self.data.n_environments
-        parameters = np.column_stack([*[local] * self.data.n_environments, figures.parameters])
-        return Null.of_deviance(*deviance_moments(counts, parameters - 2.0), figures.degrees)
+        rows = np.append(self.data.counts if counts is None else counts, self.data.n_rows).astype(float)
+        local = (figures.degrees + figures.parameters) / (len(rows) - 1)
+        parameters = np.column_stack([*[local] * (len(rows) - 1), figures.parameters])
+        return Null.of_deviance(*deviance_moments(rows, parameters - 2.0), figures.degrees)
 
 
 @dataclass(frozen=True)
@@ -173,8 +177,8 @@ class NegativeBinomial(CountRegression):
     """Outcome ~ negative binomial with mean μ = exposure · exp(intercept + coefficients · columns of z) and variance
     μ + αμ², by maximum likelihood; the dispersion α ≥ 0 is a parameter of every fit.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled rate makes
-        of their exposure; 0: none. They keep fits finite where an environment has no events
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is what the pooled fit expects;
+        0: none. They keep slopes finite where an environment has no events, and leave its dispersion alone
     """
 
     name: ClassVar[str] = "negative binomial"
@@ -182,12 +186,10 @@ class NegativeBinomial(CountRegression):
     about_mean: ClassVar[tuple[str, ...]] = (DISPERSION,)
 
     def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        y, exposure, starts = data.y[order], exposure_of(data)[order], environment_starts(data)
-        expected = exposure * (y.sum() / exposure.sum())
-        shares = self.shares(data)
-        extra = np.repeat(shares, data.counts)
-        counts = counts_of(y, expected, exposure, shares, starts)
-        return Rows(NEGATIVE_BINOMIAL, columns, starts, y + extra * expected, 1.0 + extra, counts)
+        (y, expected, exposure), starts, guard = self.guarded(data, order), environment_starts(data), self.guard
+        counts, weight = counts_of(y, expected, exposure, guard, starts), np.full(len(y), 1.0 + guard)
+        outcome, shares = y + guard * expected, self.shares(data)
+        return Rows(NEGATIVE_BINOMIAL, columns, starts, outcome, weight, counts, shares=shares)
 
     def beginning(self, rows: Rows) -> Floats:
         """The intercept of a Poisson law, and the dispersion that fits the variance around it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -101,8 +101,9 @@ class LikelihoodRatioModel(BoundModel):
     def null_many(self, masks: ArrayLike) -> Null:
         return self.null_of(self.figures(masks))
 
-    def null_of(self, figures: Figures) -> Null:
-        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ."""
+    def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
+        """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ. counts
+        (G,): rows of the groups that are compared, if these are not the environments"""
         degrees = figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
         return Null.of_deviance(degrees, 2.0 * degrees, degrees)
 
@@ -137,11 +138,12 @@ class ByLikelihood(ABC):
 class LikelihoodModel(LikelihoodRatioModel):
     """A specification tied to rows. Columns that are constant or dependent in an environment are left out there."""
 
-    def against_the_rest(self, e: int) -> LikelihoodModel:
-        groups, labels = (self.data.environment_index == e).astype(np.intp), (None, self.data.environments[e])
-        return LikelihoodModel(
-            self.specification, replace(self.data, environment_index=groups, environments=labels), self.n_jobs
-        )
+    def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
+        for e, label in enumerate(self.data.environments):
+            groups = (self.data.environment_index == e).astype(np.intp)
+            data = replace(self.data, environment_index=groups, environments=(None, label))
+            pair = LikelihoodModel(self.specification, data, self.n_jobs)
+            yield pair.log_ratio_many(masks), pair.null_many(masks)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,20 +19,22 @@ from ..data.checks import listing
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
-from ..kernels.likelihoods import LOGISTIC, Own, Rows, aligned, evaluate, with_columns, work_for
-from ..kernels.newton import flip_gains, invert, score_dense, score_lists
+from ..kernels.likelihoods import LOGISTIC, Own, Rows, aligned, evaluate, place_pseudo_data, with_columns, work_for
+from ..kernels.newton import flip_gains, invert, score_dense, score_lists, score_rests
 from .base import (
     IN_MEAN,
     EnvironmentData,
     Fit,
     FlipGuess,
     NDArray32,
+    Null,
     Predicts,
     Remarks,
     StandardErrors,
     SubsetWalk,
     Weigh,
     check_number,
+    in_parts,
     rows_for,
     too_few_rows_for,
 )
@@ -51,7 +53,7 @@ _ROUGHLY = 1e-2
 _WALK_ERROR = 1e-3
 _SHARE, _SHARE_IF_SEPARATED = 0.25, 0.02
 _MOST_AT_ONCE, _PARTS = 64, 8
-_MOST_FLIPS_REMEMBERED = 2000
+_MOST_FLIPS_REMEMBERED, _MOST_RESTS_REMEMBERED = 2000, 100_000
 _MOST_SUBSETS_REMEMBERED = 1 << 21
 # What guessing all flips of a subset costs, about.
 _FITS_PER_GUESS = 10
@@ -145,15 +147,39 @@ class RegressionModel(LikelihoodRatioModel):
         self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
         self.walked: dict[tuple[Hashable, ...], Figures] = {}
         self._guessed: dict[bytes, FlipGuess] = {}
-        self._pairs: dict[int, RegressionModel] = {}
+        self._rests: dict[bytes, Floats] = {}
 
-    def against_the_rest(self, e: int) -> RegressionModel:
-        if e not in self._pairs:
-            groups, labels = (self.data.environment_index == e).astype(np.intp), (None, self.data.environments[e])
-            data = replace(self.data, environment_index=groups, environments=labels)
-            specification = self.specification.settled(self.data)
-            self._pairs[e] = specification.model(specification, data, self.n_jobs)
-        return self._pairs[e]
+    def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
+        """As the environments' own fits have them, with the pseudo-data of each."""
+        known = self._rests if len(self._rests) + len(masks) <= _MOST_RESTS_REMEMBERED else {}
+        new = {mask.tobytes(): mask for mask in masks if mask.tobytes() not in known}
+        self._rests = (
+            known | dict(zip(new, self._compared(np.array(list(new.values()))), strict=True)) if new else known
+        )
+        found = np.array([self._rests[mask.tobytes()] for mask in masks])
+        for e, n in enumerate(self.data.counts):
+            log_ratio, degrees, parameters = found[:, :, e].T
+            figures = Figures(log_ratio, np.full(len(masks), np.nan), degrees, parameters)
+            yield log_ratio, self.null_of(figures, np.array([n, self.data.n_rows - n]))
+
+    def _compared(self, masks: Mask) -> Floats:
+        """(S, 3, E) log Λ, its degrees of freedom and the parameters of the pooled fit"""
+        found = np.empty((len(masks), 3, self.data.n_environments))
+
+        problem, beginning, E = self.problem, self.beginning, self.data.n_environments
+        most = beginning.shape[1] + int(self.features.expand(masks).sum(axis=1).max())
+
+        def one(part: slice) -> None:
+            chosen, work = np.ascontiguousarray(masks[part]), work_for(problem, most)
+            log_ratio, ranks, rests = (np.empty((len(chosen), n), kind) for n, kind in given)
+            score_rests(problem, chosen, *self._layout, beginning, IN_BULK, work, log_ratio, ranks, rests)
+            parameters, others = ranks + self.profiled, rests + self.profiled_rests
+            pooled = np.broadcast_to(parameters[:, -1:], log_ratio.shape)
+            found[part] = np.stack([log_ratio, parameters[:, :-1] + others - pooled, pooled], axis=1)
+
+        given = (E, float), (E + 1, np.int64), (E, np.int64)
+        in_parts(len(masks), self.n_jobs, one, 1)
+        return found
 
     @cached_property
     def problem(self) -> Rows:
@@ -239,6 +265,11 @@ class RegressionModel(LikelihoodRatioModel):
     def profiled(self) -> Integers:
         """(E + 1,) parameters of the fits in each environment and in the pool that are maximised out"""
         return np.zeros(len(self.problem.starts), np.int64)
+
+    @cached_property
+    def profiled_rests(self) -> Integers:
+        """(E,) the same of fits to all rows but those of an environment"""
+        return np.zeros(self.data.n_environments, np.int64)
 
     def supported(self, masks: Mask) -> Mask:
         """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
@@ -328,6 +359,8 @@ class RegressionModel(LikelihoodRatioModel):
         for g in range(pool, -1, -1):
             groups = (g, g + 1) if g < pool else (0, pool)
             evaluate(problem, *groups, members, first + k, thetas[g], n, True, work)
+            if g == pool and problem.shares.size:
+                place_pseudo_data(problem, members, first + k, thetas[g], work)
             invert(work.hessian, first + k, n, inverse)
             variances = np.diagonal(inverse)[first : first + k]
             values[g] = np.sqrt(np.where(variances > 0.0, variances, np.nan)) / self._scale[g, chosen]
@@ -390,7 +423,8 @@ class Regression(ABC):
     """Base of specifications: the outcome's law given intercept + coefficients · columns of z, by maximum likelihood;
     `mean` gives the expected outcome (n,) there, unless a fit of its own does.
 
-    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean; 0: none
+    pseudo_rows : how many rows the pseudo-data of each environment weigh, whose outcome is the pooled mean, or what the
+        pooled fit expects; 0: none
     """
 
     pseudo_rows: float = 1.0
@@ -428,10 +462,6 @@ class Regression(ABC):
     def order(self, data: MultiEnvironmentData) -> Integers:
         """(N,) rows by environment, and within each as the kernel wants them."""
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
-
-    def settled(self, data: MultiEnvironmentData) -> Self:
-        """With what it would choose by the environments of these data."""
-        return self
 
     def shares(self, data: MultiEnvironmentData) -> Floats:
         """(E,) λ_e: by how much more than once each row of an environment counts."""

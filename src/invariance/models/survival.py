@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 
@@ -111,6 +111,11 @@ class PiecewiseExponentialModel(RegressionModel):
         events = self.problem.spans.intervals.events
         return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
 
+    @cached_property
+    def profiled_rests(self) -> Integers:
+        events = self.problem.spans.intervals.events
+        return np.count_nonzero([np.delete(events, e, axis=0).any(axis=0) for e in range(len(events))], axis=1)
+
     def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
         mask, rates = as_mask(subset, self.feature_names), self.specification.rates(self.data)
         plain, members = super().fit(mask, local), np.flatnonzero(self.features.expand(mask))
@@ -177,9 +182,6 @@ class PiecewiseExponential(Regression):
     def events(self, data: MultiEnvironmentData) -> Floats:
         assert data.event is not None
         return data.event
-
-    def settled(self, data: MultiEnvironmentData) -> Self:
-        return replace(self, intervals=len(self.cuts(data)) + 1)
 
     def cuts(self, data: MultiEnvironmentData) -> Floats:
         """(J − 1,) where intervals end, but for the last"""

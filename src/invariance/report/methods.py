@@ -257,7 +257,8 @@ def _score(subject: Subject) -> Iterator[str]:
     if getattr(family, "invariance", "") == "mean":
         yield "Each environment has a variance of its own."
     if weight := getattr(family, "pseudo_rows", 0.0):
-        like = "with events at the pooled rate" if predicts_of(family) is Predicts.time else "at the pooled mean"
+        places = {Predicts.time: "with events at the pooled rate", Predicts.rate: "at the pooled fit"}
+        like = places.get(predicts_of(family), "at the pooled mean")
         yield f"Each environment also has pseudo-data {like}, of weight {weight:g}, which keep its fits finite."
 
 
