@@ -112,9 +112,11 @@ def one_set(cell: Cell, seed: int) -> list[float]:
     """Of the truth: p-value, −2 log Λ over its expectation, p-values of the rule and of each environment; then p-value
     and ratio with the other pseudo-data."""
     warnings.simplefilter("ignore")
-    data, found, truth = cell.draw(np.random.default_rng([seed, cell.n])), [], np.ones((1, 1), dtype=bool)
+    numbers = (cell.level, cell.slope, cell.dispersion, cell.n, cell.exposed)
+    rng = np.random.default_rng([seed, *(int(100 * number) for number in numbers)])
+    data, found, truth = cell.draw(rng), [], np.ones((1, 1), dtype=bool)
     while not data.y.any():
-        data = cell.draw(np.random.default_rng([seed, cell.n, 1]))
+        data = cell.draw(rng)
     for place, family in enumerate(FAMILIES[cell.family]):
         model = family.bind(data, 1)
         log_ratio = model.log_ratio_many(truth)

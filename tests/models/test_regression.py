@@ -154,8 +154,8 @@ def test_without_variances_the_level_is_that_of_both_parts(counts: bool) -> None
     model, masks = bound(counts), all_masks(5)
     exact, usual = (model.invariance_test(masks, Tolerance(rho=0.0, tau=tau, level=0.01)) for tau in (0.0, 0.1))
     p_values = model.invariance_tails(masks, model.log_ratio_many(masks))
-    np.testing.assert_allclose(np.minimum(p_values, exact.each / 0.05), exact.joint, rtol=1e-9)
-    np.testing.assert_allclose(np.minimum(p_values * (1.0 - np.log(p_values)), usual.each / 0.05), usual.joint)
+    np.testing.assert_allclose(np.fmin(p_values, exact.each / 0.05), exact.joint, rtol=1e-9)
+    np.testing.assert_allclose(np.fmin(p_values * (1.0 - np.log(p_values)), usual.each / 0.05), usual.joint)
 
 
 # ---------------------------------------------------------------- what searches and decisions ask
@@ -184,7 +184,7 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
 
 def test_the_screen_allows_for_the_error_of_a_walk() -> None:
     """What a walk puts just beyond the limit may be within it."""
-    model, tolerance = bound(False, n=150, p=6), Tolerance(tau=0.0)
+    model, tolerance = bound(False, n=150, p=6), Tolerance()
     screen = model.screening_walk(np.arange(6), np.arange(0), tolerance, lambda gain, columns: gain)
     degrees = float(model.figures(np.zeros((1, 6), dtype=bool)).degrees[0])
     # Nothing is tolerated of the empty subset, and by Fisher's rule nothing is said by the spread.

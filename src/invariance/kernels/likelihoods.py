@@ -183,20 +183,21 @@ def _add_pull(pseudo, first, n, pulled, residual, curvature):
 
 
 @kernel
-def negative_binomial_terms(outcome, weight, counts, pseudo, owned, first, n, phi, eta, residual, curvature, pulled):
+def negative_binomial_terms(rows, work, owned, first, n, phi):
     """By how much the log-likelihood of rows with log rates eta (n,) is above that of the same rows at the mean
     `centre`, with its first and second derivative by α. Fills its derivative and minus its second derivative by eta,
-    and eta itself with minus the derivative by eta and α. With pseudo-data if these are `owned`; pulled: work space."""
-    alpha, centre, more = dispersion_of(phi, counts.scale), counts.centre, 0.0
-    squares = _means(counts.exposure, first, n, eta, residual)
+    and eta itself with minus the derivative by eta and α. owned: with pseudo-data"""
+    eta, residual, curvature, outcome, weight = work.eta, work.residual, work.curvature, rows.outcome, rows.weight
+    alpha, centre, more = dispersion_of(phi, rows.counts.scale), rows.counts.centre, 0.0
+    squares = _means(rows.counts.exposure, first, n, eta, residual)
     if owned:
-        more = _pull(pseudo, first, n, eta, residual, pulled)
+        more = _pull(work.pseudo, first, n, eta, residual, work.scaled)
     if alpha * np.sqrt(squares + centre**2) < _NEARLY_POISSON:
         total, slope, bend = _add_rows(outcome, weight, first, n, alpha, centre, YES, eta, residual, curvature)
     else:
         total, slope, bend = _add_rows(outcome, weight, first, n, alpha, centre, NO, eta, residual, curvature)
     if owned:
-        _add_pull(pseudo, first, n, pulled, residual, curvature)
+        _add_pull(work.pseudo, first, n, work.scaled, residual, curvature)
     return total + more, slope, bend
 
 
@@ -510,11 +511,8 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
     baseline = work.baseline
     # widths (E, J); weight (N,): of the interval where a row ends.
     intervals, widths, weight = rows.spans.steps, rows.spans.widths, rows.weight
-    n_environments = rows.starts.size - 1
-    end, whole = (
-        end_of(first_environment, stop_environment, n_environments),
-        is_whole(rows, first_environment, stop_environment),
-    )
+    n_environments, whole = rows.starts.size - 1, is_whole(rows, first_environment, stop_environment)
+    end = end_of(first_environment, stop_environment, n_environments)
     if not whole:
         if baseline.behind[0]:
             _set_clock(rows, baseline)
@@ -627,20 +625,7 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
             elif rows.family == POISSON:
                 own += poisson_terms(outcome, weight, first, n, eta, work.residual, work.curvature)
             elif rows.family == NEGATIVE_BINOMIAL:
-                more, by_alpha, twice = negative_binomial_terms(
-                    outcome,
-                    weight,
-                    rows.counts,
-                    work.pseudo,
-                    owned,
-                    first,
-                    n,
-                    theta[k],
-                    eta,
-                    work.residual,
-                    work.curvature,
-                    work.scaled,
-                )
+                more, by_alpha, twice = negative_binomial_terms(rows, work, owned, first, n, theta[k])
                 own, slope, bend = own + more, slope + by_alpha, bend + twice
                 if curved:
                     add_score(columns, members, k, first, n, eta, work.hessian[k])

@@ -55,7 +55,7 @@ class CountRegression(Regression):
 
     @staticmethod
     def guarded(data: MultiEnvironmentData, order: Integers) -> tuple[Floats, Floats, Floats]:
-        """(N,) counts, those that the pooled rate has expected, and exposures, in this order"""
+        """(N,) counts, those that the pooled rate expects, and exposures, in this order"""
         exposure = exposure_of(data)
         return data.y[order], (exposure * (data.y.sum() / exposure.sum()))[order], exposure[order]
 

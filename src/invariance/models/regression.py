@@ -153,9 +153,7 @@ class RegressionModel(LikelihoodRatioModel):
         """As the environments' own fits have them, with the pseudo-data of each."""
         known = self._rests if len(self._rests) + len(masks) <= _MOST_RESTS_REMEMBERED else {}
         new = {mask.tobytes(): mask for mask in masks if mask.tobytes() not in known}
-        self._rests = (
-            known | dict(zip(new, self._compared(np.array(list(new.values()))), strict=True)) if new else known
-        )
+        self._rests = known | (dict(zip(new, self._compared(np.array([*new.values()])), strict=True)) if new else {})
         found = np.array([self._rests[mask.tobytes()] for mask in masks])
         for e, n in enumerate(self.data.counts):
             log_ratio, degrees, parameters = found[:, :, e].T
@@ -164,10 +162,9 @@ class RegressionModel(LikelihoodRatioModel):
 
     def _compared(self, masks: Mask) -> Floats:
         """(S, 3, E) log Λ, its degrees of freedom and the parameters of the pooled fit"""
-        found = np.empty((len(masks), 3, self.data.n_environments))
-
         problem, beginning, E = self.problem, self.beginning, self.data.n_environments
         most = beginning.shape[1] + int(self.features.expand(masks).sum(axis=1).max())
+        found, given = np.empty((len(masks), 3, E)), ((E, float), (E + 1, np.int64), (E, np.int64))
 
         def one(part: slice) -> None:
             chosen, work = np.ascontiguousarray(masks[part]), work_for(problem, most)
@@ -177,7 +174,6 @@ class RegressionModel(LikelihoodRatioModel):
             pooled = np.broadcast_to(parameters[:, -1:], log_ratio.shape)
             found[part] = np.stack([log_ratio, parameters[:, :-1] + others - pooled, pooled], axis=1)
 
-        given = (E, float), (E + 1, np.int64), (E, np.int64)
         in_parts(len(masks), self.n_jobs, one, 1)
         return found
 
