@@ -126,22 +126,26 @@ def test_subsets_are_rows_of_dots_in_the_order_of_prediction(plain: Decision) ->
     assert [line.get_xdata()[0] for line in p_invariant.get_lines()] == [0.2]
 
 
-def test_frontier_is_the_best_r2_at_each_p_value(plain: Decision) -> None:
+def test_frontier_is_the_best_r2_up_to_each_difference(plain: Decision) -> None:
     survey = plain.survey
-    assert len(survey.masks) == 16
+    known = ~np.isnan(survey.difference)
+    assert (len(survey.masks), known.sum()) == (16, 15)  # the empty subset has no coefficients
     ax = plain.plot("frontier")
-    x, y = ax.collections[0].get_offsets().T
-    np.testing.assert_allclose(x, np.maximum(survey.p_invariant, 1e-4))
-    np.testing.assert_allclose(y, survey.r2)
-    step, level, mode, chosen = ax.get_lines()
-    assert step.get_drawstyle() == "steps-post"
-    assert (np.diff(step.get_xdata()) <= 0).all()
-    assert sorted(step.get_xdata()) == sorted(x)
-    for p_value, best in zip(*step.get_data(), strict=True):
-        assert best == pytest.approx(max(survey.r2[np.maximum(survey.p_invariant, 1e-4) >= p_value]), abs=1e-9)
-    assert level.get_xdata()[0] == 0.2
-    assert mode.get_xdata()[0] == pytest.approx(plain.mode_evidence.p_invariant)
-    assert chosen.get_ydata()[0] == pytest.approx(plain.evidence.r2)
+    for points, compatible in zip(ax.collections, (False, True), strict=False):
+        x, y = points.get_offsets().T
+        which = known & ((survey.p_invariant >= 0.2) == compatible)
+        np.testing.assert_allclose(x, np.maximum(survey.difference[which], 5e-3))
+        np.testing.assert_allclose(y, survey.r2[which])
+    step, tolerated = ax.get_lines()[:2]
+    assert tolerated.get_xdata()[0] == 0.1
+    for difference, best in zip(*step.get_data(), strict=True):
+        assert best == pytest.approx(max(survey.r2[known & (survey.difference <= max(difference, 5.1e-3))]), abs=1e-9)
+    _, chosen = ax.containers
+    found = plain.evidence
+    assert chosen.lines[0].get_xdata()[0] == pytest.approx(max(found.difference, 5e-3))
+    (interval,) = chosen.lines[2][0].get_segments()
+    np.testing.assert_allclose(interval[:, 0], np.maximum([found.difference_low, found.difference_high], 5e-3))
+    assert chosen.lines[0].get_ydata()[0] == pytest.approx(found.r2)
 
 
 # ---------------------------------------------------------------- environments

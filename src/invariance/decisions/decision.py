@@ -121,23 +121,25 @@ def compatible_subsets(findings: Findings) -> CompatibleSubsets:
 
 
 class Survey(NamedTuple):
-    """masks (k, p); p_invariant, r2 (k,), NaN where not known; complete: whether these are all subsets"""
+    """masks (k, p); p_invariant, r2, difference (k,), NaN where not known; complete: whether these are all subsets"""
 
     masks: Mask
     p_invariant: Floats
     r2: Floats
+    difference: Floats
     complete: bool
 
 
 def survey(findings: Findings, chosen: Mask) -> Survey:
     """Of the chosen subset (p,) and those that the posteriors list: all subsets while these are few."""
-    model, posterior, predictive = findings.target.model, findings.posterior, findings.predictive
+    model, posterior, predictive = findings.judge.model, findings.posterior, findings.predictive
     most = max(_FEWEST_SURVEYED, min(_MOST_SURVEYED, _MOST_RESIDUALS // model.n_rows)) // 2
     listed = (posterior,) if predictive is None else (posterior, predictive)
     masks = np.vstack([chosen[None], *(each.masks[:most] for each in listed)])
     masks = masks[np.sort(distinct(masks)[0])]
     p_values = model.invariance_test(masks, findings.tolerance).joint
-    return Survey(masks, p_values, model.r2_many(masks), len(masks) >= posterior.n_subsets)
+    differences = model.difference(masks, ends=False).estimate
+    return Survey(masks, p_values, model.r2_many(masks), differences, len(masks) >= posterior.n_subsets)
 
 
 class Role(StrEnum):

@@ -1,4 +1,4 @@
-"""Pictures of a decision: coefficients by environment, subsets, environments, and the frontier of R² and p-value."""
+"""Pictures of a decision: coefficients by environment, subsets, environments, and the frontier of R² and difference."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ _NARROWEST, _WIDTH_OF_BARS = 6.4, 1.5
 _ONLY_TEXT = (7.0, 1.6)
 # Between panels that matplotlib does not lay out: numbers stand there.
 _APART = {"wspace": 0.6, "bottom": 0.3, "right": 0.88}
-# p-values below count as these in pictures of environments, and of the frontier.
-_SMALLEST, _LEAST_P_VALUE = 1e-300, 1e-4
+# Smaller p-values in pictures of environments, and smaller differences in that of the frontier, count as these.
+_SMALLEST, _LEAST_DIFFERENCE = 1e-300, 5e-3
 
 
 class Picture(NamedTuple):
@@ -320,33 +320,40 @@ def _bars(ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[
 
 
 def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
-    """R² against p_inv of the subsets that were scored, the best R² for each p_inv, the chosen and the mode."""
-    survey = decision.survey
-    p_values = np.maximum(survey.p_invariant, _LEAST_P_VALUE)
-    many = len(p_values) > 300
-    ax.scatter(p_values, survey.r2, s=8 if many else 18, color=FAINT, alpha=0.5 if many else 0.8, lw=0, rasterized=many)
-    known = np.flatnonzero(np.isfinite(survey.r2))
-    order = known[np.lexsort((-survey.r2[known], -p_values[known]))]
-    best = np.maximum.accumulate(survey.r2[order])
-    ax.step(p_values[order], best, where="post", color=PLAIN, lw=1.3, label="best R² at this p_inv or above")
-    level = decision.accepted.level
-    ax.axvline(level, color=WARN, lw=1.0, ls="--", label=f"level {level:g}: compatible to the right")
-    mode = decision.mode_evidence
-    at_mode = max(mode.p_invariant, _LEAST_P_VALUE)
-    ax.plot(at_mode, mode.r2, "D", ms=8, mfc="none", mec=ink(ax), mew=1.4, label="most probable subset")
-    chosen = decision.evidence
-    at_chosen = max(chosen.p_invariant, _LEAST_P_VALUE)
-    ax.plot(at_chosen, chosen.r2, "*", ms=14, color=CHOSEN, mec="white", mew=0.6, label="selected subset")
+    """R² against how much coefficients differ, of the subsets that were scored and have coefficients; the best R² up to
+    each difference, and the chosen and the mode with their intervals."""
+    survey, tolerance = decision.survey, decision.findings.tolerance
+    known = np.flatnonzero(np.isfinite(survey.r2) & np.isfinite(survey.difference))
+    differences, r2 = np.maximum(survey.difference[known], _LEAST_DIFFERENCE), survey.r2[known]
+    compatible = survey.p_invariant[known] >= decision.accepted.level
+    many = len(known) > 300
+    for which, colour, label in ((~compatible, FAINT, "not compatible"), (compatible, PLAIN, "compatible")):
+        look: dict[str, Any] = {"s": 8 if many else 18, "alpha": 0.5 if many else 0.8, "lw": 0, "rasterized": many}
+        ax.scatter(differences[which], r2[which], color=colour, label=label, **look)
+    order = np.lexsort((-r2, differences))
+    best = np.maximum.accumulate(r2[order])
+    ax.step(differences[order], best, where="post", color=PLAIN, lw=1.3, label="best R² up to this difference")
+    if tolerance.rho >= _LEAST_DIFFERENCE:
+        ax.axvline(tolerance.rho, color=WARN, lw=1.0, ls="--", label=f"{tolerance.rho:.0%}: tolerated")
+    marked = (decision.mode_evidence, "D", ink(ax), "the paper's mode"), (decision.evidence, "*", CHOSEN, "selected")
+    for evidence, marker, colour, label in marked:
+        ends = evidence.difference_low, evidence.difference, evidence.difference_high
+        low, middle, high = np.maximum(ends, _LEAST_DIFFERENCE)
+        bar: dict[str, Any] = {"xerr": [[middle - low], [high - middle]], "color": colour, "lw": 1.2, "capsize": 3}
+        ax.errorbar(middle, evidence.r2, fmt=marker, ms=9, mec="white", mew=0.6, label=label, **bar)
     ax.set_xscale("log")
-    ax.set_xlim(_LEAST_P_VALUE * 0.7, 1.3)
-    ax.set_xticks([1e-4, 1e-3, 1e-2, 0.1, 1.0], ["≤ 0.0001", "0.001", "0.01", "0.1", "1"])
+    ticks = np.array([_LEAST_DIFFERENCE, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+    largest = max(1.0, *differences.tolist()) * 1.3
+    ticks = ticks[ticks <= largest]
+    ax.set_xticks(ticks, [f"≤ {ticks[0]:.1%}", *(f"{tick:.0%}" for tick in ticks[1:])])
+    ax.set_xlim(_LEAST_DIFFERENCE * 0.8, largest)
     ax.minorticks_off()
-    ax.set_ylim(min([0.0, *survey.r2[known].tolist()]) - 0.03, 1.03)
-    ax.set_xlabel("p_inv: p-value of invariance")
+    ax.set_ylim(min([0.0, *r2.tolist()]) - 0.03, 1.03)
+    ax.set_xlabel("how much coefficients differ between environments, as a share of themselves")
     ax.set_ylabel("R² of the pooled fit")
     tidy(ax, "both")
-    title(ax, _headline_text(decision, _cut(len(survey.masks), decision.findings.posterior.n_subsets, "subsets")))
-    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 2, "frameon": False}
+    title(ax, _headline_text(decision, _cut(len(known), decision.findings.posterior.n_subsets, "subsets")))
+    below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3, "frameon": False}
     ax.legend(**(below if has_layout(ax.figure) else {}), fontsize="small")
     return ax
 

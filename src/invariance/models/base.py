@@ -333,14 +333,14 @@ class BoundModel(ABC):
         each, unknown = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed), np.full(len(joint), np.nan)
         return InvarianceTest(unknown, unknown, each, with_each(joint, each))
 
-    def difference(self, masks: ArrayLike) -> Difference:
-        """How different the coefficients of subsets (S, p) are between environments"""
+    def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
+        """How different the coefficients of subsets (S, p) are between environments; ends: of intervals too"""
         log_ratios, null = self.log_ratio_many(masks), self.null_many(masks)
         tested = (log_ratios > -np.inf) & (null.variance > 0.0)
         deviance = np.where(tested, -2.0 * np.where(tested, log_ratios, 0.0), 0.0)
         expected = np.where(tested, -2.0 * np.where(tested, null.expected, 0.0), 1.0)
         signal = self.signal_of(np.where(tested, self.gain_many(masks), 0.0))
-        return deviance_difference(deviance, expected, np.where(tested, null.degrees, 0.0), signal)
+        return deviance_difference(deviance, expected, np.where(tested, null.degrees, 0.0), signal, ends)
 
     def tolerated(self, gain: Floats, tolerance: Tolerance) -> Floats:
         """(S,) the noncentrality of −2 log Λ that does not count against subsets of this gain (S,)"""

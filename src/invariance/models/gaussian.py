@@ -134,8 +134,8 @@ class MomentModel(BoundModel):
         data = self.moments if self.data is None else self.data
         return self.of(data.choosing([label for label in data.environments if label != environment]))
 
-    def difference(self, masks: ArrayLike) -> Difference:
-        return f_difference(self.residuals(as_masks(masks, self.n_features)))
+    def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
+        return f_difference(self.residuals(as_masks(masks, self.n_features)), ends)
 
     def rests(self, masks: Mask) -> Residuals:
         """Of fits of the subsets (S, p) to the rows outside each environment."""

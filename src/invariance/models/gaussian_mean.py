@@ -135,8 +135,8 @@ class MeanGaussian(GaussianModel):
         each[rows] = sidak(p_values)
         return each
 
-    def difference(self, masks: ArrayLike) -> Difference:
-        return BoundModel.difference(self.untilted, masks)
+    def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
+        return BoundModel.difference(self.untilted, masks, ends)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)

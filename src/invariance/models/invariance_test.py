@@ -227,18 +227,20 @@ def invariance_test(
 
 class Difference(NamedTuple):
     """ρ (S,), the share of themselves by which coefficients differ between these environments, and the ends of its 90%
-    interval; NaN of subsets without a signal and outside the support. They say nothing of other environments."""
+    interval, NaN where they were not asked for; NaN of subsets without a signal and outside the support. They say
+    nothing of other environments."""
 
     estimate: Floats
     low: Floats
     high: Floats
 
     @classmethod
-    def of(cls, noncentrality: Floats, tails: Callable[[Floats], Floats], signal: Floats) -> Difference:
+    def of(cls, noncentrality: Floats, tails: Callable[[Floats], Floats], signal: Floats, ends: bool) -> Difference:
         """From an estimate (S,) of the noncentrality of a statistic, and its tail probability (S,) by noncentrality"""
-        ends = (_noncentrality_at(tails, tail, signal) for tail in (_TAIL, 1.0 - _TAIL))
+        unknown = np.full(len(signal), np.nan)
+        found = (_noncentrality_at(tails, tail, signal) if ends else unknown for tail in (_TAIL, 1.0 - _TAIL))
         with np.errstate(divide="ignore", invalid="ignore"):
-            shares = (np.sqrt(np.maximum(value, 0.0) / signal) for value in (noncentrality, *ends))
+            shares = (np.sqrt(np.maximum(value, 0.0) / signal) for value in (noncentrality, *found))
             return cls(*(np.where(signal > _NO_SIGNAL, share, np.nan) for share in shares))
 
 
@@ -258,7 +260,7 @@ def _noncentrality_at(tails: Callable[[Floats], Floats], tail: float, signal: Fl
     return low
 
 
-def f_difference(residuals: Residuals) -> Difference:
+def f_difference(residuals: Residuals, ends: bool) -> Difference:
     """By the noncentral F law of common coefficients. The signal is measured by the noise within environments: in that
     of the pooled fit the differences count as noise."""
     statistics, between, left = residuals.f_test()
@@ -268,15 +270,15 @@ def f_difference(residuals: Residuals) -> Difference:
         signal = np.where(decided, np.maximum(residuals.total - residuals.rss[:, -1], 0.0) / noise, 0.0)
     f, d, v = (np.where(decided, values, 1.0) for values in (statistics, between, left))
     estimate = d * (f * (v - 2.0) / v - 1.0)
-    return Difference.of(estimate, lambda allowed: _noncentral_tails(f, d, v, allowed), signal)
+    return Difference.of(estimate, lambda allowed: _noncentral_tails(f, d, v, allowed), signal, ends)
 
 
-def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, signal: Floats) -> Difference:
+def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, signal: Floats, ends: bool) -> Difference:
     """By the noncentral chi-square law of −2 log Λ, scaled to its degrees of freedom; NaN where these are 0."""
     tested = degrees > 0.0
     found, mean, d = (np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
     signal = np.where(tested, signal, 0.0)
-    return Difference.of(found * d / mean - d, lambda allowed: deviance_test(found, mean, d, allowed), signal)
+    return Difference.of(found * d / mean - d, lambda allowed: deviance_test(found, mean, d, allowed), signal, ends)
 
 
 def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, allowed: Floats) -> Floats:

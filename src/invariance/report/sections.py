@@ -294,7 +294,9 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
         told = "One environment says nothing about invariance: the paper's posterior is the prior."
         yield Block(title, sentences=[told])
         return
-    cost = "What invariance costs: how well subsets predict against how much the data speak against their invariance."
+    cost = (
+        "What likeness costs: how well subsets predict against how much their coefficients differ, with 90% intervals."
+    )
     yield Block(picture=_decision_picture(decision, "frontier", cost))
     told = "The paper's posterior weighs subsets by their invariance and the prior, not by prediction."
     n = format_count(subject.posterior.n_subsets)
