@@ -40,13 +40,13 @@ def largest_without(rows: pd.DataFrame, outcome: str, names: str) -> dict[str, f
     return {name: max(p for subset, p in tested.items() if name not in subset) for name in features}
 
 
-@pytest.mark.parametrize("most", [12, 2])
+@pytest.mark.parametrize("most", [12, 1])
 def test_the_p_value_is_the_largest_of_a_subset_without_the_feature(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("invariance.sweeps.fitting.MOST_TESTED", most)
     found = sweep(chain(), outcomes=["b"], environments="site").set_index("feature")
     leading = "".join(found.index[:most])
     expected = pd.Series(largest_without(chain(), "b", leading))
-    pd.testing.assert_series_equal(found["p_edge"], np.minimum(1.05 * expected, 1.0)[found.index], check_names=False)
+    np.testing.assert_allclose(found["p_edge"], np.minimum(1.05 * expected, 1.0)[found.index], rtol=1e-6)
     assert (expected.drop("a") > 0.2).all()
     assert expected["a"] < 1e-6
 
