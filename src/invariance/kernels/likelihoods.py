@@ -642,21 +642,27 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
 
 
 @kernel(fastmath=REORDERED)
-def _place_block(rows, first, n, share, alpha, eta, pseudo):
-    """As `place_pseudo_data`, of rows with linear predictors eta (n,)."""
+def _place_poisson(outcome, weight, first, n, share, eta, pseudo):
+    """As `place_pseudo_data`, of rows with log rates eta (n,)"""
     total, first, n = 0.0, unsigned(first), unsigned(n)
     for i in range(n):
-        at, value = first + i, min(max(eta[i], -_FARTHEST), _FARTHEST)
-        if rows.family == NEGATIVE_BINOMIAL:
-            mean = rows.counts.exposure[at] * exponential(value)
-            pseudo.weight[at] = share / (1.0 + alpha * mean)
-            pseudo.outcome[at] = pseudo.weight[at] * mean
-            total += pseudo.outcome[at] * (value - 1.0)
-        else:
-            mean = share * rows.weight[at] * exponential(value)
-            pseudo.weight[at] = (1.0 + share) * rows.weight[at]
-            pseudo.outcome[at] = rows.outcome[at] + mean
-            total += mean * (value - 1.0)
+        expected = share * weight[first + i] * exponential(eta[i])
+        pseudo.weight[first + i] = (1.0 + share) * weight[first + i]
+        pseudo.outcome[first + i] = outcome[first + i] + expected
+        total += expected * (eta[i] - 1.0)
+    return total
+
+
+@kernel(fastmath=REORDERED)
+def _place_negative_binomial(exposure, first, n, share, alpha, eta, mean, pseudo):
+    """The same; mean: work space"""
+    _means(exposure, first, n, eta, mean)
+    total, first, n = 0.0, unsigned(first), unsigned(n)
+    for i in range(n):
+        weight = share / (1.0 + alpha * mean[i])
+        pseudo.weight[first + i] = weight
+        pseudo.outcome[first + i] = weight * mean[i]
+        total += weight * mean[i] * (eta[i] - 1.0)
     return total
 
 
@@ -672,7 +678,11 @@ def place_pseudo_data(rows, members, k, theta, work):
         for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
             n = min(first + BLOCK, rows.starts[e + 1]) - first
             fill_predictor(rows.columns, members, k, theta, first, n, work.eta)
-            own += _place_block(rows, first, n, rows.shares[e], alpha, work.eta, work.pseudo)
+            if rows.family == NEGATIVE_BINOMIAL:
+                given = work.eta, work.residual, work.pseudo
+                own += _place_negative_binomial(rows.counts.exposure, first, n, rows.shares[e], alpha, *given)
+            else:
+                own += _place_poisson(rows.outcome, rows.weight, first, n, rows.shares[e], work.eta, work.pseudo)
         work.reached[e] += own
         total += own
     return total

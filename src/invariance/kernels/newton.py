@@ -312,7 +312,7 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     pool = rows.starts.size - 1
     timed = rows.family == PIECEWISE_EXPONENTIAL
     # The local fits go by what the pooled one expects, whose error is about the root of what it leaves.
-    most_left = tolerance**1.6 if timed or rows.shares.size else tolerance
+    most_left = tolerance ** (1.6 if timed else 1.3 if rows.shares.size else 1.0)
     pooled, ranks[pool] = fit_group(
         rows, ZERO, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
     )
