@@ -1,20 +1,24 @@
-"""The check by random forests: how often it raises an alarm, beside tests of the same forests' residuals alone.
+"""The tests of environments, and the check by random forests: how often they raise an alarm.
 
 python benchmarks/residual_check.py                     150 data sets a cell (a quarter of an hour on one core)
 python benchmarks/residual_check.py --rows 100 --simulations 20
+python benchmarks/residual_check.py --noise --simulations 1000 --jobs 16     noise that is not normal, by linear models
 """
 
 from __future__ import annotations
 
 import argparse
+from itertools import product
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy.stats import levene, mannwhitneyu
 from sklearn.ensemble import RandomForestRegressor
 
 from _harness import header
 from additive import simulated
-from invariance import MultiEnvironmentData
+from invariance import LinearGaussian, MultiEnvironmentData
+from invariance.decisions.environments import compared_environments
 from invariance.decisions.residual_check import residual_check
 
 ROWS = 100, 200
@@ -53,11 +57,58 @@ def alarms(n: int, simulations: int) -> None:
         print(f"{n:>6} {name:<24} {len(pairs):>10} {check:>8.3f} {alone:>17.3f}", flush=True)
 
 
+NOISES = {
+    "normal": np.random.Generator.standard_normal,
+    "t5": lambda rng, size: rng.standard_t(5, size),
+    "t3": lambda rng, size: rng.standard_t(3, size),
+    "exponential": np.random.Generator.standard_exponential,
+}
+PARTS = "intercept", "slopes", "variance"
+FAULTS = "none", *PARTS
+
+
+def one_alarm(noise: str, fault: str, n: int, n_environments: int, seed: int) -> list[bool]:
+    """Whether there is an alarm by all parts and by each alone; with a fault, in the first environment, the right one.
+    Faults are the larger the fewer rows: 0.6 deviations, a slope by 0.5, and a noise by 0.7 at 50."""
+    rng = np.random.default_rng([seed, n, n_environments])
+    place = np.repeat(np.arange(n_environments), n)
+    scale, shift = rng.uniform(0.5, 2.0, (n_environments, 2)), rng.normal(size=(n_environments, 2))
+    X = rng.normal(size=(len(place), 2)) * scale[place] + shift[place]
+    left, first, size = NOISES[noise](rng, len(place)), place == 0, np.sqrt(50 / n)
+    unit = np.sqrt(3.0) if noise == "t3" else 1.0
+    left *= 1.0 + 0.7 * size * first * (fault == "variance")
+    y = X[:, 0] - X[:, 1] + left + 0.6 * size * unit * first * (fault == "intercept")
+    y -= 0.5 * size * unit * X[:, 0] * first * (fault == "slopes")
+    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, place.tolist()))
+    compared = compared_environments(model, np.ones(2, dtype=bool))
+    found = [test.deviation for test in compared.tests]
+    p_values = np.array([[each.p_value, *(each.parts[part].p_value for part in PARTS)] for each in found])
+    right = (p_values.argmin(axis=0) == 0) | (fault == "none")
+    return list((p_values.min(axis=0) < compared.threshold) & right)
+
+
+def noises(simulations: int, jobs: int) -> None:
+    print(f"\n{'noise':<12} {'fault':<10} {'n_e':>4} {'E':>3} {'alarm':>6}" + "".join(f"{part:>11}" for part in PARTS))
+    for fault, noise, n, n_environments in product(FAULTS, NOISES, (20, 50, 200), (3, 5, 10)):
+        if fault != "none" and (noise not in ("normal", "t3") or n_environments == 5):
+            continue
+        tasks = (delayed(one_alarm)(noise, fault, n, n_environments, seed) for seed in range(simulations))
+        shares = np.mean(Parallel(jobs)(tasks), axis=0)
+        figures = "".join(f"{share:>11.3f}" for share in shares[1:])
+        print(f"{noise:<12} {fault:<10} {n:>4} {n_environments:>3} {shares[0]:>6.3f}{figures}", flush=True)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulations", type=int, default=150)
     parser.add_argument("--rows", type=int, nargs="*", default=ROWS, help="of each environment")
+    parser.add_argument("--noise", action="store_true", help="tests of environments given the causes")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, with --noise")
     arguments = parser.parse_args()
+    if arguments.noise:
+        header("tests of environments, two causes: share of data sets with an alarm, by all parts and by each alone")
+        noises(arguments.simulations, arguments.jobs)
+        parser.exit()
     header("residual check, curved data, p = 6, E = 5: share of alarms at 5%")
     print(f"\n{'n_e':>6} {'subset':<24} {'data sets':>10} {'check':>8} {'residuals alone':>17}")
     for n in arguments.rows:

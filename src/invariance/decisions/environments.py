@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from scipy.special import chdtrc, gammaincc
-from scipy.stats import chi2, f
+from scipy.stats import f
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.columns import free_name
@@ -38,9 +38,8 @@ class DeviancePart:
 class Deviation:
     """deviance : T = −2 log Λ of the groups; expected_deviance, deviance_sd : its mean and standard deviation under
         invariance; p_gaussian : its p-value for Gaussian noise, or by the law for many rows
-    parts : {"intercept", "slopes", "variance" (or "dispersion", "baseline", nothing)}, whose deviances add up to T;
-        their p-values are independent under invariance
-    p_value : of the parts together, by Fisher's rule: what is decided by
+    parts : {"intercept", "slopes", "variance" (or "dispersion", "baseline", nothing)}, whose deviances add up to T
+    p_value : of the parts together: what is decided by
     """
 
     deviance: float
@@ -82,8 +81,8 @@ class EnvironmentTests(ABC):
 
 
 class GaussianTests(EnvironmentTests):
-    """Of intercepts and slopes, by F tests, and of variances, by Bartlett's test corrected for tails; from second
-    moments or, where these cannot decide, from the rows."""
+    """Of intercepts and slopes, by F tests corrected for groups that scatter more than others, and of variances, by
+    Bartlett's test corrected for tails; from second moments or, where these cannot decide, from the rows."""
 
     def __init__(self, model: GaussianModel, mask: Mask) -> None:
         self._model, self._mask = model, mask
@@ -123,9 +122,12 @@ class GaussianTests(EnvironmentTests):
         together = float(own.sum())
         left = n - groups - fits.ranks[0, :-1].sum(), n - groups - about.ranks[0, -1], n - 1 - fits.ranks[0, -1]
         variance = float(n * np.log(together / n) - counts @ np.log(own / counts))
+        # As in the F test of Brown and Forsythe: outliers in a group move its coefficients, and raise its own variance.
+        scatter = float((1.0 - counts / n) @ (own / fits.freedom[0, :-1])) / (groups - 1)
+        inflation = max(1.0, scatter / (together / float(left[0])))
         parts = {
-            INTERCEPT: _f_test(n, pooled, common, float(left[2] - left[1]), float(left[1])),
-            SLOPES: _f_test(n, common, together, float(left[1] - left[0]), float(left[0])),
+            INTERCEPT: _f_test(n, pooled, common, float(left[2] - left[1]), float(left[1]), inflation),
+            SLOPES: _f_test(n, common, together, float(left[1] - left[0]), float(left[0]), inflation),
             VARIANCE: DeviancePart(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
         }
         total = float(sum(part.deviance for part in parts.values()))
@@ -215,18 +217,17 @@ class RegressionTests(EnvironmentTests):
 
 
 def _p_value_of_parts(parts: Mapping[str, DeviancePart]) -> float:
-    """Of all parts that were tested, by Fisher's rule."""
+    """Of all parts that were tested, by Bonferroni's rule: of noise with heavy tails they depend on each other."""
     known = [part.p_value for part in parts.values() if part.p_value is not None]
-    with np.errstate(divide="ignore"):
-        return float(chi2.sf(-2.0 * np.log(known).sum(), 2 * len(known)))
+    return min(1.0, len(known) * min(known, default=1.0))
 
 
-def _f_test(n: int, joint: float, separate: float, degrees: float, left: float) -> DeviancePart:
-    """What own parameters save, so many of them."""
+def _f_test(n: int, joint: float, separate: float, degrees: float, left: float, inflation: float) -> DeviancePart:
+    """What own parameters save, so many of them, where noise saves so many times what equal variances would."""
     if degrees <= 0.0:
         return DeviancePart(0.0, None)
     saved = max(joint - separate, 0.0)
-    p_value = float(f.sf(saved / degrees / (separate / left), degrees, left))
+    p_value = float(f.sf(saved / degrees / (inflation * separate / left), degrees, left))
     return DeviancePart(float(n * np.log1p(saved / separate)), p_value)
 
 
