@@ -372,3 +372,24 @@ def test_the_summary_is_the_decision_and_then_the_posterior() -> None:
     by_mode = BIP(select="mode").fit(made())
     assert str(by_mode.summary(3)) == f"{by_mode.decision_}\n\n{by_mode.posterior_.summary(3)}"
     assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)
+
+
+@pytest.mark.parametrize("slope", [0.5, 3.0])
+def test_the_tolerance_of_a_strong_signal_is_the_one_that_counts(slope: float) -> None:
+    """Differences may explain 2% of the residual variance at most: sqrt(0.02 (1 − R²)/R²) of the coefficients."""
+    rng = np.random.default_rng(0)
+    x, place = rng.normal(size=(900, 1)), np.repeat(np.arange(3), 300)
+    data = MultiEnvironmentData.from_arrays(x, slope * x[:, 0] + rng.normal(size=900), place)
+    decision = decided(data)
+    assert decision.selected == ("x0",)
+    expected = np.sqrt(0.02 * (1.0 - decision.evidence.r2) / decision.evidence.r2) if slope > 1.0 else 0.1
+    assert decision.effective_tolerance == pytest.approx(expected)
+    assert decision.tolerates_less == (slope > 1.0)
+    assert (f"rho {expected:.2g} of" in str(decision)) == (slope > 1.0)
+    assert decision.to_plain()["effective_tolerance"] == pytest.approx(expected)
+    apart = replace(data, y=data.y + 0.08 * slope * x[:, 0] * (place - 1)).choosing([0, 2])
+    rejected = decided(apart, select=Fixed((True,)))
+    if slope > 1.0:
+        assert rejected.evidence.difference < 0.1
+        assert not rejected.is_compatible
+        assert "is tolerated" in rejected.verdict.sentence

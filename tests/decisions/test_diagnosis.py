@@ -34,6 +34,7 @@ from invariance import (
     Tempering,
     Tolerance,
 )
+from invariance.decisions.decision import Grade
 from invariance.decisions.diagnosis import Refit, WithoutEnvironment, experiments, leading_subsets, sites_of
 from invariance.exceptions import FileError, NotInvariantWarning, SettingError
 from invariance.models.base import IN_MEAN, VARIANCE
@@ -173,6 +174,78 @@ def test_an_environment_that_alone_unmasks_a_decoy_is_not_named() -> None:
     assert [decisive.environment for decisive in diagnosis.decisive] == ["unmasking"]
 
 
+def test_of_a_given_subset_the_environments_that_rule_out_a_better_one_are_told() -> None:
+    """The causes are compatible with all environments, but with rows enough for slight differences to be significant:
+    none is decisive for no features at all, though the causes predict better."""
+    rng = np.random.default_rng(0)
+    place = np.repeat(np.arange(4), 2000)
+    x = rng.normal(size=(8000, 1)) + rng.normal(size=4)[place, None]
+    y = (1.0 + 0.1 * (place == 3)) * x[:, 0] + rng.normal(size=8000)
+    model = BIP(progress=False).fit(x, y, environments=place)
+    assert model.selected_features_ == ("x0",)
+    diagnosis = model.diagnose([])
+    assert [left.refit.best for left in diagnosis.left_out] == [("x0",)] * 4
+    assert diagnosis.left_out[3].refit.p_against_best < 0.01 / 4
+    assert diagnosis.left_out[3].refit.best_p_with == pytest.approx(model.diagnose().p_invariant)
+    assert diagnosis.decisive == ()
+
+
+def world(kind: str, seed: int) -> MultiEnvironmentData:
+    """y = 3a − b + noise, c results from it; the last of 2-6 environments is of this kind."""
+    rng = np.random.default_rng([seed, len(kind)])
+    n_environments, n = int(rng.integers(2, 7)), int(rng.choice([30, 100, 400]))
+    place = np.repeat(np.arange(n_environments), n)
+    last, size = place == n_environments - 1, rng.choice([0.1, 0.5, 1.5])
+    a, b = rng.normal(size=len(place)) + rng.normal(size=n_environments)[place], rng.normal(size=len(place))
+    slopes = 1.0 + (
+        0.1 * rng.normal(size=n_environments)[place] if kind == "jitter" else size * (kind == "slope") * last
+    )
+    noise = (1.0 + size * last * (kind == "spread")) * rng.normal(size=len(place))
+    y = 3.0 * slopes * a - b + size * last * (kind == "mean") + noise
+    c = (
+        rng.uniform(0.5, 1.5, n_environments)[place] * y
+        + rng.normal(size=n_environments)[place]
+        + rng.normal(size=len(y))
+    )
+    labels = [f"site {e}" for e in place]
+    return MultiEnvironmentData.from_arrays(np.column_stack([a, b, c]), y, labels, feature_names=list("abc"))
+
+
+@pytest.mark.parametrize("kind", ["clean", "slope", "jitter", "spread", "mean"])
+def test_no_diagnosis_contradicts_the_verdict(kind: str) -> None:
+    for seed in range(7):
+        model = BIP(progress=False).fit(world(kind, seed))
+        verdict, diagnosis = model.decision_.verdict, model.diagnose()
+        assert diagnosis.grade is verdict.grade
+        if verdict.grade in (Grade.alike, Grade.no_difference):
+            assert not diagnosis.alarm
+            assert diagnosis.named is None
+        if verdict.grade is Grade.no_difference:
+            assert diagnosis.unlike == ()
+        if verdict.grade is Grade.but_for:
+            assert str(diagnosis.named) == verdict.environment
+        if diagnosis.unlike and diagnosis.n_environments > 2:
+            assert verdict.environment == str(diagnosis.worst.environment)
+            assert verdict.environment in verdict.sentence
+            assert verdict.environment in " ".join(next(iter(diagnosis.sections)).sentences)
+
+
+def test_where_another_environment_frees_the_best_subset_the_one_of_the_verdict_is_named() -> None:
+    """Without 'a' the subset is compatible; without 'c' another is that predicts better."""
+    whole = replace(one_short_site(40).diagnose(), nothing_compatible=True)
+    refit = Refit(np.zeros(4), np.zeros(4), ("x0",), ("x0",), 0.95, 0.5, 1e-9, 1e-9)
+    left = WithoutEnvironment("a", 0.5, 0.5, 0.1, None), WithoutEnvironment("c", 0.001, 0.001, 0.1, refit)
+    tests = tuple(
+        replace(test, deviation=replace(test.deviation, p_value=1e-9 if test.environment == "a" else 0.5))
+        for test in whole.tests
+    )
+    apart = replace(whole.evidence, p_invariant=0.001, difference_high=0.3)
+    found = replace(whole, tests=tests, left_out=left, evidence=apart)
+    assert (found.grade, found.named, found.freed_by.environment) == (Grade.but_for, "a", "c")
+    broken = replace(found, left_out=(replace(left[0], p_invariant=0.001), left[1]))
+    assert (broken.grade, broken.named) == (Grade.differ, "c")
+
+
 def test_sampled_posteriors_are_not_fitted_again_unless_asked() -> None:
     model = BIP(engine=Tempering(chains=2, steps=20), random_state=0).fit(data_of(seed=1, sizes=(40, 40, 40)))
     diagnosis = model.diagnose(["a", "b"])
@@ -238,13 +311,15 @@ def test_an_environment_without_which_nothing_can_be_fitted(leave_out: bool, wit
 def test_an_environment_like_the_others_is_neither_named_nor_decisive(nothing_compatible: bool) -> None:
     whole = replace(one_short_site(40).diagnose(), nothing_compatible=nothing_compatible)
 
-    def with_p(p_against_best: float) -> tuple:
-        refit = Refit(np.zeros(4), np.zeros(4), ("x0",), ("x0",), 0.95, 0.5, p_against_best)
-        diagnosis = replace(whole, left_out=(WithoutEnvironment("a", 0.5, 0.1, refit),))
+    def with_p(p_against_best: float, p_with: float = 0.01) -> tuple:
+        refit = Refit(np.zeros(4), np.zeros(4), ("x0",), ("x0",), 0.95, 0.5, p_against_best, p_with)
+        diagnosis = replace(whole, left_out=(WithoutEnvironment("a", 0.5, 0.5, 0.1, refit),))
         return diagnosis.freed_by is not None, len(diagnosis.decisive)
 
     assert with_p(0.01 / 3 * 1.01) == (False, 0)
     assert with_p(0.01 / 3 * 0.99) == ((True, 0) if nothing_compatible else (False, 1))
+    # A subset that is compatible with all environments has none that speaks against it.
+    assert with_p(0.01 / 3 * 0.99, p_with=0.3) == (False, 0)
 
 
 def test_a_feature_to_move_is_one_that_the_leading_subsets_disagree_about() -> None:

@@ -193,6 +193,6 @@ def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
     assert diagnosis.whole is not None
     bound = model.decision_.findings.target.model
     assert diagnosis.whole.deviance == pytest.approx(-2.0 * bound.log_ratio(["a", "b"]), abs=1e-6)
-    assert not diagnosis.stands_out
-    assert model.diagnose(["d"]).stands_out
+    assert not diagnosis.alarm
+    assert model.diagnose(["d"]).alarm
     assert environment_tests(bound, np.zeros(bound.n_features, dtype=bool)).deviation(None) is not None

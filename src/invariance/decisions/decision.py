@@ -362,6 +362,20 @@ class Decision(Rendered):
         return worst if worst is not None and worst.p_value < ALARM / n else None
 
     @cached_property
+    def effective_tolerance(self) -> float:
+        """Share of themselves by which the coefficients of the chosen subset may differ: rho, or less where the signal
+        is so strong that such differences would explain more of the residual variance than is tolerated."""
+        model, rho = self.findings.judge.model, self.findings.tolerance.rho
+        signal = model.signal_of(model.gain_many(self.mask[None]))
+        allowed = self.findings.tolerance.noncentrality(signal, model.n_informative)
+        return float(np.sqrt(allowed[0] / signal[0])) if signal[0] > 0.0 else rho
+
+    @property
+    def tolerates_less(self) -> bool:
+        """Whether the effective tolerance is noticeably below rho."""
+        return self.effective_tolerance < 0.9 * self.findings.tolerance.rho
+
+    @cached_property
     def without_worst(self) -> tuple[float, float] | None:
         """p-values of approximate and of exact invariance of the chosen subset without the environment that deviates
         most; None where there is no such environment, or too few rows are left."""
@@ -374,14 +388,6 @@ class Decision(Rendered):
         left = np.isin(np.array(others.feature_names, dtype=object), np.array(self.selected, dtype=object))
         evidence = Judge(others, self.findings.tolerance).evidence(left[None], elsewhere=False).one()
         return evidence.p_invariant, evidence.p_exact
-
-    @property
-    def alike_without_worst(self) -> bool:
-        """Whether no difference is found between the environments but for the one that deviates most."""
-        if self.without_worst is None:
-            return False
-        p_invariant, p_exact = self.without_worst
-        return p_invariant >= self.accepted.level and p_exact >= _FOUND
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -473,6 +479,7 @@ class Decision(Rendered):
             "selected": self.selected,
             "rule": self.rule_says,
             "tolerance": self.findings.tolerance,
+            "effective_tolerance": self.effective_tolerance,
             "by_tolerance": {f"{rho:g}": names for rho, names in self.by_tolerance.items()},
             "price": self.findings.score.price,
             "evidence": self.evidence,
@@ -552,19 +559,29 @@ def p_values_in_words(evidence: SubsetEvidence) -> str:
     return f"p-value {format_p_value(evidence.p_invariant)}, exact {format_small_p_value(evidence.p_exact)}"
 
 
+def grade_of(
+    evidence: SubsetEvidence,
+    accepted: Tolerance,
+    worst: WorstEnvironment | None,
+    without_worst: tuple[float, float] | None,
+) -> Grade:
+    """Of a subset; worst : the environment that deviates significantly, without_worst : see `Decision`"""
+    compatible = evidence.p_invariant >= accepted.level
+    if compatible and evidence.difference_high <= accepted.rho:
+        return Grade.alike
+    if compatible and worst is None and evidence.p_exact >= _FOUND:
+        return Grade.no_difference
+    if without_worst is not None and without_worst[0] >= accepted.level and without_worst[1] >= _FOUND:
+        return Grade.but_for
+    return Grade.differ
+
+
 def verdict_on(decision: Decision) -> Verdict:
     posterior, evidence, worst = decision.findings.posterior, decision.evidence, decision.worst
     more = list(_context(decision))
     if posterior.n_environments == 1 or not decision.judged:
         return Verdict(Grade.open, " ".join(more))
-    if decision.is_compatible and evidence.difference_high <= decision.findings.tolerance.rho:
-        grade = Grade.alike
-    elif decision.is_compatible and worst is None and evidence.p_exact >= _FOUND:
-        grade = Grade.no_difference
-    elif decision.alike_without_worst:
-        grade = Grade.but_for
-    else:
-        grade = Grade.differ
+    grade = grade_of(evidence, decision.accepted, worst, decision.without_worst)
     label = None if worst is None or worst.environment is None else printable(str(worst.environment))
     return Verdict(grade, " ".join([_graded(decision, grade, label), *more]), label)
 
@@ -585,7 +602,8 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
         without = f"without it p-value {p_invariant}, exact {p_exact}"
         return f"{who} alike in all environments but {label} ({values}; {without})."
-    what = size
+    limit = f" where {format_percent(decision.effective_tolerance)} is tolerated" if decision.tolerates_less else ""
+    what = f"{size}{limit}"
     if not evidence.difference_low > 0.0:
         in_mean = np.isnan(evidence.p_spread) or evidence.p_mean < tolerance.lowest_level
         what = "the mean differs" if in_mean else "the spread of the noise differs"
@@ -648,7 +666,9 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
-        yield "compatible", f"{decision.compatible} of {format_count(posterior.n_subsets)} subsets, by {judged_by}"
+        limit = f"; rho {decision.effective_tolerance:.2g} of the selected one" if decision.tolerates_less else ""
+        counted = f"{decision.compatible} of {format_count(posterior.n_subsets)} subsets"
+        yield "compatible", f"{counted}, by {judged_by}{limit}"
     yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
     yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:

@@ -26,10 +26,10 @@ from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.regression import RegressionModel
 from ..moments.moments import Moments
-from ..posterior.posterior import Judge, Posterior
-from ..posterior.summary import format_share
+from ..posterior.posterior import Judge, Posterior, SubsetEvidence
+from ..posterior.summary import format_difference, format_p_value, format_share
 from ..posterior.summary import format_small_p_value as format_p
-from .decision import compatible_subsets
+from .decision import Grade, compatible_subsets, grade_of, p_values_in_words
 from .environments import (
     ComparedEnvironments,
     Deviation,
@@ -56,8 +56,9 @@ class Refit:
     """The fit without one environment.
 
     inclusion, predictive_inclusion : (p,) NaN for features that are constant then
-    selected : by the rule of the fit; best : the best compatible subset, with its R² and p-value then, and
-        p_against_best, that of the environment; None and NaN where no subset is compatible
+    selected : by the rule of the fit; best : the best compatible subset, with its R² and p-value then, p_against_best,
+        that of the environment, and best_p_with, that of the subset in all environments; None and NaN where no subset
+        is compatible
     """
 
     inclusion: Floats
@@ -67,15 +68,17 @@ class Refit:
     best_r2: float = float("nan")
     best_p_invariant: float = float("nan")
     p_against_best: float = float("nan")
+    best_p_with: float = float("nan")
 
 
 @dataclass(frozen=True, eq=False)
 class WithoutEnvironment:
-    """p_invariant, r2 : of the diagnosed subset in all other environments, NaN where these cannot be fitted; refit :
-    None where none was made"""
+    """p_invariant, p_exact, r2 : of the diagnosed subset in all other environments, NaN where these cannot be fitted;
+    refit : None where none was made"""
 
     environment: Hashable
     p_invariant: float
+    p_exact: float
     r2: float
     refit: Refit | None
 
@@ -103,9 +106,9 @@ def without_each(
                     model = settings.family.bind(data)
                 left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
                 evidence = Judge(model, settings.tolerance).evidence(left[None], elsewhere=False).one()
-                found.append(WithoutEnvironment(label, evidence.p_invariant, evidence.r2, again))
+                found.append(WithoutEnvironment(label, evidence.p_invariant, evidence.p_exact, evidence.r2, again))
             except (DataError, EngineError):
-                found.append(WithoutEnvironment(label, np.nan, np.nan, None))
+                found.append(WithoutEnvironment(label, np.nan, np.nan, np.nan, None))
             bar.advance()
     return tuple(found)
 
@@ -137,9 +140,11 @@ def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) 
         return Refit(*both)
     evidence = others.judge.evidence(predictive.mode_mask[None], elsewhere=False).one()
     selected = others.posterior.names_of(settings.rule.select(others))
-    tested = environment_tests(findings.target.model, np.isin(names, predictive.mode)).deviation(e)
+    best = np.isin(names, predictive.mode)
+    tested = environment_tests(findings.target.model, best).deviation(e)
     p_against = np.nan if tested is None else tested.p_value
-    return Refit(*both, selected, predictive.mode, evidence.r2, evidence.p_invariant, p_against)
+    p_with = float(findings.judge.model.invariance_test(best[None], findings.tolerance).joint[0])
+    return Refit(*both, selected, predictive.mode, evidence.r2, evidence.p_invariant, p_against, p_with)
 
 
 # Standard deviations by which an experiment moves a feature.
@@ -247,12 +252,14 @@ def sites_of(moments: Moments) -> Sites:
 class Diagnosis(Rendered, ComparedEnvironments):
     """The environments of a fit, for one subset; `print` it, or see `to_dict`.
 
-    p_invariant, r2 : of the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why
+    evidence : on the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why; grade : as the verdict
+        on a selected subset has it
     tolerance : with the level that subsets had to reach, `judged_by` in words; whole : all environments against one
         common fit; nothing_compatible : whether no subset is compatible with invariance
-    alarm : whether an environment's p-value is below 0.05/E, or nothing is compatible; named : the environment behind
-        it, where nothing is compatible the one without which the best subset is; None of two environments
-    decisive : environments that alone speak against a subset that predicts better
+    alarm : whether nothing is compatible, or an environment's p-value is below 0.05/E and coefficients are not alike
+        within the tolerance; named : the environment behind it: the one that deviates most if the subset is compatible
+        without it or, where nothing is compatible, the one without which the best subset is; None of two environments
+    decisive : environments without which a subset is compatible that predicts better, and with which it is not
     left_out : without each of three environments or more; refitted : whether with whole fits
     inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
     leading, experiments : the most probable compatible subsets, and features to move so that they disagree
@@ -260,8 +267,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     """
 
     feature_names: tuple[str, ...]
-    p_invariant: float
-    r2: float
+    evidence: SubsetEvidence
     unjudged: str
     tolerance: Tolerance
     whole: Deviation | None
@@ -277,46 +283,77 @@ class Diagnosis(Rendered, ComparedEnvironments):
     allowed: str
 
     @property
+    def p_invariant(self) -> float:
+        return self.evidence.p_invariant
+
+    @property
+    def r2(self) -> float:
+        return self.evidence.r2
+
+    @property
     def worst(self) -> WorstEnvironment | None:
         """The environment with the smallest p-value."""
         return worst_environment(self.tests)
 
     @property
-    def stands_out(self) -> bool:
-        """Whether some environment's p-value is below the threshold."""
-        return self.worst is not None and self.worst.p_value < self.threshold
+    def unlike(self) -> tuple[Hashable, ...]:
+        """Environments whose p-value is below the threshold."""
+        decided = ((test.environment, test.deviation) for test in self.tests)
+        return tuple(label for label, found in decided if found is not None and found.p_value < self.threshold)
+
+    @property
+    def compatible(self) -> bool:
+        """Whether the subset is compatible with invariance."""
+        return self.p_invariant >= self.tolerance.level
+
+    @property
+    def without_worst(self) -> tuple[float, float] | None:
+        """p-values of approximate and of exact invariance of the subset without the environment that deviates most, if
+        one does significantly."""
+        label = self.worst.environment if self.worst is not None and self.unlike else None
+        each = ((left.p_invariant, left.p_exact) for left in self.left_out if left.environment == label)
+        return next(each, None)
+
+    @property
+    def grade(self) -> Grade:
+        if np.isnan(self.p_invariant):
+            return Grade.open
+        return grade_of(self.evidence, self.tolerance, self.worst if self.unlike else None, self.without_worst)
 
     @property
     def alarm(self) -> bool:
-        return self.nothing_compatible or self.stands_out
+        return self.nothing_compatible or (bool(self.unlike) and self.grade is not Grade.alike)
 
     @property
     def freed_by(self) -> WithoutEnvironment | None:
         """Where nothing is compatible: the environment without which the best subset is, if that predicts anything and
         the environment is at odds with it."""
-        if not self.nothing_compatible:
-            return None
         freeing = [left for left in self.left_out if left.best_r2 > GAIN and self._at_odds(left)]
-        return max(freeing, key=lambda left: left.best_r2, default=None)
+        return max(freeing, key=lambda left: left.best_r2, default=None) if self.nothing_compatible else None
 
     @property
     def decisive(self) -> tuple[WithoutEnvironment, ...]:
         """Where some subset is compatible: environments without which one that predicts better than the diagnosed one
-        is, the largest gain first. Such an environment either acts on the outcome, or alone unmasks a feature."""
+        is, and with which it is not, the largest gain first. Such an environment either acts on the outcome, or alone
+        unmasks a feature."""
         if self.nothing_compatible:
             return ()
         better = [left for left in self.left_out if left.best_r2 - left.r2 > GAIN and self._at_odds(left)]
         return tuple(sorted(better, key=lambda left: left.r2 - left.best_r2))
 
     def _at_odds(self, left: WithoutEnvironment) -> bool:
-        """Whether an environment is unlike the others in the fit of the best subset without it."""
-        return left.refit is not None and left.refit.p_against_best < SURE / self.n_environments
+        """Whether the best subset without an environment is compatible there only, and the environment unlike the
+        others in its fit."""
+        refit, level = left.refit, self.tolerance.level
+        if refit is None or not refit.best_p_invariant >= level > refit.best_p_with:
+            return False
+        return refit.p_against_best < SURE / self.n_environments
 
     @property
     def named(self) -> Hashable | None:
         if not self.alarm:
             return None
-        if self.freed_by is not None:
+        if self.freed_by is not None and self.grade is not Grade.but_for:
             return self.freed_by.environment
         return None if self.worst is None else self.worst.environment
 
@@ -350,8 +387,9 @@ class Diagnosis(Rendered, ComparedEnvironments):
     def to_dict(self) -> dict[str, Any]:
         """As values that JSON can hold."""
 
-        same = "alarm", "threshold", "nothing_compatible", "p_invariant", "r2", "tolerance", "inclusion"
-        content: dict[str, Any] = {name: getattr(self, name) for name in (*same, "predictive_inclusion", "experiments")}
+        same = "alarm", "grade", "threshold", "nothing_compatible", "p_invariant", "r2", "evidence", "tolerance"
+        more = "inclusion", "predictive_inclusion", "experiments"
+        content: dict[str, Any] = {name: getattr(self, name) for name in (*same, *more)}
         content |= {
             "outcome": self.outcome_name,
             "subset": self.subset,
@@ -398,8 +436,7 @@ def diagnose(
         subset=posterior.names_of(mask),
         outcome_name=posterior.outcome_name,
         feature_names=posterior.feature_names,
-        p_invariant=evidence.p_invariant,
-        r2=evidence.r2,
+        evidence=evidence,
         unjudged="; ".join(judge.model.outside_support(mask[None])),
         tolerance=accepted,
         whole=tests.deviation(None),
@@ -427,7 +464,7 @@ _DIFFER = {
 }
 _LONGEST_LABEL = 20
 # Width of the columns between the label and the subset, in the table of fits without an environment.
-_FIGURES = 22
+_FIGURES = 32
 _MOST_CHANGES, _LEAST_CHANGE = 5, 0.1
 _MOST_EXPERIMENTS, _MOST_DECISIVE = 3, 2
 T_BY_ENVIRONMENT = "T = −2 log Λ by environment"
@@ -435,47 +472,62 @@ NOT_REFITTED = Message("the selection was not repeated without each environment"
 
 
 def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
-    worst, subset, freed = diagnosis.worst, format_subset(diagnosis.subset), diagnosis.freed_by
+    worst, subset, grade = diagnosis.worst, format_subset(diagnosis.subset), diagnosis.grade
+    outcome, n = printable(diagnosis.outcome_name), diagnosis.n_environments
+    breaks = None if grade is Grade.but_for else diagnosis.freed_by
     if diagnosis.nothing_compatible:
         yield f"No subset of the features{diagnosis.allowed} is compatible with invariance ({diagnosis.judged_by})."
     if worst is None:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."
         return
-    if freed is not None and freed.refit is not None:
-        refit, best, outcome = freed.refit, format_subset(freed.refit.best or ()), printable(diagnosis.outcome_name)
+    if breaks is not None and breaks.refit is not None:
+        refit, best = breaks.refit, format_subset(breaks.refit.best or ())
         figures = f"p-value of invariance {format_p(refit.best_p_invariant)}, R² {format_share(refit.best_r2, 2)}"
         yield (
             f"Environment {diagnosis.named!r} breaks it: without it {best} predicts {outcome} alike in the "
-            f"other {diagnosis.n_environments - 1} ({figures}), and it is at odds with them (p-value "
-            f"{format_p(refit.p_against_best)})."
+            f"other {n - 1} ({figures}), and it is at odds with them (p-value {format_p(refit.p_against_best)})."
         )
-    elif diagnosis.stands_out:
-        label = worst.environment
-        which = "the two environments differ" if label is None else f"environment {label!r} is unlike the others"
-        p_value = f"p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g}"
-        yield f"Given {subset}, {which}: {_DIFFER[worst.part]} most ({p_value})."
-    else:
+    if diagnosis.unlike and (breaks is None or breaks.environment != worst.environment):
+        yield f"Given {subset}, {_who_is_unlike(diagnosis, worst)}."
+    elif not diagnosis.unlike and breaks is None:
+        among = "" if all(test.deviation for test in diagnosis.tests) else " that can be compared"
         p_value = f"the smallest p-value is {format_p(worst.p_value)}, not below {diagnosis.threshold:.2g}"
-        yield f"No environment stands out given {subset}: {p_value}."
+        yield f"No environment{among} stands out given {subset}: {p_value}."
     if diagnosis.unjudged:
         yield f"Whether {subset} is compatible with invariance cannot be judged: {diagnosis.unjudged}."
-    elif not diagnosis.nothing_compatible:
-        compatible = "compatible" if diagnosis.p_invariant >= diagnosis.tolerance.level else "not compatible"
-        judged = f"p-value {format_p(diagnosis.p_invariant)}, {diagnosis.judged_by}"
+    else:
+        compatible = "compatible" if diagnosis.compatible else "not compatible"
+        judged = f"{p_values_in_words(diagnosis.evidence)}, {diagnosis.judged_by}"
         yield f"The subset is {compatible} with invariance ({judged})."
+    if grade is Grade.but_for and diagnosis.without_worst is not None:
+        p_value, exact = map(format_p_value, diagnosis.without_worst)
+        yield f"Without {worst.environment!r} it is compatible (p-value {p_value}, exact {exact})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
-        subset = format_subset(() if left.refit is None else left.refit.best or ())
+        assert left.refit is not None
+        p_values = f"p-value {format_p_value(left.refit.best_p_invariant)}, with it {format_p(left.refit.best_p_with)}"
         r2 = f"R² {format_share(left.best_r2, 2)} instead of {format_share(left.r2, 2)}"
-        yield (
-            f"Without {left.environment!r} {subset} is compatible and predicts better ({r2}); this "
-            "environment alone speaks against it."
-        )
+        best = format_subset(left.refit.best or ())
+        yield f"Without {left.environment!r} {best} is compatible ({p_values}) and predicts better ({r2})."
     if diagnosis.named is not None or diagnosis.decisive:
         yield (
             "Nothing was left out: an environment may be unlike the others because it acts on the outcome itself, or "
             "because it alone shows what is not invariant."
         )
+
+
+def _who_is_unlike(diagnosis: Diagnosis, worst: WorstEnvironment) -> str:
+    label, n_unlike = worst.environment, len(diagnosis.unlike)
+    which = f"{n_unlike:,} of {diagnosis.n_environments:,} environments are unlike the rest, most {label!r}"
+    if label is None:
+        which = "the two environments differ"
+    elif n_unlike == 1:
+        which = f"environment {label!r} is unlike the others"
+    found = f"{which}: {_DIFFER[worst.part]} most (p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g})"
+    if diagnosis.grade is not Grade.alike:
+        return found
+    size = f"coefficients differ by {format_difference(diagnosis.evidence)}"
+    return f"{found}, by no more than is tolerated: {size}"
 
 
 def _tests(diagnosis: Diagnosis) -> Section:
@@ -500,17 +552,17 @@ def _tests(diagnosis: Diagnosis) -> Section:
 def _left_out_section(diagnosis: Diagnosis) -> Section:
     labels = name_labels([str(left.environment) for left in diagnosis.left_out], _LONGEST_LABEL)
     width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
-    rows = [("without", "p_inv", "R²", "selected then")]
+    rows = [("without", "p_inv", "exact", "R²", "selected then")]
     for label, left in zip(labels, diagnosis.left_out, strict=True):
         then = "cannot be fitted"
         if left.refit is not None:
             chosen = left.refit.selected
             then = "nothing compatible" if chosen is None else format_subset(chosen, width)
-        rows.append((label, format_p(left.p_invariant), format_share(left.r2), then))
+        rows.append((label, format_p(left.p_invariant), format_p(left.p_exact), format_share(left.r2), then))
     more = _inclusion_changes(diagnosis) if diagnosis.refitted else NOT_REFITTED
     table = tuple(row if diagnosis.refitted else row[:-1] for row in rows)
     sentences = f"p_inv and R² are of {format_subset(diagnosis.subset)}.", more
-    return Section("Without each environment", sentences, table=table, text_columns=(0, 3))
+    return Section("Without each environment", sentences, table=table, text_columns=(0, 4))
 
 
 def _inclusion_changes(diagnosis: Diagnosis) -> str:

@@ -263,8 +263,10 @@ def _score(subject: Subject) -> Iterator[str]:
 
 
 def _tolerated(subject: Subject) -> Iterator[str]:
-    tolerance, model = subject.decision.findings.tolerance, subject.decision.findings.target.model
+    decision = subject.decision
+    tolerance, model = decision.findings.tolerance, decision.findings.target.model
     if tolerance.rho:
-        yield f"coefficients may differ between environments by a share {tolerance.rho:g} of themselves"
+        limit = f", {decision.effective_tolerance:.2g} of the selected subset" if decision.tolerates_less else ""
+        yield f"coefficients may differ between environments by a share {tolerance.rho:g} of themselves{limit}"
     if tolerance.tau and VARIANCE in model.compares:
         yield f"the noise's standard deviation may have a relative spread of {tolerance.tau:g}"
