@@ -496,7 +496,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"No environment{among} stands out given {subset}: {p_value}."
     if diagnosis.unjudged:
         yield f"Whether {subset} is compatible with invariance cannot be judged: {diagnosis.unjudged}."
-    else:
+    elif not diagnosis.nothing_compatible or grade is Grade.but_for:
         compatible = "compatible" if diagnosis.compatible else "not compatible"
         judged = f"{p_values_in_words(diagnosis.evidence)}, {diagnosis.judged_by}"
         yield f"The subset is {compatible} with invariance ({judged})."
