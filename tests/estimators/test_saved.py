@@ -121,7 +121,10 @@ def assert_same_answer(ask: Callable[..., Any], ask_back: Callable[..., Any], *a
 
 def test_what_else_a_file_tells(tmp_path: Path) -> None:
     model = fitted()
+    assert saved(model, tmp_path).luck_ is None
+    luck = model.decision_.luck
     back = saved(model, tmp_path)
+    assert back.luck_ == luck
     assert back.fingerprint_ == fingerprint(MultiEnvironmentData.from_arrays(DATA.X, DATA.y, DATA.environment_index))
     assert set(back.versions_) == {"invariance", "numpy", "scikit-learn", "python"}
     assert back.versions_["invariance"] == invariance.__version__

@@ -94,6 +94,7 @@ def values(read: Page, caption: str, title: str) -> dict[str, float]:
 def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) -> None:
     decision, posterior = model.decision_, model.posterior_
     assert str(decision.verdict) in read.text
+    assert str(decision.known_luck) in read.text
     roles, coefficients = (read.column("Every feature", title) for title in ("Role", "Coefficient"))
     assert {name: text for name, (text, _) in roles.items()} == {
         feature.name: role_in_words(feature) for feature in decision.features

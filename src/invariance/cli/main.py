@@ -129,6 +129,8 @@ def fit(
             named_methods(compared, 1)
         model, data = fit_model(named, given, stream, None if compared is None else ALL_METHODS)
         draw = partial(save_picture, model.decision_, str(plot_kind or PlotKind.inclusion))
+        if "report" in outputs:  # what it tells of luck is told here and in the other files, too
+            model.decision_.explain_luck()
         deliver_fit(model, top, outputs, {"plot": ("the picture", draw)})
         if "model" in outputs:
             save(outputs["model"], model.save)
@@ -187,7 +189,8 @@ def explain(
     """Find which environment breaks invariance: in intercept, slopes or noise.
 
     Fits as `invariance fit` does and compares each environment with all others. Also: the result without each of them,
-    which experiment would separate the leading subsets, and the cost of small environments.
+    which experiment would separate the leading subsets, the cost of small environments, and how often luck among so
+    many subsets would select as much.
     """
     with messages(given):
         from .._tools.sections import Section, as_text
@@ -202,7 +205,9 @@ def explain(
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
-        text = as_text([*diagnosis.sections, *notes], for_shell)
+        told = subset is None and model.decision_.is_compatible
+        luck = [Section("Would luck do this?", (model.decision_.explain_luck(),))] if told else []
+        text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
         saved: Files = {"json": ("the diagnosis", diagnosis.to_json), "plot": ("the picture", draw)}
         deliver(text, outputs, saved)

@@ -19,7 +19,7 @@ from .._tools.json import null, to_json
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_subset, printable
 from ..data.columns import free_name
-from ..data.features import distinct
+from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError
 from ..inference.enumeration import Enumeration
@@ -40,6 +40,7 @@ from ..posterior.summary import (
     reading,
 )
 from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
+from .luck import Luck, luck
 from .noise import NoiseChecks, noise_checks
 from .pipeline import Findings
 from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule
@@ -407,6 +408,33 @@ class Decision(Rendered):
             found[rho] = None if chosen is None else self.findings.posterior.names_of(chosen)
         return found
 
+    @cached_property
+    def luck(self) -> Luck:
+        """Whether luck among many subsets would do as well: simulated when it is first asked for, in about a second for
+        ten features. SettingError where that is not possible."""
+        unchallenged = [feature.name for feature in self.features if feature.selected and feature.never_challenged]
+        return luck(self.findings, self.mask, self.rule, as_mask(unchallenged, self.findings.posterior.feature_names))
+
+    @property
+    def known_luck(self) -> Luck | None:
+        """As far as it was asked for."""
+        return vars(self).get("luck")
+
+    def explain_luck(self) -> str:
+        """In words; or why it cannot be told."""
+        try:
+            return str(self.luck)
+        except SettingError as error:
+            return str(error)
+
+    @property
+    def n_tried(self) -> int:
+        """Subsets that were tested for invariance."""
+        predictive, n = self.findings.predictive, self.findings.posterior.n_subsets
+        if predictive is None:
+            return n if self.compatible.all_scored else len(self.survey.masks)
+        return int(predictive.diagnostics.get("subsets_tested", n))
+
     @property
     def sections(self) -> tuple[Section, ...]:
         """What text and HTML show: the facts, the selected features and the others."""
@@ -481,6 +509,8 @@ class Decision(Rendered):
             "tolerance": self.findings.tolerance,
             "effective_tolerance": self.effective_tolerance,
             "by_tolerance": {f"{rho:g}": names for rho, names in self.by_tolerance.items()},
+            "subsets_tried": self.n_tried,
+            "luck": self.known_luck,
             "price": self.findings.score.price,
             "evidence": self.evidence,
             "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
@@ -629,6 +659,8 @@ def _context(decision: Decision) -> Iterator[str]:
                 f"But nothing speaks against any other subset either: all {format_count(compatible.n)} are compatible "
                 "with invariance. The environments differ too little, or have too few rows, to tell subsets apart."
             )
+        else:
+            yield f"Subsets tried: {format_count(decision.n_tried)}; compatible: {compatible}."
     elif not compatible.n:
         found = "is" if compatible.all_scored else "was found that is"
         subset = f"No subset of these features{decision.findings.allowed} {found} invariant"
@@ -663,6 +695,8 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     """With one environment no subset is compatible with anything, nor more probable than the prior says."""
     posterior, target = decision.findings.posterior, decision.findings.target
     yield "verdict", str(decision.verdict)
+    if decision.known_luck is not None:
+        yield "luck", str(decision.known_luck)
     yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)

@@ -104,13 +104,19 @@ def least_risky(findings: Findings) -> Mask:
         return findings.posterior.mode_mask
     if target.prior.support_size() > _MOST_LISTED:
         return _descended(target)
+    masks = all_subsets(target)
+    return masks[int(np.argmin(_risks(target, masks)))]
+
+
+def all_subsets(target: Target) -> Mask:
+    """(S, p) of the sizes that the prior allows, with the forced features"""
     free = target.prior.free
     sizes = range(min(target.prior.over_free.max_size, len(free)) + 1)
     chosen = [list(members) for size in sizes for members in combinations(free, size)]
     masks = np.tile(target.start, (len(chosen), 1))
     for mask, members in zip(masks, chosen, strict=True):
         mask[members] = True
-    return masks[int(np.argmin(_risks(target, masks)))]
+    return masks
 
 
 def _risks(target: Target, masks: Mask) -> Floats:

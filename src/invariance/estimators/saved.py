@@ -26,6 +26,7 @@ from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..decisions.decision import Verdict
+from ..decisions.luck import Luck
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
 from ..models.base import Predicts
 from ..models.survival import PiecewiseHazard
@@ -111,6 +112,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "evidence": to_json(model.decision_.evidence),
         "verdict": to_json(model.decision_.verdict),
         "ranked_by": model.decision_.posterior.kind,
+        "luck": to_json(model.decision_.known_luck),
         "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
         "new_environments": {
             kind: _errors_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
@@ -194,8 +196,8 @@ class SavedModel(IntervalRegressor):
 
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_, verdict_ : of the selected features; outcome_name_, outcome_ : what
-    is predicted
+    with; settings_ : {parameter: text}; evidence_, verdict_ : of the selected features; luck_ : whether luck would do
+    as well, if that was asked before saving; outcome_name_, outcome_ : what is predicted
     """
 
     def __init__(self, columns: Columns | None = None, predict_with: str = "selected") -> None:
@@ -250,6 +252,7 @@ class SavedModel(IntervalRegressor):
         self.evidence_ = SubsetEvidence(**{name: float(value) for name, value in content["evidence"].items()})
         self.verdict_ = from_json(Verdict, content["verdict"])
         self._ranked_by = (self.predictive_ if content["ranked_by"] == "predictive" else None) or self.posterior_
+        self.luck_ = None if content["luck"] is None else from_json(Luck, content["luck"])
         self.fingerprint_, self.versions_ = content["fingerprint"], content["versions"]
         self.settings_, self.outcome_ = content["settings"], self._outcome
         self.outcome_name_ = self._outcome.name

@@ -66,6 +66,8 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
     facts = [(_LABELS[name], text) for name, text in said if name in _LABELS]
     yield Block(callout=(*state(decision), worded(str(decision.verdict))), facts=facts)
     yield Block("How sure this is", sentences=list(_readings(decision)))
+    if decision.is_compatible and decision.findings.posterior.n_environments > 1:
+        yield Block("Would luck do this?", sentences=[worded(decision.explain_luck())])
     told = [text[:1].upper() + text[1:] for name, text in said if name in ("caution", "noise", "limit")]
     yield Block("Caveats", points=[*told, *_caveats(decision)])
 

@@ -1,0 +1,184 @@
+"""Whether luck among many subsets would do as well: data sets simulated from one invariant subset."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from .._tools.arrays import Floats, Mask
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar
+from .._tools.text import format_subset
+from ..exceptions import SettingError
+from ..inference.base import RunOptions
+from ..inference.enumeration import Enumeration
+from ..models.base import VARIANCE
+from ..models.gaussian import GaussianModel
+from ..moments.moments import Moments, filled_pool
+from ..posterior.summary import format_count
+from .pipeline import Findings
+from .rules import Rule, all_subsets
+
+SIMULATED = 100
+# The selection is repeated for each simulated data set: about ten seconds for so many subsets.
+_MOST_SUBSETS = 1 << 14
+_TESTED_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class Luck:
+    """How often the selection takes in a feature that is not invariant, where exactly one subset is.
+
+    invariant : that subset: of the compatible ones that lack a challenged feature of the selection the best predictor;
+        the selection itself where there is none
+    unchallenged : selected features that no environment shifts given the others: of these nothing is said
+    subsets : that the selection is made from; simulated : data sets
+    share : of the simulated data sets in which a feature outside `invariant` is selected
+
+    The share is a rate of error, not the probability that this selection is wrong: what is said if `invariant` is the
+    truth, the other features depend on it and on the outcome as they do in each environment, and all is Gaussian.
+    """
+
+    selected: tuple[str, ...]
+    invariant: tuple[str, ...]
+    unchallenged: tuple[str, ...]
+    subsets: int
+    simulated: int
+    share: float
+
+    def __str__(self) -> str:
+        subset, tried = format_subset(self.invariant), f"the search among {format_count(self.subsets)} subsets"
+        often = f"in {round(self.share * self.simulated):,} of {self.simulated:,} simulated data sets like this one"
+        told = f"If {subset} alone were invariant, {tried} would select a feature outside it {often}."
+        if self.invariant != self.selected:
+            lacking = format_subset([name for name in self.selected if name not in self.invariant])
+            told = f"{subset}, without {lacking}, is compatible, too. {told}"
+        if self.unchallenged:
+            told += f" This says nothing of {format_subset(self.unchallenged)}, which no environment challenges."
+        return told
+
+
+def luck(findings: Findings, mask: Mask, rule: Rule, unchallenged: Mask) -> Luck:
+    """Of the compatible subset (p,) that a rule chose by prediction; unchallenged (p,): features of it."""
+    model, names_of = _simulated_model(findings, rule), findings.posterior.names_of
+    rival = _best_rival(findings, mask & ~unchallenged)
+    null = InvariantNull(model, mask if rival is None else rival)
+
+    def lets_in(rng: np.random.Generator) -> bool:
+        simulated = model.of(null.moments(rng))
+        simulated.n_jobs = 1
+        target = replace(findings.target, model=simulated)
+        again = Findings(target, findings.posterior, Enumeration(), RunOptions(1, rng, False))
+        return again.predictive is not None and bool((rule.select(again) & ~null.mask).any())
+
+    generators, n_let_in = copy.deepcopy(findings.options.rng).spawn(SIMULATED), 0
+    with ProgressBar("simulating data sets", SIMULATED, findings.options.progress) as bar:
+        for let_in in ordered_map(lets_in, generators, findings.options.n_jobs):
+            n_let_in += let_in
+            bar.advance()
+    names = names_of(mask), names_of(null.mask), names_of(unchallenged)
+    return Luck(*names, findings.posterior.n_subsets, SIMULATED, n_let_in / SIMULATED)
+
+
+def _simulated_model(findings: Findings, rule: Rule) -> GaussianModel:
+    """That of the findings; SettingError where luck cannot be simulated."""
+    model, n = findings.target.model, findings.posterior.n_subsets
+    if not getattr(rule, "by_prediction", False) or findings.predictive is None or model.n_environments < 2:
+        raise SettingError("luck is that of a choice among compatible subsets, and none was made here.")
+    if not isinstance(model, GaussianModel) or model.makes_curves:
+        raise SettingError("whether luck would do this is simulated for linear Gaussian models only.")
+    if n > _MOST_SUBSETS:
+        raise SettingError(
+            f"whether luck would do this is simulated for at most {_MOST_SUBSETS:,} subsets, and here are "
+            f"{format_count(n)}: fit fewer features, or limit the size of subsets."
+        )
+    return model
+
+
+def _best_rival(findings: Findings, challenged: Mask) -> Mask | None:
+    """(p,) of the compatible subsets that lack one of these features the best predictor; None where none does"""
+    score, masks = findings.score, all_subsets(findings.target)
+    weights = score.log_weights(masks) + findings.target.prior.log_prob(masks)
+    lacking = (weights > -np.inf) & (challenged & ~masks).any(axis=1)
+    masks = masks[lacking][np.argsort(-weights[lacking], kind="stable")]
+    for start in range(0, len(masks), _TESTED_AT_ONCE):
+        part = masks[start : start + _TESTED_AT_ONCE]
+        compatible = score.log_ratio_many(part) > -np.inf
+        if compatible.any():
+            return np.asarray(part[np.argmax(compatible)])
+    return None
+
+
+class InvariantNull:
+    """Data sets in which a subset (p,) is invariant: its features are as observed, the outcome follows its pooled fit,
+    and the other features their linear regressions on both in each environment, with Gaussian noise."""
+
+    def __init__(self, model: GaussianModel, mask: Mask) -> None:
+        self.mask, self._observed = mask, model.with_moments(np.ones((1, len(mask)), dtype=bool))[0].moments
+        observed, fit = self._observed, model.fit(mask, local=False)
+        if (observed.present != observed.varies).any():
+            raise SettingError("luck cannot be simulated where the columns of a feature add up to a constant.")
+        chosen, y = observed.features.expand(mask), observed.outcome
+        self._inside, self._others = observed.feature_columns[chosen], observed.feature_columns[~chosen]
+        self._slopes, pooled = fit.coefficients, observed.pooled_mean
+        self._intercept = fit.intercept + pooled[self._inside] @ self._slopes - pooled[y]
+        # Squares that the pooled fit leaves: the same in every environment but for models that compare means only.
+        weights, used = np.append(-self._slopes, 1.0), np.append(self._inside, y)
+        within = np.einsum("i,eij,j->e", weights, observed.scatter[:-1][:, used[:, None], used], weights)
+        squares = within + observed.counts * (observed.gaps[:, used] @ weights - self._intercept) ** 2
+        per_row = squares.sum() / observed.n_rows if VARIANCE in model.compares else squares / observed.counts
+        freedom = observed.n_rows - len(used)
+        self._noise = np.sqrt(np.broadcast_to(per_row * observed.n_rows / max(freedom, 1), observed.counts.shape))
+
+    @cached_property
+    def _regressions(self) -> list[tuple[Floats, Floats, Floats]]:
+        """Of the other columns on those inside and the outcome in each environment: slopes, intercepts, and a root of
+        the covariance of what they leave."""
+        observed, given = self._observed, np.append(self._inside, self._observed.outcome)
+        found = []
+        for n, mean, scatter in zip(observed.counts, observed.gaps, observed.scatter[:-1], strict=True):
+            between = scatter[np.ix_(given, self._others)]
+            slopes = np.linalg.lstsq(scatter[np.ix_(given, given)], between)[0]
+            left = scatter[np.ix_(self._others, self._others)] - between.T @ slopes
+            intercepts = mean[self._others] - mean[given] @ slopes
+            found.append((slopes, intercepts, _root(left / max(n - 1 - len(given), 1))))
+        return found
+
+    def moments(self, rng: np.random.Generator) -> Moments:
+        """Of one data set. In an orthogonal basis of its rows that begins with the constant, then the columns inside
+        and the outcome, all but as many rows as there are columns are 0."""
+        observed, inside, others, y = self._observed, self._inside, self._others, self._observed.outcome
+        k, given = len(inside), np.append(inside, y)
+        centre, local = np.empty(observed.centre.shape), np.empty(observed.scatter[:-1].shape)
+        for e, (n, regression) in enumerate(zip(observed.counts, self._regressions, strict=True)):
+            slopes, intercepts, root = regression
+            rows = np.zeros((k + 2 + len(others), len(observed.columns)))
+            constant = np.append(np.sqrt(n), np.zeros(len(rows) - 1))
+            rows[0, inside] = np.sqrt(n) * observed.gaps[e, inside]
+            rows[1 : k + 1, inside] = _root(observed.scatter[e][np.ix_(inside, inside)])
+            noise = np.append(rng.normal(size=k + 1), np.sqrt(rng.chisquare(max(n - 1 - k, 1))))
+            rows[:, y] = constant * self._intercept + rows[:, inside] @ self._slopes
+            rows[: k + 2, y] += self._noise[e] * noise
+            noises = np.vstack([rng.normal(size=(k + 2, len(others))), _wishart_root(n - k - 2, len(others), rng)])
+            rows[:, others] = np.outer(constant, intercepts) + rows[:, given] @ slopes + noises @ root
+            centre[e], local[e] = rows[0] / np.sqrt(n), rows[1:].T @ rows[1:]
+        rest = np.zeros(centre.shape)
+        scatter = filled_pool(observed.counts, centre, rest, local)
+        return replace(observed, centre=centre, rest=rest, scatter=scatter, encoding=None, second=None)
+
+
+def _root(matrix: Floats) -> Floats:
+    """Symmetric, of a symmetric matrix without negative eigenvalues but by rounding"""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T)
+
+
+def _wishart_root(freedom: int, d: int, rng: np.random.Generator) -> Floats:
+    """(d, d) R with R'R the products of `freedom` rows of d standard normal numbers (Bartlett's decomposition)"""
+    root = np.triu(rng.normal(size=(d, d)), 1)
+    root[np.diag_indices(d)] = np.sqrt(rng.chisquare(np.maximum(freedom - np.arange(d), 1)))
+    root[max(freedom, 0) :] = 0.0
+    return root
