@@ -567,6 +567,10 @@ class Verdict:
     sentence: str
     environment: str | None = None
 
+    @property
+    def short(self) -> str:
+        return f"alike but for {self.environment}" if self.grade is Grade.but_for else self.grade.value
+
     def __str__(self) -> str:
         return self.sentence
 

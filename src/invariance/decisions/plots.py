@@ -110,12 +110,7 @@ def _nothing(decision: Decision, kind: str) -> str:
 def _headline_text(decision: Decision, *cuts: str) -> str:
     posterior, n = decision.findings.posterior, len(decision.selected)
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
-    state = f"{'' if decision.is_compatible else 'NOT '}compatible with invariance"
-    if not decision.judged:
-        state = "which the rows cannot judge"
-    if posterior.n_environments == 1:
-        state = "one environment cannot show invariance"
-    text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected, {state}"
+    text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected; environments: {decision.verdict.short}"
     return "\n".join([text, *filter(None, cuts)])
 
 

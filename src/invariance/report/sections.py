@@ -74,9 +74,11 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
 
 def state(decision: Decision) -> tuple[str, str]:
     """The tone of the verdict, and its grade."""
-    grade = decision.verdict.grade
-    bad = grade is Grade.differ and not decision.is_compatible
-    return "good" if grade is Grade.alike else "bad" if bad else "open", grade.value.capitalize()
+    verdict = decision.verdict
+    bad = verdict.grade is Grade.differ and not decision.is_compatible
+    return "good" if verdict.grade is Grade.alike else "bad" if bad else "open", verdict.short[
+        0
+    ].upper() + verdict.short[1:]
 
 
 def _readings(decision: Decision) -> Iterator[str]:
