@@ -130,6 +130,7 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
         np.testing.assert_array_equal(getattr(saved, name), getattr(model.posterior_, name), err_msg=name)
     content = json.loads(Path("new/p.json").read_text(), parse_constant=pytest.fail)
     assert content["decision"] == json.loads(json.dumps(model.decision_.to_plain()))
+    assert content["new_environments"] == {"trusted": True, "why_not": None}
     predictive = Posterior.from_json(json.dumps(content["predictive"]))
     assert model.predictive_ is not None
     np.testing.assert_array_equal(predictive.log_probabilities, model.predictive_.log_probabilities)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from sklearn.metrics import brier_score_loss, roc_auc_score
 import invariance
 from cli_runner import fails, run
 from invariance.data.settings import Columns
+from invariance.prediction.new_environments import few_environments
 from shifted_sites import DATA, NEW, as_table
 from two_classes import LABELS, SITE, X, Y
 from two_classes import table as patients
@@ -79,7 +81,7 @@ def test_averages_and_columns_that_do_not_predict(model: Path) -> None:
     assert list(written) == [*strange, "prediction", "lower", "upper"]
     saved.set_params(predict_with="average")
     assert set(saved.columns_to_predict) > {"x0", "x1"}
-    assert "lacks columns" in refused(model, DALE[["x0", "x1"]], "--average")
+    assert "use no --average" in refused(model, DALE[["x0", "x1"]], "--average")
     written, said, _ = predicted(model, DALE[list(saved.columns_to_predict)], "--average")
     np.testing.assert_array_equal(written["prediction"], saved.predict(DALE))
     assert "by an average of compatible subsets" in said
@@ -115,7 +117,7 @@ def test_rows_far_away_names_that_are_taken_and_positions_in_parquet(model: Path
 
 
 def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
-    assert "'x1'; it has 'x0', 'x2'" in refused(model, DALE[["x0", "x2"]])
+    assert re.search("lacks 'x1'.* it has 'x0', 'x2': use --exclude x1", refused(model, DALE[["x0", "x2"]]))
     assert "no rows" in refused(model, DALE[:0])
     assert "'x1'" in refused(model, DALE.astype(object).assign(x1=["a"] * 7))
     assert "coverage" in refused(model, DALE, "--coverage", 90)
@@ -124,6 +126,14 @@ def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
     assert "named twice" in fails("predict", model, new, "--out", new)
     for several in (model.parent, model.parent / "*.csv"):
         assert "one file" in fails("predict", model, several, "--out", out)
+
+
+def test_intervals_of_two_environments_are_not_trusted(tmp_path: Path) -> None:
+    """By one sentence: in the JSON, after the fit and with the predictions."""
+    model = fit(tmp_path, TABLE[TABLE["site"] < 2], "y", "--json", str(tmp_path / "fit.json"))
+    told = json.loads((tmp_path / "fit.json").read_text())["new_environments"]
+    assert (told["trusted"], told["why_not"]) == (False, few_environments(2))
+    assert few_environments(2) in " ".join(predicted(model, DALE)[2].split())
 
 
 def test_levels_that_are_new_and_models_that_are_not_invariant(tmp_path: Path) -> None:
@@ -197,6 +207,17 @@ def test_times(tmp_path: Path) -> None:
     written, said, _ = predicted(model, frame)
     data = invariance.MultiEnvironmentData.from_table(frame, "weeks", "site", event="ended")
     np.testing.assert_allclose(written["prediction"], invariance.BIP().fit(data).predict(frame), rtol=1e-12)
-    assert "the expected time." in said
-    invariance.BIPSurvival().fit(data).save(model)
-    assert "the median time." in predicted(model, frame)[1]
+    np.testing.assert_array_equal(written["prediction"], invariance.BIPSurvival().fit(data).predict(frame))
+    assert "the median time." in said
+    saved, end = invariance.load(model), frame["weeks"].max()
+    far = frame.assign(a=np.where(frame.index == 7, 50.0, frame["a"]))
+    written, _, warned = predicted(model, far, "--at", "0.5,1", "--restricted-mean", "1.5")
+    assert list(written)[-4:] == ["prediction", "survival_0.5", "survival_1", "restricted_mean_1.5"]
+    np.testing.assert_array_equal(written[["survival_0.5", "survival_1"]], saved.predict_survival(far, [0.5, 1.0]))
+    np.testing.assert_array_equal(written["restricted_mean_1.5"], saved.predict_restricted_mean(far, 1.5))
+    assert np.isinf(written["prediction"][7])
+    assert f"by {end}, the longest time seen" in warned
+    for option in ("--at", "--restricted-mean"):
+        assert f"from 0 to {end}" in refused(model, frame, option, 1.01 * end)
+    numbers = fit(tmp_path / "numbers", TABLE)
+    assert "use no --at" in refused(numbers, DALE, "--at", "1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,11 @@ from invariance import (
     Moments,
     UniformPrior,
     compare,
+    load,
 )
 from invariance.baselines import ICP
 from invariance.datasets import make_example
-from invariance.exceptions import InvarianceError
+from invariance.exceptions import DataError, InvarianceError
 from twins import simulated
 
 DATA = make_example()
@@ -145,12 +147,16 @@ def test_numbers_that_are_stored_as_objects_are_taken() -> None:
     np.testing.assert_array_equal(as_objects.coef_, BIP().fit(DATA.X, DATA.y, SITE).coef_)
 
 
-def test_what_a_fitted_table_lacks() -> None:
+def test_what_a_table_to_predict_lacks(tmp_path: Path) -> None:
+    """Columns that predict are found by name; one that is missing is named, with what may be done."""
     X = DATA.to_frame()[list(DATA.feature_names)]
-    for model in (BIP().fit(DATA), BIP().fit(X, DATA.y, environments=SITE)):
-        with pytest.raises(ValueError, match="- age"):
-            model.predict(X.drop(columns="age"))
-    with pytest.raises(ValueError, match="- more"):
-        model.predict(X.assign(more=1.0))
-    with pytest.raises(ValueError, match="same order"):
-        model.predict(X[X.columns[::-1]])
+    fitted = BIP().fit(X, DATA.y, environments=SITE)
+    fitted.save(tmp_path / "model.json")
+    used, wanted = list(fitted.selected_features_), fitted.predict_interval(X)
+    for model in (BIP().fit(DATA), fitted, load(tmp_path / "model.json")):
+        for table in (X[used[::-1]], X.assign(more="text")[["more", *X.columns[::-1]]], pl.from_pandas(X[used])):
+            np.testing.assert_allclose(model.predict_interval(table), wanted, rtol=1e-12)
+        with pytest.raises(DataError, match=f"X lacks '{used[0]}'.* exclude="):
+            model.predict(X.drop(columns=used[0]))
+        with pytest.raises(DataError, match="predict_with='selected'"):
+            model.set_params(predict_with="average").predict(X[used])

@@ -123,11 +123,14 @@ def test_truth_is_not_rejected_where_hazards_fall() -> None:
 
 
 def test_hazards() -> None:
-    hazard = PiecewiseHazard(np.array([1.0, 3.0]), np.array([0.5, 0.1, 2.0]))
+    hazard = PiecewiseHazard(np.array([1.0, 3.0]), np.array([0.5, 0.1, 2.0]), 4.0)
     times = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0])
     np.testing.assert_allclose(hazard.cumulative(times), [0.0, 0.25, 0.5, 0.6, 0.7, 2.7])
     np.testing.assert_allclose(hazard.times(hazard.cumulative(times)), times, atol=1e-12)
     for risk in (0.3, 1.0, 4.0):
-        pieces = [quad(lambda t, risk=risk: hazard.survival(risk, t), a, b)[0] for a, b in ((0, 1), (1, 3), (3, 60))]
-        assert hazard.expected_time(np.array([risk]))[0] == pytest.approx(sum(pieces), rel=1e-7)
-    assert hazard.expected_time(np.array([0.0, np.inf])).tolist() == [np.inf, 0.0]
+        pieces = [quad(lambda t, risk=risk: hazard.survival(risk, t), a, b)[0] for a, b in ((0, 1), (1, 3), (3, 3.5))]
+        assert hazard.restricted_mean(np.array([risk]), 3.5)[0] == pytest.approx(sum(pieces), rel=1e-7)
+        assert hazard.restricted_mean(np.array([risk]), 1.0)[0] == pytest.approx(pieces[0], rel=1e-7)
+    assert hazard.restricted_mean(np.array([0.0, np.inf]), 3.5).tolist() == [3.5, 0.0]
+    assert hazard.times(np.array([2.7, 2.8])).tolist() == [pytest.approx(4.0), np.inf]
+    np.testing.assert_allclose(hazard.median(np.log(2.0) / np.array([0.25, 0.7])), [0.5, 3.0])

@@ -18,12 +18,20 @@ from sklearn.metrics import brier_score_loss, d2_tweedie_score, log_loss, r2_sco
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from invariance import BIP, BIPClassifier, Moments, MultiEnvironmentData, Poisson
 from invariance.decisions.pipeline import Findings
 from invariance.exceptions import PredictionWarning, SettingError
 from invariance.models.base import Predicts
-from invariance.prediction.new_environments import FIGURES, EnvironmentErrors, NewEnvironments, figures_of, log_odds
+from invariance.prediction.new_environments import (
+    FIGURES,
+    EnvironmentErrors,
+    NewEnvironments,
+    few_environments,
+    figures_of,
+    log_odds,
+)
 from invariance.prediction.predictor import PredictedOutcome
 from shifted_sites import DATA, NEW, as_table, fitted, several
 from two_classes import LABELS, SITE, X, Y, classifier
@@ -122,15 +130,17 @@ def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> N
     assert generators[0].random() == generators[1].random()
 
 
-@pytest.mark.parametrize(("n_environments", "told"), [(1, ["one environment"]), (2, ["two environments"]), (3, [])])
+@pytest.mark.parametrize(("n_environments", "told"), [(1, ["cannot be trusted"]), (2, ["cannot be trusted"]), (3, [])])
 def test_too_few_environments_are_said(n_environments: int, told: list[str]) -> None:
+    """The same sentence wherever intervals and errors in new environments are."""
     model = fitted(several(n_environments))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", PredictionWarning)
         ends = model.predict_interval(NEW)
     assert len(caught) == len(told)
     assert all(words in str(warning.message) for words, warning in zip(told, caught, strict=True))
-    assert all(words in str(model.new_environments()) for words in told)
+    assert all(words in " ".join(str(model.new_environments()).split()) for words in told)
+    assert [str(warning.message) for warning in caught] == [few_environments(n_environments)] * len(told)
     if n_environments == 1:
         assert model.new_environments().to_frame().empty
         t = t_half_width(several(1).X[:, model.support_], several(1).y, NEW[:, model.support_], 0.9)
@@ -185,7 +195,28 @@ def test_a_regressor_predicts_with_the_selected_features() -> None:
     np.testing.assert_allclose(model._predictor("selected").half_width(NEW[:, :2], 0.9), t, rtol=1e-9)
     q = np.quantile(left_out_errors(DATA, regressor=pipeline), 0.9, axis=1).max()
     ends = model.predict_interval(NEW)
-    np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q), rtol=1e-9)
+    nearest = np.clip(NEW[:, :2], *np.quantile(DATA.X[:, :2], [0.025, 0.975], axis=0))
+    line = LinearRegression().fit(DATA.X[:, :2], DATA.y)
+    moved = [each.predict(NEW[:, :2]) - each.predict(nearest) for each in (line, own)]
+    apart = np.abs(moved[0] - moved[1])
+    assert (apart > 0.0).any()
+    np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q) + apart, rtol=1e-9)
+
+
+def test_a_regressor_that_stays_flat_has_wider_intervals_far_away() -> None:
+    """By what a straight line adds there; one that goes on as the line does has not."""
+    far = NEW + np.array([0.0, 40.0, 0.0, 0.0])
+    flat, line = fitted(regressor=DecisionTreeRegressor(max_depth=4)), fitted(regressor=LinearRegression())
+    with pytest.warns(PredictionWarning, match="7 of 7 rows lie where few training rows do, and the DecisionTree"):
+        low, high = flat.predict_interval(far).T
+    assert ((low <= fitted().predict(far)) & (fitted().predict(far) <= high)).all()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        flat.predict(DATA.X)
+    with pytest.warns(PredictionWarning) as caught:
+        widths = np.diff(line.predict_interval(far)), np.diff(fitted().predict_interval(far))
+    assert not any("few training rows" in str(warning.message) for warning in caught)
+    np.testing.assert_allclose(*widths, rtol=0.1)
 
 
 def glm(y: np.ndarray, columns: np.ndarray, family: sm.families.Family, offset: np.ndarray | None = None) -> np.ndarray:

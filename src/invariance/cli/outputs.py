@@ -15,6 +15,7 @@ from ..decisions.decision import FitSummary
 from ..estimators.bip import BIP
 from ..exceptions import FileError
 from ..moments.moments import Moments
+from ..prediction.new_environments import few_environments
 from ..report.methods import Source
 from ..report.page import checked_path
 from .console import for_shell, posterior_for_shell, show
@@ -92,8 +93,13 @@ def deliver_fit(model: BIP, top: int, outputs: Outputs, files: Files, closing: s
     posterior, predictive = model.posterior_, model.predictive_
 
     def write_json(path: Path) -> None:
-        decided = {"decision": model.decision_.to_plain()}
-        posterior.to_json(path, decided | {"predictive": None if predictive is None else predictive.to_plain()})
+        few = few_environments(model.n_environments_)
+        more = {
+            "decision": model.decision_.to_plain(),
+            "predictive": None if predictive is None else predictive.to_plain(),
+            "new_environments": {"trusted": not few, "why_not": few or None},
+        }
+        posterior.to_json(path, more)
 
     summary = FitSummary(model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell)
     deliver(summary, outputs, {"json": ("the posterior and the decision", write_json), **files}, closing)

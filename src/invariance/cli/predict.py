@@ -12,7 +12,7 @@ import typer
 from .._tools.text import format_subset, wrap
 from ..exceptions import DataError, SettingError, use
 from .console import messages, show
-from .options import FileArgument, FileOptions, SpeechOptions, option
+from .options import FileArgument, FileOptions, SpeechOptions, option, read_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,6 +41,10 @@ def predict(
     file: FileArgument,
     out: Annotated[Path, option("CSV", "File for the predictions.")],
     coverage: Annotated[float | None, option("SHARE", "Coverage of the intervals.", f"{_COVERAGE:g}")] = None,
+    at: Annotated[
+        str | None, option("T1,T2", "Times at which to give the probability of survival.", False, "--at")
+    ] = None,
+    restricted_mean: Annotated[float | None, option("TIME", "Mean time to the event within this time.", False)] = None,
     average: Annotated[bool, option(None, "Average over compatible subsets.", False, "--average")] = False,
     unknown: Annotated[
         Unknown, option("error|ignore", "Levels that the training data lack: stop, or take the reference.", "error")
@@ -55,7 +59,8 @@ def predict(
     """Predict the outcome for the rows of a table, with intervals for a new environment.
 
     Writes the rows with the columns prediction, lower and upper; for two classes prediction and a probability; for
-    counts with an exposure the rate, and prediction where the table has the exposure. Columns are found by name, and
+    counts with an exposure the rate, and prediction where the table has the exposure; for times to an event their
+    median, inf where it is longer than any time that was seen. Columns are found by name, and
     those that do not predict may be absent. Where the table has the outcome, prints the errors.
     """
     with messages(speech):
@@ -87,10 +92,11 @@ def predict(
                 raise DataError(f"{told}: no row can be predicted. Replace them.")
             raise DataError(f"{told}, {below}", use(missing="empty"))
         known = read.iloc[complete]
-        X: Any = saved.completed(known[needed])
+        X: Any = known[needed]
         if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
-            X = X.to_numpy()
+            X = saved.completed(X).to_numpy()
         mean, ends, new, how = _predictions(saved, X, known, coverage)
+        new |= _of_times(saved, X, read_names(at), restricted_mean)
         taken = list(rows.columns)
         added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
         save(target, lambda path: rows.assign(**added).to_csv(path, index=False))
@@ -111,14 +117,12 @@ def predict(
 
 def _read(file: TableFile, saved: SavedModel, needed: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What the model needs, with exposure and outcome where they are there; all columns as text with decimal points."""
-    from ..data.checks import quoted, rows_text
+    from ..data.checks import rows_text
     from ..data.columns import as_frame, frame_values, series_values
     from ..data.reading import column_names, in_points, read_columns
 
     names, exposure = column_names(file), saved.outcome_.exposure
-    absent = [name for name in needed if name not in names]
-    if absent:
-        raise DataError(f"{file.name} lacks columns that the model needs: {quoted(absent)}; it has {quoted(names)}.")
+    saved.check_columns(names, file.name)
     wanted = [name for name in (*needed, exposure, saved.outcome_name_) if name in names]
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
     read = read_columns(file, list(dict.fromkeys(wanted)), as_text=[name for name in of_levels if name in needed])
@@ -144,7 +148,6 @@ def _predictions(
     complete rows, as `_read` gives them"""
     from sklearn.base import is_classifier
 
-    from ..estimators.fitted import TimesToEvent
     from ..models.base import Predicts
 
     outcome = saved.outcome_
@@ -164,13 +167,25 @@ def _predictions(
         columns = {"prediction": labels, f"probability_{_plain(second)}": mean}
         how = f": the probability of {_plain(second)}, and the more probable class."
     elif outcome.predicts is Predicts.time:
-        how = f": the {'median' if isinstance(saved, TimesToEvent) else 'expected'} time."
+        how = ": the median time."
     elif outcome.exposure is not None:
         columns, how = {"rate": mean}, f": the rate per unit of {outcome.exposure}."
         if outcome.exposure in known:
             columns["prediction"] = mean * known[outcome.exposure].to_numpy()
             how = f": the rate per unit of {outcome.exposure}, and the count."
     return mean, None, columns, how
+
+
+def _of_times(saved: SavedModel, X: Any, at: list[str], restricted_mean: float | None) -> dict[str, Floats]:
+    """Columns of what is asked for besides the median time"""
+    asked = {"at": at or None, "restricted_mean": restricted_mean}
+    for name, value in asked.items():
+        if value is not None and not hasattr(saved, "predict_survival"):
+            raise SettingError(f"{saved.outcome_.name!r} is no time to an event", use(**{name: None}))
+    columns = {} if not at else dict(zip(map("survival_{}".format, at), saved.predict_survival(X, at).T, strict=True))
+    if restricted_mean is not None:
+        columns[f"restricted_mean_{restricted_mean:g}"] = saved.predict_restricted_mean(X, restricted_mean)
+    return columns
 
 
 def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | None, file: str) -> str:

@@ -422,7 +422,7 @@ class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
     >>> from invariance import BIPSurvival
     >>> from invariance.datasets import make_example
     >>> data = make_example()
-    >>> times = np.exp(-data.y / data.y.std())
+    >>> times = np.exp((data.y.mean() - data.y) / data.y.std())
     >>> censored = np.quantile(times, 0.8)
     >>> seen, event = np.minimum(times, censored), times <= censored
     >>> model = BIPSurvival().fit(data.X, seen, environments=data.environment_index, event=event)

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import check_lengths, quoted, rows_text, warn
+from ..data.columns import as_frame, frame_names
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
-from ..exceptions import DataError, PredictionWarning, SettingError
+from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
 from ..prediction.new_environments import NewEnvironments, log_odds
-from ..prediction.predictor import Predictor, SurvivalPredictor, check_predict_with, concordance
+from ..prediction.predictor import Predictor, RefittedPredictor, SurvivalPredictor, check_predict_with, concordance
 from .selector import EnvironmentSelector
 
 # The share of a normal distribution within one standard deviation.
 _ONE_DEVIATION = float(erf(np.sqrt(0.5)))
+
+
+def _of_times(model: IntervalRegressor) -> bool:
+    check_is_fitted(model)
+    return model._outcome.predicts is Predicts.time
 
 
 class IntervalRegressor(EnvironmentSelector):
@@ -47,11 +56,15 @@ class IntervalRegressor(EnvironmentSelector):
         half the width of `predict_interval(X, coverage=0.683)`.
 
         Of two classes it is the probability of the second one; of counts the expected count, per unit of exposure where
-        there is one. Rows far outside those that were fitted are counted in a warning.
+        there is one; of times to an event the median, infinite where it is longer than any time that was seen, which a
+        warning says. Rows far outside those that were fitted are counted in a warning.
         """
         predictor, columns = self._columns_to_predict(X)
-        mean = predictor.mean(columns)
-        return (mean, self._half_width(predictor, columns, _ONE_DEVIATION)) if return_std else mean
+        predicted = predictor.predict(columns)
+        if isinstance(predictor, SurvivalPredictor) and np.isinf(predicted).any():
+            where = f"{np.isinf(predicted).sum():,} of {rows_text(len(predicted))}"
+            warn(f"the median is not reached by {predictor.until}, in {where}: inf.", PredictionWarning)
+        return (predicted, self._half_width(predictor, columns, _ONE_DEVIATION)) if return_std else predicted
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """(n, 2) lower and upper ends of intervals that should hold the outcome in a new environment.
@@ -59,7 +72,8 @@ class IntervalRegressor(EnvironmentSelector):
         Half the width is the larger one of two: that of Student's t interval for rows like those that were fitted, and
         what was missed in environments that were left out, each in turn, from the selection and from the fit: its
         `coverage` quantile in each of E environments, of these the ⌈coverage · (E + 1)⌉-th smallest, at most the
-        largest. The first call repeats the selection E times; later ones do not.
+        largest. The first call repeats the selection E times; later ones do not. Where few training rows lie
+        and a `regressor` does not go on as a straight line would, as forests stay flat, the difference is added.
 
         After a fit to Moments the errors in an environment count as normally distributed; with rows= they are those
         of up to 10,000 rows of each. Classes, counts and censored times have no intervals: see `new_environments`.
@@ -67,7 +81,7 @@ class IntervalRegressor(EnvironmentSelector):
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")
         predictor, columns = self._columns_to_predict(X)
-        mean, half = predictor.mean(columns), self._half_width(predictor, columns, float(coverage))
+        mean, half = predictor.predict(columns), self._half_width(predictor, columns, float(coverage))
         return np.column_stack([mean - half, mean + half])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -88,6 +102,55 @@ class IntervalRegressor(EnvironmentSelector):
         check_predict_with(self.predict_with, self._regressor)
         return self._new_environments(self.predict_with)
 
+    @available_if(_of_times)
+    def predict_survival(self, X: Any, times: Any) -> Floats:
+        """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows.
+        Times beyond the longest one that was seen are refused."""
+        predictor, columns = self._curves(X)
+        return predictor.survival(columns, _as_times("times", times, predictor))
+
+    @available_if(_of_times)
+    def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
+        """(n,) mean time to the event, or to the horizon if that is earlier, by the fit to all rows. A horizon beyond
+        the longest time that was seen is refused."""
+        predictor, columns = self._curves(X)
+        return predictor.restricted_mean(columns, float(_as_times("horizon", [horizon], predictor)[0]))
+
+    def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
+        predictor, columns = self._columns_to_predict(X)
+        assert isinstance(predictor, SurvivalPredictor)
+        return predictor, columns
+
+    @property
+    def columns_to_predict(self) -> tuple[str, ...]:
+        """Names of the columns that predict, of the selected features or of all that are averaged."""
+        return self._needed(self.predict_with)
+
+    def _needed(self, kind: str) -> tuple[str, ...]:
+        used, encoding = set(self._predictor(kind).design.columns), self._layout.encoding
+        if encoding is not None:
+            used = {term.column for term in encoding.terms if used.intersection(term.names)}
+        return tuple(name for name in self._layout.columns_of_tables if name in used)
+
+    def check_columns(self, names: Sequence[str], where: str = "X") -> None:
+        """Raise where a table with columns of these names lacks one that predicts."""
+        absent = [name for name in self.columns_to_predict if name not in names]
+        if absent:
+            selected_will_do = set(self._needed("selected")) <= set(names)
+            remedy = use(predict_with="selected") if selected_will_do else use(" in a new fit", exclude=absent)
+            what = f"{where} lacks {quoted(absent)}, by which the model predicts; it has {quoted(names)}"
+            raise DataError(what, remedy)
+
+    def completed(self, X: Any) -> Any:
+        """A data frame as it was fitted: with the columns that predict; others are there, and any value does."""
+        frame, encoding = as_frame(X, "X"), self._layout.encoding
+        self.check_columns(frame.columns)
+        levels = {} if encoding is None else encoding.of_levels
+        names, needed = self._layout.columns_of_tables, set(self.columns_to_predict)
+        others = {name: levels[name].levels[0] if name in levels else 0.0 for name in names if name not in needed}
+        fillers = (nw.lit(value).alias(name) for name, value in others.items())
+        return frame.with_columns(*fillers).select(*names).to_native()
+
     def extrapolates(self, X: Any) -> Mask:
         """(n,) which rows lie far outside those that were fitted: with more than twice the largest leverage there."""
         predictor, columns = self._columns_to_predict(X, warns=False)
@@ -97,13 +160,18 @@ class IntervalRegressor(EnvironmentSelector):
         """What predicts, and the columns (n, k) that it needs; warns of rows far from those that were fitted."""
         check_is_fitted(self)
         check_predict_with(self.predict_with, self._regressor)
-        predictor, encoded = self._predictor(self.predict_with), self._fitted_columns(X)
+        predictor = self._predictor(self.predict_with)
+        named = hasattr(self, "feature_names_in_") and frame_names(X) is not None
+        encoded = self._fitted_columns(self.completed(X) if named else X)
         place = {name: j for j, name in enumerate(self.columns_)}
         columns = np.take(encoded, np.array([place[name] for name in predictor.design.columns], dtype=np.intp), axis=1)
         derived = () if self._layout.encoding is None else self._layout.encoding.derived
         outside = predictor.design.outside(columns, derived) if warns else ""
         if outside:
             warn(f"{outside}. What is predicted there is extrapolated.", PredictionWarning)
+        unable = predictor.cannot_follow(columns) if warns and isinstance(predictor, RefittedPredictor) else ""
+        if unable:
+            warn(f"{unable}: intervals there are wider by the difference.", PredictionWarning)
         return predictor, columns
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
@@ -111,8 +179,9 @@ class IntervalRegressor(EnvironmentSelector):
         elsewhere = self._new_environments(self.predict_with)
         limit = elsewhere.limit(predictor.design.columns)
         if limit:
-            warn(f"{limit}: intervals may not cover how new environments differ.", PredictionWarning)
-        return np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))
+            warn(limit, PredictionWarning)
+        half = np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))
+        return half + predictor.departure(columns) if isinstance(predictor, RefittedPredictor) else half
 
 
 class ClassProbabilities(ClassifierMixin, IntervalRegressor):
@@ -199,27 +268,15 @@ def _as_one_type(labels: NDArray) -> NDArray:
 
 
 class TimesToEvent(IntervalRegressor):
-    """A model of the hazard of an event."""
+    """A model of the hazard of an event; it is scored by the order of the times."""
 
     _kind = "survival"
-
-    def predict(self, X: Any, return_std: bool = False) -> Floats:
-        """(n,) median times to the event by the fit to all rows; beyond the times that were seen the last hazard goes
-        on. return_std=True is refused."""
-        if return_std:
-            self._outcome.check_intervals()
-        predictor, columns = self._curves(X)
-        return predictor.median(columns)
-
-    def predict_survival(self, X: Any, times: Any) -> Floats:
-        """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows"""
-        predictor, columns = self._curves(X)
-        return predictor.survival(columns, _as_times(times))
 
     def score(self, X: Any, y: Any, event: Any = None) -> float:
         """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), as in `fit`; None: all times ended with
         it."""
-        predicted = self.predict(X)
+        predictor, columns = self._curves(X)
+        predicted = predictor.order(columns)
         seen = outcome_of(y).values
         ended = np.ones(len(seen)) if event is None else outcome_column(event, "event")[1]
         check_lengths({"X": len(predicted), "y": len(seen), "event": len(ended)})
@@ -229,18 +286,13 @@ class TimesToEvent(IntervalRegressor):
             raise DataError(f"y must be times above 0 and event 0 or 1, and are not in {where}: leave those out.")
         return concordance(seen, ended, predicted)
 
-    def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
-        predictor, columns = self._columns_to_predict(X)
-        assert isinstance(predictor, SurvivalPredictor)
-        return predictor, columns
 
-
-def _as_times(times: Any) -> Floats:
-    """(T,) of numbers from 0 on"""
+def _as_times(name: str, given: Any, predictor: SurvivalPredictor) -> Floats:
+    """(T,) of numbers from 0 to the longest time that was seen"""
     try:
-        values = np.atleast_1d(np.asarray(times, dtype=float))
+        values = np.atleast_1d(np.asarray(given, dtype=float))
     except (ValueError, TypeError):
         values = np.full(1, np.nan)
-    if values.ndim != 1 or not (values >= 0.0).all():
-        raise SettingError(f"times={times!r} are no times: use a list of numbers from 0 on, as times=[1, 2].")
+    if values.ndim != 1 or not ((values >= 0.0) & (values <= predictor.end)).all():
+        raise SettingError(f"{name}={given!r} cannot be predicted: use numbers from 0 to {predictor.until}.")
     return values

@@ -48,7 +48,6 @@ from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent
 from .selector import Layout
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.axes import Axes
 
     from ..posterior.summary import Summary
@@ -126,7 +125,8 @@ def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, A
     design = {"design": to_json(predictor.design)}
     if isinstance(predictor, RefittedPredictor):
         dumped = _skops(f"saving a {type(predictor.regressor).__name__}").dumps(predictor.regressor)
-        return design | {"regressor": base64.b64encode(dumped).decode("ascii"), "noise": to_json(predictor.noise)}
+        kept = {name: to_json(getattr(predictor, name)) for name in ("slopes", "middle", "noise")}
+        return design | kept | {"regressor": base64.b64encode(dumped).decode("ascii")}
     baselines = predictor.baselines if isinstance(predictor, SurvivalPredictor) else ()
     # A saved model predicts by the mean of its kind.
     if not baselines and not np.array_equal(predictor.inverse_link(_PROBE), MEANS[predicts](_PROBE)):
@@ -137,7 +137,10 @@ def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, A
 def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str]) -> Predictor:
     design = from_json(Design, content["design"])
     if "regressor" in content:
-        return RefittedPredictor(design, _loaded(content["regressor"], trusted), known_noise=float(content["noise"]))
+        line = from_json(Floats, content["slopes"]), from_json(Floats, content["middle"])
+        return RefittedPredictor(
+            design, _loaded(content["regressor"], trusted), *line, known_noise=float(content["noise"])
+        )
     average = design, from_json(tuple[AveragedFit, ...], content["members"]), MEANS[predicts]
     baselines = from_json(tuple[PiecewiseHazard, ...], content["baselines"])
     return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
@@ -219,24 +222,6 @@ class SavedModel(IntervalRegressor):
     def encoding(self) -> Encoding | None:
         """How a table becomes the columns of the model; None where they are the table's."""
         return self._layout.encoding
-
-    @property
-    def columns_to_predict(self) -> tuple[str, ...]:
-        """Names of the columns that predict, of the selected features or of all that are averaged."""
-        used = set(self._predictor(self.predict_with).design.columns)
-        if self.encoding is not None:
-            used = {term.column for term in self.encoding.terms if used.intersection(term.names)}
-        return tuple(name for name in self._layout.columns_of_tables if name in used)
-
-    def completed(self, table: pd.DataFrame) -> pd.DataFrame:
-        """A table with the columns that predict as `predict` takes it: the others are there, and any value does."""
-        import pandas as pd
-
-        levels = {} if self.encoding is None else self.encoding.of_levels
-        others = {name: levels[name].levels[0] if name in levels else 0.0 for name in self._layout.columns_of_tables}
-        predict = self.columns_to_predict
-        columns = {name: table[name] if name in predict else other for name, other in others.items()}
-        return pd.DataFrame(columns, index=table.index)
 
     def _restore(self, content: dict[str, Any], trusted: Sequence[str]) -> None:
         self.columns = Columns(environment=content["environment"], handle_unknown=content["handle_unknown"])

@@ -21,10 +21,12 @@ from .regression import READ, Regression, RegressionModel, environment_starts
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseHazard:
-    """cuts (J − 1,): ends of all intervals but the last, whose hazard goes on; hazards (J,): events per unit of time"""
+    """cuts (J − 1,): ends of all intervals but the last; hazards (J,): events per unit of time; end: the longest time
+    that was seen, beyond which nothing is known"""
 
     cuts: Floats
     hazards: Floats
+    end: float
 
     @property
     def starts(self) -> Floats:
@@ -42,11 +44,12 @@ class PiecewiseHazard:
         return self._before[j] + self.hazards[j] * (times - self.starts[j])
 
     def times(self, cumulative: Floats) -> Floats:
-        """When the cumulative hazard reaches each of these values; infinite where it never does."""
+        """When the cumulative hazard reaches each of these values; infinite where that is beyond the end."""
         j = np.maximum(np.searchsorted(self._before, cumulative, side="left") - 1, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
             rest = (cumulative - self._before[j]) / self.hazards[j]
-        return np.where(cumulative > 0.0, self.starts[j] + rest, 0.0)
+        times = np.where(cumulative > 0.0, self.starts[j] + rest, 0.0)
+        return np.where(times <= self.end, times, np.inf)
 
     def survival(self, risk: Floats, times: Floats) -> Floats:
         """The probability that nothing has happened by `times` at `risk` times these hazards."""
@@ -54,9 +57,14 @@ class PiecewiseHazard:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.exp(-np.where(cumulative > 0.0, risk * cumulative, 0.0))
 
-    def expected_time(self, risk: Floats) -> Floats:
-        """(n,) the mean time to the event at `risk` (n,) times these hazards."""
-        widths = np.append(np.diff(self.starts), np.inf)
+    def median(self, risk: Floats) -> Floats:
+        """(n,) of the time to the event at `risk` (n,) times these hazards; infinite where that is beyond the end"""
+        with np.errstate(divide="ignore"):
+            return self.times(np.log(2.0) / risk)
+
+    def restricted_mean(self, risk: Floats, horizon: float) -> Floats:
+        """(n,) the mean time to the event, or to the horizon if that is earlier, at `risk` (n,) times these hazards."""
+        widths = np.diff(np.minimum(np.append(self.starts, np.inf), horizon))
         alive = self.survival(risk[:, None], self.starts)
         rates = np.multiply.outer(risk, self.hazards)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -93,9 +101,9 @@ class PiecewiseExponentialFit(Fit):
             return np.exp(X @ self.coefficients + self.intercept)
 
     def mean(self, predictor: Floats) -> Floats:
-        """(n,) expected time to the event"""
+        """(n,) the median time to the event: means of censored times are not known"""
         with np.errstate(over="ignore"):
-            return self.baseline.expected_time(np.exp(predictor))
+            return self.baseline.median(np.exp(predictor))
 
 
 class PiecewiseExponentialModel(RegressionModel):
@@ -122,7 +130,7 @@ class PiecewiseExponentialModel(RegressionModel):
         k, theta = len(members), self.scores(mask[None], READ).thetas[0, -1]
         work = work_for(self.problem, k)
         evaluate(self.problem, 0, self.data.n_environments, members, k, theta, k, False, work)
-        baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard))
+        baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard), rates.end)
         return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
 
 
@@ -143,7 +151,7 @@ class PiecewiseExponential(Regression):
         each step; 0: none. They keep fits finite where an environment has no events
 
     The outcome is the time, above 0, and `event` of the data says which times ended with the event. All rows are
-    watched from time 0 on. Predicted is the expected time, for which the hazard of the last interval goes on.
+    watched from time 0 on. Predicted is the median time, infinite where it is longer than any that was seen.
     """
 
     intervals: str | int = "auto"
@@ -196,7 +204,7 @@ class PiecewiseExponential(Regression):
         shares = np.sin(0.5 * np.pi * (np.arange(1, self.steps) / self.steps)) ** 2
         cuts = np.union1d(self.cuts(data), cuts_at(times, shares))
         watched = [part.sum() for part in within_intervals(data.y, cuts)]
-        return PiecewiseHazard(cuts, np.bincount(interval_of(times, cuts)) / np.array(watched))
+        return PiecewiseHazard(cuts, np.bincount(interval_of(times, cuts)) / np.array(watched), float(data.y.max()))
 
     def order(self, data: MultiEnvironmentData) -> Integers:
         return np.lexsort((interval_of(data.y, self.rates(data).cuts), data.environment_index)).astype(np.int64)

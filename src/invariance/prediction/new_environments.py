@@ -23,7 +23,15 @@ from ..exceptions import DataError, EngineError
 from ..models.base import Predicts
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
-from .predictor import LinearPredictor, PredictedOutcome, Predictor, columns_of, concordance, squared_error
+from .predictor import (
+    LinearPredictor,
+    PredictedOutcome,
+    Predictor,
+    SurvivalPredictor,
+    columns_of,
+    concordance,
+    squared_error,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,6 +186,19 @@ class EnvironmentErrors:
         return float(np.quantile(self.absolute_errors, coverage))
 
 
+_MAY_MISS = "intervals may not cover how new environments differ."
+
+
+def few_environments(n: int) -> str:
+    """Why intervals cannot be trusted after a fit to n environments; empty where there are enough."""
+    if n > 2:
+        return ""
+    why = "with two training environments selections are repeated in one alone, which cannot tell what is invariant"
+    if n == 1:
+        why = "one training environment says nothing about others"
+    return f"{why}: intervals and errors for a new environment cannot be trusted."
+
+
 _HEADS = {"r2": "R²", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
 _SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
 
@@ -201,19 +222,20 @@ class NewEnvironments(Rendered):
         rank = int(np.ceil(coverage * (len(quantiles) + 1) - _ROUNDING))
         return quantiles[min(max(rank, 1), len(quantiles)) - 1]
 
+    @property
+    def n_environments(self) -> int:
+        return max(len(self.left_out) + len(self.impossible), 1)
+
     def limit(self, used: Collection[str] = ()) -> str:
         """What limits intervals of predictions from the columns `used`; empty where nothing does."""
-        n = len(self.left_out) + len(self.impossible)
+        if few := few_environments(self.n_environments):
+            return few
         if self.impossible:
-            who = f"{len(self.impossible)} of {n} environments ({quoted(self.impossible, 4)})"
-            return f"{who} could not be left out, because the others alone cannot be fitted as asked"
-        if n == 0:
-            return "there is one environment, so that nothing is known about others"
-        if n == 2:
-            return "with two environments features are selected in one alone, which cannot tell what is invariant"
+            who = f"{len(self.impossible)} of {self.n_environments} environments ({quoted(self.impossible, 4)})"
+            return f"{who} could not be left out, because the others alone cannot be fitted as asked: {_MAY_MISS}"
         alone = {left.environment: [name for name in left.unseen if name in used] for left in self.left_out}
         told = [f"{quoted(names, 4)} without {label!r}" for label, names in alone.items() if names]
-        return f"columns are constant without one environment ({'; '.join(told[:4])})" if told else ""
+        return f"columns are constant without one environment ({'; '.join(told[:4])}): {_MAY_MISS}" if told else ""
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each environment that was left out: its label, rows, figures, and what was selected then."""
@@ -239,7 +261,7 @@ class NewEnvironments(Rendered):
     def _sentences(self) -> Iterator[str]:
         limit = self.limit()
         if limit:
-            yield f"{limit[:1].upper()}{limit[1:]}."
+            yield f"{limit[:1].upper()}{limit[1:]}"
         if not self.left_out:
             return
         yield "Each environment is predicted by what was selected and fitted without it."
@@ -303,7 +325,8 @@ def _errors_of_rows(
 ) -> tuple[Floats | None, dict[str, float]]:
     """Absolute errors of numbers, and figures, in an environment."""
     rows = data.rows(place)
-    mean = predictor.mean(columns_of(data, predictor.design.columns))[rows]
+    X = columns_of(data, predictor.design.columns)
+    mean = (predictor.order(X) if isinstance(predictor, SurvivalPredictor) else predictor.predict(X))[rows]
     outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
     figures = figures_of(predicts, data.y[rows], mean, **outcome_columns)
     return _kept(np.abs(data.y[rows] - mean)) if predicts is Predicts.number else None, figures
@@ -322,7 +345,7 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> tu
     if sample is None:
         return None, figures
     rows = sample.rows(place)
-    return _kept(np.abs(sample.y - predictor.mean(columns_of(sample, columns)))[rows]), figures
+    return _kept(np.abs(sample.y - predictor.predict(columns_of(sample, columns)))[rows]), figures
 
 
 def _kept(errors: Floats) -> Floats:

@@ -26,7 +26,7 @@ MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
     Predicts.number: np.asarray,
     Predicts.probability: expit,
     Predicts.rate: np.exp,
-    Predicts.time: np.asarray,  # of relative risks, which have a baseline besides
+    Predicts.time: np.asarray,  # logarithms of relative risks, which have a baseline besides
 }
 
 
@@ -174,6 +174,7 @@ def _whitening(scatter: Floats) -> Floats:
 
 
 _FOLDS = 5
+_LARGE = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,7 +205,8 @@ class LinearPredictor:
         """(K,) of the members"""
         return np.array([member.weight for member in self.members])
 
-    def mean(self, X: Floats) -> Floats:
+    def predict(self, X: Floats) -> Floats:
+        """(n,) the expected outcome"""
         return self.weights @ self._each(X)
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
@@ -231,11 +233,14 @@ class LinearPredictor:
 
 @dataclass(frozen=True, eq=False)
 class RefittedPredictor:
-    """A regressor fitted to the chosen columns of all rows; rows : their X (n, k) and y (n,), None of a saved model;
+    """A regressor fitted to the chosen columns of all rows. slopes (k,) : of least squares to the same rows; middle
+    (2, k) : between which 95% of the values of each column lie; rows : their X (n, k) and y (n,), None of a saved model;
     known_noise : the residual variance, None where it is not known yet"""
 
     design: Design
     regressor: Any
+    slopes: Floats
+    middle: Floats
     rows: tuple[Floats, Floats] | None = None
     known_noise: float | None = None
 
@@ -253,9 +258,22 @@ class RefittedPredictor:
         predicted = cross_val_predict(clone(self.regressor), X, y, cv=folds)
         return float(np.mean((y - np.reshape(predicted, len(y))) ** 2))
 
-    def mean(self, X: Floats) -> Floats:
+    def predict(self, X: Floats) -> Floats:
         """(n,) of rows X (n, k)"""
         return np.asarray(self.regressor.predict(X), dtype=float).reshape(len(X))
+
+    def departure(self, X: Floats) -> Floats:
+        """(n,) how far the regressor and least squares move apart on the way from the middle of the training rows to
+        X (n, k): 0 within it, and all that least squares adds where a forest stays flat"""
+        nearest = np.clip(X, *self.middle)
+        return np.abs((X - nearest) @ self.slopes - (self.predict(X) - self.predict(nearest)))
+
+    def cannot_follow(self, X: Floats) -> str:
+        """Describes rows X (n, k) where that is a large share of what the line rises in the middle; empty if none is."""
+        rise, name = np.abs(self.slopes) @ np.diff(self.middle, axis=0)[0], type(self.regressor).__name__
+        apart = int((self.departure(X) > _LARGE * rise).sum())
+        beyond = f"{apart:,} of {len(X):,} rows lie where few training rows do"
+        return f"{beyond}, and the {name} does not go on as a straight line would" if apart else ""
 
     def half_width(self, X: Floats, coverage: float) -> Floats:
         """(n,) of intervals that hold this share of outcomes like those that were fitted"""
@@ -275,30 +293,46 @@ class SurvivalPredictor(LinearPredictor):
 
     baselines: tuple[PiecewiseHazard, ...] = ()
 
+    @property
+    def end(self) -> float:
+        """The longest time that was seen, beyond which nothing is predicted."""
+        return self.baselines[0].end
+
+    @property
+    def until(self) -> str:
+        return f"{np.format_float_positional(self.end, trim='-')}, the longest time seen"
+
     def survival(self, X: Floats, times: Floats) -> Floats:
         """(n, T) the probability that nothing has happened by times (T,), or by (n, T) of the rows' own"""
         curves = [baseline.survival(risk[:, None], np.atleast_2d(times)) for baseline, risk in self._risks(X)]
         return np.einsum("m,mnt->nt", self.weights, np.array(curves))
 
-    def median(self, X: Floats) -> Floats:
-        """(n,) when it is as probable as not that the event has occurred"""
-        with np.errstate(divide="ignore"):
-            each = [baseline.times(np.log(2.0) / risk) for baseline, risk in self._risks(X)]
-        low, high = np.min(each, axis=0), np.max(each, axis=0)
-        for _ in range(_HALVINGS if len(each) > 1 else 0):
+    def predict(self, X: Floats) -> Floats:
+        """(n,) the median time: when it is as probable as not that the event has occurred; infinite beyond the end"""
+        each = [baseline.median(risk) for baseline, risk in self._risks(X)]
+        if len(each) == 1:
+            return each[0]
+        low, high = np.zeros(len(X)), np.full(len(X), self.end)
+        for _ in range(_HALVINGS):
             middle = 0.5 * (low + high)
             alive = self.survival(X, middle[:, None])[:, 0] > 0.5
             low, high = np.where(alive, middle, low), np.where(alive, high, middle)
-        return high
+        return np.where(self.survival(X, np.array([self.end]))[:, 0] <= 0.5, high, np.inf)
+
+    def restricted_mean(self, X: Floats, horizon: float) -> Floats:
+        """(n,) the mean time to the event, or to the horizon if that is earlier"""
+        each = [baseline.restricted_mean(risk, horizon) for baseline, risk in self._risks(X)]
+        return self.weights @ np.array(each)
+
+    def order(self, X: Floats) -> Floats:
+        """(n,) times in the order in which the events are expected, also of rows whose median is not reached"""
+        return self.restricted_mean(X, self.end)
 
     def _risks(self, X: Floats) -> list[tuple[PiecewiseHazard, Floats]]:
         """The baseline of each member, and how many times that the hazards (n,) of the rows are."""
         with np.errstate(over="ignore"):
             risks = [np.exp(np.take(X, m.at, axis=1) @ m.coefficients + m.intercept) for m in self.members]
         return list(zip(self.baselines, risks, strict=True))
-
-    def _each(self, X: Floats) -> Floats:
-        return np.array([baseline.expected_time(risk) for baseline, risk in self._risks(X)])
 
 
 def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
@@ -352,8 +386,10 @@ def build(kind: str, findings: Findings, selected: Mask, data: EnvironmentData, 
         from sklearn.base import clone
 
         rows, columns = rows_for("regressor", data), data.features.chosen(selected).columns
-        X = columns_of(rows, columns)
-        return RefittedPredictor(Design.of(rows, columns), clone(regressor).fit(X, rows.y), (X, rows.y))
+        X, design = columns_of(rows, columns), Design.of(rows, columns)
+        slopes = design.whitening @ (design.whitening.T @ ((X - design.centre).T @ (rows.y - rows.y.mean())))
+        middle = np.quantile(X, [0.025, 0.975], axis=0)
+        return RefittedPredictor(design, clone(regressor).fit(X, rows.y), slopes, middle, (X, rows.y))
     fits = [findings.target.model.fit(mask, local=False) for mask in masks]
     used = data.features.chosen(np.logical_or.reduce(masks)).columns
     members = tuple(_member(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
