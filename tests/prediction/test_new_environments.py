@@ -180,24 +180,25 @@ def test_averages_over_compatible_subsets() -> None:
 
 
 def test_a_regressor_predicts_with_the_selected_features() -> None:
+    new = 2.0 * NEW
     pipeline = make_pipeline(StandardScaler(), PolynomialFeatures(2), Ridge(0.1))
     model = fitted(regressor=pipeline)
     own = clone(pipeline).fit(DATA.X[:, :2], DATA.y)
-    np.testing.assert_allclose(model.predict(NEW), own.predict(NEW[:, :2]), rtol=1e-12)
+    np.testing.assert_allclose(model.predict(new), own.predict(new[:, :2]), rtol=1e-12)
     assert model.regressor_ is not pipeline
     assert not hasattr(pipeline, "n_features_in_")
     np.testing.assert_array_equal(model.coef_, fitted().coef_)
     folds = KFold(5, shuffle=True, random_state=0)
     noise = np.mean((DATA.y - cross_val_predict(pipeline, DATA.X[:, :2], DATA.y, cv=folds)) ** 2)
-    plain = t_half_width(DATA.X[:, :2], DATA.y, NEW[:, :2], 0.9)
+    plain = t_half_width(DATA.X[:, :2], DATA.y, new[:, :2], 0.9)
     residuals = DATA.y - LinearRegression().fit(DATA.X[:, :2], DATA.y).predict(DATA.X[:, :2])
     t = plain * np.sqrt(noise / (residuals @ residuals / (len(DATA.y) - 3)))
-    np.testing.assert_allclose(model._predictor("selected").half_width(NEW[:, :2], 0.9), t, rtol=1e-9)
+    np.testing.assert_allclose(model._predictor("selected").half_width(new[:, :2], 0.9), t, rtol=1e-9)
     q = np.quantile(left_out_errors(DATA, regressor=pipeline), 0.9, axis=1).max()
-    ends = model.predict_interval(NEW)
-    nearest = np.clip(NEW[:, :2], *np.quantile(DATA.X[:, :2], [0.025, 0.975], axis=0))
+    ends = model.predict_interval(new)
+    nearest = np.clip(new[:, :2], *np.quantile(DATA.X[:, :2], [0.025, 0.975], axis=0))
     line = LinearRegression().fit(DATA.X[:, :2], DATA.y)
-    moved = [each.predict(NEW[:, :2]) - each.predict(nearest) for each in (line, own)]
+    moved = [each.predict(new[:, :2]) - each.predict(nearest) for each in (line, own)]
     apart = np.abs(moved[0] - moved[1])
     assert (apart > 0.0).any()
     np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, np.maximum(t, q) + apart, rtol=1e-9)

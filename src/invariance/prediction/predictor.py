@@ -234,8 +234,8 @@ class LinearPredictor:
 @dataclass(frozen=True, eq=False)
 class RefittedPredictor:
     """A regressor fitted to the chosen columns of all rows. slopes (k,) : of least squares to the same rows; middle
-    (2, k) : between which 95% of the values of each column lie; rows : their X (n, k) and y (n,), None of a saved model;
-    known_noise : the residual variance, None where it is not known yet"""
+    (2, k) : between which 95% of the values of each column lie; rows : their X (n, k) and y (n,), None in a saved
+    model; known_noise : the residual variance, None where it is not known yet"""
 
     design: Design
     regressor: Any
@@ -269,7 +269,7 @@ class RefittedPredictor:
         return np.abs((X - nearest) @ self.slopes - (self.predict(X) - self.predict(nearest)))
 
     def cannot_follow(self, X: Floats) -> str:
-        """Describes rows X (n, k) where that is a large share of what the line rises in the middle; empty if none is."""
+        """Describes rows X (n, k) where that is much of what the line rises in the middle; empty if none is."""
         rise, name = np.abs(self.slopes) @ np.diff(self.middle, axis=0)[0], type(self.regressor).__name__
         apart = int((self.departure(X) > _LARGE * rise).sum())
         beyond = f"{apart:,} of {len(X):,} rows lie where few training rows do"
