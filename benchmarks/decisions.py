@@ -8,6 +8,7 @@ python benchmarks/decisions.py calibration           p-values of the true subset
 python benchmarks/decisions.py tunnel fair           the light tunnel (needs ../shared/data/light_tunnel)
 python benchmarks/decisions.py diagnosis             environments with a planted fault, and the tunnel's
 python benchmarks/decisions.py coverage              90% intervals in environments never seen
+python benchmarks/decisions.py far                   the same of forests, boosting and neighbours in sites that lie far
 python benchmarks/decisions.py rows many             three million rows; 450 features
 
 The worlds beside another version of the package, from a checkout of it:
@@ -457,6 +458,46 @@ def coverage(effort: Effort) -> None:
     table(("", "jitter", "E", "coverage", "width", "compatible found"), rows())
 
 
+def one_far_site(regressor: str, n_environments: int, spread: float, seed: int) -> list[float]:
+    """Coverage and mean width of intervals, and coverage without what is added far away, in FRESH sites whose means
+    scatter `spread` times as much as those of the training sites."""
+    from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+    from sklearn.neighbors import KNeighborsRegressor
+
+    regressors = {
+        "forest": RandomForestRegressor(50, min_samples_leaf=3, random_state=0),
+        "boosting": HistGradientBoostingRegressor(max_iter=60, random_state=0),
+        "neighbours": KNeighborsRegressor(7),
+    }
+    rng, n_sites = np.random.default_rng([seed, n_environments]), n_environments + FRESH
+    site = np.repeat(range(n_sites), 100)
+    means = rng.normal(size=(n_sites, 2)) * np.where(np.arange(n_sites) < n_environments, 1.0, spread)[:, None]
+    X = means[site] + rng.normal(size=(len(site), 2))
+    y, known = X[:, 0] - X[:, 1] + 0.7 * rng.normal(size=len(X)), site < n_environments
+    model = BIP(regressor=regressors.get(regressor), progress=False).fit(X[known], y[known], environments=site[known])
+    low, high = model.predict_interval(X[~known], COVERAGE).T
+    inside = np.mean((low <= y[~known]) & (y[~known] <= high))
+    columns = X[~known][:, model.support_]
+    added = model._predictor("selected").departure(columns) if regressor in regressors else 0.0
+    half = (high - low) / 2.0 - added
+    return [inside, np.mean(high - low) / 0.7, np.mean(np.abs(y[~known] - (low + high) / 2.0) <= half)]
+
+
+def far_sites(effort: Effort) -> None:
+    sets = max(4, effort.sets // 2)
+    print(f"\n## Coverage of {COVERAGE:.0%} intervals of regressors in {FRESH} far sites, {sets} data sets a cell")
+
+    def rows() -> Iterator[Sequence[str]]:
+        for n_environments in (4, 8):
+            for spread in (1.0, 2.0, 3.0):
+                for regressor in ("least squares", "forest", "boosting", "neighbours"):
+                    inside, width, plain = repeated(effort, sets, one_far_site, regressor, n_environments, spread).T
+                    figures = f"{plain.mean():.3f}", f"{inside.mean():.3f}", f"{width.mean():.1f}"
+                    yield (str(n_environments), f"{spread:g}", regressor, *figures)
+
+    table(("E", "spread", "regressor", "coverage, not widened", "coverage", "width"), rows())
+
+
 def many_features(effort: Effort) -> None:
     sets = max(2, min(40, effort.sets // 2))
     print(f"\n## 450 features, n=200, {sets} data sets a cell, two threads")
@@ -490,6 +531,7 @@ PARTS: dict[str, Callable[[Effort], None]] = {
     "fair": fair,
     "diagnosis": diagnosis,
     "coverage": coverage,
+    "far": far_sites,
     "rows": many_rows,
     "many": many_features,
 }
