@@ -17,7 +17,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.checks import check_outcome
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..estimators.selector import EnvironmentSelector
+from ..estimators.selector import EnvironmentSelector, refuse_arguments
 from ..exceptions import DataError, SettingError, use
 from ..moments.least_squares import least_squares
 from ..prediction.predictor import PredictedOutcome
@@ -33,9 +33,12 @@ class Baseline(EnvironmentSelector):
     @abstractmethod
     def _select(self, data: MultiEnvironmentData) -> Mask: ...
 
-    def fit(self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | str | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, environments: ArrayLike | str | None = None, **unknown: Any
+    ) -> Self:
         """Fit to X (n, p), y (n,) and one environment label per row (or the name of a column of X), or to a
         MultiEnvironmentData X."""
+        refuse_arguments(unknown)
         data = self._read(X, y, environments, {})
         self._check_outcome(data)
         self._lay_out(data)

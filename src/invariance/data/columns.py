@@ -194,6 +194,20 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
     return list(labels) if series is None else series.to_list()
 
 
+def aligned(X: Any, **given: Any) -> list[Any]:
+    """Arguments of one value per row, in the order of the rows of X where both have an index of pandas."""
+    rows, found = getattr(X, "index", None), []
+    for role, values in given.items():
+        index = getattr(values, "index", None)
+        if hasattr(rows, "equals") and hasattr(index, "equals") and len(index) == len(rows) and not rows.equals(index):
+            if not (rows.is_unique and rows.isin(index).all()):
+                what = f"{role} has another index than X: give both the same"
+                raise DataError(f"{what}, or pass {role}.to_numpy() if its order is that of the rows of X.")
+            values = values.loc[rows]
+        found.append(values)
+    return found
+
+
 def free_name(default: str, taken: Sequence[str]) -> str:
     """A default name gives way to columns that have it."""
     while default in taken:

@@ -65,6 +65,11 @@ class Features:
         parts = (self.columns[start:stop] for start, stop in zip(self.starts[:-1], self.starts[1:], strict=True))
         return {name: part for name, part in zip(self.names, parts, strict=True) if part != (name,)}
 
+    @property
+    def alone(self) -> frozenset[str]:
+        """Columns that are features on their own"""
+        return frozenset(self.names) - self.groups.keys()
+
     def expand(self, masks: Mask) -> Mask:
         """(…, p) over features → (…, q) over columns"""
         return np.repeat(masks, self.widths, axis=-1) if self.grouped else masks

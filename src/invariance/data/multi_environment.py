@@ -26,7 +26,8 @@ from .checks import (
     rows_text,
     with_counts,
 )
-from .columns import Choices, RawTable, as_frame, free_name, label_list, resolve_columns, table_of
+from .columns import Choices, RawTable, aligned, as_frame, free_name, label_list, resolve_columns, table_of
+from .copies import warn_of_equal_columns
 from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
 from .features import Features
 from .labels import encode_labels, tell_alike
@@ -309,6 +310,7 @@ class MultiEnvironmentData:
         event, exposure : as in `from_table`, one value per row
         """
         check_missing_argument(missing)
+        y, environments, event, exposure = aligned(X, y=y, environments=environments, event=event, exposure=exposure)
         columns = columns or Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
         table, names = table_of(X, feature_names, columns.exclude)
         choices = Choices.of(columns, names)
@@ -440,10 +442,10 @@ def _checked_data(
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     names = (*data.features.columns, data.outcome_name)
     check_spread(names, np.append(low, data.y.min()), np.append(high, data.y.max()))
-    if not (low == high).any():
-        return data
-    left = without_constant(data, low == high)
-    announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
+    left = without_constant(data, low == high) if (low == high).any() else data
+    if left is not data:
+        announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
+    warn_of_equal_columns(left.features, left.X, choices.excluded)
     return left
 
 

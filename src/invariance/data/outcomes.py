@@ -71,7 +71,8 @@ def named_like(given: Any, values: Any) -> Any:
     import pandas as pd
 
     series, name = one_series(given, "y")
-    return values if series is None or not isinstance(values, np.ndarray) else pd.Series(values, name=name)
+    index = getattr(given, "index", None) if isinstance(given, pd.Series | pd.DataFrame) else None
+    return values if series is None or not isinstance(values, np.ndarray) else pd.Series(values, index, name=name)
 
 
 def has_classes(y: Any) -> bool:

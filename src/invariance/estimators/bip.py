@@ -46,6 +46,7 @@ from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
 from .saved import SavedModel, load, save
+from .selector import refuse_arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -143,6 +144,7 @@ class BIP(IntervalRegressor):
         exposure: Any = None,
         rows: Any = None,
         format: FileFormat | None = None,
+        **unknown: Any,
     ) -> Self:
         """Fit to a table X (n, p), y (n,) and one environment label per row; to a MultiEnvironmentData; or to Moments.
 
@@ -156,6 +158,7 @@ class BIP(IntervalRegressor):
 
         After a fit to a data set or to moments, `predict` finds columns by name, and constant ones may be absent.
         """
+        refuse_arguments(unknown)
         if rows is not None or format is not None:
             X, environments = self._second_pass(X, rows, environments, format), None
         data = self._read(X, y, environments, {"event": event, "exposure": exposure})

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import check_lengths, quoted, rows_text, warn
-from ..data.columns import as_frame, frame_names
+from ..data.columns import aligned, as_frame, frame_names
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
@@ -215,6 +215,7 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the rows whose class is predicted."""
+        y, sample_weight = aligned(X, y=y, sample_weight=sample_weight)
         return float(super().score(X, _as_one_type(_one_column(y)), sample_weight))
 
     def _probability(self, X: Any) -> Floats:
@@ -275,6 +276,7 @@ class TimesToEvent(IntervalRegressor):
     def score(self, X: Any, y: Any, event: Any = None) -> float:
         """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), as in `fit`; None: all times ended with
         it."""
+        y, event = aligned(X, y=y, event=event)
         predictor, columns = self._curves(X)
         predicted = predictor.order(columns)
         seen = outcome_of(y).values

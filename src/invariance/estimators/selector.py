@@ -12,6 +12,7 @@ from typing import Any, Self
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils._set_output import _get_output_config
@@ -21,6 +22,7 @@ from .._tools.arrays import Floats, Mask
 from ..data.checks import nearest, quoted, warn, with_counts
 from ..data.columns import (
     RawTable,
+    aligned,
     array_values,
     as_frame,
     excluding,
@@ -49,6 +51,7 @@ from ..prediction.predictor import PredictedOutcome
 from ..report.methods import typed
 
 _ABSENT = -1
+_ENVIRONMENTS = ("groups", "group", "environment", "envs", "env")  # as others call them
 _AS_NUMBERS = {"dtype": np.float64, "ensure_all_finite": False}
 
 
@@ -129,7 +132,9 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             return self._read_already(X, {"y": y, "environments": environments, **outcome_columns})
         if y is None:
             raise DataError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        table, given = self._split(X, environments, outcome_columns)
+        self._check_routing(environments)
+        y, *values = aligned(X, y=y, environments=environments, **outcome_columns)
+        table, given = self._split(X, values[0], dict(zip(outcome_columns, values[1:], strict=True)))
         table, outcome, names = self._validated(table, y)
         columns = replace(self._columns, features=None, exclude=(), environment=None)
         try:
@@ -143,6 +148,14 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             warn(f"{what}: pass fit(X, y, environments=labels).", NotInvariantWarning)
         self._by_name = False
         return data
+
+    def _check_routing(self, environments: Any) -> None:
+        """Raise where scikit-learn routes arguments, and nobody has said whether `fit` gets environments."""
+        if environments is not None or self._columns.environment is not None:
+            return
+        if get_config()["enable_metadata_routing"] and self.get_metadata_routing().fit.requests["environments"] is None:
+            what = "metadata routing is on, and fit() got no environments: request them, as"
+            raise SettingError(f"{what} {type(self).__name__}().set_fit_request(environments='groups') does.")
 
     def _read_already(self, data: Data, given: Mapping[str, Any]) -> Any:
         kind = type(data).__name__
@@ -231,6 +244,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R² of the predictions; of two classes that of 0 and 1."""
         check_is_fitted(self)
+        y, sample_weight = aligned(X, y=y, sample_weight=sample_weight)
         return float(super().score(X, self._outcome.coded(y), sample_weight))
 
     def _features_of(self, X: Any) -> Any:
@@ -318,6 +332,13 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         # fit(X, y) alone has no environments to learn from: a selector may then select nothing and predict the mean.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def refuse_arguments(unknown: Mapping[str, Any]) -> None:
+    """Raise about arguments that `fit` does not have."""
+    for name in unknown:
+        instead = "pass environments=, one label per row" if name in _ENVIRONMENTS else "leave it out"
+        raise WrongTypeError(f"fit() got an unexpected keyword argument {name!r}: {instead}.")
 
 
 def _worded_for_fit(error: DataError) -> str:

@@ -27,6 +27,7 @@ from ..data.checks import (
     with_counts,
 )
 from ..data.columns import free_name
+from ..data.copies import warn_of_equal_moments
 from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.missing import announce_constant, losses
@@ -454,7 +455,10 @@ class Moments:
             outcome_name=self.outcome_name,
             environment_name=environment_name,
         )
-        return self._dropping(lowest == highest)
+        left = self._dropping(lowest == highest)
+        ranges = np.vstack([left.minimum, left.maximum])
+        warn_of_equal_moments(left.columns, left.features.alone, left.scatter[-1], ranges)
+        return left
 
     def check_outcome(self) -> None:
         """Raise when the outcome is constant inside an environment, where no model can be fitted."""

@@ -24,7 +24,7 @@ from ..data.checks import (
     rows_text,
     warn,
 )
-from ..data.columns import as_frame, free_name, label_list
+from ..data.columns import aligned, as_frame, free_name, label_list
 from ..data.labels import encode_labels, level_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.reading import TableFile, column_names, read_columns
@@ -231,6 +231,7 @@ def _rows_of(
     """The rows, whose outcome is any column, and the column that each of them perturbs, where that is said."""
     if labels is None:
         raise SettingError("a sweep needs environments: labels, or the name of their column", use(environments="site"))
+    labels, perturbed = aligned(table, environments=labels, perturbed=perturbed)
     is_file = isinstance(table, str | os.PathLike)
     table = TableFile.of(table) if is_file else as_frame(table)
     names = column_names(table) if is_file else list(table.columns)
@@ -240,7 +241,10 @@ def _rows_of(
             raise DataError(f"{role} column {name!r} is not in the table; {nearest(name, names)}")
     if is_file:
         texts = () if isinstance(columns.categorical, str) else [name for name in columns.categorical if name in names]
-        texts = [*texts, *(name for role, name in named.items() if role == "perturbed" and name != labels)]
+        texts = [
+            *texts,
+            *(name for role, name in named.items() if role == "perturbed" and name != named.get("environment")),
+        ]
         table = as_frame(read_columns(table, names, labels=named.get("environment"), as_text=texts))
     whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
