@@ -42,9 +42,7 @@ def test_copies_are_named(read: Callable[..., Any]) -> None:
 def test_others_are_not(read: Callable[..., Any]) -> None:
     plain, rng = table(), np.random.default_rng(0)
     near = plain["a"] + 1e-5 * rng.normal(size=90)
-    level = np.where(
-        plain["b"] == 1, "x", "z"
-    )  # b and its level are columns of two features, of which one is no number
+    level = np.where(plain["b"] == 1, "x", "z")
     read(plain.assign(near=near, square=plain["a"] ** 2, level=level, same=plain["y"]), "y", "site", exclude=["same"])
 
 

@@ -209,3 +209,25 @@ def test_a_label_of_each_type() -> None:
     assert [label_of(value) for value in missing] == [None] * 6
     given = (" a\N{NO-BREAK SPACE}", np.str_("b "), np.int8(3), True)
     assert [label_of(value) for value in given] == ["a", "b", 3, True]
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_numbers_are_quoted_in_sentences() -> None:
+    rng = np.random.default_rng(1)
+    site, x = np.repeat([1, 2, 3], 60), rng.normal(size=180)
+    rows = pd.DataFrame({"x": x, "y": np.where(site == 3, -2.0, 2.0) * x + rng.normal(size=180), "site": site})
+    model = BIP(prior="inclusion(1)").fit(from_table(rows, "y", "site"))
+    diagnosis = str(model.diagnose())
+    assert "'3'" in str(model.decision_.verdict)
+    assert "nvironment '3'" in diagnosis
+    assert "nvironment 3" not in diagnosis
+    assert "'1' (60 rows), '2' (60 rows)" in repr(from_table(rows, "y", "site"))
+    assert from_table(rows, "y", "site", drop_environments=["3"]).losses[0].endswith("'3' (60 rows).")
+    gaps = rows.assign(x=rows["x"].where(rows.index != 179))
+    with pytest.warns(DataWarning, match="1 of environment '3'"):
+        from_table(gaps, "y", "site", missing="drop")
+    for wrong, told in ((rows[:122], r"'3' \(2 rows\)"), (rows[:60], "the same label '1'")):
+        with pytest.raises(DataError, match=told):
+            from_table(wrong, "y", "site")
+    with pytest.raises(DataError, match=r"no environment '9'.*'1', '2', '3'"):
+        from_table(rows, "y", "site", drop_environments=[9])

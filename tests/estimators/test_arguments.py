@@ -69,13 +69,14 @@ def test_series_of_scores_and_sweeps() -> None:
             model.score(X, outcome.reset_index(drop=True))
     survival = BIPSurvival().fit(X, y, environments=site, event=given["event"])
     assert survival.score(X, y.sort_index(), given["event"].sort_index()) == survival.score(X, y, given["event"])
-    moments = read_sweep_data(X.assign(y=y), site.sort_index()).moments
+    table = X.assign(y=y)
+    moments = read_sweep_data(table, site.sort_index()).moments
     np.testing.assert_array_equal(moments.counts, [N // 3] * 3)
     np.testing.assert_allclose(
         moments.means[0], X.assign(y=y)[site == moments.environments[0]].mean()[list(moments.columns)]
     )
     with pytest.raises(DataError, match="environments has another index"):
-        read_sweep_data(X.assign(y=y), site.reset_index(drop=True))
+        read_sweep_data(table, site.reset_index(drop=True))
 
 
 @pytest.mark.parametrize("model", [BIP(), ICP()])

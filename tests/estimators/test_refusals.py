@@ -117,7 +117,11 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP().fit(ONE.assign(visit=pd.Timestamp("2020-01-01")), DATA.y, SITE), ValueError, "'visit'"),
     (lambda: BIP().fit(ONE.assign(note=[{} for _ in DATA.y]), DATA.y, SITE), ValueError, "'note'"),
     *(
-        (lambda made=made: BIP().fit(DATA.X, made(GAPS), DATA.environment_index), ValueError, "0 (2 rows), 3 (1 row)")
+        (
+            lambda made=made: BIP().fit(DATA.X, made(GAPS), DATA.environment_index),
+            ValueError,
+            "'0' (2 rows), '3' (1 row)",
+        )
         for made in (np.array, list, pd.Series, pl.Series)
     ),
     (lambda: BIP().fit(DATA.X, INFINITE, SITE), ValueError, "'y' (1 row)"),

@@ -117,7 +117,7 @@ def test_score_is_of_times_and_events_that_are_known(model: BIPSurvival, time: f
         model.score(X, times, events)
     rest = np.delete(np.arange(len(times)), [5, 6])
     known = concordance(DATA.y[rest], DATA.event[rest], -(X.to_numpy() @ model.coef_)[rest])
-    assert model.score(X.iloc[rest], pd.Series(times[rest], dtype="Float64"), events[rest]) == known
+    assert model.score(X.iloc[rest], pd.Series(times[rest], rest, dtype="Float64"), events[rest]) == known
 
 
 # ---------------------------------------------------------------- the rule, by brute force

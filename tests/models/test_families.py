@@ -189,8 +189,8 @@ def test_too_few_rows_of_an_environment(name: str) -> None:
         np.testing.assert_array_equal(model.log_ratio_many(MASKS) == -np.inf, large)
         assert (model.rescore(MASKS[large]) == -np.inf).all() if given is data else model.rescore(MASKS) is None
         (reason,) = model.outside_support(MASKS)
-        assert f"5 rows of environment 0 are too few to fit more than {most} columns" in reason
-        with pytest.raises(DataError, match=f"environment 0 has 5 rows, .* max_size={most} at most"):
+        assert f"5 rows of environment '0' are too few to fit more than {most} columns" in reason
+        with pytest.raises(DataError, match=f"environment '0' has 5 rows, .* max_size={most} at most"):
             all_log_ratios(model, most + 1)
         if FAMILIES[name][1] != "number":
             with pytest.raises(DataError, match="cannot be fitted"):
@@ -333,7 +333,11 @@ COUNTS = table("count")
         (PiecewiseExponential(), replace(TIMES, event=None), "times 'y'"),
         (PiecewiseExponential(), replace(TIMES, y=np.where(np.arange(180) < 2, 0.0, TIMES.y)), "'y' is not in 2 rows"),
         (PiecewiseExponential(), replace(TIMES, event=0.0 * TIMES.y), "'event' is 0 in all"),
-        (LinearGaussian(), replace(COUNTS, y=np.where(COUNTS.environment_index == 1, 0.0, COUNTS.y)), "environment 1"),
+        (
+            LinearGaussian(),
+            replace(COUNTS, y=np.where(COUNTS.environment_index == 1, 0.0, COUNTS.y)),
+            "environment '1'",
+        ),
         *((family, Moments.from_data(table("number")), "needs the rows") for family in (Additive(), Logistic())),
     ],
 )
@@ -347,9 +351,9 @@ def test_remedies() -> None:
     data = replace(TIMES, event=np.where(TIMES.environment_index == 0, 0.0, TIMES.event))
     with pytest.raises(SettingError) as of_means:
         LinearGaussian(invariance="mean", second_moments="on demand")
-    with pytest.raises(DataError, match="environment 0") as of_times:
+    with pytest.raises(DataError, match="environment '0'") as of_times:
         PiecewiseExponential(pseudo_rows=0.0).bind(data)
     remedies = [raised.value.args[0].remedies[0].settings for raised in (of_means, of_times)]
     assert remedies == [(("second_moments", "all"),), (("pseudo_rows", 1),)]
-    with pytest.warns(DataWarning, match="environment 0"):
+    with pytest.warns(DataWarning, match="environment '0'"):
         PiecewiseExponential().bind(data)

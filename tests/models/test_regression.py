@@ -216,7 +216,7 @@ def test_events_are_told() -> None:
     notes, alarms = Logistic().bind(regression_data(X, y, environment)).remarks(all_masks(5))
     events = np.bincount(environment, y)
     assert f"{y.sum():,.0f} events in 180 rows" in notes[0]
-    assert f"first: {np.argmin(events)} {events.min():.0f} in 60" in notes[0]
+    assert f"first: '{np.argmin(events)}' {events.min():.0f} in 60" in notes[0]
     assert alarms == ()
 
 
@@ -225,7 +225,7 @@ def test_events_are_told() -> None:
 )
 def test_environments_without_events_are_told(counts: bool, case: str, told: bool) -> None:
     alarms = family(counts).bind(regression_data(*HARD[case](*plain_table(counts)))).remarks(all_masks(5)[:1]).alarms
-    assert ["environment 1 (60 rows)" in alarm for alarm in alarms] == [True] * told
+    assert ["environment '1' (60 rows)" in alarm for alarm in alarms] == [True] * told
 
 
 def test_separating_subsets_are_told() -> None:

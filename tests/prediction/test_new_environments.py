@@ -337,7 +337,7 @@ def test_what_a_person_reads() -> None:
     text, frame = str(found), found.to_frame()
     assert max(map(len, text.splitlines())) <= 80
     worst = frame.loc[(frame["observed"] - frame["predicted"]).abs().idxmax()]
-    told = f"{worst['environment']}: {worst['observed']:.3g} observed, {worst['predicted']:.3g}"
+    told = f"'{worst['environment']}': {worst['observed']:.3g} observed, {worst['predicted']:.3g}"
     assert told in " ".join(text.split())
     head, *rows = [line.split() for line in text.splitlines()[-5:]]
     assert head == ["environment", "rows", "observed", "predicted", "intercept", "slope", "Brier", "AUC"]
@@ -354,4 +354,4 @@ def test_environments_of_one_class_or_that_cannot_be_left_out() -> None:
     assert str(found).splitlines()[-2].split()[-1] == "–"
     found = BIPClassifier().fit(X, np.where(SITE == 2, LABELS, "no"), environments=SITE).new_environments()
     assert found.impossible == (2,)
-    assert "1 of 4 environments (2)" in " ".join(str(found).split())
+    assert "1 of 4 environments ('2')" in " ".join(str(found).split())

@@ -18,6 +18,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def in_quotes(label: object) -> str:
+    """A name or label as a sentence has it: a number without quotes would read as a count."""
+    return repr(str(label))
+
+
 def display_width(text: str) -> int:
     """Terminal columns of printable text: two for wide characters, none for combining marks."""
     return len(text) if text.isascii() else sum(map(_character_width, text))

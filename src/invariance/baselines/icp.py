@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
+from .._tools.text import in_quotes
 from ..data.checks import quoted, warn
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
@@ -303,8 +304,8 @@ def hidden_effects(data: MultiEnvironmentData, alpha: float, intercept: bool) ->
         if abs(values[weakest]) <= _SINGULAR * size:
             involved = np.array(names, dtype=object)[np.abs(vectors[:, weakest]) > 1e-3]
             raise DataError(
-                f"environment {data.environments[e]!r} has the others' second moments of {quoted(involved)}, whose "
-                "effects cannot be told apart: leave out combinations of other features, or the environment."
+                f"environment {in_quotes(data.environments[e])} has the others' second moments of {quoted(involved)}, "
+                "whose effects cannot be told apart: leave out combinations of other features, or the environment."
             )
         inverse = (vectors / values) @ vectors.T
         directions = rows @ inverse

@@ -192,7 +192,7 @@ def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | 
     """A sentence on the errors of rows whose outcome is known; rows : complete, as `_read` gives them"""
     import numpy as np
 
-    from ..data.checks import quoted, rows_text, warn
+    from ..data.checks import listing, rows_text, warn
     from ..models.base import Predicts
     from ..prediction.new_environments import figures_of
 
@@ -207,8 +207,8 @@ def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | 
     strange = given[stated & ~known]
     if len(strange):
         wanted = "numbers" if outcome.classes is None else " or ".join(map(_plain, outcome.classes))
-        where = f"{outcome.name!r} of {file} holds {quoted(strange.unique(), 4)} in {rows_text(len(strange))}"
-        warn(f"{where}, not {wanted}: their errors are left out.")
+        where = f"{outcome.name!r} of {file} holds {listing(map(repr, strange.unique()), 4)}"
+        warn(f"{where} in {rows_text(len(strange))}, not {wanted}: their errors are left out.")
     if not known.any():
         return ""
     weights = None if exposure is None else rows[exposure].to_numpy()[known]

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats
+from .._tools.text import in_quotes
 from ..exceptions import DataError, DataWarning, SettingError, use
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
@@ -43,7 +44,7 @@ def listing(items: Iterable[str], limit: int = 8) -> str:
 
 
 def quoted(names: Iterable[object], limit: int = 8) -> str:
-    return listing((repr(name) for name in names), limit)
+    return listing(map(in_quotes, names), limit)
 
 
 def rows_text(count: int) -> str:
@@ -53,7 +54,7 @@ def rows_text(count: int) -> str:
 def with_counts(names: Sequence[object], counts: ArrayLike) -> str:
     """``'a' (3 rows), 'b' (1 row)`` for the entries whose count is not zero."""
     pairs = zip(names, np.asarray(counts).tolist(), strict=True)
-    return listing(f"{name!r} ({rows_text(count)})" for name, count in pairs if count)
+    return listing(f"{in_quotes(name)} ({rows_text(count)})" for name, count in pairs if count)
 
 
 def most_first(counts: Mapping[str, int]) -> str:
@@ -150,7 +151,7 @@ def check_whole(
         raise DataError(NO_ROWS)
     labels_of = "environments" if environment_name is None else f"environment column {environment_name!r}"
     if len(environments) == 1 and not single_allowed:
-        found = f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {environments[0]!r}"
+        found = f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
         raise DataError(f"{found}. Choose a column with two environments or more.")
     check_distinct_labels(environments, labels_of)
     small = n_rows < SMALLEST_ENVIRONMENT

@@ -196,9 +196,10 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
 
 def aligned(X: Any, **given: Any) -> list[Any]:
     """Arguments of one value per row, in the order of the rows of X where both have an index of pandas."""
-    rows, found = getattr(X, "index", None), []
+    rows: Any = getattr(X, "index", None)
+    found = []
     for role, values in given.items():
-        index = getattr(values, "index", None)
+        index: Any = getattr(values, "index", None)
         if hasattr(rows, "equals") and hasattr(index, "equals") and len(index) == len(rows) and not rows.equals(index):
             if not (rows.is_unique and rows.isin(index).all()):
                 what = f"{role} has another index than X: give both the same"

@@ -11,38 +11,42 @@ from ..exceptions import Message, use
 from .checks import listing, warn
 from .features import Features
 
-_ROUNDING = 1e-9  # of values, relative to their range
+_KEYS = 1e-9  # differences that are worth a comparison
+_ROUNDING = 16 * np.finfo(float).eps  # of values, relative to the largest
 _OF_PRODUCTS = 1e-12  # of squared correlations
 
 
 def warn_of_equal_columns(features: Features, X: Floats, excluded: Sequence[str] = ()) -> None:
     """Of features that are one column of X (N, q), all of which vary; excluded : what the user left out already"""
     low, weights = X.min(axis=0), np.random.default_rng(0).normal(size=len(X))
-    span = X.max(axis=0) - low
+    high = X.max(axis=0)
+    span = high - low
+    largest = np.maximum(np.abs(low), np.abs(high)) / span
 
     def alike(i: int, j: int) -> str:
         if np.array_equal(X[:, i], X[:, j]):
             return "are equal"
         first, second = ((X[:, k] - low[k]) / span[k] for k in (i, j))
-        nearest = min(np.abs(first - second).max(), np.abs(first + second - 1.0).max())
-        return "are equal in other units" if nearest < _ROUNDING else ""
+        off = min(np.abs(first - second).max(), np.abs(first + second - 1.0).max())
+        return "are equal in other units" if off <= _ROUNDING * (largest[i] + largest[j]) else ""
 
     keys = np.abs((weights @ X - weights.sum() * low) / span - weights.sum() / 2)
-    _warn(features.columns, features.alone, keys, _ROUNDING * np.sqrt(len(X)), alike, excluded)
+    _warn(features.columns, features.alone, keys, _KEYS * np.sqrt(len(X)), alike, excluded)
 
 
 def warn_of_equal_moments(names: Sequence[str], alone: Collection[str], scatter: Floats, ranges: Floats) -> None:
-    """As `warn_of_equal_columns`, by scatter (d, d) and ranges (2 E, d) of columns whose rows are not there; alone :
-    those that are features on their own"""
-    deviations = np.sqrt(np.diagonal(scatter))
+    """As `warn_of_equal_columns`, of columns whose rows are not there, by scatter (E + 1, d, d), of all rows last, and
+    ranges (2 E, d); alone : columns that are features on their own"""
+    squares = np.diagonal(scatter, axis1=1, axis2=2)
+    deviations = np.sqrt(squares[-1])
 
     def alike(i: int, j: int) -> str:
-        if scatter[i, j] ** 2 < (1.0 - _OF_PRODUCTS) * scatter[i, i] * scatter[j, j]:
+        if (scatter[:, i, j] ** 2 < (1.0 - _OF_PRODUCTS) * squares[:, i] * squares[:, j]).any():
             return ""
         return "are equal" if np.array_equal(ranges[:, i], ranges[:, j]) else "are equal in other units"
 
-    weights = np.random.default_rng(0).normal(size=len(scatter))
-    _warn(names, alone, np.abs((weights / deviations) @ scatter / deviations), _ROUNDING * len(scatter), alike)
+    weights = np.random.default_rng(0).normal(size=len(names))
+    _warn(names, alone, np.abs((weights / deviations) @ scatter[-1] / deviations), _KEYS * len(names), alike)
 
 
 def _warn(

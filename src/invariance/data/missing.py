@@ -7,6 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.text import in_quotes
 from ..exceptions import DataError, Message, Remedy, use
 from .checks import NO_ROWS, listing, most_first, quoted, rows_text, warn, with_counts
 
@@ -132,7 +133,7 @@ class Tally:
 
 def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hashable], n_rows: int) -> str:
     """What missing="drop" removed; ``environments`` are those that are left."""
-    parts = [f"{n} of environment {label!r}" for label, n in dropped.items() if label is not None]
+    parts = [f"{n} of environment {in_quotes(label)}" for label, n in dropped.items() if label is not None]
     if None in dropped:
         parts.append(f"{dropped[None]} without an environment label")
     message = f"dropped {sum(dropped.values())} of {rows_text(n_rows)} with missing values: {listing(parts)}"

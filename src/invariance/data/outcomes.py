@@ -12,7 +12,7 @@ import numpy as np
 
 from .._tools.arrays import Floats
 from ..exceptions import DataError, SettingError
-from .checks import quoted
+from .checks import listing
 from .columns import as_frame, as_series, frame_names, mapped, present_values, reads_as_number, series_values
 
 Classes = tuple[Hashable, Hashable]
@@ -34,9 +34,11 @@ class Outcome:
         found = [self.classes[int(k)] for k in np.unique(y)]
         if len({" ".join(str(value).casefold().split()) for value in found}) < len(found):
             what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
-            raise DataError(f"{what}, {quoted(found, 4)}: write them in the same way.")
+            raise DataError(f"{what}, {listing(map(repr, found), 4)}: write them in the same way.")
         if len(found) != 2:
-            what = f"outcome {self.name!r} has {len(found)} classes, {quoted(found, 4)}, and a model needs two"
+            what = (
+                f"outcome {self.name!r} has {len(found)} classes, {listing(map(repr, found), 4)}, and a model needs two"
+            )
             raise DataError(f"{what}. Compare one with the rest, as {self.name} == {found[0]!r} does.")
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
@@ -153,8 +155,10 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
     if role == "exposure":
         raise DataError(f"exposure {name!r} holds {present[0]!r}: it must be numbers, how much was watched.")
     found = in_order(present)
-    what = f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but holds {quoted(found, 4)}"
-    raise DataError(f"{what}. Say which of them is the event, as {name} == {found[-1]!r} does.")
+    what = f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but holds"
+    raise DataError(
+        f"{what} {listing(map(repr, found), 4)}. Say which of them is the event, as {name} == {found[-1]!r} does."
+    )
 
 
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Integers
+from .._tools.text import in_quotes
 from ..exceptions import DataError, SettingError, use
 from .checks import nearest, quoted, with_counts
 from .labels import label_of
@@ -117,7 +118,9 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDAr
         label = label_of(label)
         place = exact.get(label, written.get(str(label)))
         if place is None:
-            raise DataError(f"there is no environment {label!r}; {nearest(str(label), available, 'environments')}")
+            raise DataError(
+                f"there is no environment {in_quotes(label)}; {nearest(str(label), available, 'environments')}"
+            )
         places.append(place)
     if not places:
         raise DataError(f"no environment is named. The environments are {quoted(available, 12)}.")
@@ -177,10 +180,12 @@ class Environments:
                 raise DataError(f"environment {quoted(twice)} is to be left out or merged twice: name it once.")
             claimed.update(parts)
             if str(name) in {str(label) for label in new if label not in parts}:
-                raise DataError(f"cannot merge into {name!r}, which is another environment: choose another label.")
+                raise DataError(
+                    f"cannot merge into {in_quotes(name)}, which is another environment: choose another label."
+                )
             new |= dict.fromkeys(parts, name)
             told = with_counts(parts, [n_rows[label] for label in parts])
-            notes.append(f"merged {told} into one environment, {name!r}.")
+            notes.append(f"merged {told} into one environment, {in_quotes(name)}.")
         if not new:
             raise DataError(f"no environment is left: all of {quoted(environments)} are dropped.")
         return new, tuple(notes)
@@ -201,7 +206,9 @@ class Environments:
 def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:
     """Raise where one environment is left of several."""
     if len(environments) == 1 and notes:
-        raise DataError(f"one environment is left, {environments[0]!r}: {' '.join(notes)} Leave out or merge fewer.")
+        raise DataError(
+            f"one environment is left, {in_quotes(environments[0])}: {' '.join(notes)} Leave out or merge fewer."
+        )
 
 
 ALL_ENVIRONMENTS = Environments()

@@ -17,7 +17,7 @@ from scipy.stats import t
 from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
 from .._tools.sections import Rendered, Section, as_text
-from .._tools.text import format_subset, printable
+from .._tools.text import format_subset, in_quotes, printable
 from ..data.columns import free_name
 from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
@@ -616,7 +616,7 @@ def verdict_on(decision: Decision) -> Verdict:
     if posterior.n_environments == 1 or not decision.judged:
         return Verdict(Grade.open, " ".join(more))
     grade = grade_of(evidence, decision.accepted, worst, decision.without_worst)
-    label = None if worst is None or worst.environment is None else printable(str(worst.environment))
+    label = None if worst is None or worst.environment is None else str(worst.environment)
     return Verdict(grade, " ".join([_graded(decision, grade, label), *more]), label)
 
 
@@ -625,7 +625,7 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     outcome, tolerance, everyone = printable(posterior.outcome_name), decision.findings.tolerance, everywhere(posterior)
     who = f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome}" if k else f"{outcome} itself behaves"
     values, size = p_values_in_words(evidence), f"coefficients differ by {format_difference(evidence)}"
-    most = "" if decision.worst is None or label is None else f", most in {label} ({decision.worst.part})"
+    most = "" if decision.worst is None or label is None else f", most in {in_quotes(label)} ({decision.worst.part})"
     if grade is Grade.alike:
         return f"{who} alike within {tolerance.rho:.0%} in {everyone}: {size}{most} ({values})."
     if grade is Grade.no_difference:
@@ -635,7 +635,7 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     if grade is Grade.but_for and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
         without = f"without it p-value {p_invariant}, exact {p_exact}"
-        return f"{who} alike in all environments but {label} ({values}; {without})."
+        return f"{who} alike in all environments but {in_quotes(label)} ({values}; {without})."
     limit = f" where {format_percent(decision.effective_tolerance)} is tolerated" if decision.tolerates_less else ""
     what = f"{size}{limit}"
     if not evidence.difference_low > 0.0:
@@ -751,7 +751,7 @@ def role_in_words(feature: FeatureRole) -> str:
         words += f": {feature.gain:.1f} (p-value {format_p_value(feature.p_gain)}) of {feature.price:.1f}"
     if feature.broken is not None:
         label, part = feature.broken.environment, feature.broken.part
-        words += f", in its {part}" if label is None else f", most in {printable(str(label))} ({part})"
+        words += f", in its {part}" if label is None else f", most in {in_quotes(label)} ({part})"
     if not np.isnan(feature.r2_change):
         words += f"; R² {feature.r2_change:+z.3f}{' without it' if feature.selected else ''}"
     return f"{words}; never challenged" if feature.never_challenged else words

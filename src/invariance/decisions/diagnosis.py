@@ -16,7 +16,7 @@ from .._tools.files import write_text
 from .._tools.json import null, to_json
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment
-from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable
+from .._tools.text import COLUMNS, display_width, format_subset, in_quotes, name_labels, printable
 from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError, FileError, Message, SettingError, use
@@ -485,7 +485,7 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         refit, best = breaks.refit, format_subset(breaks.refit.best or ())
         figures = f"p-value of invariance {format_p(refit.best_p_invariant)}, R² {format_share(refit.best_r2, 2)}"
         yield (
-            f"Environment {diagnosis.named!r} breaks it: without it {best} predicts {outcome} alike in the "
+            f"Environment {in_quotes(diagnosis.named)} breaks it: without it {best} predicts {outcome} alike in the "
             f"other {n - 1} ({figures}), and it is at odds with them (p-value {format_p(refit.p_against_best)})."
         )
     if diagnosis.unlike and (breaks is None or breaks.environment != worst.environment):
@@ -502,13 +502,13 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"The subset is {compatible} with invariance ({judged})."
     if grade is Grade.but_for and diagnosis.without_worst is not None:
         p_value, exact = map(format_p_value, diagnosis.without_worst)
-        yield f"Without {worst.environment!r} it is compatible (p-value {p_value}, exact {exact})."
+        yield f"Without {in_quotes(worst.environment)} it is compatible (p-value {p_value}, exact {exact})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
         assert left.refit is not None
         p_values = f"p-value {format_p_value(left.refit.best_p_invariant)}, with it {format_p(left.refit.best_p_with)}"
         r2 = f"R² {format_share(left.best_r2, 2)} instead of {format_share(left.r2, 2)}"
         best = format_subset(left.refit.best or ())
-        yield f"Without {left.environment!r} {best} is compatible ({p_values}) and predicts better ({r2})."
+        yield f"Without {in_quotes(left.environment)} {best} is compatible ({p_values}) and predicts better ({r2})."
     if diagnosis.named is not None or diagnosis.decisive:
         yield (
             "Nothing was left out: an environment may be unlike the others because it acts on the outcome itself, or "
@@ -518,11 +518,11 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
 
 def _who_is_unlike(diagnosis: Diagnosis, worst: WorstEnvironment) -> str:
     label, n_unlike = worst.environment, len(diagnosis.unlike)
-    which = f"{n_unlike:,} of {diagnosis.n_environments:,} environments are unlike the rest, most {label!r}"
+    which = f"{n_unlike:,} of {diagnosis.n_environments:,} environments are unlike the rest, most {in_quotes(label)}"
     if label is None:
         which = "the two environments differ"
     elif n_unlike == 1:
-        which = f"environment {label!r} is unlike the others"
+        which = f"environment {in_quotes(label)} is unlike the others"
     found = f"{which}: {_DIFFER[worst.part]} most (p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g})"
     if diagnosis.grade is not Grade.alike:
         return found
@@ -570,8 +570,9 @@ def _inclusion_changes(diagnosis: Diagnosis) -> str:
     predictive = not np.isnan(diagnosis.predictive_inclusion).all()
     values = np.nan_to_num(diagnosis.influence(predictive).to_numpy())
     order = np.argsort(-np.abs(values), axis=None, kind="stable")[:_MOST_CHANGES]
+    labels = [in_quotes(left.environment) for left in diagnosis.left_out]
     each = [
-        f"{printable(diagnosis.feature_names[j])} {values[e, j]:+.2f} without {diagnosis.left_out[e].environment!r}"
+        f"{printable(diagnosis.feature_names[j])} {values[e, j]:+.2f} without {labels[e]}"
         for e, j in zip(*np.unravel_index(order, values.shape), strict=True)
         if abs(values[e, j]) >= _LEAST_CHANGE
     ]
@@ -605,7 +606,7 @@ def _small_environments(diagnosis: Diagnosis) -> Iterator[str]:
     )
     for label, largest in sorted(sites.without.items(), key=lambda item: -item[1]):
         if largest > sites.largest:
-            yield f"Without {label!r} they may hold {largest}."
+            yield f"Without {in_quotes(label)} they may hold {largest}."
     if sites.enough_rows is not None:
         small = [test.rows for test in diagnosis.tests if test.rows < sites.enough_rows]
         left_out = f"{len(small)} of {diagnosis.n_environments} environments ({sum(small):,} rows)"

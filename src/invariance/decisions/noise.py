@@ -10,7 +10,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from .._tools.arrays import Floats, Mask
-from .._tools.text import format_subset, printable
+from .._tools.text import format_subset, in_quotes
 from ..exceptions import Message, use
 from ..models.base import BoundModel
 from ..models.gaussian import GaussianModel
@@ -63,7 +63,7 @@ class NoiseChecks:
         # It is the noise's scale that speaks against the subset, and not its coefficients.
         if self.p_spread < self.level <= self.p_mean:
             ordered = sorted(self.deviations.items(), key=lambda item: item[1])
-            ends = (f"{value:.3g} in {printable(str(label))}" for label, value in (ordered[0], ordered[-1]))
+            ends = (f"{value:.3g} in {in_quotes(label)}" for label, value in (ordered[0], ordered[-1]))
             found.append(f"spread unequally between environments (standard deviation {', '.join(ends)})")
         if not found:
             return None

@@ -12,7 +12,7 @@ from scipy.stats import norm
 from .._tools.arrays import Floats
 from .._tools.parallel import n_workers
 from .._tools.sections import Rendered, Section, by_environment
-from .._tools.text import format_subset
+from .._tools.text import format_subset, in_quotes
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..exceptions import SettingError
@@ -82,7 +82,7 @@ class ResidualCheck(Rendered):
         found = f"nothing shows that {self.outcome_name} differs between environments"
         if self.alarm:
             label, part = self.worst
-            found = f"the {part} of {self.outcome_name} differs between environments, most in {label!r}"
+            found = f"the {part} of {self.outcome_name} differs between environments, most in {in_quotes(label)}"
         given = format_subset(self.subset)
         sentences = [
             f"Given {given}, {found} (p-value {format_p(self.p_value)}, corrected).",

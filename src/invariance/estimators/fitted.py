@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import check_lengths, quoted, rows_text, warn
+from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..exceptions import DataError, PredictionWarning, SettingError, use
@@ -244,7 +244,9 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     found = np.unique(labels).tolist()
     if len(found) != 2:
         # Scikit-learn's checks look for these words.
-        what = f"Only binary classification is supported: y has {len(found)} class labels, {quoted(found, 4)}"
+        what = (
+            f"Only binary classification is supported: y has {len(found)} class labels, {listing(map(repr, found), 4)}"
+        )
         remedy = f"Compare one with the rest, as y == {found[0]!r} does." if len(found) > 2 else "It needs rows of two."
         raise DataError(f"{what}. {remedy}")
     coded = np.full(len(given), np.nan)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import n_workers, ordered_map
+from .._tools.text import in_quotes
 from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
@@ -433,7 +434,8 @@ class BoundModel(ABC):
         """Raise DataError where some environment has too few rows for subsets of max_size features."""
         if max_size > self.largest_size:
             e = int(np.argmin(self.observed.counts))
-            what = f"environment {self.observed.environments[e]!r} has {self.observed.counts[e]} rows, too few for"
+            label, n_rows = in_quotes(self.observed.environments[e]), self.observed.counts[e]
+            what = f"environment {label} has {n_rows} rows, too few for"
             raise DataError(f"{what} subsets of {max_size} features", use(" at most", max_size=self.largest_size))
 
     @property

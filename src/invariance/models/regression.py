@@ -14,8 +14,8 @@ from scipy.special import expit, logit
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
-from .._tools.text import format_subset
-from ..data.checks import listing
+from .._tools.text import format_subset, in_quotes
+from ..data.checks import listing, with_counts
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
@@ -201,13 +201,13 @@ class RegressionModel(LikelihoodRatioModel):
         leading = as_masks(masks, self.n_features)
         events = np.bincount(data.environment_index, specification.events(data), data.n_environments).astype(float)
         each = listing(
-            f"{data.environments[e]!r} {events[e]:,.0f} in {data.counts[e]:,}"
+            f"{in_quotes(data.environments[e])} {events[e]:,.0f} in {data.counts[e]:,}"
             for e in np.argsort(events, kind="stable")
         )
         counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
         alike = (events == 0.0) | (specification.two_values & (events == data.counts))
         if alike.any():
-            labels = listing(f"{data.environments[e]!r} ({data.counts[e]:,} rows)" for e in np.flatnonzero(alike))
+            labels = with_counts(data.environments, np.where(alike, data.counts, 0))
             what = f"in environment {labels} no row, or every one, is an event"
             alarms.append(f"{what}: merge it with a similar one, or leave it out.")
         separating = next((mask for mask in leading if specification.two_values and separates(self, mask)), None)
@@ -291,7 +291,7 @@ class RegressionModel(LikelihoodRatioModel):
         if fits.all():
             return reasons
         e = int(np.argmin(self._room))
-        place = f"environment {self.data.environments[e]!r}"
+        place = f"environment {in_quotes(self.data.environments[e])}"
         return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
+from .._tools.text import in_quotes
 from ..data.checks import (
     check_outcome,
     check_spread,
@@ -457,7 +458,7 @@ class Moments:
         )
         left = self._dropping(lowest == highest)
         ranges = np.vstack([left.minimum, left.maximum])
-        warn_of_equal_moments(left.columns, left.features.alone, left.scatter[-1], ranges)
+        warn_of_equal_moments(left.columns, left.features.alone, left.scatter, ranges)
         return left
 
     def check_outcome(self) -> None:
@@ -525,14 +526,14 @@ class Moments:
         part, n = self.part(e), int(self.counts[e]) - 1
         if values.shape != (len(self.columns),) or not ((part.minimum <= values) & (values <= part.maximum)).all():
             raise DataError(
-                f"this row is not in environment {environment!r}: it has other columns, or is out of range."
+                f"this row is not in environment {in_quotes(environment)}: it has other columns, or is out of range."
             )
         deviation = (values - part.centre) - part.rest
         left = part.scatter - np.outer(deviation, deviation) * ((n + 1) / max(n, 1))
         lost = ~resolved(part.scatter.diagonal(), left.diagonal(), n + 1) & self.varies[e]
         if n < 1 or lost.any():
             raise DataError(
-                f"the row is far from the others of environment {environment!r}, whose scatter of "
+                f"the row is far from the others of environment {in_quotes(environment)}, whose scatter of "
                 f"{quoted(self._names_of(lost))} loses its digits: compute moments of the remaining rows."
             )
         counts, rest, local = self.counts.copy(), self.rest.copy(), self.scatter[:-1].copy()

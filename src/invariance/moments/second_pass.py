@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import one_thread, ordered_map
+from .._tools.text import in_quotes
 from ..data.checks import nearest, quoted
 from ..data.columns import RawTable, text_as_numbers
 from ..data.encoding import Encoding
@@ -230,7 +231,9 @@ class SecondPass:
             wrong = alone if alone.any() else np.any(off, axis=0)[1:]
             if wrong.any():
                 names = [fourths.columns[j] for j in np.flatnonzero(wrong)]
-                raise _other_rows(self._source, f"in environment {label!r} other values are in {quoted(names)}")
+                raise _other_rows(
+                    self._source, f"in environment {in_quotes(label)} other values are in {quoted(names)}"
+                )
 
 
 def _other_rows(source: RowSource, found: str) -> DataError:
@@ -267,7 +270,7 @@ class _Reading:
                     whole.merge(part)
         for label, n, known in zip(self.moments.environments, counts, self.moments.counts, strict=True):
             if n != known:
-                raise _other_rows(self.source, f"environment {label!r} has {n:,} complete rows, not {known:,}")
+                raise _other_rows(self.source, f"environment {in_quotes(label)} has {n:,} complete rows, not {known:,}")
         return total
 
     def _read_task(self, task: RowTask, collectors: Sequence[Any]) -> tuple[Sequence[Any], NDArray[np.int64]]:

@@ -15,7 +15,7 @@ from scipy.stats import norm
 from .._tools.arrays import Floats, Mask
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment
-from .._tools.text import printable
+from .._tools.text import in_quotes, printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.pipeline import Data, Findings, FitSettings
@@ -234,7 +234,7 @@ class NewEnvironments(Rendered):
             who = f"{len(self.impossible)} of {self.n_environments} environments ({quoted(self.impossible, 4)})"
             return f"{who} could not be left out, because the others alone cannot be fitted as asked: {_MAY_MISS}"
         alone = {left.environment: [name for name in left.unseen if name in used] for left in self.left_out}
-        told = [f"{quoted(names, 4)} without {label!r}" for label, names in alone.items() if names]
+        told = [f"{quoted(names, 4)} without {in_quotes(label)}" for label, names in alone.items() if names]
         return f"columns are constant without one environment ({'; '.join(told[:4])}): {_MAY_MISS}" if told else ""
 
     def to_frame(self) -> pd.DataFrame:
@@ -269,7 +269,7 @@ class NewEnvironments(Rendered):
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
             told = f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} predicted"
-            yield f"The mean is farthest off in {worst.environment!r}: {told}."
+            yield f"The mean is farthest off in {in_quotes(worst.environment)}: {told}."
         scale = _SCALES.get(self.outcome.predicts)
         if scale is not None:
             yield (

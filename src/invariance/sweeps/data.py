@@ -241,10 +241,7 @@ def _rows_of(
             raise DataError(f"{role} column {name!r} is not in the table; {nearest(name, names)}")
     if is_file:
         texts = () if isinstance(columns.categorical, str) else [name for name in columns.categorical if name in names]
-        texts = [
-            *texts,
-            *(name for role, name in named.items() if role == "perturbed" and name != named.get("environment")),
-        ]
+        texts = [*texts, *([perturbed] if "perturbed" in named else [])]
         table = as_frame(read_columns(table, names, labels=named.get("environment"), as_text=texts))
     whom = _entries(table[perturbed].to_list() if "perturbed" in named else perturbed, len(table))
     # Its number stands for the outcome of each row, and tells afterwards which rows are left.
