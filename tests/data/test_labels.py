@@ -166,7 +166,7 @@ def test_levels_of_tables_to_predict(tmp_path: Path) -> None:
         at = [predictor.columns_.index(f"code={level}") for level in ("3.10", "3.1")]
         np.testing.assert_array_equal(encoded[:, at], np.eye(2))
         with pytest.raises(DataError, match=r"'3\.100'"):
-            predictor.predict(new.replace("3.1", "3.100"))
+            predictor._fitted_columns(new.replace("3.1", "3.100"))
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
