@@ -75,7 +75,7 @@ def test_no_table_or_picture_shows_two_subsets_or_features_alike() -> None:
     labels = [line.split("  ")[-1] for line in lines[start : start + 6]]
     assert len(set(labels)) == 6
     assert labels[1] == "the first − …28_measured_in_the_live"
-    start = lines.index("Inclusion probability") + 1
+    start = lines.index("Inclusion probability in the paper's posterior") + 1
     assert len({line[:40] for line in lines[start : start + 20]}) == 20
     ticks = [tick.get_text() for tick in plot_inclusion(posterior).get_yticklabels()]
     assert len(set(ticks)) == len(ticks) == 30

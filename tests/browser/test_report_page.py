@@ -94,7 +94,7 @@ def test_the_page_of_a_fit(
         plain = context.new_page()
         plain.goto(report)
         assert plain.locator("thead button").count() == 0
-        assert plain.locator("thead th", has_text="Predictive inclusion").is_visible()
+        assert plain.locator("thead th", has_text="Paper's inclusion").is_visible()
 
 
 def test_no_table_falls_off_the_sheet(page: Page, tmp_path: Path) -> None:

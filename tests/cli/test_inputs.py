@@ -84,7 +84,7 @@ def test_options_mean_the_same(options: str, whole: Path) -> None:
     runs = [run("fit", whole, "--outcome", "y", *WHERE, *options.split(), *way) for way in ([], ["--stream"])]
     assert runs[0].exit_code == runs[1].exit_code
     assert runs[0].exit_code == 0 or runs[1].stderr == runs[0].stderr
-    decided = [result.stdout.split("Posterior over")[0] for result in runs]
+    decided = [re.split("Posterior over|The paper's posterior", result.stdout)[0] for result in runs]
     assert decided[1] == decided[0]
 
 
@@ -144,7 +144,7 @@ def test_saved_models_predict_and_reports_are_made_again(
     (lines,) = (html.unescape(block) for block in blocks if "Moments.from_rows(" in block)
     known: dict[str, Any] = {}
     exec(lines, known)
-    assert str(known["model"].decision_).split("Posterior")[0].strip() in result.stdout
+    assert str(known["model"].decision_.verdict) in " ".join(result.stdout.split())
 
 
 @pytest.mark.parametrize(("outcome", "model", "gaussian"), [("lived", "logistic", False), ("falls", "negative", True)])

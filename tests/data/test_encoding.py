@@ -15,6 +15,7 @@ import pytest
 
 from invariance import BIP, Columns, MultiEnvironmentData, spline
 from invariance.data.terms import SplineBasis
+from invariance.decisions import Threshold
 from invariance.exceptions import DataError, DataWarning
 from invariance.moments import Moments
 from patients import LEVELS, patients
@@ -314,7 +315,7 @@ def test_levels_that_are_not_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("listed", [STATED["dose"], ["mid", "high", "low", "none"], ["high", "low", "mid", "none"]])
 def test_a_listed_level_that_no_row_had_is_unknown(listed: list[str]) -> None:
     with pytest.warns(DataWarning, match="'dose=none'"):
-        model = BIP().fit(from_table(DOSES, **ASKED, categorical={"dose": listed}))
+        model = BIP(select=Threshold(0.0)).fit(from_table(DOSES, **ASKED, categorical={"dose": listed}))
     strange = DOSES.assign(dose=np.where(DOSES.index < 2, "none", DOSES["dose"]))
     with failing("levels that the training data lack: column 'dose' has 'none' (2 rows)."):
         model.predict(strange)

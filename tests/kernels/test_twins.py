@@ -111,9 +111,9 @@ def walks(model, draw) -> Iterator[Call]:
     yield Call(subset_tree, "score_extensions", (scoring, *block, prefix, first, most, *listed), slack=slack)
     counts = model.moments.group_counts
     low = np.array([all_masks(p) @ own for own in model.moments.varying_widths])
-    limits = np.full((p + 1, p * len(counts) + 2), draw(st.floats(0.5, 20.0)))
+    limits = draw(st.floats(0.5, 20.0)) * np.ones((p + 1, p * len(counts) + 2, 1)) * np.array([1.0, 2.0, 5.0])
     squares = np.ascontiguousarray(model.moments.scatter[:, -1, -1])
-    tests = squares, counts, limits, draw(st.floats(0.5, 20.0))
+    tests = squares, counts, limits, draw(st.floats(0.0, 1.0)), draw(st.floats(0.1, 5.0)), draw(st.floats(0.5, 20.0))
     out = np.zeros(len(counts), np.int64), low, np.empty(1 << p), np.zeros(1 << p, np.uint8)
     yield Call(subset_tree, "screen_block", (scoring, columns[:0], np.arange(p + 1), columns, *tests, *out))
 
@@ -197,7 +197,7 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
         beta, _, rank, _ = np.linalg.lstsq(unit[:-1][mask].T, unit[-1], rcond=1e-12)
         residual = unit[-1] - beta @ unit[:-1][mask]
         assert ranks[s] == rank
-        assert shares[s] == pytest.approx(residual @ residual, rel=1e-6, abs=1e-24)
+        assert shares[s] == pytest.approx(residual @ residual, rel=1e-6, abs=1e-20)
         if not np.isnan(slopes[s]).any():
             same(slopes[s, mask], beta, 1e-6)
             residual = unit[-1] - slopes[s] @ unit[:-1]
@@ -288,12 +288,20 @@ def test_the_screen_at_every_limit(counts, high) -> None:
     low = np.array([MASKS @ (own[:y] > 0.0).astype(int) for own in scale])
     every = np.add.outer(np.arange(6), np.arange(4 * groups))
     # The last two reject all or none by rank and by what is missing of it.
+    every = every[:, :, None]
     sizes, never = np.geomspace(1e-3, 1e3, 20), np.full(every.shape, np.inf)
     limits = [(never, size) for size in sizes] + [(np.full(every.shape, size), np.inf) for size in sizes]
     limits += [(np.where(every % 2 == odd, np.inf, -np.inf), np.inf) for odd in (0, 1)]
     states = []
     for each in limits:
-        tests = np.ascontiguousarray(SCORING.scatter[:, y, y]), np.array([*counts, sum(counts)]), *each
+        tests = (
+            np.ascontiguousarray(SCORING.scatter[:, y, y]),
+            np.array([*counts, sum(counts)]),
+            each[0],
+            0.0,
+            1.0,
+            each[1],
+        )
         out = np.full(groups, high), low, np.empty(16), np.zeros(16, np.uint8)
         block = np.empty(0, np.int64), np.arange(5), np.arange(4)
         states.append(check(Call(subset_tree, "screen_block", (SCORING, *block, *tests, *out)))[-1])

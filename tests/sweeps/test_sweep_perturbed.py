@@ -24,6 +24,7 @@ from invariance import (
     sweep,
 )
 from invariance.datasets import make_example
+from invariance.decisions import Threshold
 from invariance.decisions.predictive import PredictiveScore, plain_neighbours
 from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.models.bayesian import BayesianGaussian
@@ -207,7 +208,7 @@ def test_a_level_whose_last_row_is_removed(level: str) -> None:
     assert left.encoding.of_levels["smoking"].absent == {level}
     assert set(left.constants) == ({f"smoking={level}"} if level != "current" else set())
     with pytest.raises(DataError, match=f"'smoking' has {level!r}"):
-        BIP().fit(left).predict(rows)
+        BIP(select=Threshold(0.0)).fit(left).predict(rows)
 
 
 def test_rows_that_perturb_one_outcome_take_no_size_from_the_others() -> None:

@@ -3,6 +3,7 @@ rows) or second moments alone, and walks over all subsets."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -415,7 +416,12 @@ def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:
     tested = (between > 0.0) & (left > 0.0)
     allowed = most * (np.arange(_STEPS + 1 if most > 0.0 else 1) / _STEPS) ** 2
     between, left, smallest = between[tested, None], left[tested, None], _smallest_p_value(tolerance)
-    found = np.hstack([f.isf(smallest, between, left), ncf.isf(smallest, between, left, allowed[1:])])
+    with warnings.catch_warnings():
+        # On its way to a quantile scipy may try values at which its series does not converge; a wrong one is no limit.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        noncentral = ncf.isf(smallest, between, left, allowed[1:])
+        noncentral[~(ncf.sf(noncentral, between, left, allowed[1:]) <= 1.001 * smallest)] = np.inf
+    found = np.hstack([f.isf(smallest, between, left), noncentral])
     limits = np.full((*reached.shape, len(allowed)), np.inf)
     limits[pooled[tested], missing[tested]] = MARGIN * np.where(np.isnan(found), np.inf, found)
     return limits

@@ -76,7 +76,7 @@ class Tolerance:
 # How far a statistic must be above its limit for rounding to be no reason.
 MARGIN = 1.0 + 1e-6
 # No decision depends on a smaller tail, and the series for F' takes ever more terms there.
-_FAR_OUT = 1e-30
+_FAR_OUT = 1e-16
 
 
 class Residuals(NamedTuple):
