@@ -17,8 +17,8 @@ from itertools import product
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy import special
 from scipy.optimize import brentq
-from scipy.special import expit
 
 from _harness import header
 from invariance import (
@@ -75,7 +75,8 @@ class Cell:
         x = rng.normal(size=len(site)) + SHIFT * rng.normal(size=N_ENVIRONMENTS)[site]
         eta, more = self.slope * x, {}
         if self.family == "logistic":
-            y = rng.random(len(x)) < expit(eta + brentq(lambda at: expit(eta + at).mean() - self.level, -50.0, 50.0))
+            at = brentq(lambda at: special.expit(eta + at).mean() - self.level, -50.0, 50.0)
+            y = rng.random(len(x)) < special.expit(eta + at)
         elif self.family == "survival":
             y = rng.exponential(np.exp(-eta)) + 1e-12
             leaves = rng.exponential(1.0, len(x))

@@ -184,7 +184,8 @@ def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior
     masks, first = posterior.masks[kept], posterior.mode_mask
     if isinstance(model, RegressionModel):
         X, y = model.data.X[:, model.features.expand(first)], model.data.y
-        noise = float(np.std(y - model.fit(first, local=False).predict(X)))
+        left = y - model.fit(first, local=False).predict(X)
+        noise = float(np.std(left[np.isfinite(left)]))  # a median that is not reached is infinite
     else:
         residuals = model.residuals(first[None])
         noise = float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
