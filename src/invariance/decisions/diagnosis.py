@@ -259,8 +259,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
         common fit; nothing_compatible : whether no subset is compatible with invariance
     alarm : whether nothing is compatible, or an environment's p-value is below 0.05/E and coefficients are not alike
         within the tolerance; named : the environment behind it: the one that deviates most if the subset is compatible
-        without it or, where nothing is compatible, the one without which the best subset is; without an alarm the
-        first decisive one; None of two environments
+        without it or, where nothing is compatible, the one without which the best subset is; None of two environments
     decisive : environments without which a subset is compatible that predicts better, and with which it is not
     left_out : without each of three environments or more; refitted : whether with whole fits
     inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
@@ -354,7 +353,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     @property
     def named(self) -> Hashable | None:
         if not self.alarm:
-            return self.decisive[0].environment if self.decisive else None
+            return None
         if self.freed_by is not None and self.grade is not Grade.but_for:
             return self.freed_by.environment
         return None if self.worst is None else self.worst.environment
