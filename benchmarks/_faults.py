@@ -8,6 +8,7 @@ import numpy as np
 
 import _light_tunnel as tunnel
 from invariance import BIP, MultiEnvironmentData
+from invariance.decisions.diagnosis import Diagnosis
 from invariance.simulation import flat
 
 KINDS = ("none", "intercept + σ", "slope × 0", "noise × 2")
@@ -30,14 +31,18 @@ def planted(kind: str, seed: int, n: int = 200, n_environments: int = 10) -> tup
     return replace(data, y=y), broken
 
 
-def one_fault(kind: str, seed: int) -> tuple[bool, bool]:
-    """Whether there is an alarm, and whether it names the environment that was disturbed."""
+def one_fault(kind: str, seed: int) -> tuple[bool, bool, bool]:
+    """Whether there is an alarm, whether it names the environment that was disturbed, and whether that is named or told
+    first among those without which a better subset is compatible."""
     data, broken = planted(kind, seed)
-    diagnosis = BIP(progress=False).fit(data).diagnose()
-    return diagnosis.alarm, diagnosis.named == data.environments[broken]
+    return _told(BIP(progress=False).fit(data).diagnose(), data.environments[broken])
 
 
-def one_faulty_tunnel(n: int, seed: int) -> tuple[bool, bool]:
+def _told(diagnosis: Diagnosis, label: object) -> tuple[bool, bool, bool]:
+    named = diagnosis.named == label
+    return diagnosis.alarm, named, named or (len(diagnosis.decisive) > 0 and diagnosis.decisive[0].environment == label)
+
+
+def one_faulty_tunnel(n: int, seed: int) -> tuple[bool, bool, bool]:
     data = tunnel.environments_apart(n, np.random.default_rng([seed, n]), extra=(tunnel.FAULTY,))
-    diagnosis = BIP(progress=False).fit(data).diagnose()
-    return diagnosis.alarm, diagnosis.named == tunnel.FAULTY
+    return _told(BIP(progress=False).fit(data).diagnose(), tunnel.FAULTY)

@@ -386,7 +386,7 @@ def three_digits(values: Iterable[float]) -> Iterator[str]:
 def diagnosis(effort: Effort) -> None:
     print(f"\n## Diagnosis: flat, n=200, E=10, one environment records the outcome otherwise, {effort.sets} data sets")
     table(
-        ("fault", "alarm", "the right environment named"),
+        ("fault", "alarm", "the right environment named", "named or told to rule out a better subset"),
         ((kind, *shares(repeated(effort, effort.sets, one_fault, kind).mean(axis=0))) for kind in KINDS),
     )
     if not tunnel.FILE.exists():
@@ -394,7 +394,7 @@ def diagnosis(effort: Effort) -> None:
     draws = min(20, effort.sets)
     print(f"\nThe light tunnel with {tunnel.FAULTY}, which acts on the outcome, {draws} draws")
     table(
-        ("rows each", "alarm", f"{tunnel.FAULTY} named"),
+        ("rows each", "alarm", f"{tunnel.FAULTY} named", "named or told"),
         ((str(n), *shares(repeated(effort, draws, one_faulty_tunnel, n).mean(axis=0))) for n in (200, 500, 1000)),
     )
 
