@@ -393,3 +393,43 @@ def test_the_tolerance_of_a_strong_signal_is_the_one_that_counts(slope: float) -
         assert rejected.evidence.difference < 0.1
         assert not rejected.is_compatible
         assert "is tolerated" in rejected.verdict.sentence
+
+
+def test_luck_is_no_evidence_of_likeness() -> None:
+    """Environments that are more alike than chance: the F statistic is below its 5% point, where nothing is known."""
+    rng = np.random.default_rng(0)
+    x = np.tile(rng.normal(size=30), 3)
+    data = MultiEnvironmentData.from_arrays(x[:, None], x + 3.0 * np.tile(rng.normal(size=30), 3), np.arange(90) // 30)
+    decision = decided(data, select=Fixed((True,)))
+    assert decision.evidence.p_exact > 0.95
+    assert decision.evidence.difference_high > 0.3
+    assert decision.verdict.grade.value == "no difference found"
+    times = MultiEnvironmentData.from_arrays(x[:, None], (x > 0.5) ^ (np.arange(90) % 30 < 9), np.arange(90) // 30)
+    assert decided(times, family=Logistic(), select=Fixed((True,))).evidence.difference_high > 0.3
+
+
+def test_estimates_above_the_tolerance_are_not_called_within_it() -> None:
+    rng = np.random.default_rng(0)
+    place, x = np.arange(800) // 400, rng.normal(size=800)
+    y = np.where(place == 1, 1.25, 1.0) * x + rng.normal(size=800)
+    decision = decided(MultiEnvironmentData.from_arrays(x[:, None], y, place))
+    assert (decision.is_compatible, decision.verdict.grade.value) == (True, "differ")
+    assert decision.evidence.difference > decision.effective_tolerance
+    assert "not clearly more than is tolerated" in decision.verdict.sentence
+
+
+def test_the_closest_subset_is_told_by_differences_where_all_p_values_are_0() -> None:
+    rng = np.random.default_rng(0)
+    place = np.arange(60_000) // 20_000
+    X = rng.normal(size=(60_000, 2))
+    decision = decided(MultiEnvironmentData.from_arrays(X, X @ [3, 1] + 3.0 * X[:, 0] * place + 9.0 * place, place))
+    assert decision.survey.p_invariant.max() == 0.0
+    known = np.nan_to_num(decision.survey.difference, nan=np.inf)
+    closest = decision.findings.posterior.names_of(decision.survey.masks[np.argmin(known)])
+    assert f"{{{', '.join(closest)}}} is closest" in decision.verdict.sentence
+
+
+def test_marginal_likelihoods_are_not_said_to_prefer_small_subsets() -> None:
+    small = "prefers small"
+    assert small in str(BIP().fit(made()).summary())
+    assert small not in str(BIP("bayesian_linear_gaussian").fit(made()).summary())

@@ -230,6 +230,38 @@ def test_no_diagnosis_contradicts_the_verdict(kind: str) -> None:
             assert verdict.environment in " ".join(next(iter(diagnosis.sections)).sentences)
 
 
+def told(rogue: float, **settings: Any) -> tuple[BIP, str]:
+    """Of six environments the last has a slope of its own."""
+    rng = np.random.default_rng(0)
+    place, x = np.repeat(np.arange(6), 500), rng.normal(size=3000)
+    y = np.where(place == 5, rogue, 1.0) * x + rng.normal(size=3000)
+    model = BIP(progress=False, random_state=0, **settings).fit(x[:, None], y, environments=place)
+    return model, " ".join(next(iter(model.diagnose(["x0"]).sections)).sentences)
+
+
+def test_where_one_environment_is_unlike_the_others_are_not() -> None:
+    """Against a rest that holds the one, others are unlike too."""
+    model, sentences = told(2.5)
+    assert (model.diagnose(["x0"]).grade, len(model.diagnose(["x0"]).unlike)) == (Grade.but_for, 6)
+    assert "environment '5' is unlike the others" in sentences
+    assert "6 of 6" not in sentences
+
+
+def test_without_an_environment_a_compatible_subset_does_not_become_compatible() -> None:
+    model, sentences = told(1.25)
+    diagnosis = model.diagnose(["x0"])
+    assert (diagnosis.grade, diagnosis.compatible) == (Grade.but_for, True)
+    assert "The subset is compatible" in sentences
+    assert "Without '5' no difference is found" in sentences
+
+
+def test_searches_do_not_rule_out_what_they_did_not_find() -> None:
+    model, sentences = told(2.5, engine=Tempering(chains=2, steps=20))
+    assert model.predictive_ is None
+    assert "No subset of the features was found that is compatible" in sentences
+    assert "none found of 2 subsets" in str(model.summary())
+
+
 def test_where_another_environment_frees_the_best_subset_the_one_of_the_verdict_is_named() -> None:
     """Without 'a' the subset is compatible; without 'c' another is that predicts better."""
     whole = replace(one_short_site(40).diagnose(), nothing_compatible=True)

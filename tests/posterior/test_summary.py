@@ -22,7 +22,7 @@ from invariance._tools.text import display_width, shorten
 from invariance.exceptions import FileError
 from invariance.posterior.plots import plot_inclusion, save_inclusion
 from invariance.posterior.posterior import Evidence, Posterior
-from invariance.posterior.summary import bar, format_count, format_probability, format_subset
+from invariance.posterior.summary import bar, format_count, format_percent, format_probability, format_subset
 from posteriors import from_probabilities, random_posterior
 
 
@@ -208,6 +208,16 @@ def test_truth_colours_the_bars(truth: Any) -> None:
     legend = ax.get_legend()
     assert legend is not None
     assert [text.get_text() for text in legend.get_texts()] == ["truly invariant", "not in the true subset"]
+
+
+def test_differences_beyond_all_measure_leave_room_for_names() -> None:
+    assert [format_percent(share) for share in (0.0, 0.03, 0.0999, 9.9, 417.98)] == [
+        "0%",
+        "3.0%",
+        "10%",
+        "990%",
+        ">1000%",
+    ]
 
 
 def test_files(tmp_path: Path) -> None:

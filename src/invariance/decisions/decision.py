@@ -24,6 +24,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError
 from ..inference.enumeration import Enumeration
 from ..models.base import VARIANCE, BoundModel
+from ..models.bayesian import BayesianGaussian
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
 from ..moments.moments import Moments
@@ -103,6 +104,8 @@ class CompatibleSubsets:
     in_all: Mask
 
     def __str__(self) -> str:
+        if not self.n and not self.all_scored:
+            return "none found"
         return f"{'' if self.all_scored else 'at least '}{format_count(self.n)}"
 
 
@@ -425,7 +428,7 @@ class Decision(Rendered):
         try:
             return str(self.luck)
         except SettingError as error:
-            return str(error)
+            return str(error)[:1].upper() + str(error)[1:]
 
     @property
     def n_tried(self) -> int:
@@ -451,7 +454,10 @@ class Decision(Rendered):
                 sections.append(Section(f"{title} features", facts=facts, notes=tuple(notes)))
         if len(set(self.by_tolerance.values())) > 1:
             told = ((f"{rho:.0%}", _or_none(names)) for rho, names in self.by_tolerance.items())
-            sections.append(Section("Selected, by how much coefficients may differ", facts=tuple(told)))
+            allowed = f"no more than {format_percent(self.effective_tolerance)} is tolerated"
+            limit = f"Of {format_subset(self.selected)}, whose signal is strong, {allowed}."
+            title = "Selected, by how much coefficients may differ"
+            sections.append(Section(title, facts=tuple(told), notes=(limit,) if self.tolerates_less else ()))
         return tuple(sections)
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
@@ -541,7 +547,8 @@ class FitSummary(Rendered):
         posterior = self.decision.findings.posterior
         if self.decision.posterior is posterior:
             return ()
-        return (Section("The paper's posterior, by invariance alone", (reading(posterior), PAPERS_VIEW)),)
+        about = papers_view(self.decision.findings.target.model)
+        return (Section("The paper's posterior, by invariance alone", (reading(posterior), about)),)
 
     def __str__(self) -> str:
         return as_text(self.sections, self.worded)
@@ -569,19 +576,24 @@ class Verdict:
 
     @property
     def short(self) -> str:
-        return f"alike but for {self.environment}" if self.grade is Grade.but_for else self.grade.value
+        return f"alike but for {in_quotes(self.environment)}" if self.grade is Grade.but_for else self.grade.value
 
     def __str__(self) -> str:
         return self.sentence
 
 
-PAPERS_VIEW = (
-    "It weighs how alike the environments are, not how well a subset predicts, and tolerates no difference: where many "
-    "subsets are invariant it prefers small ones, and may be empty."
-)
 _OTHER_TOLERANCES = (0.0, 0.05, 0.1, 0.2)
 # An exact test with a smaller p-value has found a difference, be it tolerated or not.
 _FOUND = 0.02
+
+
+def papers_view(model: BoundModel) -> str:
+    """What the paper's posterior is about; marginal likelihoods prefer large subsets, maximised ones small ones."""
+    small = ": where many subsets are invariant it prefers small ones, and may be empty"
+    return (
+        "It weighs how alike the environments are, not how well a subset predicts, and tolerates no difference"
+        f"{'' if isinstance(model, BayesianGaussian) else small}."
+    )
 
 
 def _or_none(names: tuple[str, ...] | None) -> str:
@@ -641,7 +653,7 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     if not evidence.difference_low > 0.0:
         in_mean = np.isnan(evidence.p_spread) or evidence.p_mean < tolerance.lowest_level
         what = "the mean differs" if in_mean else "the spread of the noise differs"
-    tolerated = ", as far as is tolerated" if decision.is_compatible else ""
+    tolerated = ", not clearly more than is tolerated" if decision.is_compatible else ""
     return f"{who} differently between environments: {what}{most}{tolerated} ({values})."
 
 
@@ -679,8 +691,10 @@ def _context(decision: Decision) -> Iterator[str]:
 
 def _closest(decision: Decision) -> str:
     survey = decision.survey
-    best = int(np.argmax(survey.p_invariant))
-    tested = f"of {'all' if survey.complete else 'the'} {format_count(len(survey.masks))} tested"
+    # P-values that are all 0 in float64 say nothing: then by how different coefficients are.
+    best = int(np.lexsort((survey.difference, -survey.p_invariant))[0])
+    tested = f"of {'all' if survey.complete else 'the'} {format_count(len(survey.masks))} "
+    tested += "tested" if survey.complete else "listed"
     closest = format_subset(decision.findings.posterior.names_of(survey.masks[best]))
     p_value = f"p-value {format_p_value(float(survey.p_invariant[best]))}, and {decision.accepted.level:g} is needed"
     return f"{tested}, {closest} is closest ({p_value})"

@@ -256,7 +256,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     evidence : on the subset; NaN where it cannot be fitted everywhere, and `unjudged` says why; grade : as the verdict
         on a selected subset has it
     tolerance : with the level that subsets had to reach, `judged_by` in words; whole : all environments against one
-        common fit; nothing_compatible : whether no subset is compatible with invariance
+        common fit; nothing_compatible : whether no subset is compatible with invariance; all_scored : of all subsets
     alarm : whether nothing is compatible, or an environment's p-value is below 0.05/E and coefficients are not alike
         within the tolerance; named : the environment behind it: the one that deviates most if the subset is compatible
         without it or, where nothing is compatible, the one without which the best subset is; None of two environments
@@ -273,6 +273,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     tolerance: Tolerance
     whole: Deviation | None
     nothing_compatible: bool
+    all_scored: bool
     left_out: tuple[WithoutEnvironment, ...]
     refitted: bool
     inclusion: Floats
@@ -430,7 +431,7 @@ def diagnose(
     assert model is not None
     moments = Moments.from_data(model.data) if isinstance(model, RegressionModel) else model.moments
     refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
-    enough, accepted = posterior.n_environments > 2, compatible_subsets(findings).accepted
+    enough, compatible = posterior.n_environments > 2, compatible_subsets(findings)
     source = _source(model.data, moments, mask, refit)
     leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
@@ -439,10 +440,11 @@ def diagnose(
         feature_names=posterior.feature_names,
         evidence=evidence,
         unjudged="; ".join(judge.model.outside_support(mask[None])),
-        tolerance=accepted,
+        tolerance=compatible.accepted,
         whole=tests.deviation(None),
         tests=tests.each(),
         nothing_compatible=predictive is None,
+        all_scored=compatible.all_scored,
         left_out=without_each(settings, findings, source, mask, refit, progress) if enough else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
@@ -450,7 +452,7 @@ def diagnose(
         leading=leading,
         experiments=experiments(leading, posterior.feature_names),
         sites=sites_of(moments),
-        judged_by=findings.target.model.judged_by(accepted),
+        judged_by=findings.target.model.judged_by(compatible.accepted),
         allowed=findings.allowed,
         parts=findings.target.model.compares,
     )
@@ -477,7 +479,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     outcome, n = printable(diagnosis.outcome_name), diagnosis.n_environments
     breaks = None if grade is Grade.but_for else diagnosis.freed_by
     if diagnosis.nothing_compatible:
-        yield f"No subset of the features{diagnosis.allowed} is compatible with invariance ({diagnosis.judged_by})."
+        found = "is compatible" if diagnosis.all_scored else "was found that is compatible"
+        yield f"No subset of the features{diagnosis.allowed} {found} with invariance ({diagnosis.judged_by})."
     if worst is None:
         undecided = diagnosis.unjudged or "fits to their rows cannot be decided"
         yield f"The environments cannot be compared given {subset}: {undecided}."
@@ -503,7 +506,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
         yield f"The subset is {compatible} with invariance ({judged})."
     if grade is Grade.but_for and diagnosis.without_worst is not None:
         p_value, exact = map(format_p_value, diagnosis.without_worst)
-        yield f"Without {in_quotes(worst.environment)} it is compatible (p-value {p_value}, exact {exact})."
+        so = "no difference is found" if diagnosis.compatible else "it is compatible"
+        yield f"Without {in_quotes(worst.environment)} {so} (p-value {p_value}, exact {exact})."
     for left in diagnosis.decisive[:_MOST_DECISIVE]:
         assert left.refit is not None
         p_values = f"p-value {format_p_value(left.refit.best_p_invariant)}, with it {format_p(left.refit.best_p_with)}"
@@ -522,13 +526,13 @@ def _who_is_unlike(diagnosis: Diagnosis, worst: WorstEnvironment) -> str:
     which = f"{n_unlike:,} of {diagnosis.n_environments:,} environments are unlike the rest, most {in_quotes(label)}"
     if label is None:
         which = "the two environments differ"
-    elif n_unlike == 1:
+    elif n_unlike == 1 or diagnosis.grade is Grade.but_for:
         which = f"environment {in_quotes(label)} is unlike the others"
     found = f"{which}: {_DIFFER[worst.part]} most (p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g})"
     if diagnosis.grade is not Grade.alike:
         return found
     size = f"coefficients differ by {format_difference(diagnosis.evidence)}"
-    return f"{found}, by no more than is tolerated: {size}"
+    return f"{found}, but not clearly more than is tolerated: {size}"
 
 
 def _tests(diagnosis: Diagnosis) -> Section:
@@ -541,8 +545,8 @@ def _tests(diagnosis: Diagnosis) -> Section:
             figures = [f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value), *parts]
         rows.append((f"{test.rows:,}", *figures))
     sentence = (
-        "Each against the rows of all others together, by all parts and, in the last columns, by each. P-values are of "
-        "exact invariance."
+        "Each against the rows of all others together, by all parts (Bonferroni's rule) and, in the last columns, by "
+        "each. P-values are of exact invariance."
     )
     head = "rows", "T", "expected", "p-value", *diagnosis.parts
     return Section(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, digamma, fdtrc, polygamma
+from scipy.special import chdtrc, chdtri, digamma, fdtrc, fdtri, polygamma
 
 from .._tools.arrays import Floats, Integers
 from ..exceptions import SettingError
@@ -225,32 +226,37 @@ def invariance_test(
     return InvarianceTest(mean, spread, each, with_each(joint, each))
 
 
+_Tails = Callable[[Floats], Floats]
+
+
 class Difference(NamedTuple):
     """ρ (S,), the share of themselves by which coefficients differ between these environments, and the ends of its 90%
     interval, NaN where they were not asked for; NaN of subsets without a signal and outside the support. They say
-    nothing of other environments."""
+    nothing of other environments. Where these are more alike than chance makes five in six, the upper end is as if they
+    were not: luck is no evidence of likeness."""
 
     estimate: Floats
     low: Floats
     high: Floats
 
     @classmethod
-    def of(cls, noncentrality: Floats, tails: Callable[[Floats], Floats], signal: Floats, ends: bool) -> Difference:
-        """From an estimate (S,) of the noncentrality of a statistic, and its tail probability (S,) by noncentrality"""
-        unknown = np.full(len(signal), np.nan)
-        found = (_noncentrality_at(tails, tail, signal) if ends else unknown for tail in (_TAIL, 1.0 - _TAIL))
+    def of(cls, noncentrality: Floats, low: _Tails, high: _Tails, signal: Floats, ends: bool) -> Difference:
+        """From an estimate (S,) of the noncentrality of a statistic, and its tail probability (S,) by noncentrality, as
+        they count for the lower end and for the upper one"""
+        unknown, each = np.full(len(signal), np.nan), ((low, _TAIL), (high, 1.0 - _TAIL))
+        found = (_noncentrality_at(tails, tail, signal) if ends else unknown for tails, tail in each)
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = (np.sqrt(np.maximum(value, 0.0) / signal) for value in (noncentrality, *found))
             return cls(*(np.where(signal > _NO_SIGNAL, share, np.nan) for share in shares))
 
 
-_TAIL = 0.05
+_TAIL, _LUCKY = 0.05, 1.0 / 6.0
 # A deviance that is no more than rounding.
 _NO_SIGNAL = 1e-6
 _LARGEST_SHARE, _HALVINGS = 1e3, 60
 
 
-def _noncentrality_at(tails: Callable[[Floats], Floats], tail: float, signal: Floats) -> Floats:
+def _noncentrality_at(tails: _Tails, tail: float, signal: Floats) -> Floats:
     """(S,) with which the tail probability is this one, 0 where it is larger without any; by bisection"""
     low, high = np.zeros(len(signal)), _LARGEST_SHARE**2 * np.where(signal > 0.0, signal, 0.0)
     for _ in range(_HALVINGS):
@@ -270,7 +276,9 @@ def f_difference(residuals: Residuals, ends: bool) -> Difference:
         signal = np.where(decided, np.maximum(residuals.total - residuals.rss[:, -1], 0.0) / noise, 0.0)
     f, d, v = (np.where(decided, values, 1.0) for values in (statistics, between, left))
     estimate = d * (f * (v - 2.0) / v - 1.0)
-    return Difference.of(estimate, lambda allowed: _noncentral_tails(f, d, v, allowed), signal, ends)
+    least = np.maximum(f, fdtri(d, v, _LUCKY))
+    low, high = (partial(_noncentral_tails, value, d, v) for value in (f, least))
+    return Difference.of(estimate, low, high, signal, ends)
 
 
 def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, signal: Floats, ends: bool) -> Difference:
@@ -278,7 +286,9 @@ def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, sig
     tested = degrees > 0.0
     found, mean, d = (np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
     signal = np.where(tested, signal, 0.0)
-    return Difference.of(found * d / mean - d, lambda allowed: deviance_test(found, mean, d, allowed), signal, ends)
+    least = np.maximum(found, chdtri(d, 1.0 - _LUCKY) * mean / d)
+    low, high = (partial(deviance_test, value, mean, d) for value in (found, least))
+    return Difference.of(found * d / mean - d, low, high, signal, ends)
 
 
 def deviance_test(deviance: Floats, expected: Floats, degrees: Floats, allowed: Floats) -> Floats:

@@ -44,10 +44,12 @@ def format_difference(evidence: SubsetEvidence) -> str:
     if math.isnan(evidence.difference):
         return "–"
     estimate, *ends = map(format_percent, (evidence.difference, evidence.difference_low, evidence.difference_high))
-    return f"{estimate} [{', '.join(ends)}]"
+    return estimate if ends[0] == ">1000%" else f"{estimate} [{', '.join(ends)}]"
 
 
 def format_percent(share: float) -> str:
+    if share > 10.0:
+        return ">1000%"
     return f"{share:.0%}" if share >= 0.0995 or share == 0.0 else f"{share:.1%}"
 
 

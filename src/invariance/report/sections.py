@@ -18,7 +18,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import format_subset, name_labels, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
-from ..decisions.decision import PAPERS_VIEW, Decision, Grade, role_in_words
+from ..decisions.decision import Decision, Grade, papers_view, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
 from ..exceptions import SettingError
 from ..models.base import VARIANCE, Fit, Predicts, predicts_of
@@ -88,7 +88,7 @@ def _readings(decision: Decision) -> Iterator[str]:
         yield f"By prediction{among}. {reading(predictive)}"
     yield f"By invariance alone, as in the paper. {reading(posterior)}"
     if posterior.n_environments > 1:
-        yield PAPERS_VIEW
+        yield papers_view(decision.findings.target.model)
 
 
 def _caveats(decision: Decision) -> Iterator[str]:
