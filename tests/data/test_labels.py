@@ -205,6 +205,25 @@ def test_whole_numbers_of_a_sheet_with_gaps_stay_whole(tmp_path: Path) -> None:
     assert data.encoding.of_levels["code"].levels == ("1", "2")
 
 
+def test_levels_of_a_sheet_that_become_one_are_told(tmp_path: Path) -> None:
+    rows = table(["a", "a ", "b"])
+    rows.assign(site=rows["site"].str.replace(" ", "c")).to_excel(tmp_path / "t.xlsx", index=False)
+    for read in (from_table, Moments.from_rows):
+        with pytest.warns(DataWarning, match="'a' and 'a ' are one level"):
+            read(tmp_path / "t.xlsx", "y", "site", columns=AS_LEVELS)
+
+
+def test_empty_text_is_missing(tmp_path: Path) -> None:
+    rows = table(["", "  ", "a", "b"])
+    rows.to_parquet(tmp_path / "t.parquet")
+    for source in (rows, rows.astype({"site": "category"}), tmp_path / "t.parquet", csv(tmp_path, rows)):
+        for read in (from_table, Moments.from_rows):
+            with pytest.raises(DataError, match="no label in 24 rows"):
+                read(source, "y", "site")
+    with pytest.raises(DataError, match=r"missing values .*'code' .24 rows"):
+        from_table(rows.assign(site=np.repeat(["n", "s"], 24)), "y", "site")
+
+
 def test_a_label_of_each_type() -> None:
     missing = [None, float("nan"), np.float64("nan"), pd.NA, pd.NaT, np.datetime64("NaT")]
     assert [label_of(value) for value in missing] == [None] * 6

@@ -58,6 +58,14 @@ def test_series_are_aligned_or_refused(role: str, text: bool) -> None:
                 fit(X, **arguments | {role: other})
 
 
+def test_series_agree_where_x_has_no_index() -> None:
+    X, given = rows()
+    arguments = {name: given[name] for name in ("y", "environments")}
+    BIP().fit(X.to_numpy(), **arguments)
+    with pytest.raises(DataError, match=r"environments has another index than y.*environments\.to_numpy\(\)"):
+        BIP().fit(X.to_numpy(), **arguments | {"environments": given["environments"].sort_index()})
+
+
 def test_series_of_scores_and_sweeps() -> None:
     X, given = rows()
     y, site = given["time"], given["environments"]

@@ -195,14 +195,18 @@ def label_list(labels: Any, role: str = "environments") -> list[Hashable]:
 
 
 def aligned(X: Any, **given: Any) -> list[Any]:
-    """Arguments of one value per row, in the order of the rows of X where both have an index of pandas."""
+    """Arguments of one value per row, in the order of the rows of X where both have an index of pandas. Where X has
+    none, the arguments that have one must agree."""
     rows: Any = getattr(X, "index", None)
+    owner = "X"
     found = []
     for role, values in given.items():
         index: Any = getattr(values, "index", None)
-        if hasattr(rows, "equals") and hasattr(index, "equals") and len(index) == len(rows) and not rows.equals(index):
-            if not (rows.is_unique and rows.isin(index).all()):
-                what = f"{role} has another index than X: give both the same"
+        if hasattr(index, "equals") and not hasattr(rows, "equals"):
+            rows, owner = index, role
+        elif hasattr(index, "equals") and len(index) == len(rows) and not rows.equals(index):
+            if owner != "X" or not (rows.is_unique and rows.isin(index).all()):
+                what = f"{role} has another index than {owner}: give both the same"
                 raise DataError(f"{what}, or pass {role}.to_numpy() if its order is that of the rows of X.")
             values = values.loc[rows]
         found.append(values)

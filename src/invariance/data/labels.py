@@ -15,9 +15,9 @@ from .checks import listing, warn
 
 
 def label_of(value: Any) -> Hashable:
-    """Text without the blanks around it; numbers and dates as plain ones of Python; None where it is missing."""
+    """Text without the blanks around it; numbers and dates as plain ones of Python; None where missing or empty."""
     if isinstance(value, str):
-        return value.strip()
+        return value.strip() or None
     if isinstance(value, (np.datetime64, np.timedelta64)):
         value = value.astype(f"{value.dtype.kind}8[us]")
     label: Hashable = value.item() if isinstance(value, np.generic) else value
@@ -62,9 +62,9 @@ def written(values: Iterable[Any]) -> frozenset[Hashable]:
 
 
 def tell_alike(values: Iterable[Hashable], column: str | None, what: str = "environment") -> tuple[str, ...]:
-    """Warn of different values, `written` in a column, that are one label or level; the sentence, if there is one"""
+    """Warn of different values in a column that are one label or level; the sentence, if there is one"""
     groups: dict[str, list[str]] = {}
-    for value in values:
+    for value in written(values):
         groups.setdefault(level_of(value), []).append(ascii(value))
     several = [sorted(groups[text], key=lambda each: (len(each), each)) for text in sorted(groups)]
     alike = listing(" and ".join(texts) for texts in several if len(texts) > 1)

@@ -456,7 +456,13 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
     frame = frame.assign(**{name: frame[name].mask(frame[name].isin(words)) for name in typed})
     if file.kind == PARQUET:
         return frame
-    return frame.assign(**{name: frame[name].map(level_of, na_action="ignore") for name in as_text if name in columns})
+    # Text as it is written: different ones that are one level are told of.
+    texts = {name: frame[name].map(_text_of, na_action="ignore") for name in as_text if name in columns}
+    return frame.assign(**texts)
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else level_of(value)
 
 
 def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:

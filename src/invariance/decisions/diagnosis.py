@@ -21,10 +21,11 @@ from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError, FileError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Fit
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.regression import RegressionModel
+from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import format_difference, format_p_value, format_share
@@ -183,9 +184,9 @@ def leading_subsets(model: GaussianModel | RegressionModel, posterior: Posterior
     kept = np.flatnonzero(log_probabilities >= log_probabilities[0] + np.log(_LEADING))
     masks, first = posterior.masks[kept], posterior.mode_mask
     if isinstance(model, RegressionModel):
-        X, y = model.data.X[:, model.features.expand(first)], model.data.y
-        left = y - model.fit(first, local=False).predict(X)
-        noise = float(np.std(left[np.isfinite(left)]))  # a median that is not reached is infinite
+        data, fit = model.data, model.fit(first, local=False)
+        predicted = _expected(fit, data.X[:, model.features.expand(first)] @ fit.coefficients + fit.intercept)
+        noise = float(np.std(data.y / (1.0 if data.exposure is None else data.exposure) - predicted))
     else:
         residuals = model.residuals(first[None])
         noise = float(np.sqrt(residuals.rss[0, -1] / residuals.freedom[0, -1]))
@@ -205,8 +206,15 @@ def _feature_changes(model: GaussianModel | RegressionModel, mask: Mask) -> Floa
         slopes, places = fit.coefficients[own], moments.feature_columns[own]
         size = np.sqrt(slopes @ products[np.ix_(places, places)] @ slopes)
         moved = SHIFT * (np.copysign(size, slopes[0]) if len(own) == 1 else size)
-        changes[j] = float(np.diff(fit.mean(np.array([middle, middle + moved])))[0])
+        changes[j] = float(np.diff(_expected(fit, np.array([middle, middle + moved])))[0])
     return changes
+
+
+def _expected(fit: Fit, predictor: Floats) -> Floats:
+    """(n,) the outcome; of times, whose medians may be infinite, the mean within the longest one seen"""
+    if isinstance(fit, PiecewiseExponentialFit):
+        return fit.baseline.restricted_mean(np.exp(predictor), fit.baseline.end)
+    return fit.mean(predictor)
 
 
 def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, ...]:
