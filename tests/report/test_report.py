@@ -269,6 +269,13 @@ def test_one_environment_claims_nothing(page: Reader) -> None:
     assert "model = BIP().fit(X, y)" in read.text
 
 
+def test_intervals_of_two_environments_cannot_be_trusted(page: Reader, read: Page) -> None:
+    two = np.isin(SITE, ["north", "south"])
+    doubt = "intervals and errors for a new environment cannot be trusted"
+    assert doubt in page(BIP().fit(X[two], DATA.y[two], environments=SITE[two])).text
+    assert doubt not in read.text
+
+
 def test_rows_that_were_left_out_are_told(page: Reader) -> None:
     holed = X.assign(y=DATA.y, site=SITE, constant=1.0)
     holed.loc[[0, 1, 200], "age"] = np.nan

@@ -80,9 +80,9 @@ def test_a_row_is_not_used_for_the_outcome_that_it_perturbs(gap: bool) -> None:
 
 @pytest.mark.parametrize("joined", ["b;c", "b, c", "c|b", "b+c", "b & c", "b/c ", "b;;c;b"])
 def test_a_row_may_perturb_several_outcomes(joined: str) -> None:
-    rows = few_rows().rename(columns={"d": "b,d"})  # an entry that is a column is not taken apart
-    source = read_sweep_data(rows, "site", [joined, "b", "b,d", *[None] * 57])
-    assert source.perturbing == {"b": (0, 1), "c": (0,), "b,d": (2,)}
+    rows = few_rows().rename(columns={"d": "b,d"})  # what is a column is not taken apart
+    source = read_sweep_data(rows, "site", [joined, "b", "b,d", "a; b,d", "b,d,a", *[None] * 55])
+    assert source.perturbing == {"b": (0, 1), "c": (0,), "b,d": (2, 3, 4), "a": (3, 4)}
 
 
 def test_what_is_no_column_is_refused_unless_allowed() -> None:

@@ -38,6 +38,7 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
+from ..prediction.new_environments import few_environments
 from ..prediction.predictor import as_observed, columns_of
 from .methods import Subject, method_blocks
 from .page import (
@@ -104,6 +105,9 @@ def _caveats(decision: Decision) -> Iterator[str]:
         if not decision.compatible.n and CAUSES not in reading(posterior):
             yield CAUSES
         yield "Only the environments at hand were compared: a new one may differ in ways that none of them does."
+    few = few_environments(posterior.n_environments)
+    if few:
+        yield few[0].upper() + few[1:]
     yield (
         f"That features predict {printable(posterior.outcome_name)} alike everywhere does not by itself make them "
         "causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -37,7 +37,7 @@ from ..moments.moments import Moments, of_fewer_rows, resolved
 
 _COLUMNS_AT_ONCE = 64
 # Between columns that are perturbed together.
-_SEVERAL = re.compile(r"\s*[;,|+&/]\s*")
+_SEVERAL = re.compile(r"(\s*[;,|+&/]\s*)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,9 +277,8 @@ def _perturbing(
     """{column: rows that perturb it, alone or with others}"""
     known, rows, unknown = set(columns), dict[str, list[int]](), dict[str, list[int]]()
     for row, entry in enumerate(whom):
-        for name in [entry] if entry in known else dict.fromkeys(_SEVERAL.split((entry or "").strip())):
-            if name:
-                (rows if name in known else unknown).setdefault(name, []).append(row)
+        for name in dict.fromkeys(_names_in(entry or "", known)):
+            (rows if name in known else unknown).setdefault(name, []).append(row)
     perturbing = {name: tuple(found) for name, found in rows.items()}
     if not unknown:
         return perturbing
@@ -295,6 +294,18 @@ def _perturbing(
     if alike:
         warn(f"{what}, which are used for every outcome{guess}")
     return perturbing
+
+
+def _names_in(entry: str, known: Collection[str]) -> Iterator[str]:
+    """One or several names; those of columns may hold what separates names, HLA-A/B."""
+    parts = _SEVERAL.split(entry.strip())  # names at even places
+    start = 0
+    while start < len(parts):
+        ends = range(len(parts), start, -2)
+        end = next((end for end in ends if "".join(parts[start:end]) in known), start + 1)
+        if parts[start] or end > start + 1:
+            yield "".join(parts[start:end])
+        start = end + 1
 
 
 def _with_a_column_as_outcome(data: MultiEnvironmentData) -> MultiEnvironmentData:
