@@ -218,6 +218,8 @@ def test_times(tmp_path: Path) -> None:
     assert np.isinf(written["prediction"][7])
     assert f"by {end}, the longest time seen" in warned
     for option in ("--at", "--restricted-mean"):
-        assert f"from 0 to {end}" in refused(model, frame, option, 1.01 * end)
+        message = refused(model, frame, option, 1.01 * end)
+        assert f"from 0 to {end}" in message
+        assert "times=" not in message and "horizon=" not in message  # names of no option
     numbers = fit(tmp_path / "numbers", TABLE)
     assert "use no --at" in refused(numbers, DALE, "--at", "1")

@@ -107,14 +107,14 @@ class IntervalRegressor(EnvironmentSelector):
         """(n, len(times)) the probability that the event has not occurred by each of `times`, by the fit to all rows.
         Times beyond the longest one that was seen are refused."""
         predictor, columns = self._curves(X)
-        return predictor.survival(columns, _as_times("times", times, predictor))
+        return predictor.survival(columns, _as_times("survival at", times, predictor))
 
     @available_if(_of_times)
     def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
         """(n,) mean time to the event, or to the horizon if that is earlier, by the fit to all rows. A horizon beyond
         the longest time that was seen is refused."""
         predictor, columns = self._curves(X)
-        return predictor.restricted_mean(columns, float(_as_times("horizon", [horizon], predictor)[0]))
+        return predictor.restricted_mean(columns, float(_as_times("a mean within", [horizon], predictor)[0]))
 
     def _curves(self, X: Any) -> tuple[SurvivalPredictor, Floats]:
         predictor, columns = self._columns_to_predict(X)
@@ -146,8 +146,11 @@ class IntervalRegressor(EnvironmentSelector):
         frame, encoding = as_frame(X, "X"), self._layout.encoding
         self.check_columns(frame.columns)
         levels = {} if encoding is None else encoding.of_levels
-        names, needed = self._layout.columns_of_tables, set(self.columns_to_predict)
+        names, needed, native = list(self._layout.columns_of_tables), self.columns_to_predict, frame.to_native()
         others = {name: levels[name].levels[0] if name in levels else 0.0 for name in names if name not in needed}
+        if hasattr(native, "reindex"):  # pandas, all at once
+            filled = native[list(needed)].reindex(columns=names, fill_value=0.0)
+            return filled.assign(**{name: text for name, text in others.items() if name in levels})
         fillers = (nw.lit(value).alias(name) for name, value in others.items())
         return frame.with_columns(*fillers).select(*names).to_native()
 
@@ -291,12 +294,13 @@ class TimesToEvent(IntervalRegressor):
         return concordance(seen, ended, predicted)
 
 
-def _as_times(name: str, given: Any, predictor: SurvivalPredictor) -> Floats:
-    """(T,) of numbers from 0 to the longest time that was seen"""
+def _as_times(what: str, given: Any, predictor: SurvivalPredictor) -> Floats:
+    """(T,) of numbers from 0 to the longest time that was seen; what : is predicted there"""
     try:
         values = np.atleast_1d(np.asarray(given, dtype=float))
     except (ValueError, TypeError):
         values = np.full(1, np.nan)
     if values.ndim != 1 or not ((values >= 0.0) & (values <= predictor.end)).all():
-        raise SettingError(f"{name}={given!r} cannot be predicted: use numbers from 0 to {predictor.until}.")
+        asked = listing(map(str, np.ravel(given)))
+        raise SettingError(f"{what} {asked} cannot be predicted: use times from 0 to {predictor.until}.")
     return values

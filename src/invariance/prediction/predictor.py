@@ -265,8 +265,12 @@ class RefittedPredictor:
     def departure(self, X: Floats) -> Floats:
         """(n,) how far the regressor and least squares move apart on the way from the middle of the training rows to
         X (n, k): 0 within it, and all that least squares adds where a forest stays flat"""
-        nearest = np.clip(X, *self.middle)
-        return np.abs((X - nearest) @ self.slopes - (self.predict(X) - self.predict(nearest)))
+        nearest, apart = np.clip(X, *self.middle), np.zeros(len(X))
+        beyond = (nearest != X).any(axis=1)
+        if beyond.any():
+            X, nearest = X[beyond], nearest[beyond]
+            apart[beyond] = np.abs((X - nearest) @ self.slopes - (self.predict(X) - self.predict(nearest)))
+        return apart
 
     def cannot_follow(self, X: Floats) -> str:
         """Describes rows X (n, k) where that is much of what the line rises in the middle; empty if none is."""
