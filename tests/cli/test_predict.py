@@ -220,6 +220,7 @@ def test_times(tmp_path: Path) -> None:
     for option in ("--at", "--restricted-mean"):
         message = refused(model, frame, option, 1.01 * end)
         assert f"from 0 to {end}" in message
-        assert "times=" not in message and "horizon=" not in message  # names of no option
+        assert "times=" not in message
+        assert "horizon=" not in message
     numbers = fit(tmp_path / "numbers", TABLE)
     assert "use no --at" in refused(numbers, DALE, "--at", "1")
