@@ -433,3 +433,15 @@ def test_marginal_likelihoods_are_not_said_to_prefer_small_subsets() -> None:
     small = "prefers small"
     assert small in str(BIP().fit(made()).summary())
     assert small not in str(BIP("bayesian_linear_gaussian").fit(made()).summary())
+
+
+def test_of_one_environment_nothing_is_called_compatible_or_invariant() -> None:
+    text = str(BIP().fit(made(n_environments=1)).summary())
+    assert "16 compatible" not in text
+    assert "subsets are invariant" not in text
+
+
+def test_what_a_strict_level_accepts_is_no_difference_found() -> None:
+    usual = decided(made(seed=109, n=30), select=Fixed((True, True, False, False)), tolerance=Tolerance.strict(0.001))
+    assert 0.001 < usual.evidence.p_exact < 0.02
+    assert usual.verdict.grade.value == "no difference found"

@@ -547,8 +547,8 @@ class FitSummary(Rendered):
         posterior = self.decision.findings.posterior
         if self.decision.posterior is posterior:
             return ()
-        about = papers_view(self.decision.findings.target.model)
-        return (Section("The paper's posterior, by invariance alone", (reading(posterior), about)),)
+        about = (papers_view(self.decision.findings.target.model),) if posterior.n_environments > 1 else ()
+        return (Section("The paper's posterior, by invariance alone", (reading(posterior), *about)),)
 
     def __str__(self) -> str:
         return as_text(self.sections, self.worded)
@@ -612,12 +612,12 @@ def grade_of(
     without_worst: tuple[float, float] | None,
 ) -> Grade:
     """Of a subset; worst : the environment that deviates significantly, without_worst : see `Decision`"""
-    compatible = evidence.p_invariant >= accepted.level
+    compatible, found = evidence.p_invariant >= accepted.level, min(_FOUND, accepted.level)
     if compatible and evidence.difference_high <= accepted.rho:
         return Grade.alike
-    if compatible and worst is None and evidence.p_exact >= _FOUND:
+    if compatible and worst is None and evidence.p_exact >= found:
         return Grade.no_difference
-    if without_worst is not None and without_worst[0] >= accepted.level and without_worst[1] >= _FOUND:
+    if without_worst is not None and without_worst[0] >= accepted.level and without_worst[1] >= found:
         return Grade.but_for
     return Grade.differ
 

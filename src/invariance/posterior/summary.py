@@ -172,7 +172,7 @@ def _facts(posterior: Posterior) -> Iterator[tuple[str, str]]:
         shown.append(f"and {posterior.n_environments - len(shown):,} more")
     subsets = f"{format_count(posterior.n_subsets)} in the support of the prior"
     compatible = posterior.diagnostics.get("subsets_compatible") if posterior.kind == "predictive" else None
-    if compatible is not None:
+    if compatible is not None and posterior.n_environments > 1:
         exactly = posterior.diagnostics.get("compatible_counted", False) or compatible == posterior.n_subsets
         subsets = f"{'' if exactly else 'at least '}{format_count(compatible)} compatible of {subsets}"
     yield "outcome", posterior.outcome_name
