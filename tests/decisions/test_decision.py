@@ -445,3 +445,12 @@ def test_what_a_strict_level_accepts_is_no_difference_found() -> None:
     usual = decided(made(seed=109, n=30), select=Fixed((True, True, False, False)), tolerance=Tolerance.strict(0.001))
     assert 0.001 < usual.evidence.p_exact < 0.02
     assert usual.verdict.grade.value == "no difference found"
+
+
+def test_no_difference_is_claimed_where_none_is_significant() -> None:
+    """The selection has a p-value below the level, which others reach, and above the one that rejects."""
+    rule = Fixed((True, True, False, False))
+    decision = decided(made(seed=5, n=40), select=rule, tolerance=Tolerance(level=0.9))
+    assert (decision.is_compatible, decision.invariant, decision.worst) == (False, True, None)
+    assert decision.evidence.p_exact > 0.02
+    assert decision.verdict.grade.value == "no difference found"

@@ -615,7 +615,7 @@ def grade_of(
     compatible, found = evidence.p_invariant >= accepted.level, min(_FOUND, accepted.level)
     if compatible and evidence.difference_high <= accepted.rho:
         return Grade.alike
-    if compatible and worst is None and evidence.p_exact >= found:
+    if evidence.p_invariant >= accepted.lowest_level and worst is None and evidence.p_exact >= found:
         return Grade.no_difference
     if without_worst is not None and without_worst[0] >= accepted.level and without_worst[1] >= found:
         return Grade.but_for
@@ -653,7 +653,8 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     if not evidence.difference_low > 0.0:
         in_mean = np.isnan(evidence.p_spread) or evidence.p_mean < tolerance.lowest_level
         what = "the mean differs" if in_mean else "the spread of the noise differs"
-    tolerated = ", not clearly more than is tolerated" if decision.is_compatible else ""
+    within = decision.is_compatible and not evidence.difference_low > decision.effective_tolerance
+    tolerated = ", not clearly more than is tolerated" if within else ""
     return f"{who} differently between environments: {what}{most}{tolerated} ({values})."
 
 
