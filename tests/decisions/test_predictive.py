@@ -36,6 +36,7 @@ from invariance.decisions.predictive import (
     plain_neighbours,
     predictive_posterior,
 )
+from invariance.exceptions import NotInvariantWarning
 from invariance.inference.base import RunOptions, Target
 from invariance.models.base import BoundModel
 from invariance.models.gaussian_fits import (
@@ -205,6 +206,26 @@ def test_lists_of_small_subsets_of_many_features() -> None:
     values[small] = twin_values(data, TOLERANT, all_masks(14)[small])
     assert (1 << 14) > LinearGaussian().bind(data).dense_advantage * small.sum() > 0
     assert_is(exact(data, prior), values, prior)
+
+
+def test_one_environment_unlike_many_others_counts() -> None:
+    """With one noncentrality for all, the slope of 1.5 among 19 of 1 would be tolerated."""
+    rng = np.random.default_rng(2)
+    site = np.repeat(np.arange(20), 200)
+    X = rng.normal(size=(4000, 2))
+    y = np.where(site == 7, 1.5, 1.0) * X[:, 0] + rng.normal(size=4000)
+    data, model = MultiEnvironmentData.from_arrays(X, y, site), BIP(progress=False)
+    twin = evidence(data)
+    with pytest.warns(NotInvariantWarning):
+        model.fit(data)
+    found = model.posterior_.evidence(["x0"])
+    place = int(np.flatnonzero((twin.masks == [True, False]).all(axis=1))[0])
+    assert found.p_mean == pytest.approx(twin.p_mean(0.1)[place], rel=1e-6)
+    assert found.p_mean > 0.2
+    assert found.p_each == pytest.approx(twin.p_each(0.1)[place], rel=1e-6)
+    assert found.p_invariant == pytest.approx(20.0 * found.p_each, rel=1e-9)
+    assert found.p_invariant < 0.02
+    assert (model.decision_.verdict.grade, model.decision_.verdict.environment) == ("alike but for one", "7")
 
 
 @pytest.mark.parametrize("make", [plain, grouped, collinear])
