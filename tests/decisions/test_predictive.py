@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from conformance_cases import MODELS, table
 from decision_twins import evidence
 from invariance import (
+    BIP,
     BetaBinomialPrior,
     Enumeration,
     InclusionPrior,
@@ -212,7 +213,7 @@ def test_one_environment_unlike_many_others_counts() -> None:
     """With one noncentrality for all, the slope of 1.5 among 19 of 1 would be tolerated."""
     rng = np.random.default_rng(2)
     site = np.repeat(np.arange(20), 200)
-    X = rng.normal(size=(4000, 2))
+    X = rng.normal(size=(4000, 2)) + rng.normal(size=(20, 1))[site]
     y = np.where(site == 7, 1.5, 1.0) * X[:, 0] + rng.normal(size=4000)
     data, model = MultiEnvironmentData.from_arrays(X, y, site), BIP(progress=False)
     twin = evidence(data)
@@ -221,7 +222,7 @@ def test_one_environment_unlike_many_others_counts() -> None:
     found = model.posterior_.evidence(["x0"])
     place = int(np.flatnonzero((twin.masks == [True, False]).all(axis=1))[0])
     assert found.p_mean == pytest.approx(twin.p_mean(0.1)[place], rel=1e-6)
-    assert found.p_mean > 0.2
+    assert found.p_mean > 0.1
     assert found.p_each == pytest.approx(twin.p_each(0.1)[place], rel=1e-6)
     assert found.p_invariant == pytest.approx(20.0 * found.p_each, rel=1e-9)
     assert found.p_invariant < 0.02
