@@ -77,7 +77,7 @@ SETTINGS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP("poisson").fit(ONE, COUNTS, SITE).predict_interval(ONE), ValueError, "intervals"),
     (lambda: survival().predict(TABLE[["u", "v"]], return_std=True), ValueError, "intervals"),
     *(
-        (lambda wrong=wrong: survival().predict_survival(TABLE[["u", "v"]], wrong), ValueError, "times=")
+        (lambda wrong=wrong: survival().predict_survival(TABLE[["u", "v"]], wrong), ValueError, "use times from 0")
         for wrong in ([-1.0], [[1.0]], ["a"])
     ),
     (lambda: compare(TABLE), TypeError, "DataFrame"),

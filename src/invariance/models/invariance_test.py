@@ -78,6 +78,8 @@ class Tolerance:
 MARGIN = 1.0 + 1e-6
 # No decision depends on a smaller tail, and the series for F' takes ever more terms there.
 _FAR_OUT = 1e-16
+# A noncentrality from which on a scaled central law has seven digits of the tails.
+_HUGE = 1e7
 
 
 class Residuals(NamedTuple):
@@ -175,10 +177,10 @@ def with_each(joint: Floats, each: Floats) -> Floats:
 
 
 def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: Floats) -> Floats:
-    """P(F' ≥ statistic) with (d, v) degrees of freedom. Far out its series does not converge, it is as good as 0,
-    and Patnaik's central F stands in."""
+    """P(F' ≥ statistic) with (d, v) degrees of freedom. Its series does not converge far out, where it is as good as 0,
+    and with a huge noncentrality, where Patnaik's central F is as good."""
     tails = fdtrc((d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v, statistic / (1.0 + noncentrality / d))
-    near = (tails > _FAR_OUT) & (noncentrality > 0.0)
+    near = (tails > _FAR_OUT) & (noncentrality > 0.0) & (noncentrality < _HUGE)
     if near.any():
         from scipy.stats import ncf
 
@@ -316,8 +318,11 @@ def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, 
 
 
 def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, noncentrality: Floats) -> Floats:
-    if not noncentrality.any():
-        return np.asarray(chdtrc(degrees, statistic))
+    scale = (degrees + 2.0 * noncentrality) / (degrees + noncentrality)
+    tails = np.asarray(chdtrc((degrees + noncentrality) / scale, statistic / scale))
+    near = (noncentrality > 0.0) & (noncentrality < _HUGE)
+    if not near.any():
+        return tails
     from scipy.stats import ncx2
 
-    return np.asarray(ncx2.sf(statistic, degrees, noncentrality))
+    return np.where(near, ncx2.sf(statistic, degrees, np.where(near, noncentrality, 1.0)), tails)
