@@ -365,13 +365,16 @@ def test_columns_that_are_constant_or_given_by_others_have_no_coefficient() -> N
 
 
 def test_the_summary_is_the_decision_and_then_the_posterior() -> None:
-    model = BIP().fit(made())
-    summary = model.summary(top=3)
-    assert str(summary) == repr(summary)
-    assert str(summary).startswith(f"{model.decision_}\n\n{model.predictive_.summary(3)}\n\nThe paper's posterior")
-    by_mode = BIP(select="mode").fit(made())
-    assert str(by_mode.summary(3)) == f"{by_mode.decision_}\n\n{by_mode.posterior_.summary(3)}"
-    assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)
+    for select, after in (("predictive", "\n\nThe paper's posterior, by invariance alone"), ("mode", "")):
+        model = BIP(select=select).fit(made())
+        summary = model.summary(top=3)
+        assert str(summary) == repr(summary)
+        # How many subsets there are is said once, by the verdict.
+        ranked = str(model.decision_.posterior.summary(3)).splitlines()
+        told = "\n".join(line for line in ranked if not line.startswith("  subsets "))
+        assert str(summary).startswith(f"{model.decision_}\n\n{told}{after}")
+        assert str(summary).count("16") == str(model.decision_.verdict).count("16") == 1
+        assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)
 
 
 @pytest.mark.parametrize("slope", [0.5, 3.0])
@@ -385,7 +388,7 @@ def test_the_tolerance_of_a_strong_signal_is_the_one_that_counts(slope: float) -
     expected = np.sqrt(0.02 * (1.0 - decision.evidence.r2) / decision.evidence.r2) if slope > 1.0 else 0.1
     assert decision.effective_tolerance == pytest.approx(expected)
     assert decision.tolerates_less == (slope > 1.0)
-    assert (f"rho {expected:.2g} of" in str(decision)) == (slope > 1.0)
+    assert (f"rho {expected:.2g} for" in str(decision)) == (slope > 1.0)
     assert decision.to_plain()["effective_tolerance"] == pytest.approx(expected)
     apart = replace(data, y=data.y + 0.08 * slope * x[:, 0] * (place - 1)).choosing([0, 2])
     rejected = decided(apart, select=Fixed((True,)))

@@ -539,7 +539,10 @@ class FitSummary(Rendered):
 
     @property
     def sections(self) -> tuple[Section, ...]:
-        return *self.decision.sections, *self.posterior.sections, *self._second_view
+        posterior, *more = self.posterior.sections
+        if self.decision.findings.posterior.n_environments > 1:  # the verdict counts the subsets
+            posterior = replace(posterior, facts=tuple(fact for fact in posterior.facts if fact[0] != "subsets"))
+        return *self.decision.sections, posterior, *more, *self._second_view
 
     @property
     def _second_view(self) -> tuple[Section, ...]:
@@ -719,9 +722,8 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
-        limit = f"; rho {decision.effective_tolerance:.2g} of the selected one" if decision.tolerates_less else ""
-        counted = f"{decision.compatible} of {format_count(posterior.n_subsets)} subsets"
-        yield "compatible", f"{counted}, by {judged_by}{limit}"
+        least = f"; rho {decision.effective_tolerance:.2g} for the selected features, whose signal is strong"
+        yield "test", f"{judged_by}{least if decision.tolerates_less else ''}"
     yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
     yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:

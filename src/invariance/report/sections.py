@@ -58,7 +58,7 @@ from .page import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LABELS = {"selected": "Selected", "compatible": "Compatible subsets", "rule": "Rule"}
+_LABELS = {"selected": "Selected", "test": "Test of invariance", "rule": "Rule"}
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
