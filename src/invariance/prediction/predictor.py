@@ -20,6 +20,7 @@ from ..exceptions import DataError, SettingError, use
 from ..models.base import EnvironmentData, Family, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
 from ..models.survival import PiecewiseExponentialFit, PiecewiseHazard
 from ..moments.moments import Moments
+from ..moments.random_intercept import whitening_of
 
 # {what is predicted: the mean at intercept + coefficients · columns}, as saved models know it
 MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
@@ -77,8 +78,6 @@ def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
     return mean if data.exposure is None else mean * data.exposure
 
 
-# Share of a direction's scatter, after scaling, below which the columns depend on each other.
-_DEPENDENT = 1e-11
 # Leverage relative to the largest training leverage, beyond which a row is far outside.
 FAR = 2.0
 
@@ -111,14 +110,14 @@ class Design:
             moments = moments_of(data)
             at = [moments.columns.index(name) for name in columns]
             low, high = moments.minimum[:, at], moments.maximum[:, at]
-            centre, whitening = moments.pooled_mean[at], _whitening(moments.scatter[-1][np.ix_(at, at)])
+            centre, whitening = moments.pooled_mean[at], whitening_of(moments.scatter[-1][np.ix_(at, at)])
             reach = np.maximum(high - centre, centre - low)
             within_ranges = float(_squares(reach @ np.abs(whitening)).max(initial=0.0))
             farthest = min(within_ranges, 1.0 - 1.0 / moments.n_rows)
             return cls(columns, moments.n_rows, centre, whitening, low.min(axis=0), high.max(axis=0), farthest)
         X = columns_of(rows, columns)
         centre = X.mean(axis=0)
-        whitening = _whitening((X - centre).T @ (X - centre))
+        whitening = whitening_of((X - centre).T @ (X - centre))
         farthest = float(_squares((X - centre) @ whitening).max(initial=0.0))
         return cls(columns, len(X), centre, whitening, X.min(axis=0), X.max(axis=0), farthest)
 
@@ -162,15 +161,6 @@ def columns_of(data: MultiEnvironmentData, columns: tuple[str, ...]) -> Floats:
 
 def _squares(values: Floats) -> Floats:
     return np.einsum("nk,nk->n", values, values)
-
-
-def _whitening(scatter: Floats) -> Floats:
-    """(k, r) W with W W' a generalised inverse of the scatter (k, k), whose columns may depend on each other"""
-    diagonal = np.diagonal(scatter)
-    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
-    values, vectors = np.linalg.eigh(scatter * scale[:, None] * scale)
-    kept = values > _DEPENDENT * len(values)
-    return scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
 
 
 _FOLDS = 5

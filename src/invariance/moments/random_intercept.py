@@ -1,0 +1,99 @@
+"""A linear mixed model with a random intercept in each environment, from second moments.
+
+y = a + x·b + u_e + ε, Var u_e = ψ·Var ε: generalised least squares at the ψ of restricted maximum likelihood (REML).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers
+from .moments import Moments
+
+# Share of a direction's scatter, after scaling, below which the columns depend on each other.
+_DEPENDENT = 1e-11
+# ψ × rows of an average environment that is tried first, how many values, and how often the best is looked at closer.
+_SMALLEST, _LARGEST, _TRIED, _CLOSER = 1e-4, 1e8, 25, 3
+
+
+@dataclass(frozen=True, eq=False)
+class RandomInterceptFit:
+    """coefficients (k,), of minimum norm where columns depend on each other; intercept: of an unknown environment;
+    ratio: ψ; noise: Var ε; effects (E,): predicted u_e (BLUP)"""
+
+    coefficients: Floats
+    intercept: float
+    ratio: float
+    noise: float
+    effects: Floats
+
+
+def random_intercept(moments: Moments, columns: Integers, ratio: float | None = None) -> RandomInterceptFit:
+    """Of the outcome on these columns (k,). ratio: ψ where it is known; 0 is pooled least squares.
+
+    With whitened columns of pooled cross products I those at ψ are I − Z'MZ, Z (E, r) being the environments' means and
+    M (E, E) what ψ takes from the weight of differences between them: by Woodbury's identity each ψ costs E³.
+    """
+    counts, y, scatter = moments.counts.astype(float), moments.outcome, moments.scatter[-1]
+    whitening = whitening_of(scatter[np.ix_(columns, columns)])
+    products = whitening.T @ scatter[columns, y]
+    means, own = moments.gaps[:, columns] @ whitening, moments.gaps[:, y]
+    freedom = max(moments.n_rows - 1.0 - whitening.shape[1], 1.0)
+    gram, onto = means @ means.T, means @ products
+
+    def profile(ratios: Floats) -> tuple[Floats, Floats, Floats]:
+        """(R, r) coefficients of whitened columns, (R,) residual sums of squares and −2 log restricted likelihoods"""
+        weights = counts / (1.0 + ratios[:, None] * counts)
+        taken = _between(counts[None]) - _between(weights)
+        moved, inner = taken @ own, np.eye(len(counts)) - gram @ taken
+        back = (taken @ np.linalg.solve(inner, (onto - moved @ gram)[:, :, None]))[:, :, 0]
+        right = products - moved @ means
+        found = right + back @ means
+        rss = scatter[y, y] - moved @ own - np.einsum("rk,rk->r", right, found)
+        penalty = np.log1p(ratios[:, None] * counts).sum(axis=1) + np.log(weights.sum(axis=1))
+        least = np.finfo(float).tiny
+        return found, rss, freedom * np.log(np.maximum(rss, least)) + penalty + np.linalg.slogdet(inner)[1]
+
+    if ratio is None:
+        ratio = _least(lambda ratios: profile(ratios)[2], 1.0 / counts.mean())
+    found, rss, _ = profile(np.array([ratio]))
+    coefficients, weights = whitening @ found[0], counts / (1.0 + ratio * counts)
+    left = own - means @ found[0]
+    common = float(weights @ left / weights.sum())
+    intercept = float(moments.pooled_mean[y] - moments.pooled_mean[columns] @ coefficients) + common
+    return RandomInterceptFit(
+        coefficients, intercept, ratio, float(rss[0]) / freedom, ratio * weights * (left - common)
+    )
+
+
+def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:
+    """The ψ ≥ 0 with the least criterion: on ever finer grids, then at the vertex of a parabola."""
+    ratios = unit * np.append(0.0, np.geomspace(_SMALLEST, _LARGEST, _TRIED))
+    for _ in range(_CLOSER):
+        best = int(np.argmin(criterion(ratios)))
+        ratios = np.linspace(ratios[max(best - 1, 0)], ratios[min(best + 1, len(ratios) - 1)], _TRIED)
+    values = criterion(ratios)
+    best = int(np.argmin(values))
+    if best in (0, len(ratios) - 1):
+        return float(ratios[best])
+    before, at, after = values[best - 1 : best + 2]
+    bend = before - 2.0 * at + after
+    return float(ratios[best] + (0.5 * (before - after) / bend * (ratios[1] - ratios[0]) if bend > 0.0 else 0.0))
+
+
+def _between(weights: Floats) -> Floats:
+    """(R, E, E) quadratic forms of differences between environments with weights (R, E)"""
+    diagonal = weights[:, :, None] * np.eye(weights.shape[1])
+    return diagonal - weights[:, :, None] * weights[:, None] / weights.sum(axis=1)[:, None, None]
+
+
+def whitening_of(scatter: Floats) -> Floats:
+    """(k, r) W with W W' a generalised inverse of the scatter (k, k), whose columns may depend on each other"""
+    diagonal = np.diagonal(scatter)
+    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    values, vectors = np.linalg.eigh(scatter * scale[:, None] * scale)
+    kept = values > _DEPENDENT * len(values)
+    return scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
