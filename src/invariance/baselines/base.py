@@ -117,7 +117,7 @@ class Screened(Baseline):
         method = self.estimator
         if method.columns not in (None, Columns()):
             raise SettingError(f"{type(method).__name__} inside Screened sees no table: give columns= to Screened.")
-        averages = getattr(method, "predict_with", "selected") != "selected"
+        averages = getattr(method, "predict_with", "auto") not in ("auto", "selected")
         if averages or is_classifier(method) or getattr(method, "regressor", None) is not None:
             what = f"Screened predicts by coefficients, not as this {type(method).__name__} does"
             by_coefficients = use(regressor=None, predict_with="selected")

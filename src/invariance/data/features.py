@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
@@ -73,6 +73,12 @@ class Features:
     def expand(self, masks: Mask) -> Mask:
         """(…, p) over features → (…, q) over columns"""
         return np.repeat(masks, self.widths, axis=-1) if self.grouped else masks
+
+    def with_columns(self, columns: Collection[str]) -> tuple[str, ...]:
+        """Names of the features of which some column is among these."""
+        held, starts = np.isin(self.columns, list(columns)), self.starts[:-1]
+        flags = np.logical_or.reduceat(held, starts) if len(starts) else held
+        return tuple(name for name, flag in zip(self.names, flags, strict=True) if flag)
 
     def columns_of(self, members: Integers) -> Integers:
         """Columns of the features `members` (k,), in their order."""

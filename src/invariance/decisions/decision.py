@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+    from ..prediction.choice import Choice
+    from ..prediction.predictions import Predictions
+    from ..prediction.price import Price
+
 # Residuals that a survey may compute, for the tails' weight.
 _MOST_RESIDUALS = 1_000_000_000
 _MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
@@ -276,11 +280,12 @@ UNCHALLENGED = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Decision(Rendered):
-    """The subset (p,) that a rule chose."""
+    """The subset (p,) that a rule chose; predictions : by it or by all features, where these were asked for"""
 
     findings: Findings
     mask: Mask
     rule: Rule
+    predictions: Predictions | None = None
 
     @cached_property
     def selected(self) -> tuple[str, ...]:
@@ -431,6 +436,17 @@ class Decision(Rendered):
             return str(error)[:1].upper() + str(error)[1:]
 
     @property
+    def prediction(self) -> Choice | None:
+        """Whether all features predict, or the selected ones, and why; None where nothing predicts."""
+        return None if self.predictions is None else self.predictions.choice
+
+    @property
+    def price(self) -> Price | None:
+        """What invariance costs, in environments left out: found when it is first asked for, by repeating the selection
+        without each; None where nothing predicts."""
+        return None if self.predictions is None else self.predictions.price
+
+    @property
     def n_tried(self) -> int:
         """Subsets that were tested for invariance."""
         predictive, n = self.findings.predictive, self.findings.posterior.n_subsets
@@ -506,7 +522,7 @@ class Decision(Rendered):
         posterior, compatible = self.findings.posterior, self.compatible
         coefficients, probability = self.coefficients(), posterior.mode_probability
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
-        level = compatible.accepted.level
+        level, known = compatible.accepted.level, None if self.predictions is None else self.predictions.known_price
         content = {
             "verdict": self.verdict,
             "invariant": self.invariant if posterior.n_environments > 1 else None,
@@ -517,7 +533,9 @@ class Decision(Rendered):
             "by_tolerance": {f"{rho:g}": names for rho, names in self.by_tolerance.items()},
             "subsets_tried": self.n_tried,
             "luck": self.known_luck,
-            "price": self.findings.score.price,
+            "price_of_a_column": self.findings.score.price,
+            "prediction": None if self.prediction is None else self.prediction.content,
+            "price": None if known is None else known.content,
             "evidence": self.evidence,
             "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
             "most_probable": {"subset": posterior.mode, "probability": probability, "evidence": self.mode_evidence},

@@ -6,7 +6,6 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,8 +37,10 @@ from ..moments.moments import Moments
 from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
 from ..posterior.summary import CAUSES
-from ..prediction.new_environments import NewEnvironments, cross_validate
-from ..prediction.predictor import PredictedOutcome, Predictor, build, check_predict_with, check_regressor
+from ..prediction.choice import Selection, check_predict_with, check_regressor
+from ..prediction.new_environments import NewEnvironments
+from ..prediction.predictions import Predictions
+from ..prediction.predictor import PredictedOutcome, Predictor
 from ..priors import Prior
 from ..report.methods import Source, Subject
 from ..report.page import checked_path
@@ -72,10 +73,11 @@ class BIP(IntervalRegressor):
     tolerance : how different environments may be where a subset counts as compatible with invariance: a
         Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
     columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
-    predict_with : "selected" predicts with the selected features; "average" with all subsets compatible with
-        invariance, weighted by predictive_, up to 0.999 of it. It may be changed after fitting.
-    regressor : a scikit-learn regressor, fitted to the selected features of all rows, that predicts in place of the
-        linear fit
+    predict_with : "auto" predicts with all features, unless environments that are left out show that these fail, and
+        then with the selected ones: `decision_.prediction` says which, and why; "everything", "selected": with these;
+        "average": with all subsets compatible with invariance, weighted by predictive_, up to 0.999 of it. It may be
+        changed after fitting, and changes neither what is selected nor coef_.
+    regressor : a scikit-learn regressor that predicts in place of linear fits, fitted to the same features of all rows
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
@@ -93,7 +95,8 @@ class BIP(IntervalRegressor):
     selected_features_ : names
     coef_ : one for each of columns_, the columns of X or, where these are levels, splines or grouped, what became of
         them; constant ones have 0. Of two classes they are log odds of the second one.
-    regressor_ : the fitted regressor; None without one, and where no feature is selected: predict then gives the mean
+    predictor_ : what predicts, with its own columns, coefficients and intercept
+    regressor_ : the fitted regressor; None without one, and where no feature predicts: predict then gives the mean
     intercept_ : float; n_environments_ : int; environments_ : tuple of labels
 
     Examples
@@ -116,7 +119,7 @@ class BIP(IntervalRegressor):
         select: str | Rule = "predictive",
         tolerance: Tolerance | None = None,
         columns: Columns | None = None,
-        predict_with: str = "selected",
+        predict_with: str = "auto",
         regressor: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -200,22 +203,25 @@ class BIP(IntervalRegressor):
 
     def _keep_fit(self, data: Data, settings: FitSettings, decision: Decision) -> None:
         """The findings, and what predicts by them."""
-        self._data, self._fit_settings, self._decision = data, settings, decision
         self._regressor = None if self.regressor is None else clone(self.regressor)
+        outcome = PredictedOutcome.of(data, settings.family)
+        selection = Selection.known(settings, data, decision.findings, decision.mask)
+        self._predictions = Predictions(selection, outcome, self._regressor, self.progress)
+        decision = replace(decision, predictions=self._predictions)
+        self._data, self._fit_settings, self._decision = data, settings, decision
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
-        self._predictors, self._elsewhere = {}, {}
         self._fit = decision.findings.target.model.fit(decision.mask, local=False)
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(decision.mask)] = self._fit.coefficients
         self._lay_out(data)
-        outcome = PredictedOutcome.of(data, settings.family)
         self._keep(data, decision.mask, outcome, coefficients, self._fit.intercept)
         self.posterior_ = replace(decision.findings.posterior, decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         self.invariant_ = not decision.findings.judge.rejected(decision.mask[None])[0]
         if not self.invariant_:
             warn(_not_invariant(decision), NotInvariantWarning)
-        self.regressor_ = getattr(self._predictor("selected"), "regressor", None)
+        self._predictions.resolved(self.predict_with)
+        self.regressor_ = None if self._regressor is None else getattr(self.predictor_, "regressor", None)
 
     @property
     def predictive_(self) -> Posterior | None:
@@ -283,22 +289,10 @@ class BIP(IntervalRegressor):
         return load(path, trusted)
 
     def _predictor(self, kind: str) -> Predictor:
-        if kind not in self._predictors:
-            decision = self._decision
-            self._predictors[kind] = build(kind, decision.findings, decision.mask, self._data, self._regressor)
-        return self._predictors[kind]
+        return self._predictions.predictor(kind)
 
     def _new_environments(self, kind: str) -> NewEnvironments:
-        self._leave_out([kind])
-        return self._elsewhere[kind]
-
-    def _leave_out(self, kinds: Sequence[str]) -> None:
-        """Errors of predictions of each kind in environments that are left out, where they are not known."""
-        new = [kind for kind in kinds if kind not in self._elsewhere]
-        if new:
-            builders = [partial(build, kind, regressor=self._regressor) for kind in new]
-            found = cross_validate(self._fit_settings, self._data, self._outcome, builders, self.progress)
-            self._elsewhere |= dict(zip(new, found, strict=True))
+        return self._predictions.new_environments(kind)
 
     def _mean(self, predictor: Floats) -> Floats:
         """(n,) expected outcome at intercept + coefficients · columns (n,)"""
@@ -338,7 +332,7 @@ class _OneKindOfOutcome(BIP):
         select: str | Rule = "predictive",
         tolerance: Tolerance | None = None,
         columns: Columns | None = None,
-        predict_with: str = "selected",
+        predict_with: str = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: ProgressMode = "auto",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +18,13 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._tools.arrays import Floats, Mask
 from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
+from ..data.labels import encode_labels
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
+from ..prediction.choice import check_predict_with
 from ..prediction.new_environments import NewEnvironments, log_odds
-from ..prediction.predictor import Predictor, RefittedPredictor, SurvivalPredictor, check_predict_with, concordance
+from ..prediction.predictor import Predictor, RefittedPredictor, SurvivalPredictor, concordance
 from .selector import EnvironmentSelector
 
 # The share of a normal distribution within one standard deviation.
@@ -36,24 +39,33 @@ def _of_times(model: IntervalRegressor) -> bool:
 class IntervalRegressor(EnvironmentSelector):
     """A selector with intervals for environments it has not seen.
 
-    A subclass has the parameter `predict_with`, a key of `_predictors` and `_elsewhere`.
+    A subclass has the parameter `predict_with`, one of PREDICT_WITH.
     """
 
     predict_with: str
     _kind = "regressor"  # in saved files
     _regressor: Any = None  # the parameter when the model was fitted
-    _predictors: dict[str, Predictor]
-    _elsewhere: dict[str, NewEnvironments]
 
-    def _predictor(self, kind: str) -> Predictor:
-        return self._predictors[kind]
+    @abstractmethod
+    def _predictor(self, kind: str) -> Predictor: ...
 
-    def _new_environments(self, kind: str) -> NewEnvironments:
-        return self._elsewhere[kind]
+    @abstractmethod
+    def _new_environments(self, kind: str) -> NewEnvironments: ...
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:
+    @property
+    def predictor_(self) -> Predictor:
+        """What predicts, by `predict_with`."""
+        check_is_fitted(self)
+        check_predict_with(self.predict_with, self._regressor)
+        return self._predictor(self.predict_with)
+
+    def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> Any:
         """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment,
         half the width of `predict_interval(X, coverage=0.683)`.
+
+        environments : label of each row, or the name of a column of X: where all features predict a number, rows of an
+            environment of the fit get its own intercept, as a mixed model predicts it; without labels, and in others,
+            predictions are those of a new environment
 
         Of two classes it is the probability of the second one; of counts the expected count, per unit of exposure where
         there is one; of times to an event the median, infinite where it is longer than any time that was seen, which a
@@ -61,6 +73,8 @@ class IntervalRegressor(EnvironmentSelector):
         """
         predictor, columns = self._columns_to_predict(X)
         predicted = predictor.predict(columns)
+        if environments is not None:
+            predicted = predicted + self._effects(predictor, X, environments, len(predicted))
         if isinstance(predictor, SurvivalPredictor) and np.isinf(predicted).any():
             where = f"{np.isinf(predicted).sum():,} of {rows_text(len(predicted))}"
             warn(f"the median is not reached by {predictor.until}, in {where}: inf.", PredictionWarning)
@@ -123,7 +137,7 @@ class IntervalRegressor(EnvironmentSelector):
 
     @property
     def columns_to_predict(self) -> tuple[str, ...]:
-        """Names of the columns that predict, of the selected features or of all that are averaged."""
+        """Names of the columns that predict."""
         return self._needed(self.predict_with)
 
     def _needed(self, kind: str) -> tuple[str, ...]:
@@ -161,9 +175,7 @@ class IntervalRegressor(EnvironmentSelector):
 
     def _columns_to_predict(self, X: Any, warns: bool = True) -> tuple[Predictor, Floats]:
         """What predicts, and the columns (n, k) that it needs; warns of rows far from those that were fitted."""
-        check_is_fitted(self)
-        check_predict_with(self.predict_with, self._regressor)
-        predictor = self._predictor(self.predict_with)
+        predictor = self.predictor_
         named = hasattr(self, "feature_names_in_") and frame_names(X) is not None
         encoded = self._fitted_columns(self.completed(X) if named else X)
         place = {name: j for j, name in enumerate(self.columns_)}
@@ -176,6 +188,25 @@ class IntervalRegressor(EnvironmentSelector):
         if unable:
             warn(f"{unable}: intervals there are wider by the difference.", PredictionWarning)
         return predictor, columns
+
+    def _effects(self, predictor: Predictor, X: Any, environments: Any, n: int) -> Floats:
+        """(n,) what rows of the environments of the fit have besides; 0 in others, which a warning counts"""
+        known = getattr(predictor, "effects", None)
+        if known is None:
+            warn("what predicts is the same in every environment: environments= changes nothing.", PredictionWarning)
+            return np.zeros(n)
+        if isinstance(environments, str):
+            environments = as_frame(X, "X").get_column(environments)
+        codes, labels = encode_labels(list(environments))
+        check_lengths({"X": n, "environments": len(codes)})
+        place = {label: e for e, label in enumerate(self.environments_)}
+        new = [label for label in labels if label not in place]
+        effects = np.array([known[place[label]] if label in place else 0.0 for label in labels] + [0.0])
+        if new or (codes < 0).any():
+            rows = np.isin(codes, [-1, *(labels.index(label) for label in new)]).sum()
+            where = f"{rows_text(int(rows))} of environments that were not fitted ({quoted(new, 4)})"
+            warn(f"{where} are predicted as those of a new one: with no intercept of their own.", PredictionWarning)
+        return effects[codes]
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         self._outcome.check_intervals()
@@ -201,11 +232,12 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         # Labels of two types stay as they are.
         return labels if labels.tolist() == list(self._outcome.classes) else np.array(self._outcome.classes, object)
 
-    def predict(self, X: Any, return_std: bool = False) -> NDArray:
-        """(n,) the more probable class, which has no standard deviation: return_std=True is refused."""
+    def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> NDArray:
+        """(n,) the more probable class, which has no standard deviation: return_std=True is refused. It is the same in
+        every environment."""
         if return_std:
             self._outcome.check_intervals()
-        return self.classes_[(self._probability(X) > 0.5).astype(np.intp)]
+        return self.classes_[(np.asarray(super().predict(X, environments=environments)) > 0.5).astype(np.intp)]
 
     def predict_proba(self, X: Any) -> Floats:
         """(n, 2) the probability of each of classes_, by the fit to all rows"""

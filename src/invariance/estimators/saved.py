@@ -32,10 +32,10 @@ from ..models.base import Predicts
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
+from ..prediction.choice import Choice
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
 from ..prediction.predictor import (
     MEANS,
-    PREDICT_WITH,
     AveragedFit,
     Design,
     LinearPredictor,
@@ -44,6 +44,7 @@ from ..prediction.predictor import (
     RefittedPredictor,
     SurvivalPredictor,
 )
+from ..prediction.price import Price
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent
 from .selector import Layout
 
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/3"
+FORMAT = "invariance.model/4"
 # Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
@@ -91,9 +92,10 @@ def _checksum(content: dict[str, Any]) -> str:
 
 
 def to_plain(model: BIP) -> dict[str, Any]:
-    kinds = PREDICT_WITH if model._regressor is None else PREDICT_WITH[:1]
-    model._leave_out(kinds)
-    findings, posterior = model.decision_.findings, model.posterior_
+    predictions, findings, posterior = model._predictions, model.decision_.findings, model.posterior_
+    choice, price = predictions.choice, predictions.known_price
+    kinds = ["selected", *([] if choice.reason else ["everything"]), *(["average"] if model._regressor is None else [])]
+    predictions.leave_out(kinds)
     return {
         "format": FORMAT,
         "versions": {"invariance": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
@@ -112,6 +114,8 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "verdict": to_json(model.decision_.verdict),
         "ranked_by": model.decision_.posterior.kind,
         "luck": to_json(model.decision_.known_luck),
+        "prediction": to_json(_placed(choice, posterior.environments)),
+        "price": None if price is None else to_json(_placed(price, posterior.environments)),
         "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
         "new_environments": {
             kind: _errors_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
@@ -119,6 +123,15 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "posterior": posterior.to_plain(),
         "predictive": None if findings.predictive is None else findings.predictive.to_plain(),
     } | {key: to_json(getattr(model, attribute)) for key, (attribute, _) in _KEPT.items()}
+
+
+def _placed(found: Any, environments: tuple[Hashable, ...]) -> Any:
+    """Environments by their position"""
+    return replace(found, environments=tuple(environments.index(label) for label in found.environments))
+
+
+def _labelled(found: Any, environments: tuple[Hashable, ...]) -> Any:
+    return replace(found, environments=tuple(environments[place] for place in found.environments))
 
 
 def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
@@ -131,7 +144,8 @@ def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, A
     # A saved model predicts by the mean of its kind.
     if not baselines and not np.array_equal(predictor.inverse_link(_PROBE), MEANS[predicts](_PROBE)):
         raise SettingError("a model whose mean is not linear in its columns cannot be saved as JSON: use pickle.")
-    return design | {"members": to_json(predictor.members), "baselines": to_json(baselines)}
+    kept = {"members": predictor.members, "baselines": baselines, "effects": predictor.effects}
+    return design | {name: to_json(value) for name, value in kept.items()}
 
 
 def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str]) -> Predictor:
@@ -143,7 +157,10 @@ def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: 
         )
     average = design, from_json(tuple[AveragedFit, ...], content["members"]), MEANS[predicts]
     baselines = from_json(tuple[PiecewiseHazard, ...], content["baselines"])
-    return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
+    if baselines:
+        return SurvivalPredictor(*average, baselines=baselines)
+    effects = content["effects"]
+    return LinearPredictor(*average, None if effects is None else from_json(Floats, effects))
 
 
 def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...]) -> dict[str, Any]:
@@ -199,11 +216,12 @@ class SavedModel(IntervalRegressor):
 
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
-    with; settings_ : {parameter: text}; evidence_, verdict_ : of the selected features; luck_ : whether luck would do
-    as well, if that was asked before saving; outcome_name_, outcome_ : what is predicted
+    with; settings_ : {parameter: text}; evidence_, verdict_ : of the selected features; prediction_ : what predicts
+    and why; luck_, price_ : whether luck would do as well, and what invariance costs, as far as that was asked before
+    saving; outcome_name_, outcome_ : what is predicted
     """
 
-    def __init__(self, columns: Columns | None = None, predict_with: str = "selected") -> None:
+    def __init__(self, columns: Columns | None = None, predict_with: str = "auto") -> None:
         self.columns = columns
         self.predict_with = predict_with
 
@@ -249,8 +267,23 @@ class SavedModel(IntervalRegressor):
             kind: _errors_from_plain(plain, self._outcome, self.environments_)
             for kind, plain in content["new_environments"].items()
         }
-        self.regressor_ = getattr(self._predictors["selected"], "regressor", None)
+        self.prediction_ = _labelled(from_json(Choice, content["prediction"]), self.environments_)
+        price = content["price"]
+        self.price_ = None if price is None else _labelled(from_json(Price, price), self.environments_)
+        self.regressor_ = getattr(self._predictor("auto"), "regressor", None)
         self._regressor = None if "average" in self._predictors else self.settings_["regressor"]
+
+    def _predictor(self, kind: str) -> Predictor:
+        return self._predictors[self._resolved(kind)]
+
+    def _new_environments(self, kind: str) -> NewEnvironments:
+        return self._elsewhere[self._resolved(kind)]
+
+    def _resolved(self, kind: str) -> str:
+        kind = self.prediction_.uses if kind == "auto" else kind
+        if kind not in self._predictors:
+            raise SettingError(self.prediction_.reason, use(predict_with="selected"))
+        return kind
 
 
 class SavedClassifier(ClassProbabilities, SavedModel):

@@ -59,14 +59,14 @@ def random_intercept(moments: Moments, columns: Integers, ratio: float | None = 
 
     if ratio is None:
         ratio = _least(lambda ratios: profile(ratios)[2], 1.0 / counts.mean())
-    found, rss, _ = profile(np.array([ratio]))
+    found, rss = products[None], scatter[y, y] - products @ products
+    if ratio > 0.0:
+        found, (rss,), _ = profile(np.array([ratio]))
     coefficients, weights = whitening @ found[0], counts / (1.0 + ratio * counts)
     left = own - means @ found[0]
     common = float(weights @ left / weights.sum())
     intercept = float(moments.pooled_mean[y] - moments.pooled_mean[columns] @ coefficients) + common
-    return RandomInterceptFit(
-        coefficients, intercept, ratio, float(rss[0]) / freedom, ratio * weights * (left - common)
-    )
+    return RandomInterceptFit(coefficients, intercept, ratio, float(rss) / freedom, ratio * weights * (left - common))
 
 
 def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:
@@ -92,8 +92,22 @@ def _between(weights: Floats) -> Floats:
 
 def whitening_of(scatter: Floats) -> Floats:
     """(k, r) W with W W' a generalised inverse of the scatter (k, k), whose columns may depend on each other"""
-    diagonal = np.diagonal(scatter)
-    scale = np.where(diagonal > 0.0, 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0)), 0.0)
+    scale = inverse_roots(np.diagonal(scatter))
     values, vectors = np.linalg.eigh(scatter * scale[:, None] * scale)
     kept = values > _DEPENDENT * len(values)
     return scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+
+
+def whitening_of_rows(X: Floats) -> Floats:
+    """The same of centred rows (n, k)"""
+    if X.shape[1] <= X.shape[0]:
+        return whitening_of(X.T @ X)
+    scale = inverse_roots(np.einsum("nk,nk->k", X, X))
+    _, roots, vectors = np.linalg.svd(X * scale, full_matrices=False)
+    kept = roots**2 > _DEPENDENT * X.shape[1]
+    return np.asarray(scale[:, None] * vectors[kept].T / roots[kept])
+
+
+def inverse_roots(squares: Floats) -> Floats:
+    """1 / √ of each, 0 where one is 0"""
+    return np.where(squares > 0.0, 1.0 / np.sqrt(np.where(squares > 0.0, squares, 1.0)), 0.0)

@@ -12,17 +12,19 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import norm
 
-from .._tools.arrays import Floats, Mask
+from .._tools.arrays import Floats
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import in_quotes, printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.pipeline import Data, Findings, FitSettings
+from ..decisions.pipeline import Data, FitSettings
 from ..exceptions import DataError, EngineError
 from ..models.base import Predicts
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
+from .choice import Selection
+from .everything import without
 from .predictor import (
     LinearPredictor,
     PredictedOutcome,
@@ -158,15 +160,15 @@ _MOST_KEPT = 1001
 # Rounding must not move a share of the environments that is a whole number to the next one.
 _ROUNDING = 1e-9
 
-# What predicts by the findings, the selected features (p,) and the data
-Builder = Callable[[Findings, Mask, Data], Predictor]
+# What predicts, by what is selected of some data
+Builder = Callable[[Selection], Predictor]
 
 
 @dataclass(frozen=True, eq=False)
 class EnvironmentErrors:
-    """Errors in one environment of what was selected and fitted without it.
+    """Errors in one environment of what was chosen and fitted without it.
 
-    features : that were selected; unseen : columns that are constant without this environment
+    features : that predict; unseen : columns that are constant without this environment
     absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second moments are known, or the
         outcome has no intervals
     rows : of the environment; figures : those of `FIGURES`
@@ -264,7 +266,7 @@ class NewEnvironments(Rendered):
             yield f"{limit[:1].upper()}{limit[1:]}"
         if not self.left_out:
             return
-        yield "Each environment is predicted by what was selected and fitted without it."
+        yield "Each environment is predicted by what was fitted without it."
         known = [left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))]
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
@@ -281,7 +283,8 @@ class NewEnvironments(Rendered):
 def cross_validate(
     settings: FitSettings, data: Data, outcome: PredictedOutcome, builders: Sequence[Builder], progress: ProgressMode
 ) -> tuple[NewEnvironments, ...]:
-    """For each builder. Repeats the selection without each environment, with the random numbers of the fit."""
+    """For each builder. Repeats the selection without each environment, with the random numbers of the fit, where a
+    builder asks for it."""
     if data.n_environments == 1:
         return (NewEnvironments(outcome, ()),) * len(builders)
     found: list[tuple[EnvironmentErrors, ...]] = []
@@ -303,12 +306,10 @@ def _without(
     with warnings.catch_warnings():
         # The fit to all environments has warned already.
         warnings.simplefilter("ignore")
-        others = data.choosing([other for other in data.environments if other != label])
-        findings = settings.findings(settings.target(others), False)
-        selected = settings.rule.select(findings)
-        predictors = [build(findings, selected, others) for build in builders]
-    features, left = others.features.chosen(selected).names, set(others.features.columns)
-    unseen = tuple(name for name in data.features.columns if name not in left)
+        selection = Selection(settings, without(data, label))
+        predictors = [build(selection) for build in builders]
+    features = selection.data.features
+    unseen = tuple(name for name in data.features.columns if name not in set(features.columns))
     place = data.environments.index(label)
     found = []
     for predictor in predictors:
@@ -316,7 +317,8 @@ def _without(
             absolute, figures = _errors_of_moments(data, place, predictor)
         else:
             absolute, figures = _errors_of_rows(data, place, predictor, predicts)
-        found.append(EnvironmentErrors(label, features, absolute, unseen, int(data.counts[place]), figures))
+        used = features.with_columns(predictor.design.columns)
+        found.append(EnvironmentErrors(label, used, absolute, unseen, int(data.counts[place]), figures))
     return tuple(found)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -11,16 +11,15 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import t as student
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import Classes
 from ..data.outcomes import in_words as class_in_words
-from ..decisions.pipeline import Findings
-from ..exceptions import DataError, SettingError, use
-from ..models.base import EnvironmentData, Family, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
-from ..models.survival import PiecewiseExponentialFit, PiecewiseHazard
+from ..exceptions import DataError, SettingError
+from ..models.base import EnvironmentData, Family, Fit, Predicts, moments_of, predicts_of, rows_of
+from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
-from ..moments.random_intercept import whitening_of
+from ..moments.random_intercept import whitening_of, whitening_of_rows
 
 # {what is predicted: the mean at intercept + coefficients · columns}, as saved models know it
 MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
@@ -117,7 +116,7 @@ class Design:
             return cls(columns, moments.n_rows, centre, whitening, low.min(axis=0), high.max(axis=0), farthest)
         X = columns_of(rows, columns)
         centre = X.mean(axis=0)
-        whitening = whitening_of((X - centre).T @ (X - centre))
+        whitening = whitening_of_rows(X - centre)
         farthest = float(_squares((X - centre) @ whitening).max(initial=0.0))
         return cls(columns, len(X), centre, whitening, X.min(axis=0), X.max(axis=0), farthest)
 
@@ -184,11 +183,13 @@ class AveragedFit:
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
     """An average of linear fits, often of one; inverse_link: the outcome that is expected at intercept + coefficients ·
-    columns; design: of the k columns that rows to predict must have, in its order."""
+    columns; design: of the k columns that rows to predict must have, in its order; effects (E,): what rows of each
+    environment of the fit have besides, None where that was not estimated"""
 
     design: Design
     members: tuple[AveragedFit, ...]
     inverse_link: Callable[[Floats], Floats]
+    effects: Floats | None = None
 
     @property
     def weights(self) -> Floats:
@@ -211,6 +212,19 @@ class LinearPredictor:
         """(K, n)"""
         linear = [np.take(X, m.at, axis=1) @ m.coefficients + m.intercept for m in self.members]
         return np.array([self.inverse_link(values) for values in linear])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.design.columns
+
+    @property
+    def coefficients(self) -> Floats:
+        """(k,) of the average"""
+        return self.line[0]
+
+    @property
+    def intercept(self) -> float:
+        return self.line[1]
 
     @cached_property
     def line(self) -> tuple[Floats, float]:
@@ -285,7 +299,7 @@ _HALVINGS = 60
 class SurvivalPredictor(LinearPredictor):
     """baselines: hazards of each of the members, whose linear predictors are logarithms of relative risks."""
 
-    baselines: tuple[PiecewiseHazard, ...] = ()
+    baselines: tuple[PiecewiseHazard, ...] = field(default=(), kw_only=True)
 
     @property
     def end(self) -> float:
@@ -346,53 +360,7 @@ def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
     return right / pairs if pairs else float("nan")
 
 
-PREDICT_WITH = ("selected", "average")
-# Probability of the leading subsets that are averaged.
-AVERAGED_MASS = 0.999
-
-
-def check_predict_with(kind: Any, regressor: Any) -> None:
-    if kind not in PREDICT_WITH:
-        raise SettingError(f"predict_with={kind!r} is not known", *(use(predict_with=known) for known in PREDICT_WITH))
-    if kind == "average" and regressor is not None:
-        remedies = use(predict_with="selected"), use(regressor=None)
-        raise SettingError("a regressor is fitted to the selected features, and cannot be averaged", *remedies)
-
-
-def check_regressor(regressor: Any, data: EnvironmentData) -> None:
-    """Raise where a regressor cannot be fitted to the data, or would not know what comes with the outcome."""
-    rows, name = rows_of(data), type(regressor).__name__
-    if regressor is not None and rows is None:
-        raise SettingError(f"a {name} needs rows, and moments hold none", use(regressor=None))
-    if regressor is not None and rows is not None and rows.outcome_columns:
-        raise SettingError(f"a {name} knows nothing of the {' and '.join(rows.outcome_columns)}", use(regressor=None))
-
-
-def build(kind: str, findings: Findings, selected: Mask, data: EnvironmentData, regressor: Any = None) -> Predictor:
-    """kind: one of PREDICT_WITH; selected: (p,). Where no subset is compatible, there is nothing to average, and the
-    average is the selected one."""
-    masks, weights, predictive = selected[None], np.ones(1), findings.predictive if kind == "average" else None
-    if predictive is not None:
-        weights = np.exp(predictive.log_probabilities)
-        n = int(np.searchsorted(np.cumsum(weights) / weights.sum(), AVERAGED_MASS)) + 1
-        masks, weights = predictive.masks[:n], weights[:n] / weights[:n].sum()
-    elif regressor is not None and selected.any():
-        from sklearn.base import clone
-
-        rows, columns = rows_for("regressor", data), data.features.chosen(selected).columns
-        X, design = columns_of(rows, columns), Design.of(rows, columns)
-        slopes = design.whitening @ (design.whitening.T @ ((X - design.centre).T @ (rows.y - rows.y.mean())))
-        middle = np.quantile(X, [0.025, 0.975], axis=0)
-        return RefittedPredictor(design, clone(regressor).fit(X, rows.y), slopes, middle, (X, rows.y))
-    fits = [findings.target.model.fit(mask, local=False) for mask in masks]
-    used = data.features.chosen(np.logical_or.reduce(masks)).columns
-    members = tuple(_member(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
-    average = Design.of(data, used), members, fits[0].mean
-    baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
-    return SurvivalPredictor(*average, baselines) if baselines else LinearPredictor(*average)
-
-
-def _member(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:
+def member_of(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:
     design, rows = Design.of(data, fit.columns), rows_of(data)
     freedom = max(design.n_rows - 1.0 - design.rank, 1.0)
     at = np.array([used.index(name) for name in fit.columns], dtype=np.int64)

@@ -1,0 +1,286 @@
+"""What predicts: all features, unless environments that are left out show that these fail."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from .._tools.arrays import Floats, Mask
+from ..data.features import Features
+from ..data.multi_environment import MultiEnvironmentData
+from ..decisions.pipeline import Data, Findings, FitSettings
+from ..exceptions import DataError, SettingError, use
+from ..models.base import EnvironmentData, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
+from ..models.survival import PiecewiseExponentialFit
+from ..moments.moments import Moments
+from .everything import (
+    Line,
+    least_squares_line,
+    line_of_everything,
+    mean_deviance,
+    regression_on,
+    regression_on_everything,
+    shrinks,
+    without,
+)
+from .predictor import (
+    AveragedFit,
+    Design,
+    LinearPredictor,
+    Predictor,
+    RefittedPredictor,
+    SurvivalPredictor,
+    columns_of,
+    member_of,
+    squared_error,
+)
+
+PREDICT_WITH = ("auto", "selected", "everything", "average")
+# Probability of the leading subsets that are averaged.
+AVERAGED_MASS = 0.999
+
+
+def check_predict_with(kind: Any, regressor: Any) -> None:
+    if kind not in PREDICT_WITH:
+        raise SettingError(f"predict_with={kind!r} is not known", *(use(predict_with=known) for known in PREDICT_WITH))
+    if kind == "average" and regressor is not None:
+        remedies = use(predict_with="auto"), use(regressor=None)
+        raise SettingError("a regressor is fitted to the features of one subset, and cannot be averaged", *remedies)
+
+
+def check_regressor(regressor: Any, data: EnvironmentData) -> None:
+    """Raise where a regressor cannot be fitted to the data, or would not know what comes with the outcome."""
+    rows, name = rows_of(data), type(regressor).__name__
+    if regressor is not None and rows is None:
+        raise SettingError(f"a {name} needs rows, and moments hold none", use(regressor=None))
+    if regressor is not None and rows is not None and rows.outcome_columns:
+        raise SettingError(f"a {name} knows nothing of the {' and '.join(rows.outcome_columns)}", use(regressor=None))
+
+
+@dataclass(eq=False)
+class Selection:
+    """What a fit selects of some data, found when it is first asked for; mask (p,)"""
+
+    settings: FitSettings
+    data: Data
+
+    @cached_property
+    def findings(self) -> Findings:
+        return self.settings.findings(self.settings.target(self.data), False)
+
+    @cached_property
+    def mask(self) -> Mask:
+        return self.settings.rule.select(self.findings)
+
+    @property
+    def predicts(self) -> Predicts:
+        return predicts_of(self.settings.family)
+
+    @classmethod
+    def known(cls, settings: FitSettings, data: Data, findings: Findings, mask: Mask) -> Selection:
+        found = cls(settings, data)
+        vars(found).update(findings=findings, mask=mask)
+        return found
+
+
+def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
+    """kind: one of PREDICT_WITH but "auto", or "constant". Where no subset is compatible, there is nothing to average,
+    and the average is the selected one."""
+    data = selection.data
+    if kind == "everything":
+        if regressor is not None:
+            return _refitted(regressor, rows_for("regressor", data), data.features.columns)
+        if selection.predicts is Predicts.number:
+            return _of_line(line_of_everything(data), data)
+        return _of_fits([regression_on_everything(selection.settings.family, rows_for("whole", data))], [1.0], data)
+    mask, predictive = selection.mask, selection.findings.predictive if kind == "average" else None
+    if kind == "constant":
+        mask, regressor = np.zeros_like(mask), None
+    masks, weights = mask[None], np.ones(1)
+    if predictive is not None:
+        weights = np.exp(predictive.log_probabilities)
+        n = int(np.searchsorted(np.cumsum(weights) / weights.sum(), AVERAGED_MASS)) + 1
+        masks, weights = predictive.masks[:n], weights[:n] / weights[:n].sum()
+    elif regressor is not None and mask.any():
+        return _refitted(regressor, rows_for("regressor", data), data.features.chosen(mask).columns)
+    model = selection.findings.target.model
+    return _of_fits([model.fit(mask, local=False) for mask in masks], weights.tolist(), data)
+
+
+def _of_fits(fits: list[Any], weights: list[float], data: Data) -> LinearPredictor:
+    held = {name for fit in fits for name in fit.columns}
+    used = tuple(name for name in data.features.columns if name in held)
+    members = tuple(member_of(fit, weight, data, used) for fit, weight in zip(fits, weights, strict=True))
+    average = Design.of(data, used), members, fits[0].mean
+    baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
+    return SurvivalPredictor(*average, baselines=baselines) if baselines else LinearPredictor(*average)
+
+
+def _of_line(line: Line, data: Data) -> LinearPredictor:
+    design, n_rows = Design.of(data, line.columns), int(data.counts.sum())
+    if isinstance(data, Moments):
+        squares = n_rows * squared_error(data, -1, line.columns, line.coefficients, line.intercept)
+    else:
+        squares = float(np.sum((data.y - columns_of(data, line.columns) @ line.coefficients - line.intercept) ** 2))
+    about = line.coefficients, line.intercept, 1.0, squares / line.freedom, line.freedom, design
+    return LinearPredictor(design, (AveragedFit(np.arange(len(line.columns)), *about),), np.asarray, line.effects)
+
+
+def _refitted(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ...]) -> RefittedPredictor:
+    X, design = columns_of(rows, columns), Design.of(rows, columns)
+    slopes = design.whitening @ (design.whitening.T @ ((X - design.centre).T @ (rows.y - rows.y.mean())))
+    middle = np.quantile(X, [0.025, 0.975], axis=0)
+    return RefittedPredictor(design, clone(regressor).fit(X, rows.y), slopes, middle, (X, rows.y))
+
+
+# ---------------------------------------------------------------- the gate
+
+# What the ratio of the worst errors must exceed for the selected features to predict: e to this power, or this over E².
+_LEAST, _FEW = 0.2, 5.0
+# Errors count as alike up to this ratio.
+_ALIKE = 1.05
+# What errors are called.
+MEASURES = {
+    Predicts.number: "RMSE",
+    Predicts.probability: "deviance",
+    Predicts.rate: "deviance",
+    Predicts.time: "deviance",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Whether all features predict, or the selected ones, and why.
+
+    uses : "everything" or "selected"
+    everything, selected : (E,) errors of both in each of `environments`, left out in turn with the selection as it is:
+        RMSE, or mean deviance of classes, counts and times; NaN where the others alone cannot be fitted
+    ratio : of the worst errors, NaN where none is known; threshold : beyond which the selected features predict
+    n_features, n_selected : how many all and the selected ones are; reason : why all cannot predict, if they cannot
+    """
+
+    uses: str
+    environments: tuple[Hashable, ...]
+    everything: Floats
+    selected: Floats
+    ratio: float
+    threshold: float
+    n_features: int
+    n_selected: int
+    predicts: Predicts
+    reason: str = ""
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As `to_json` takes it, labels as text."""
+        labels = [str(label) for label in self.environments]
+        return vars(self) | {"environments": labels, "worst": self.worst, "sentence": str(self)}
+
+    @property
+    def worst(self) -> tuple[float, float]:
+        """The largest error of all features, and that of the selected ones, in environments where both are known"""
+        return worst_of(self.everything, self.selected)
+
+    def __str__(self) -> str:
+        """In one sentence."""
+        everything = f"all {self.n_features} features" if self.n_features > 1 else "the one feature"
+        chosen = f"the {self.n_selected} selected" if self.n_selected else "a constant"
+        if self.reason:
+            return f"{chosen}: {self.reason}"
+        if np.isnan(self.ratio):
+            return f"{everything}: no environment could be left out to show that they fail."
+        measure, (of_all, of_chosen) = MEASURES[self.predicts], self.worst
+        errors, worst = f"{measure} {of_all:.3g} and {of_chosen:.3g}", "the worst environment left out"
+        if self.uses == "selected":
+            return f"{chosen}: with {everything} {worst} has {self.ratio:.2f} times the error of {chosen} ({errors})."
+        if self.ratio > _ALIKE:
+            n = int((~np.isnan(self.everything + self.selected)).sum())
+            shows = f"with {n} environments only more than {self.threshold:.2f} times shows that they fail"
+            return f"{everything}: {worst} has {self.ratio:.2f} times the error of {chosen} ({errors}); {shows}."
+        how = "as well as" if self.ratio > 1.0 / _ALIKE else "better than"
+        return f"{everything}: they predict {worst} {how} {chosen} ({errors})."
+
+
+def worst_of(everything: Floats, selected: Floats) -> tuple[float, float]:
+    """The largest of errors (E,) where both are known; NaN where none are"""
+    known = ~np.isnan(everything + selected)
+    return (float(everything[known].max()), float(selected[known].max())) if known.any() else (np.nan, np.nan)
+
+
+def gate(everything: Floats, selected: Floats, predicts: Predicts) -> tuple[float, float]:
+    """How many times worse all features predict the worst environment than the selected ones do, from errors (E,), and
+    the threshold beyond which that shows that they fail"""
+    of_all, of_chosen = worst_of(everything, selected)
+    n = int((~np.isnan(everything + selected)).sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = float(np.divide(of_all, of_chosen))
+    return float(ratio), float(np.exp(max(_LEAST, _FEW / max(n, 1) ** 2)))
+
+
+def choose(selection: Selection, regressor: Any = None) -> Choice:
+    """All features, unless the environments show that they fail: each is left out with the selection as it is."""
+    data, chosen = selection.data, selection.data.features.chosen(selection.mask)
+    errors, reason = np.full((2, data.n_environments), np.nan), ""
+    if data.n_environments > 1:
+        try:
+            errors = _left_out_errors(selection, chosen, regressor)
+        except SettingError as error:
+            reason = str(error)
+    everything, selected = errors
+    ratio, threshold = gate(everything, selected, selection.predicts)
+    uses = "selected" if reason or ratio > threshold else "everything"
+    sizes = data.features.n_features, chosen.n_features
+    return Choice(uses, data.environments, everything, selected, ratio, threshold, *sizes, selection.predicts, reason)
+
+
+def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> Floats:
+    """(2, E) of all features and of the chosen ones; NaN where the other environments alone cannot be fitted"""
+    data = selection.data
+    if selection.predicts is Predicts.number and regressor is None and not shrinks(data):
+        known = getattr(selection.findings.target.model, "moments", None)
+        data = known if known is not None and known.scatter.size else moments_of(data)
+    errors = np.full((2, data.n_environments), np.nan)
+    for place, label in enumerate(data.environments):
+        with suppress(DataError):
+            fits = _fit_both(selection, without(data, label), chosen, regressor)
+            errors[:, place] = [_error(fit, data, place) for fit in fits]
+    return errors
+
+
+class _Refitted(NamedTuple):
+    columns: tuple[str, ...]
+    regressor: Any
+
+
+def _fit_both(selection: Selection, others: Any, chosen: Features, regressor: Any) -> tuple[Any, Any]:
+    """All features, and the chosen ones"""
+    kept, family = set(others.features.columns), selection.settings.family
+    columns = tuple(name for name in chosen.columns if name in kept)
+    if regressor is not None:
+        return _refit(regressor, others, others.features.columns), _refit(regressor, others, columns)
+    if selection.predicts is Predicts.number:
+        return line_of_everything(others), least_squares_line(others, columns)
+    return regression_on_everything(family, others), regression_on(family, others, chosen.names)
+
+
+def _refit(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ...]) -> _Refitted | Line:
+    if not columns:
+        return least_squares_line(rows, ())
+    return _Refitted(columns, clone(regressor).fit(columns_of(rows, columns), rows.y))
+
+
+def _error(fit: Any, data: Any, place: int) -> float:
+    """RMSE in an environment, or mean deviance"""
+    if isinstance(fit, Fit):
+        return mean_deviance(fit, data, data.rows(place))
+    if isinstance(data, Moments):
+        return float(np.sqrt(squared_error(data, place, fit.columns, fit.coefficients, fit.intercept)))
+    X = columns_of(data, fit.columns)[data.rows(place)]
+    predicted = fit.regressor.predict(X) if isinstance(fit, _Refitted) else X @ fit.coefficients + fit.intercept
+    return float(np.sqrt(np.mean((data.y[data.rows(place)] - np.reshape(predicted, len(X))) ** 2)))

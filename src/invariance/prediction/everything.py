@@ -1,0 +1,249 @@
+"""What predicts with all features, invariant or not."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+from scipy.special import xlogy
+
+from .._tools.arrays import Floats, Integers
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import SettingError, use
+from ..models.base import Family, Fit, Predicts, moments_of, predicts_of
+from ..models.survival import PiecewiseExponentialFit, interval_of
+from ..moments.least_squares import independent_columns, least_squares
+from ..moments.moments import Moments
+from ..moments.random_intercept import inverse_roots, random_intercept
+from .predictor import columns_of, squared_error
+
+Data = MultiEnvironmentData | Moments
+DataT = TypeVar("DataT", bound=MultiEnvironmentData | Moments)
+# Features that are constant in every environment count where there are so many more environments than they are.
+_MORE_ENVIRONMENTS = 5
+# With more columns than this share of the rows, or this many, coefficients are shrunk.
+_MOST_FREE, _MOST_COLUMNS = 0.2, 1000
+# Penalties that are tried, of columns with sums of squares 1.
+_PENALTIES = np.geomspace(1e-4, 1e3, 29)
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """columns : k names; coefficients : (k,); freedom : degrees of freedom that are left; penalty : of columns with
+    sums of squares 1; effects : (E,) what rows of each environment have besides, where that was estimated"""
+
+    columns: tuple[str, ...]
+    coefficients: Floats
+    intercept: float
+    freedom: float
+    penalty: float = 0.0
+    effects: Floats | None = None
+
+
+def line_of_everything(data: Data) -> Line:
+    """The average of pooled least squares and of a random intercept's fixed part, on all features; where columns are
+    many, ridge regression, its penalty chosen by the error in environments left out."""
+    columns = usable_columns(data)
+    if shrinks(data):
+        return _ridge(data, columns)
+    moments = moments_of(data)
+    at = moments.places(columns)
+    pooled, mixed = random_intercept(moments, at, 0.0), random_intercept(moments, at)
+    coefficients = 0.5 * (pooled.coefficients + mixed.coefficients)
+    intercept = 0.5 * (pooled.intercept + mixed.intercept)
+    left = moments.means[:, moments.outcome] - moments.means[:, at] @ coefficients - intercept
+    weights = mixed.ratio * moments.counts
+    freedom = max(moments.n_rows - 1.0 - len(at), 1.0)
+    return Line(columns, coefficients, intercept, freedom, effects=weights / (1.0 + weights) * left)
+
+
+def shrinks(data: Data) -> bool:
+    """Whether the columns are too many for least squares"""
+    return data.features.n_columns > min(_MOST_FREE * data.n_rows, _MOST_COLUMNS)
+
+
+def least_squares_line(data: Data, columns: tuple[str, ...]) -> Line:
+    """Pooled, on these columns."""
+    fit: Any = least_squares(columns_of(data, columns), data.y) if isinstance(data, MultiEnvironmentData) else None
+    if isinstance(data, Moments):
+        fit = random_intercept(data, data.places(columns), 0.0)
+    return Line(columns, fit.coefficients, fit.intercept, max(data.n_rows - 1.0 - len(columns), 1.0))
+
+
+def usable_columns(data: Data) -> tuple[str, ...]:
+    """All but those that are constant in every environment, where environments are too few to tell what these do."""
+    if isinstance(data, Moments):
+        at = data.feature_columns
+        constant = (data.maximum[:, at] == data.minimum[:, at]).all(axis=0)
+    else:
+        parts = [data.X[data.rows(e)] for e in range(data.n_environments)]
+        constant = np.array([part.min(axis=0) == part.max(axis=0) for part in parts]).all(axis=0)
+    if data.n_environments >= constant.sum() + _MORE_ENVIRONMENTS:
+        return data.features.columns
+    return tuple(name for name, left_out in zip(data.features.columns, constant, strict=True) if not left_out)
+
+
+# ---------------------------------------------------------------- ridge regression
+
+
+class _Spectrum(NamedTuple):
+    """Of k columns: means (k,), 1 / roots of the sums of squares (k,), eigenvalues (r,) and vectors (k, r) of their
+    correlations, products (r,) of these directions with the outcome, its mean and sum of squares"""
+
+    means: Floats
+    scale: Floats
+    values: Floats
+    vectors: Floats
+    products: Floats
+    outcome_mean: float
+    outcome_squares: float
+    n_rows: int
+
+    @classmethod
+    def of(cls, data: Data, columns: tuple[str, ...]) -> _Spectrum:
+        if isinstance(data, Moments):
+            at, y, scatter = data.places(columns), data.outcome, data.scatter[-1]
+            scale = inverse_roots(np.diagonal(scatter)[at])
+            values, vectors = np.linalg.eigh(scatter[np.ix_(at, at)] * scale[:, None] * scale)
+            with_outcome, squares = scatter[at, y] * scale, float(scatter[y, y])
+            means, outcome_mean, n_rows = data.pooled_mean[at], float(data.pooled_mean[y]), data.n_rows
+        else:
+            X, n_rows = columns_of(data, columns), data.n_rows
+            means, outcome_mean = X.mean(axis=0), float(data.y.mean())
+            X = X - means
+            scale = inverse_roots(np.einsum("nk,nk->k", X, X))
+            X *= scale
+            if X.shape[1] <= n_rows:
+                values, vectors = np.linalg.eigh(X.T @ X)
+            else:
+                _, roots, transposed = np.linalg.svd(X, full_matrices=False)
+                values, vectors = roots**2, transposed.T
+            outcome = data.y - outcome_mean
+            with_outcome, squares = X.T @ outcome, float(outcome @ outcome)
+        about = vectors.T @ with_outcome, outcome_mean, squares, n_rows
+        return cls(means, scale, np.maximum(values, 0.0), vectors, *about)
+
+    def lines(self, penalties: Floats) -> tuple[Floats, Floats]:
+        """(L, k) coefficients and (L,) intercepts"""
+        shrunk = self.products / (self.values + penalties[:, None])
+        coefficients = shrunk @ self.vectors.T * self.scale
+        return coefficients, self.outcome_mean - coefficients @ self.means
+
+    def freedom(self, penalties: Floats) -> Floats:
+        """(L,) degrees of freedom that are left"""
+        return np.maximum(self.n_rows - 1.0 - (self.values / (self.values + penalties[:, None])).sum(axis=1), 1.0)
+
+    def cross_validated(self, penalties: Floats) -> Floats:
+        """(L,) mean squared errors, by generalised cross-validation over the rows"""
+        shrunk = self.values + penalties[:, None]
+        explained = self.products**2 * (self.values + 2.0 * penalties[:, None]) / shrunk**2
+        return (self.outcome_squares - explained.sum(axis=1)) / self.freedom(penalties) ** 2
+
+
+def _ridge(data: Data, columns: tuple[str, ...]) -> Line:
+    whole = _Spectrum.of(data, columns)
+    penalty = _PENALTIES[[int(np.argmin(_errors_by_penalty(data, whole, columns)))]]
+    coefficients, intercepts = whole.lines(penalty)
+    return Line(columns, coefficients[0], float(intercepts[0]), float(whole.freedom(penalty)[0]), float(penalty[0]))
+
+
+def _errors_by_penalty(data: Data, whole: _Spectrum, columns: tuple[str, ...]) -> Floats:
+    """(L,) mean squared errors in environments left out, which count alike"""
+    if data.n_environments == 1:
+        return whole.cross_validated(_PENALTIES)
+    found = []
+    for place, label in enumerate(data.environments):
+        others = without(data, label)
+        left = tuple(name for name in columns if name in set(others.features.columns))
+        coefficients, intercepts = _Spectrum.of(others, left).lines(_PENALTIES)
+        if isinstance(data, Moments):
+            lines = zip(coefficients, intercepts, strict=True)
+            found.append(np.array([squared_error(data, place, left, b, float(a)) for b, a in lines]))
+        else:
+            own = data.rows(place)
+            predicted = columns_of(data, left)[own] @ coefficients.T + intercepts
+            found.append(np.mean((data.y[own, None] - predicted) ** 2, axis=0))
+    return np.asarray(np.mean(found, axis=0))
+
+
+def without(data: DataT, label: Hashable) -> DataT:
+    """The data of all other environments"""
+    others: Any = data.choosing([other for other in data.environments if other != label])
+    return cast("DataT", others)
+
+
+# ---------------------------------------------------------------- classes, counts and times
+
+
+def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float:
+    """−2 log likelihood of these rows (n,), over their number; of counts that of Poisson's law, less its least value"""
+    y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
+    if isinstance(fit, PiecewiseExponentialFit):
+        assert data.event is not None
+        own, baseline = data.event[rows] > 0.0, fit.baseline
+        log_hazards = np.log(baseline.hazards[interval_of(y[own], baseline.cuts)]) + linear[own]
+        expected = baseline.cumulative(y) * np.exp(linear)
+        return 2.0 * float(expected.sum() - log_hazards.sum()) / len(rows)
+    if predicts_of(fit.specification) is Predicts.probability:
+        return 2.0 * float(np.mean(np.logaddexp(0.0, linear) - y * linear))
+    expected = np.exp(linear) * (1.0 if data.exposure is None else data.exposure[rows])
+    return 2.0 * float(np.mean(xlogy(y, y / expected) - y + expected))
+
+
+def regression_on(family: Family, data: MultiEnvironmentData, names: Collection[str]) -> Fit:
+    """The family's pooled fit on the features of these names that the data have."""
+    # As one environment, so that none of them needs rows enough for a fit of its own.
+    pooled = replace(data, environment_index=np.zeros_like(data.environment_index), environments=("all rows",))
+    model = family.bind(pooled)
+    return model.fit([name for name in data.feature_names if name in names], local=False)
+
+
+def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
+    """The family's pooled fit on all features that are no combinations of those before them; where columns are many,
+    with a ridge penalty, chosen by the deviance in environments left out."""
+    free = np.isin(data.features.columns, usable_columns(data)) & independent_columns(data.X)
+    whole = np.logical_and.reduceat(free, data.features.starts[:-1])
+    kept = data.features.chosen(whole)
+    predicts, informative = predicts_of(family), data.n_rows if data.event is None else int(data.event.sum())
+    if kept.n_columns <= _MOST_FREE * informative:
+        return regression_on(family, data, kept.names)
+    if predicts is Predicts.time:
+        many = f"{kept.n_columns} columns are too many to predict with all of them after {informative} events"
+        raise SettingError(many, use(predict_with="selected"))
+    return _penalized(family, data, usable_columns(data))
+
+
+_GLM_PENALTIES = np.geomspace(1e-3, 1e3, 13)
+
+
+def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]) -> Fit:
+    errors = np.zeros(len(_GLM_PENALTIES))
+    for place, label in enumerate(data.environments if data.n_environments > 1 else ()):
+        others = without(data, label)
+        left = tuple(name for name in columns if name in set(others.features.columns))
+        fits = (_penalized_fit(family, others, left, penalty) for penalty in _GLM_PENALTIES)
+        errors += [mean_deviance(fit, data, data.rows(place)) for fit in fits]
+    penalty = float(_GLM_PENALTIES[int(np.argmin(errors))]) if data.n_environments > 1 else 1.0
+    return _penalized_fit(family, data, columns, penalty)
+
+
+def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...], penalty: float) -> Fit:
+    """penalty : of columns with standard deviation 1"""
+    from sklearn.linear_model import LogisticRegression, PoissonRegressor
+
+    X = columns_of(data, columns)
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    X = (X - mean) / spread
+    if predicts_of(family) is Predicts.probability:
+        model = LogisticRegression(C=1.0 / penalty, max_iter=1000).fit(X, data.y)
+        slopes, intercept = model.coef_[0], float(model.intercept_[0])
+    else:
+        exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
+        model = PoissonRegressor(alpha=penalty / data.n_rows, max_iter=1000)
+        model.fit(X, data.y / exposure, sample_weight=exposure)
+        slopes, intercept = model.coef_, float(model.intercept_)
+    slopes = slopes / spread
+    none = np.zeros((0, len(columns))), np.zeros(0)
+    return Fit(columns, slopes, intercept - float(slopes @ mean), *none, getattr(family, "family", family))

@@ -1,0 +1,69 @@
+"""All that predicts after a fit, and what is known of its errors, found when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+from .._tools.progress import ProgressMode
+from .choice import Choice, Selection, build, choose
+from .new_environments import NewEnvironments, cross_validate
+from .predictor import PredictedOutcome, Predictor
+from .price import Price
+
+
+@dataclass(eq=False)
+class Predictions:
+    """regressor : that predicts in place of a linear fit, if any"""
+
+    selection: Selection
+    outcome: PredictedOutcome
+    regressor: Any = None
+    progress: ProgressMode = False
+    _predictors: dict[str, Predictor] = field(default_factory=dict)
+    _elsewhere: dict[str, NewEnvironments] = field(default_factory=dict)
+
+    @cached_property
+    def choice(self) -> Choice:
+        """Whether all features predict, or the selected ones."""
+        return choose(self.selection, self.regressor)
+
+    @cached_property
+    def price(self) -> Price:
+        """What invariance costs. Repeats the selection without each environment."""
+        self.leave_out(("selected", "everything", "constant"))
+        errors = self._elsewhere
+        return Price.of(errors["selected"], errors["everything"], errors["constant"], self.choice.uses)
+
+    @property
+    def known_price(self) -> Price | None:
+        """As far as it was asked for."""
+        return vars(self).get("price")
+
+    def resolved(self, kind: str) -> str:
+        """What "auto" stands for"""
+        return self.choice.uses if kind == "auto" else kind
+
+    def predictor(self, kind: str) -> Predictor:
+        """kind: one of PREDICT_WITH"""
+        kind = self.resolved(kind)
+        if kind not in self._predictors:
+            self._predictors[kind] = build(kind, self.selection, self.regressor)
+        return self._predictors[kind]
+
+    def new_environments(self, kind: str) -> NewEnvironments:
+        """Errors of predictions in environments that are left out, each in turn."""
+        kind = self.resolved(kind)
+        self.leave_out([kind])
+        return self._elsewhere[kind]
+
+    def leave_out(self, kinds: Sequence[str]) -> None:
+        """Find the errors of these kinds of predictions, together, where they are not known."""
+        new = [kind for kind in kinds if kind not in self._elsewhere]
+        if new:
+            builders = [partial(build, kind, regressor=self.regressor) for kind in new]
+            settings, data = self.selection.settings, self.selection.data
+            found = cross_validate(settings, data, self.outcome, builders, self.progress)
+            self._elsewhere |= dict(zip(new, found, strict=True))
