@@ -29,7 +29,8 @@ ATTRIBUTE = '" onmouseover="alert(2)'
 def make_report(folder: Path) -> str:
     """The address of a page with all sections and hostile names."""
     data = make_example()
-    labels = np.array(["<img src=x onerror=alert(3)>", "$s$", ATTRIBUTE, "w"], dtype=object)[data.environment_index]
+    sites = ["<img src=x onerror=alert(3)>", "$s$", ATTRIBUTE, "w", "c", "h"]
+    labels = np.array(sites, dtype=object)[data.environment_index]
     rows = pd.DataFrame(data.X, columns=NAMES).assign(y=data.y, site=labels)
     read = MultiEnvironmentData.from_table(rows, "y", "site")
     model = BIP(progress=False).fit(read)

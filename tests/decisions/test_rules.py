@@ -41,10 +41,10 @@ def test_unknown_rules_and_impossible_settings(make: Callable[[], object], named
 
 
 def test_a_rule_may_be_given_to_the_estimator() -> None:
-    model = BIP(select=Threshold(1e-7)).fit(EXAMPLE)
-    assert model.support_.tolist() == (model.posterior_.inclusion >= 1e-7).tolist()
+    model = BIP(select=Threshold(1e-11)).fit(EXAMPLE)
+    assert model.support_.tolist() == (model.posterior_.inclusion >= 1e-11).tolist()
     assert model.selected_features_ == ("age", "pulse", "exercise", "smoking")
-    assert clone(model).get_params()["select"] == Threshold(1e-7)
+    assert clone(model).get_params()["select"] == Threshold(1e-11)
 
 
 @pytest.mark.parametrize("engine", ["exact", "tempering"])

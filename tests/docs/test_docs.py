@@ -226,13 +226,13 @@ def test_a_query_of_postgresql(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         pytest.skip("needs a PostgreSQL server that can be started")
     monkeypatch.chdir(tmp_path)
     pyarrow = pytest.importorskip("pyarrow")
-    patients = make_example().to_frame().assign(year=[2010, 2020] * 300)
+    patients = make_example().to_frame().assign(year=[2010, 2020] * 450)
     with postgres_server.running(programs) as address:
         with dbapi.connect(address) as connection, connection.cursor() as cursor:
             cursor.adbc_ingest("patients", pyarrow.Table.from_pandas(patients, preserve_index=False), mode="create")
             connection.commit()
         names: dict[str, Any] = run_page(DATABASE, monkeypatch, ("postgresql://reader@db.example.org/study", address))
-    assert (names["moments"].n_rows, names["moments"].feature_names) == (300, ("age",))
+    assert (names["moments"].n_rows, names["moments"].feature_names) == (450, ("age",))
 
 
 @pytest.mark.slow

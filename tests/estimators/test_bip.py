@@ -57,7 +57,7 @@ def test_finds_the_truth_and_predicts() -> None:
     model = BIP().fit(X, y, environments=EXAMPLE.environment_index)
     assert model.get_feature_names_out().tolist() == ["age", "exercise", "smoking"]
     np.testing.assert_array_equal(model.get_support(), EXAMPLE.truth)
-    assert (model.n_environments_, model.environments_, model.n_features_in_) == (4, (0, 1, 2, 3), 8)
+    assert (model.n_environments_, model.environments_, model.n_features_in_) == (6, tuple(range(6)), 8)
     assert model.inclusion_probabilities_.shape == (8,)
     design = np.column_stack([np.ones(len(X)), X[["age", "exercise", "smoking"]]])
     coefficients = np.linalg.lstsq(design, EXAMPLE.y, rcond=None)[0]

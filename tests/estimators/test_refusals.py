@@ -21,6 +21,7 @@ from invariance import (
     FileFormat,
     LinearGaussian,
     Moments,
+    MultiEnvironmentData,
     UniformPrior,
     compare,
     load,
@@ -35,17 +36,17 @@ MOMENTS = Moments.from_data(DATA)
 SITE = np.array(DATA.environments)[DATA.environment_index]
 TABLE = pd.DataFrame(DATA.X[:, :2], columns=["u", "v"]).assign(site=SITE)
 ONE = TABLE[["u"]]
-TEXT = ONE.assign(w=np.resize(["p", "q", "r"], 600))
+TEXT = ONE.assign(w=np.resize(["p", "q", "r"], len(DATA.y)))
 TWICE = pd.concat([TABLE, ONE], axis=1)
 OBJECTS = TEXT.to_numpy()
-WORDS = np.resize(["f", "m", "x"], 600)
+WORDS = np.resize(["f", "m", "x"], len(DATA.y))
 CLASSES = np.where(DATA.y > DATA.y.mean(), "yes", "no")
-LARGE = 2**60 + np.arange(600) % 2
+LARGE = 2**60 + np.arange(len(DATA.y)) % 2
 BY_SITE = BIP(columns=Columns(environment="site"))
 TIMES = np.exp(-DATA.y / DATA.y.std())
-GAPS = np.where(np.isin(np.arange(600), [0, 1, 599]), np.nan, DATA.y)
-COUNTS = np.random.default_rng(0).poisson(2.0, 600)
-INFINITE = np.where(np.arange(600) == 4, np.inf, DATA.y)
+GAPS = np.where(np.isin(np.arange(len(DATA.y)), [0, 1, len(DATA.y) - 1]), np.nan, DATA.y)
+COUNTS = np.random.default_rng(0).poisson(2.0, len(DATA.y))
+INFINITE = np.where(np.arange(len(DATA.y)) == 4, np.inf, DATA.y)
 
 
 def classified(y: Any, **settings: Any) -> BIPClassifier:
@@ -104,10 +105,10 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: BIP().fit(pl.LazyFrame(TABLE), DATA.y), ValueError, ".collect()"),
     (lambda: BIP().fit(ONE, None, SITE), ValueError, "y"),
     (lambda: BIP().fit(ONE, DATA.y[:5], SITE), ValueError, "y has 5"),
-    (lambda: BIP().fit(ONE, DATA.X, SITE), ValueError, "(600, 8)"),
+    (lambda: BIP().fit(ONE, DATA.X, SITE), ValueError, "(900, 8)"),
     (lambda: BIP().fit(OBJECTS, DATA.y, SITE), ValueError, "X"),
     (lambda: BIP().fit(DATA.X[:9, 0], DATA.y[:9]), ValueError, "1D array"),
-    (lambda: BIP().fit([[{}]] * 600, DATA.y, SITE), TypeError, "X"),
+    (lambda: BIP().fit([[{}]] * len(DATA.y), DATA.y, SITE), TypeError, "X"),
     (lambda: BIP().fit(ONE, WORDS, SITE), ValueError, "'f', 'm', 'x'"),
     (lambda: BIP().fit(TEXT, pd.Series(WORDS, name="sex"), SITE), ValueError, "'sex'"),
     (lambda: BIP().fit(pd.DataFrame({"id": LARGE, "a": DATA.y}), DATA.y, SITE), ValueError, "'id'"),
@@ -120,13 +121,13 @@ TABLES: list[tuple[Callable[[], Any], type[Exception], str]] = [
         (
             lambda made=made: BIP().fit(DATA.X, made(GAPS), DATA.environment_index),
             ValueError,
-            "'0' (2 rows), '3' (1 row)",
+            "'0' (2 rows), '5' (1 row)",
         )
         for made in (np.array, list, pd.Series, pl.Series)
     ),
     (lambda: BIP().fit(DATA.X, INFINITE, SITE), ValueError, "'y' (1 row)"),
     (lambda: classified(WORDS), ValueError, "'f', 'm', 'x'"),
-    (lambda: classified(np.full(600, "a")), ValueError, "'a'"),
+    (lambda: classified(np.full(len(DATA.y), "a")), ValueError, "'a'"),
     (lambda: classified(DATA.y), ValueError, "continuous"),
     (lambda: classified(np.array([1, "b"], dtype=object)[DATA.environment_index % 2]), ValueError, "'int', 'str'"),
     (lambda: classified(np.column_stack([CLASSES, CLASSES])), ValueError, "1d array"),
@@ -153,11 +154,13 @@ def test_numbers_that_are_stored_as_objects_are_taken() -> None:
 
 def test_what_a_table_to_predict_lacks(tmp_path: Path) -> None:
     """Columns that predict are found by name; one that is missing is named, with what may be done."""
-    X = DATA.to_frame()[list(DATA.feature_names)]
-    fitted = BIP().fit(X, DATA.y, environments=SITE)
+    four = DATA.environment_index < 4  # where a second subset is compatible
+    data = MultiEnvironmentData.from_table(DATA.to_frame()[four], "blood_pressure", "hospital")
+    X = data.to_frame()[list(data.feature_names)]
+    fitted = BIP().fit(X, data.y, environments=SITE[four])
     fitted.save(tmp_path / "model.json")
     used, wanted = list(fitted.selected_features_), fitted.predict_interval(X)
-    for model in (BIP().fit(DATA), fitted, load(tmp_path / "model.json")):
+    for model in (BIP().fit(data), fitted, load(tmp_path / "model.json")):
         for table in (X[used[::-1]], X.assign(more="text")[["more", *X.columns[::-1]]], pl.from_pandas(X[used])):
             np.testing.assert_allclose(model.predict_interval(table), wanted, rtol=1e-12)
         with pytest.raises(DataError, match=f"X lacks '{used[0]}'.* exclude="):

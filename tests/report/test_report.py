@@ -145,13 +145,13 @@ def test_the_same_input_gives_the_same_bytes_whatever_the_style(model: BIP, sour
 
 def test_hostile_names_are_only_names(tmp_path: Path) -> None:
     X = pd.DataFrame(DATA.X, columns=HOSTILE)
-    labels = np.array(["<b>n</b>", "$s$", '"q"', "e\nw"], dtype=object)[DATA.environment_index]
+    labels = np.array(["<b>n</b>", "$s$", '"q"', "e\nw", "c", "h"], dtype=object)[DATA.environment_index]
     path = BIP().fit(X, pd.Series(DATA.y, name="</title><i>"), environments=labels).report(tmp_path / "hostile.html")
     source = path.read_text(encoding="utf-8")
     read = Page(source)
     assert (read.counts["script"], read.counts["b"], read.counts["i"]) == (1, 0, 0)
     assert {row[0][0] for row in read.tables["Every feature"][1:]} == {name.replace("\n", "\\n") for name in HOSTILE}
-    assert {row[0][0] for row in read.tables["Environments"][1:]} == {"<b>n</b>", "$s$", '"q"', "e\\nw"}
+    assert {row[0][0] for row in read.tables["Environments"][1:]} == {"<b>n</b>", "$s$", '"q"', "e\\nw", "c", "h"}
     first = re.search(r"base64,([^\"]*)", source)
     assert first
     assert ">$x_1$</text>" in b64decode(first[1]).decode("utf-8")
@@ -204,7 +204,7 @@ def survival() -> BIP:
 
 
 CLASSES = np.where(SCALED > 0.0, "high", "low")
-SHIFTED = DATA.y + np.array([0.0, 30.0, -60.0, 100.0])[DATA.environment_index] * np.sin(np.arange(len(X)))
+SHIFTED = DATA.y + np.array([0.0, 30.0, -60.0, 100.0, 10.0, -20.0])[DATA.environment_index] * np.sin(np.arange(len(X)))
 WARDS = X.assign(ward=np.random.default_rng(0).choice(["a", "b", "c"], len(X)))
 NOISE = np.random.default_rng(1).normal(size=len(X))
 BY_CLASS = [
@@ -229,7 +229,7 @@ CASES: dict[str, tuple[Callable[[], BIP], list[str], list[str]]] = {
     "classes": (partial(fitted, y=CLASSES), BY_CLASS, ["residual variance"]),
     "no pseudo-data": (partial(fitted, Logistic(pseudo_rows=0.0), CLASSES), [], ["pseudo-data"]),
     "counts": (partial(fitted, y=COUNTS), ["ratios of rates", "the dispersion are the same"], []),
-    "survival": (survival, ["480 of 600 ended with", "hazard ratios", "at the pooled rate"], []),
+    "survival": (survival, ["720 of 900 ended with", "hazard ratios", "at the pooled rate"], []),
     "moments": (
         lambda: BIP().fit(Moments.from_data(DATA)),
         ["Second moments alone were fitted", "residuals need the rows", "fit(moments)"],
@@ -281,7 +281,14 @@ def test_rows_that_were_left_out_are_told(page: Reader) -> None:
     holed.loc[[0, 1, 200], "age"] = np.nan
     read = page(BIP().fit(MultiEnvironmentData.from_table(holed, "y", "site", missing="drop")))
     assert "Left out 3 rows with missing values and 1 constant column" in read.text
-    assert values(read, "Environments", "Left out") == {"north": 2, "south": 1, "east": 0, "west": 0}
+    assert values(read, "Environments", "Left out") == {
+        "north": 2,
+        "south": 1,
+        "east": 0,
+        "west": 0,
+        "coast": 0,
+        "hill": 0,
+    }
 
 
 def test_figures_are_those_that_anyone_computes(page: Reader) -> None:

@@ -219,7 +219,7 @@ def demo(
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
     csv: Annotated[Path | None, option("CSV", "Save the data as a table that fit can read.")] = None,
-    new_csv: Annotated[Path | None, option("CSV", "Save rows of a fifth hospital, for predict.")] = None,
+    new_csv: Annotated[Path | None, option("CSV", "Save rows of a seventh hospital, for predict.")] = None,
     speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""

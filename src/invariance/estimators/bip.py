@@ -377,7 +377,7 @@ class BIPClassifier(ClassProbabilities, _OneKindOfOutcome):
     >>> labels = ["high" if value > 0 else "low" for value in data.y - data.y.mean()]
     >>> model = BIPClassifier().fit(data.X, labels, environments=data.environment_index)
     >>> model.classes_.tolist(), model.predict_proba(data.X).shape
-    (['high', 'low'], (600, 2))
+    (['high', 'low'], (900, 2))
     """
 
     _usual_family, _must_predict = "logistic", Predicts.probability
@@ -424,7 +424,7 @@ class BIPSurvival(TimesToEvent, _OneKindOfOutcome):
     >>> seen, event = np.minimum(times, censored), times <= censored
     >>> model = BIPSurvival().fit(data.X, seen, environments=data.environment_index, event=event)
     >>> model.predict_survival(data.X, [0.5, 1.0]).shape
-    (600, 2)
+    (900, 2)
     """
 
     _usual_family, _must_predict = "piecewise_exponential", Predicts.time
