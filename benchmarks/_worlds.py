@@ -7,7 +7,6 @@ python benchmarks/_worlds.py FOLDER --sets 100 --jobs 2 --worlds weak rogue --fa
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import sys
 import time
@@ -22,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-import invariance
+from _harness import digest
 from invariance import BIP, MultiEnvironmentData
 from invariance.simulation import flat, p10
 
@@ -177,12 +176,6 @@ def sets_of(cell: Cell, sets: int) -> int:
     return 4 * sets if cell.world == "invariant" else sets
 
 
-def digest() -> str:
-    """Of the package and this file: results of other code are not taken for its own."""
-    files = sorted(Path(invariance.__file__).parent.rglob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in (*files, Path(__file__)))).hexdigest()[:12]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -191,7 +184,7 @@ def main() -> None:
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=WORLDS)
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES)
     given = parser.parse_args()
-    folder = given.folder / digest()
+    folder = given.folder / digest(__file__)
     folder.mkdir(parents=True, exist_ok=True)
     print(folder, flush=True)
     for family in given.families:

@@ -44,7 +44,7 @@ import _light_tunnel as tunnel
 import _worlds
 import invariance
 from _faults import KINDS, one_fault, one_faulty_tunnel
-from _harness import header, peak_memory_gb
+from _harness import header, peak_memory_gb, table
 from _worlds import FRESH, PRESETS, Cell
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tolerance
 from invariance.baselines import EILLS, ICP, PooledRegression
@@ -65,13 +65,6 @@ class Effort(NamedTuple):
     families: Sequence[str]
     first: Path | None
     results: Path
-
-
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Markdown, row by row as they come"""
-    print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
-    for row in rows:
-        print("| " + " | ".join(row) + " |", flush=True)
 
 
 def chosen(data: MultiEnvironmentData) -> BIP:

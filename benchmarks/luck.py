@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Sequence
 from itertools import pairwise, product
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from _harness import header
+from _harness import header, table
 from invariance import BIP, MultiEnvironmentData
 from invariance.simulation import flat, p10
 
@@ -57,12 +56,6 @@ def one(cell: Cell, seed: int) -> tuple[float, float, float] | None:
         return None
     wrong = set(data.features.chosen(decision.mask & ~truth).names)
     return bool(wrong), bool(wrong.difference(decision.luck.unchallenged)), decision.luck.share
-
-
-def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    print("\n| " + " | ".join(columns) + " |\n|" + "---|" * len(columns))
-    for row in rows:
-        print("| " + " | ".join(row) + " |", flush=True)
 
 
 def main() -> None:

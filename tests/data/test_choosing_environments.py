@@ -67,6 +67,14 @@ def test_environments_that_are_not_there() -> None:
             source.choosing(["north", "south"])
 
 
+def test_what_an_outcome_is_does_not_change_with_the_rows_that_are_chosen() -> None:
+    counts = [0, 1, 1, 2, 2, 2, 3, 9] * 10
+    data = read(pd.DataFrame({"y": counts + [1, 2, 3, 4] * 10, "a": range(120), "site": ["x"] * 80 + ["y"] * 40}))
+    alone = data.choosing(["y"])
+    assert (data.outcome_kind.kind, alone.outcome_kind.kind) == ("count", "count")
+    assert read(alone.to_frame().assign(site=["y", "z"] * 20)).outcome_kind.kind == "number"
+
+
 def test_one_environment_against_the_rest() -> None:
     data = read(table(), drop_environments=["tiny"])
     two = against_the_rest(Moments.from_data(data), 1)

@@ -82,6 +82,7 @@ class MultiEnvironmentData:
     event_name: str | None = None
     exposure_name: str | None = None
     classes: Classes | None = None  #: what 0 and 1 of y stand for, where these were no numbers
+    known_kind: OutcomeKind | None = None  #: of the outcome of the data that these rows were chosen of
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -132,8 +133,10 @@ class MultiEnvironmentData:
 
     @property
     def outcome_kind(self) -> OutcomeKind:
-        """What the outcome is, by its values and by what comes with it."""
-        return outcome_kind(self.y, self.outcome_name, self.event_name, self.exposure_name, self.classes)
+        """What the outcome is, by its values and by what comes with it; rows that are chosen do not change it."""
+        return self.known_kind or outcome_kind(
+            self.y, self.outcome_name, self.event_name, self.exposure_name, self.classes
+        )
 
     @property
     def outcome_columns(self) -> dict[str, Floats]:
@@ -167,6 +170,7 @@ class MultiEnvironmentData:
             dropped_rows={k: n for k, n in self.dropped_rows.items() if k is None or k in labels},
             event=None if self.event is None else self.event[rows],
             exposure=None if self.exposure is None else self.exposure[rows],
+            known_kind=self.outcome_kind,
         )
         if np.ptp(left.y) == 0.0:
             raise DataError(f"{self.outcome_name!r} is constant in {quoted(labels)}. Choose more environments.")
