@@ -15,6 +15,7 @@ OUTCOME = "ir_3"
 CAUSES = ("red", "green", "blue", "pol_1", "pol_2")
 DECOYS = ("vis_1", "vis_2", "vis_3", "ir_1", "ir_2", "current")
 WEAK = ("t_ir_1_weak", "t_ir_2_weak", "t_vis_1_weak", "t_vis_2_weak", "t_vis_3_weak")
+LAMPS = ("red_mid", "green_mid", "blue_mid")
 # It acts on the outcome itself.
 FAULTY = "t_ir_3_weak"
 
@@ -28,6 +29,17 @@ def rows_by_environment() -> dict[str, pd.DataFrame]:
 def environments_apart(n: int, rng: np.random.Generator, extra: tuple[str, ...] = ()) -> MultiEnvironmentData:
     """n rows of the reference and of every weak environment."""
     return _data([_drawn(rows_by_environment()[name], n, rng) for name in ("reference", *WEAK, *extra)])
+
+
+def environments_and_rest(
+    n: int, rng: np.random.Generator
+) -> tuple[MultiEnvironmentData, dict[str, MultiEnvironmentData]]:
+    """n rows of the reference and of every weak environment; all other rows of the weak ones, and those in which a lamp
+    was set differently."""
+    drawn = {name: _drawn(rows_by_environment()[name], n, rng) for name in ("reference", *WEAK)}
+    rest = {name: rows_by_environment()[name].drop(drawn[name].index) for name in WEAK}
+    rest |= {name: rows_by_environment()[name] for name in LAMPS}
+    return _data([*drawn.values()]), {name: _data([rows]) for name, rows in rest.items()}
 
 
 def reference_and_mixture(

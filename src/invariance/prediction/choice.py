@@ -145,13 +145,6 @@ def _refitted(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ..
 _LEAST, _FEW = 0.2, 5.0
 # Errors count as alike up to this ratio.
 _ALIKE = 1.05
-# What errors are called.
-MEASURES = {
-    Predicts.number: "RMSE",
-    Predicts.probability: "deviance",
-    Predicts.rate: "deviance",
-    Predicts.time: "deviance",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +153,8 @@ class Choice:
 
     uses : "everything" or "selected"
     everything, selected : (E,) errors of both in each of `environments`, left out in turn with the selection as it is:
-        RMSE, or mean deviance of classes, counts and times; NaN where the others alone cannot be fitted
+        RMSE; of classes, counts and times the deviance over that of a constant; NaN where the others alone cannot be
+        fitted
     ratio : of the worst errors, NaN where none is known; threshold : beyond which the selected features predict
     n_features, n_selected : how many all and the selected ones are; reason : why all cannot predict, if they cannot
     """
@@ -195,8 +189,9 @@ class Choice:
             return f"{chosen}: {self.reason}"
         if np.isnan(self.ratio):
             return f"{everything}: no environment could be left out to show that they fail."
-        measure, (of_all, of_chosen) = MEASURES[self.predicts], self.worst
-        errors, worst = f"{measure} {of_all:.3g} and {of_chosen:.3g}", "the worst environment left out"
+        (of_all, of_chosen), worst = self.worst, "the worst environment left out"
+        measure = "RMSE" if self.predicts is Predicts.number else "deviance over that of a constant"
+        errors = f"{measure}: {of_all:.3g} and {of_chosen:.3g}"
         if self.uses == "selected":
             return f"{chosen}: with {everything} {worst} has {self.ratio:.2f} times the error of {chosen} ({errors})."
         if self.ratio > _ALIKE:
@@ -248,8 +243,11 @@ def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> 
     errors = np.full((2, data.n_environments), np.nan)
     for place, label in enumerate(data.environments):
         with suppress(DataError):
-            fits = _fit_both(selection, without(data, label), chosen, regressor)
+            others = without(data, label)
+            fits = _fit_both(selection, others, chosen, regressor)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
+            if isinstance(fits[0], Fit):
+                errors[:, place] /= _error(regression_on(selection.settings.family, others, ()), data, place)
     return errors
 
 

@@ -13,7 +13,7 @@ from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
 from ..models.base import Family, Fit, Predicts, moments_of, predicts_of
-from ..models.survival import PiecewiseExponentialFit, interval_of
+from ..models.survival import PiecewiseExponentialFit
 from ..moments.least_squares import independent_columns, least_squares
 from ..moments.moments import Moments
 from ..moments.random_intercept import inverse_roots, random_intercept
@@ -178,17 +178,17 @@ def without(data: DataT, label: Hashable) -> DataT:
 
 
 def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float:
-    """−2 log likelihood of these rows (n,), over their number; of counts that of Poisson's law, less its least value"""
+    """Of these rows (n,); of times the mean of squared deviance residuals"""
     y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
-    if isinstance(fit, PiecewiseExponentialFit):
-        assert data.event is not None
-        own, baseline = data.event[rows] > 0.0, fit.baseline
-        log_hazards = np.log(baseline.hazards[interval_of(y[own], baseline.cuts)]) + linear[own]
-        expected = baseline.cumulative(y) * np.exp(linear)
-        return 2.0 * float(expected.sum() - log_hazards.sum()) / len(rows)
     if predicts_of(fit.specification) is Predicts.probability:
         return 2.0 * float(np.mean(np.logaddexp(0.0, linear) - y * linear))
-    expected = np.exp(linear) * (1.0 if data.exposure is None else data.exposure[rows])
+    with np.errstate(over="ignore"):
+        expected = np.exp(linear)
+    if isinstance(fit, PiecewiseExponentialFit):
+        assert data.event is not None
+        y, expected = data.event[rows], expected * fit.baseline.cumulative(y)
+    elif data.exposure is not None:
+        expected = expected * data.exposure[rows]
     return 2.0 * float(np.mean(xlogy(y, y / expected) - y + expected))
 
 
