@@ -17,13 +17,17 @@ from invariance import BIP, UniformPrior, baselines
 from invariance.baselines import (
     EILLS,
     ICP,
+    Anchor,
     HiddenICP,
     LassoScreen,
     LassoSelection,
     MarginalSelection,
     Oracle,
     PooledRegression,
+    RandomIntercept,
     Screened,
+    StabilizedRegression,
+    VREx,
 )
 from invariance.baselines.comparison import compare, named_methods
 from invariance.baselines.registry import METHODS, default_names
@@ -33,6 +37,7 @@ from invariance.exceptions import DataWarning
 from invariance.posterior.summary import CAUSES, display_width
 
 OTHERS = [PooledRegression(), HiddenICP(), EILLS(max_size=2), LassoSelection(cv=2), MarginalSelection(), Oracle([0])]
+OTHERS += [RandomIntercept(), Anchor(), VREx(), StabilizedRegression(n_subsets=5)]
 EXAMPLE = make_example()
 
 
@@ -62,8 +67,9 @@ def words(text: object) -> str:
 def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     result = compare(EXAMPLE)
     table = result.table
-    assert len(table) == 7 * 8
-    names = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal"]
+    assert len(table) == 11 * 8
+    names = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Stabilized", "Mixed", "Anchor", "V-REx"]
+    names += ["Regression", "Lasso", "Marginal"]
     assert table["method"].unique().tolist() == names
     alone = ICP().fit(EXAMPLE)
     icp = table[table["method"] == "ICP"]
@@ -73,7 +79,7 @@ def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     assert result.selected.loc["BIP"].tolist() == EXAMPLE.truth.tolist()
     assert (table["seconds"] > 0).all()
     ax = result.plot(truth=EXAMPLE.truth)
-    filled = np.array([patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]).reshape(7, 8)
+    filled = np.array([patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]).reshape(11, 8)
     np.testing.assert_array_equal(filled, result.selected.to_numpy())
     assert [tick.get_text() for tick in ax.get_yticklabels()] == names
     assert [tick.get_fontweight() == "bold" for tick in ax.get_xticklabels()] == EXAMPLE.truth.tolist()
@@ -244,7 +250,8 @@ def test_every_name_builds_what_bears_it() -> None:
         assert getattr(inner, "alpha", 0.3) == 0.3 or "ICP" not in name
         assert isinstance(model, Screened) == method.screened
         assert [found for found, _ in named_methods([model], 3)] == [name]
-    many = ["BIP", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Regression", "Lasso", "Marginal"]
+    many = ["BIP", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Stabilized-screen", "Mixed", "Anchor", "V-REx"]
+    many += ["Regression", "Lasso", "Marginal"]
     assert default_names(17) == many
     assert default_names(16) == [name.removesuffix("-screen") for name in many]
 

@@ -9,9 +9,12 @@ if TYPE_CHECKING:
     from .base import Screened
     from .eills import EILLS
     from .icp import ICP, HiddenICP
+    from .linear_predictors import Anchor, RandomIntercept, VREx
     from .regression import LassoSelection, MarginalSelection, Oracle, PooledRegression
+    from .stabilized_regression import StabilizedRegression
 
 _HOMES = {
+    "Anchor": "linear_predictors",
     "EILLS": "eills",
     "HiddenICP": "icp",
     "ICP": "icp",
@@ -20,7 +23,10 @@ _HOMES = {
     "MarginalSelection": "regression",
     "Oracle": "regression",
     "PooledRegression": "regression",
+    "RandomIntercept": "linear_predictors",
     "Screened": "base",
+    "StabilizedRegression": "stabilized_regression",
+    "VREx": "linear_predictors",
 }
 
 __all__ = [*_HOMES]

@@ -47,6 +47,15 @@ _ALONE = (
     Method("ICP", "baselines.icp:ICP", "what all subsets with invariant residuals have in common", many=False),
     Method("Hidden-ICP", "baselines.icp:HiddenICP", "effects that hold under hidden confounders", many=False),
     Method("EILLS", "baselines.eills:EILLS", "least squares with a penalty where environments disagree", many=False),
+    Method(
+        "Stabilized",
+        "baselines.stabilized_regression:StabilizedRegression",
+        "the average of stable and predictive subsets",
+        many=False,
+    ),
+    Method("Mixed", "baselines.linear_predictors:RandomIntercept", "all, with a random intercept", "prediction"),
+    Method("Anchor", "baselines.linear_predictors:Anchor", "all, robust against shifts of the means", "prediction"),
+    Method("V-REx", "baselines.linear_predictors:VREx", "all, with errors alike in all environments", "prediction"),
     Method("Regression", "baselines.regression:PooledRegression", "significant in pooled least squares", "prediction"),
     Method("Lasso", "baselines.regression:LassoSelection", "kept by a cross-validated Lasso", "prediction"),
     Method("Marginal", "baselines.regression:MarginalSelection", "correlated with the outcome", "prediction"),
@@ -57,9 +66,9 @@ _BEHIND_SCREENS = (replace(m, name=f"{m.name}-screen", screened=True) for m in _
 METHODS = {method.name: method for method in (*_ALONE, *_BEHIND_SCREENS)}
 LISTING = "\n".join(f"    {method.name:<10}  {method.help}" for method in _ALONE)
 REMARKS = (
-    f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP and EILLS see by default only those that a Lasso screen lets "
-    "pass. BIP, ICP, Hidden-ICP and EILLS also run behind a screen: add -screen to the name. Regression, Lasso and "
-    "Marginal do not ask for invariance."
+    f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP, EILLS and Stabilized see by default only those that a Lasso "
+    "screen lets pass. These and BIP also run behind a screen: add -screen to the name. The others do not ask for "
+    "invariance; Mixed, Anchor and V-REx predict with all features."
 )
 
 

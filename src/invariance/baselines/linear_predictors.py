@@ -1,0 +1,268 @@
+"""Linear predictors of all features that know the environments: a random intercept, anchor regression and V-REx.
+
+All are computed from second moments.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize
+
+from .._tools.arrays import Floats, Mask
+from ..data.checks import rows_text, warn
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.settings import Columns
+from ..exceptions import DataError, SettingError
+from ..moments.moments import Moments
+from ..moments.random_intercept import random_intercept, whitening_of
+from ..prediction.known_environments import effects_of_rows
+from .base import Baseline
+
+
+class LinearPredictor(Baseline):
+    """All features predict. A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
+
+    @abstractmethod
+    def _line(self, moments: Moments) -> tuple[Floats, float]: ...
+
+    def _select(self, data: MultiEnvironmentData) -> Mask:
+        name, room = type(self).__name__, data.n_rows - 2
+        if data.features.n_columns > room:
+            what = f"{name} fits up to {room} columns here ({rows_text(data.n_rows)})"
+            raise DataError(f"{what}, and there are {data.features.n_columns}: use Screened({name}()).")
+        self._fitted_line = self._line(Moments.from_data(data))
+        return np.ones(data.n_features, dtype=bool)
+
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+        return self._fitted_line
+
+
+class RandomIntercept(LinearPredictor):
+    """A linear mixed model with a random intercept in each environment, by restricted maximum likelihood (REML).
+
+    Parameters
+    ----------
+    columns : how a data frame X is read, Columns(environment="site")
+
+    Attributes
+    ----------
+    coef_, intercept_ : the fixed part (generalised least squares), which predicts in an environment not seen
+    ratio_ : variance of the environments' intercepts over that of the noise; noise_ : variance of the noise
+    effects_ : {label: its intercept − intercept_}, predicted (BLUP)
+
+    Examples
+    --------
+    >>> from invariance.baselines import RandomIntercept
+    >>> from invariance.datasets import make_example
+    >>> model = RandomIntercept().fit(make_example())
+    >>> list(model.effects_) == list(model.environments_)
+    True
+    """
+
+    def __init__(self, columns: Columns | None = None) -> None:
+        self.columns = columns
+
+    def _line(self, moments: Moments) -> tuple[Floats, float]:
+        fit = random_intercept(moments, moments.feature_columns)
+        self.ratio_, self.noise_ = fit.ratio, fit.noise
+        self.effects_ = dict(zip(moments.environments, fit.effects.tolist(), strict=True))
+        return fit.coefficients, fit.intercept
+
+    def predict(self, X: Any, environments: ArrayLike | str | None = None) -> Floats:
+        """The outcome in an environment not seen, or in those that one label per row (or a column of X) names."""
+        predicted = super().predict(X)
+        return predicted if environments is None else predicted + effects_of_rows(X, environments, self.effects_)
+
+
+@dataclass(frozen=True, eq=False)
+class _Environments:
+    """counts (E,), means (E, d) and centred products (E, d, d) of the columns, the outcome last"""
+
+    counts: Floats
+    means: Floats
+    scatter: Floats
+
+    def without(self, e: int) -> Self:
+        return type(self)(*(np.delete(part, e, axis=0) for part in (self.counts, self.means, self.scatter)))
+
+    @property
+    def centre(self) -> Floats:
+        """(d,) means of all rows"""
+        return self.counts @ self.means / self.counts.sum()
+
+    def pooled(self, between: float = 1.0) -> Floats:
+        """(d, d) centred products of all rows; between : weight of those of the environments' means"""
+        gaps = self.means - self.centre
+        return self.scatter.sum(axis=0) + between * (self.counts * gaps.T) @ gaps
+
+    def errors(self, e: int, lines: Floats) -> Floats:
+        """(S,) mean squared errors of lines (S, d), intercepts last, in the environment at place e"""
+        left = np.insert(-lines[:, :-1], lines.shape[1] - 1, 1.0, axis=1)
+        spread = np.einsum("sd,df,sf->s", left, self.scatter[e], left) / self.counts[e]
+        return spread + (left @ self.means[e] - lines[:, -1]) ** 2
+
+
+class Penalised(LinearPredictor):
+    """Least squares with a price for what differs between environments, of a weight that environments left out choose
+    unless it is given. A subclass implements `_lines`."""
+
+    # Weights that are tried, the one of least squares first: it wins where others are as good.
+    _weights: tuple[float, ...]
+    _name: str
+
+    @abstractmethod
+    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
+        """(S, d) coefficients and, last, intercepts at these weights (S,)"""
+
+    def _check_settings(self) -> None:
+        weight = getattr(self, self._name)
+        if weight is not None and not 0.0 <= weight < np.inf:
+            raise SettingError(f"{self._name}={weight!r} is not a weight: use None or a number from 0 on, such as 10.")
+
+    def _line(self, moments: Moments) -> tuple[Floats, float]:
+        data = _Environments(moments.counts.astype(float), moments.gaps, moments.scatter[:-1])
+        weight, n_environments = getattr(self, self._name), moments.n_environments
+        self.left_out_errors_: dict[float, float] = {}
+        if weight is None and n_environments > 2:
+            lines = (self._lines(data.without(e), self._weights) for e in range(n_environments))
+            errors = np.mean([data.errors(e, found) for e, found in enumerate(lines)], axis=0)
+            self.left_out_errors_ = dict(zip(self._weights, np.sqrt(errors).tolist(), strict=True))
+            weight = self._weights[int(np.argmin(errors))]
+        elif weight is None:
+            weight = self._weights[0]
+            if n_environments == 2:
+                why = f"{self._name} is chosen by environments left out, which takes three, and there are two"
+                warn(f"{why}: this is least squares. Give {self._name} to {type(self).__name__}.")
+        setattr(self, f"{self._name}_", float(weight))
+        line = self._lines(data, (float(weight),))[0]
+        means = moments.pooled_mean
+        return line[:-1], float(line[-1] + means[-1] - means[:-1] @ line[:-1])
+
+
+class Anchor(Penalised):
+    """Anchor regression (Rothenhäusler, Meinshausen, Bühlmann & Peters 2021), the environments' indicators as anchors.
+
+    Minimises Σ (residual)² + (γ − 1) Σ (mean residual of the row's environment)² over all rows, of centred columns.
+
+    Parameters
+    ----------
+    gamma : γ; 0 looks at differences within environments only, 1 is least squares, large ones protect against shifts of
+        the means; None chooses among 0 and 0.1 to 1000 by the error in environments left out, which count alike
+    columns : how a data frame X is read, Columns(environment="site")
+
+    Attributes
+    ----------
+    gamma_ : the one used, 1 where there are fewer than three environments to choose by
+    left_out_errors_ : {γ: root mean squared error in environments left out}, empty where none was chosen
+
+    Examples
+    --------
+    >>> from invariance.baselines import Anchor
+    >>> from invariance.datasets import make_example
+    >>> model = Anchor().fit(make_example())
+    >>> model.left_out_errors_[model.gamma_] <= model.left_out_errors_[1.0]
+    True
+    """
+
+    _weights = (1.0, 0.0, 0.1, 0.3, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
+    _name = "gamma"
+
+    def __init__(self, gamma: float | None = None, columns: Columns | None = None) -> None:
+        self.gamma = gamma
+        self.columns = columns
+
+    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
+        centre, lines = data.centre, []
+        for gamma in weights:
+            products = data.pooled(gamma)
+            whitening = whitening_of(products[:-1, :-1])
+            coefficients = whitening @ (whitening.T @ products[:-1, -1])
+            lines.append(np.append(coefficients, centre[-1] - centre[:-1] @ coefficients))
+        return np.array(lines)
+
+
+class VREx(Penalised):
+    """Linear V-REx (Krueger and others 2021): mean of the environments' mean squared errors + λ times their variance.
+
+    Parameters
+    ----------
+    penalty : λ for an outcome of variance 1; None chooses among 0 and 0.1 to 10000 by the error in environments left
+        out, which count alike
+    columns : how a data frame X is read, Columns(environment="site")
+
+    Attributes
+    ----------
+    penalty_ : the one used, 0 where there are fewer than three environments to choose by
+    left_out_errors_ : {λ: root mean squared error in environments left out}, empty where none was chosen
+
+    Notes
+    -----
+    Environments count alike, whatever their rows. The minimum need not be the only one: it is the one that least
+    squares lead to as λ grows.
+
+    Examples
+    --------
+    >>> from invariance.baselines import VREx
+    >>> from invariance.datasets import make_example
+    >>> model = VREx().fit(make_example())
+    >>> model.left_out_errors_[model.penalty_] <= model.left_out_errors_[0.0]
+    True
+    """
+
+    _weights = (0.0, 0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0)
+    _name = "penalty"
+
+    def __init__(self, penalty: float | None = None, columns: Columns | None = None) -> None:
+        self.penalty = penalty
+        self.columns = columns
+
+    def _lines(self, data: _Environments, weights: tuple[float, ...]) -> Floats:
+        products, centre = data.pooled(), data.centre
+        # Columns of mean 0 and variance 1, without correlation, and the outcome in the same way.
+        whitening, n, d = whitening_of(products[:-1, :-1]), data.counts.sum(), len(centre)
+        basis = np.zeros((d, whitening.shape[1] + 1))
+        basis[:-1, :-1], basis[-1, -1] = np.sqrt(n) * whitening, np.sqrt(n / products[-1, -1])
+        means = np.hstack([np.ones((len(data.counts), 1)), (data.means - centre) @ basis])
+        squares = means[:, :, None] * means[:, None]
+        squares[:, 1:, 1:] += basis.T @ data.scatter @ basis / data.counts[:, None, None]
+        path = [weight for weight in self._weights if weight < weights[-1]]
+        found = _along(squares, (*path, weights[-1]))[-len(weights) :]
+        coefficients = found[:, 1:] @ basis[:-1, :-1].T / basis[-1, -1]
+        return np.column_stack([coefficients, centre[-1] + found[:, 0] / basis[-1, -1] - coefficients @ centre[:-1]])
+
+
+def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
+    """(S, k) minimisers of mean + λ · variance of the environments' risks at rising λ (S,), each from the one before.
+
+    squares (E, k + 1, k + 1): mean products of k columns and the outcome in each environment
+    """
+
+    def terms(found: Floats) -> tuple[Floats, Floats]:
+        """(E,) risks and (E, k) their gradients"""
+        products = squares @ np.append(-found, 1.0)
+        return products @ np.append(-found, 1.0), -2.0 * products[:, :-1]
+
+    def value(found: Floats, penalty: float) -> float:
+        risks, _ = terms(found)
+        return float(risks.mean() + penalty * risks.var())
+
+    def gradient(found: Floats, penalty: float) -> Floats:
+        risks, slopes = terms(found)
+        return (1.0 + 2.0 * penalty * (risks - risks.mean())) @ slopes / len(risks)
+
+    def curvature(found: Floats, penalty: float) -> Floats:
+        risks, slopes = terms(found)
+        shares, apart = (1.0 + 2.0 * penalty * (risks - risks.mean())) / len(risks), slopes - slopes.mean(axis=0)
+        return np.tensordot(2.0 * shares, squares[:, :-1, :-1], 1) + 2.0 * penalty * apart.T @ apart / len(risks)
+
+    average = squares.mean(axis=0)
+    found = [np.linalg.solve(average[:-1, :-1], average[:-1, -1])]
+    for penalty in penalties:
+        settings = {"jac": gradient, "hess": curvature, "method": "trust-exact", "options": {"gtol": 1e-9}}
+        found.append(minimize(value, found[-1], args=(penalty,), **settings).x)
+    return np.array(found[1:])

@@ -1,0 +1,168 @@
+"""Stabilised regression (Pfister, Williams, Peters, Aebersold & Bühlmann 2021): the average of stable least squares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from scipy.special import fdtrc
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.checks import check_whole_number, warn
+from ..data.multi_environment import MultiEnvironmentData
+from ..data.settings import Columns
+from ..exceptions import SettingError
+from ..moments.moments import Moments, rest_moments
+from ..moments.random_intercept import whitening_of
+from .base import Baseline
+from .subsets import check_columns, checked_subsets
+
+# Samples of rows that say how well the best stable subset could have predicted.
+_SAMPLES = 500
+# Of these subsets, those with the largest p-values, where none is stable.
+_LEAST_UNSTABLE = 0.1
+# Share of the outcome's squares that is rounding.
+_NOTHING = 1e-12
+
+
+class StabilizedRegression(Baseline):
+    """The average of least squares on the subsets that are stable and, among these, predictive.
+
+    Stable: Chow's test of each environment against the fit to the others, corrected by Bonferroni. Predictive: a mean
+    squared error within what resampled rows give the best stable subset. The defaults are those of the authors' package
+    StabilizedRegression 1.1.
+
+    Parameters
+    ----------
+    alpha_stab : level of stability; where no subset reaches it the tenth with the largest p-values stays
+    alpha_pred : share of samples in which the best stable subset predicts worse than the limit
+    n_subsets : random subsets that are tried besides the empty one; all 2**p where these are not more, or with None
+    random_state : seed of the subsets and samples
+    columns : how a data frame X is read, Columns(environment="site")
+
+    Attributes
+    ----------
+    subsets_ : data frame of those tried: subset, p_value, mean_squared_error, averaged
+    support_ : features of the subsets averaged; coef_, intercept_ : the average
+
+    Notes
+    -----
+    As in the package the variance of the test is that of the residuals, n/(n − p) times, and two environments are not
+    corrected for. Unlike it, environments of more than 1000 rows are tested with all of them.
+
+    Examples
+    --------
+    >>> from invariance.baselines import StabilizedRegression
+    >>> from invariance.datasets import make_example
+    >>> StabilizedRegression().fit(make_example()).subsets_["averaged"].any()
+    np.True_
+    """
+
+    def __init__(
+        self,
+        alpha_stab: float = 0.05,
+        alpha_pred: float = 0.05,
+        n_subsets: int | None = 100,
+        random_state: int = 0,
+        columns: Columns | None = None,
+    ) -> None:
+        self.alpha_stab = alpha_stab
+        self.alpha_pred = alpha_pred
+        self.n_subsets = n_subsets
+        self.random_state = random_state
+        self.columns = columns
+
+    def _check_settings(self) -> None:
+        for name in ("alpha_stab", "alpha_pred"):
+            level = getattr(self, name)
+            if not 0.0 < level < 1.0:
+                raise SettingError(f"{name}={level!r} is not a level: use a number between 0 and 1, such as 0.05.")
+        if self.n_subsets is not None:
+            check_whole_number("n_subsets", self.n_subsets, 1)
+
+    def _select(self, data: MultiEnvironmentData) -> Mask:
+        fewest = data.n_rows - int(data.counts.max()) if data.n_environments > 1 else data.n_rows
+        check_columns("StabilizedRegression", data, fewest - 2)
+        rng, moments = np.random.default_rng(self.random_state), Moments.from_data(data)
+        masks = self._masks(data.n_features, rng)
+        columns = data.features.expand(masks)
+        p_values, errors, coefficients = _fits(moments, columns)
+        stable = p_values >= self.alpha_stab
+        if not stable.any():
+            stable = p_values >= np.sort(p_values)[-int(np.ceil(_LEAST_UNSTABLE * len(masks)))]
+            warn(
+                f"no subset is stable at alpha_stab={self.alpha_stab}: the tenth with the largest p-values is averaged."
+            )
+        best = int(np.argmin(np.where(stable, errors, np.inf)))
+        sampled = _sampled_errors(data, moments, np.flatnonzero(columns[best]), coefficients[best], rng)
+        averaged = stable & (errors <= np.quantile(sampled, 1.0 - self.alpha_pred))
+        subsets = [tuple(np.array(data.feature_names, dtype=object)[mask]) for mask in masks]
+        found = {"subset": subsets, "p_value": p_values, "mean_squared_error": errors, "averaged": averaged}
+        self.subsets_ = pd.DataFrame(found)
+        self._average = coefficients[averaged].mean(axis=0)
+        return np.asarray(masks[averaged].any(axis=0))
+
+    def _masks(self, n_features: int, rng: np.random.Generator) -> Mask:
+        """(n, p) the subsets that are tried, the empty one first"""
+        if self.n_subsets is None or self.n_subsets >= 2.0**n_features:
+            space = checked_subsets("StabilizedRegression", n_features, None)
+            return space.masks(np.arange(space.n_subsets))
+        half = np.arange(1, -(-n_features // 2) + 1)
+        shares = np.concatenate([half[: n_features // 2], half[::-1]])
+        sizes = rng.choice(n_features, self.n_subsets, p=shares / shares.sum()) + 1
+        masks = np.zeros((self.n_subsets + 1, n_features), dtype=bool)
+        for mask, size in zip(masks[1:], sizes, strict=True):
+            mask[rng.choice(n_features, size, replace=False)] = True
+        return masks
+
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+        return self._average, float(data.y.mean() - data.X.mean(axis=0) @ self._average)
+
+
+def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
+    """Of the subsets of q columns (n, q): p-values (n,), mean squared errors (n,) and coefficients (n, q) of all rows.
+
+    What Chow's test compares is the sum of squares of all rows and that of the rows outside an environment.
+    """
+    several, pooled = moments.n_environments > 1, moments.scatter[-1:]
+    rests = rest_moments(moments).scatter[:-1] if several else pooled[:0]
+    inside, outside = moments.counts.astype(float), moments.n_rows - moments.counts.astype(float)
+    p_values, errors, coefficients = np.ones(len(columns)), np.empty(len(columns)), np.zeros(columns.shape)
+    for i, chosen in enumerate(columns):
+        whole, *others = (_least_squares(scatter, np.flatnonzero(chosen)) for scatter in (*pooled, *rests))
+        coefficients[i, chosen], squares, rank = whole
+        errors[i] = squares / moments.n_rows
+        if several and squares > 0.0:
+            left, ranks = np.array([other[1:] for other in others]).T
+            added, freedom = inside - (rank - ranks), outside - 1.0 - ranks
+            with np.errstate(divide="ignore"):
+                variance = left / (outside - 1.0) * (outside / freedom)
+                ratio = np.where(added > 0.0, (squares - left) / np.maximum(added, 1.0) / variance, 0.0)
+            tests = 1 if len(inside) == 2 else len(inside)
+            p_values[i] = min(1.0, tests * fdtrc(np.maximum(added, 1.0), freedom, np.maximum(ratio, 0.0)).min())
+    return p_values, errors, coefficients
+
+
+def _least_squares(scatter: Floats, columns: Integers) -> tuple[Floats, float, int]:
+    """Coefficients (k,), of minimum norm, residual sum of squares and rank, from centred products, the outcome last"""
+    whitening = whitening_of(scatter[np.ix_(columns, columns)])
+    products = whitening.T @ scatter[columns, -1]
+    left = scatter[-1, -1] - products @ products
+    return whitening @ products, float(left) if left > _NOTHING * scatter[-1, -1] else 0.0, len(products)
+
+
+def _sampled_errors(
+    data: MultiEnvironmentData, moments: Moments, columns: Integers, coefficients: Floats, rng: np.random.Generator
+) -> Floats:
+    """(_SAMPLES,) mean squared errors in all rows of fits to rows drawn with replacement"""
+    n, means = data.n_rows, moments.pooled_mean
+    left = (data.y - means[-1]) - (data.X - means[:-1]) @ coefficients
+    whitening = whitening_of(moments.scatter[-1][np.ix_(columns, columns)])
+    design = np.column_stack([np.full(n, n**-0.5), (data.X[:, columns] - means[columns]) @ whitening])
+    moved = np.empty(_SAMPLES)
+    for i in range(_SAMPLES):
+        times = np.bincount(rng.integers(n, size=n), minlength=n)
+        weighted = design.T * times
+        # The columns are orthonormal: what changes coefficients adds its square to the sum of squares.
+        change = np.linalg.lstsq(weighted @ design, weighted @ left, rcond=None)[0]
+        moved[i] = change @ change
+    return np.asarray((left @ left + moved) / n)
