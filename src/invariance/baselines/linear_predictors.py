@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,6 +26,8 @@ from .base import Baseline
 
 class LinearPredictor(Baseline):
     """All features predict. A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
+
+    _kinds: ClassVar[tuple[str, ...]] = ("number",)
 
     @abstractmethod
     def _line(self, moments: Moments) -> tuple[Floats, float]: ...

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 from scipy.special import fdtrc
@@ -56,6 +58,8 @@ class StabilizedRegression(Baseline):
     >>> StabilizedRegression().fit(make_example()).subsets_["averaged"].any()
     np.True_
     """
+
+    _kinds: ClassVar[tuple[str, ...]] = ("number",)
 
     def __init__(
         self,
