@@ -68,7 +68,8 @@ class Effort(NamedTuple):
 
 
 def chosen(data: MultiEnvironmentData) -> BIP:
-    return BIP(select="predictive", progress=False).fit(data)
+    """What the rule selects predicts."""
+    return BIP(predict_with="selected", progress=False).fit(data)
 
 
 def quietly(function: Callable[..., object], *arguments: object) -> object:
@@ -330,7 +331,7 @@ def risks(data: MultiEnvironmentData, new: MultiEnvironmentData) -> np.ndarray:
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
     cubic = make_pipeline(StandardScaler(), PolynomialFeatures(3), StandardScaler(), Ridge(1.0))
-    refitted = BIP(select="predictive", regressor=cubic, progress=False).fit(data)
+    refitted = BIP(predict_with="selected", regressor=cubic, progress=False).fit(data)
     errors = [np.mean((new.y - model.predict(new.X)) ** 2) for model in (chosen(data), refitted)]
     return np.array([rmse(data, new, np.ones(data.n_features, bool)) ** 2, *errors]) / data.y.var()
 
@@ -467,7 +468,8 @@ def one_far_site(regressor: str, n_environments: int, spread: float, seed: int) 
     means = rng.normal(size=(n_sites, 2)) * np.where(np.arange(n_sites) < n_environments, 1.0, spread)[:, None]
     X = means[site] + rng.normal(size=(len(site), 2))
     y, known = X[:, 0] - X[:, 1] + 0.7 * rng.normal(size=len(X)), site < n_environments
-    model = BIP(regressor=regressors.get(regressor), progress=False).fit(X[known], y[known], environments=site[known])
+    model = BIP(predict_with="selected", regressor=regressors.get(regressor), progress=False)
+    model.fit(X[known], y[known], environments=site[known])
     low, high = model.predict_interval(X[~known], COVERAGE).T
     inside = np.mean((low <= y[~known]) & (y[~known] <= high))
     columns = X[~known][:, model.support_]
