@@ -43,9 +43,7 @@ def main() -> None:
         everything, selected = errors(model, 12)
         about = f"{choice.ratio:.3f} | {choice.threshold:.3f} | {choice.uses}"
         print(f"| {n} | {about} | {everything:.1f} | {selected:.1f} |")
-    print(
-        f"\n{options.sets} draws: median ratio, share where the selected features predict, mean errors of the new hospital"
-    )
+    print(f"\n{options.sets} draws: medians of the ratio, shares where the selected features predict, mean errors")
     print(f"| hospitals | ratio | threshold | selected predict | error of all | of the selected |\n{HEAD}")
     for n in HOSPITALS:
         models = [fitted(n, 1000 + seed) for seed in range(options.sets)]
