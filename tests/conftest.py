@@ -51,6 +51,13 @@ def example(workdir: Path) -> Path:
 
 
 @pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches for compatible subsets are short, and luck is simulated from few data sets: for tests of other things."""
+    monkeypatch.setattr("invariance.decisions.predictive._STEPS", 30)
+    monkeypatch.setattr("invariance.decisions.luck.SIMULATED", 10)
+
+
+@pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take most of the time of a report; their words stay."""
     pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")

@@ -24,6 +24,7 @@ from invariance.posterior.summary import display_width
 from posteriors import JSON_ARRAYS
 from report_reader import Page
 
+pytestmark = pytest.mark.usefixtures("brief")
 COLUMNS = ["--outcome", "y", "--environment", "site"]
 EXAMPLE = ["--outcome", "blood_pressure", "--environment", "hospital"]
 

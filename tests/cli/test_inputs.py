@@ -22,6 +22,7 @@ from invariance.cli.main import app
 from invariance.cli.options import FitOptions
 from invariance.cli.outputs import source_of_report
 
+pytestmark = pytest.mark.usefixtures("brief")
 RNG = np.random.default_rng(4)
 N = 60
 SHIFT = np.repeat([0.0, 4.0, -4.0], N)

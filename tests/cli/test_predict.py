@@ -20,6 +20,7 @@ from shifted_sites import DATA, NEW, as_table
 from two_classes import LABELS, SITE, X, Y
 from two_classes import table as patients
 
+pytestmark = pytest.mark.usefixtures("brief")
 REGION = np.where(DATA.X[:, 3] > 0, "hill", "dale")
 TABLE = as_table(DATA.X).assign(region=REGION, y=DATA.y, site=DATA.environment_index)
 YEARS = np.random.default_rng(3).uniform(0.5, 5.0, len(X))

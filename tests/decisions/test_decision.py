@@ -32,6 +32,8 @@ from invariance.posterior.posterior import Judge
 from posteriors import all_masks
 from regression_cases import HARD, plain_table
 
+pytestmark = pytest.mark.usefixtures("brief")
+
 
 @pytest.fixture(scope="module")
 def plain() -> Decision:

@@ -33,6 +33,7 @@ from invariance.decisions.rules import Threshold
 from invariance.exceptions import SettingError, WrongTypeError
 from invariance.posterior.plots import PLOT_KINDS
 
+pytestmark = pytest.mark.usefixtures("brief")
 NAMES = ("$\\frac{$", "a_b^c", "höhe\tμ−", "x" * 200)
 
 

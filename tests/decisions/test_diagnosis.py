@@ -40,7 +40,10 @@ from invariance.exceptions import FileError, NotInvariantWarning, SettingError
 from invariance.models.base import IN_MEAN, VARIANCE
 
 PARTS = (*IN_MEAN, VARIANCE)
-pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning"),
+    pytest.mark.usefixtures("brief"),
+]
 
 
 @cache

@@ -25,6 +25,7 @@ from shifted_sites import DATA, NEW, as_table, fitted, several
 from survival_twins import survived
 from two_classes import LABELS, SITE, classifier
 
+pytestmark = pytest.mark.usefixtures("brief")
 SITES = np.array(["north", "south", "east", "west"])[DATA.environment_index]
 
 

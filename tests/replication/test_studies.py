@@ -45,7 +45,7 @@ TINY: dict[str, dict[str, Any]] = {
     },
     "cost": {"replicates": 1, "strengths": (1.0,), "points": ((10, 50, 5), (10, 200, 2)), "methods": ("BIP", "ICP")},
     "genes": {
-        **{"simulated": 60, "targets": 1, "replicates": 1, "iterations": 50},
+        **{"simulated": 30, "targets": 1, "replicates": 1, "iterations": 50},
         "methods": ("BIP-VI", "ICP-screen", "Lasso"),
     },
 }
@@ -64,6 +64,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, StudyRun]:
     folder = tmp_path_factory.mktemp("studies")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("replication.runs._DPI", 40)
+        patch.setattr("invariance.decisions.predictive._STEPS", 30)
         return {name: run_study(make_study(name, **TINY[name]), folder / name, jobs=1) for name in STUDIES}
 
 

@@ -59,7 +59,7 @@ END = np.quantile(TIMES, 0.8)
 HOURS = np.random.default_rng(0).uniform(1.0, 9.0, len(X))
 COUNTS = np.random.default_rng(0).poisson(HOURS * np.exp(SCALED))
 SUBSETS = "Compatible subsets, the best predictor first"
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("brief")]
 HOSTILE = ["<script>alert(1)</script>", "a\"b'c", "x" * 200, "$x_1$", "new\nline", "שלום", "-->]]>", "c&amp;"]
 Reader = Callable[[BIP], Page]
 

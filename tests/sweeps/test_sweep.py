@@ -69,6 +69,7 @@ def test_every_outcome_is_fitted_as_by_hand() -> None:
 SAMPLED = BIP(engine=Tempering(chains=2, steps=50), prior="beta-binomial", select="mode")
 
 
+@pytest.mark.usefixtures("brief")
 def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
     whole, part = (sweep(table(), SAMPLED, outcomes=list(names), environments="site") for names in ("abd", "db"))
     same(part, whole[whole["outcome"].isin(["b", "d"])].reset_index(drop=True))
