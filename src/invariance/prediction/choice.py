@@ -247,7 +247,8 @@ def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> 
             fits = _fit_both(selection, others, chosen, regressor)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
             if isinstance(fits[0], Fit):
-                errors[:, place] /= _error(regression_on(selection.settings.family, others, ()), data, place)
+                constant = regression_on(selection.settings.family, rows_for("whole", others), ())
+                errors[:, place] /= _error(constant, data, place)
     return errors
 
 
