@@ -141,8 +141,9 @@ def _refitted(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ..
 
 # ---------------------------------------------------------------- the gate
 
-# What the ratio of the worst errors must exceed for the selected features to predict: e to this power, or this over E².
-_LEAST, _FEW = 0.2, 5.0
+# What the ratio of the worst errors must exceed for the selected features to predict: e to this power, of numbers and
+# of other outcomes, or to this over E². benchmarks/predictions.py and prediction_gate.py show what that does.
+_LEAST, _LEAST_DEVIANCE, _FEW = 0.2, 0.3, 5.0
 # Errors count as alike up to this ratio.
 _ALIKE = 1.05
 
@@ -213,9 +214,9 @@ def gate(everything: Floats, selected: Floats, predicts: Predicts) -> tuple[floa
     the threshold beyond which that shows that they fail"""
     of_all, of_chosen = worst_of(everything, selected)
     n = int((~np.isnan(everything + selected)).sum())
+    least = _LEAST if predicts is Predicts.number else _LEAST_DEVIANCE
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = float(np.divide(of_all, of_chosen))
-    return float(ratio), float(np.exp(max(_LEAST, _FEW / max(n, 1) ** 2)))
+        return float(np.divide(of_all, of_chosen)), float(np.exp(max(least, _FEW / max(n, 1) ** 2)))
 
 
 def choose(selection: Selection, regressor: Any = None) -> Choice:
