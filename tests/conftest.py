@@ -52,7 +52,7 @@ def example(workdir: Path) -> Path:
 
 @pytest.fixture
 def brief(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches for compatible subsets are short, and luck is simulated from few data sets: for tests of other things."""
+    """For tests of other things: short searches for compatible subsets, and luck simulated from few data sets."""
     monkeypatch.setattr("invariance.decisions.predictive._STEPS", 30)
     monkeypatch.setattr("invariance.decisions.luck.SIMULATED", 10)
 
