@@ -30,6 +30,7 @@ from invariance.exceptions import DataWarning
 from two_classes import LABELS, SITE, X, Y
 
 EXAMPLE = make_example()
+SELECTED = {"predict_with": "selected"}
 
 
 def wide(p: int = 40, n: int = 60, E: int = 3, seed: int = 0) -> MultiEnvironmentData:
@@ -76,7 +77,7 @@ def test_without_any_coefficient_correlation_decides() -> None:
     assert set(np.flatnonzero(screening.kept)) == set(np.argsort(-correlations)[:4])
 
 
-@pytest.mark.parametrize("method", [ICP(), EILLS(), BIP(), BIP(prior="beta-binomial(1,3)")])
+@pytest.mark.parametrize("method", [ICP(), EILLS(), BIP(**SELECTED), BIP(prior="beta-binomial(1,3)", **SELECTED)])
 def test_screened_method_equals_the_method_on_the_screened_features(method: object) -> None:
     data = wide()
     model = Screened(method, LassoScreen(k=4)).fit(data.X, data.y, data.environment_index)
@@ -96,7 +97,7 @@ def test_screened_method_equals_the_method_on_the_screened_features(method: obje
 @pytest.mark.parametrize("forced", ["x0", "g"])
 def test_a_screened_logistic_model_predicts_probabilities(forced: str) -> None:
     data = table(grouped=forced == "g", binary=True)
-    method = BIP(StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), engine="exact")
+    method = BIP(StatsmodelsLogistic(), prior=InclusionPrior({forced: 1.0}), engine="exact", **SELECTED)
     model = Screened(method, LassoScreen(k=2)).fit(data)
     assert forced in model.selected_features_
     kept = data.features.chosen(np.isin(data.feature_names, model.screened_features_))

@@ -54,7 +54,7 @@ def test_scikit_learn_conventions(estimator, check) -> None:
 
 def test_finds_the_truth_and_predicts() -> None:
     X, y = frame(with_site=False)
-    model = BIP().fit(X, y, environments=EXAMPLE.environment_index)
+    model = BIP(predict_with="selected").fit(X, y, environments=EXAMPLE.environment_index)
     assert model.get_feature_names_out().tolist() == ["age", "exercise", "smoking"]
     np.testing.assert_array_equal(model.get_support(), EXAMPLE.truth)
     assert (model.n_environments_, model.environments_, model.n_features_in_) == (6, tuple(range(6)), 8)
@@ -81,7 +81,7 @@ def test_environment_column_of_a_data_frame() -> None:
 
 def test_without_environments_the_posterior_is_the_prior() -> None:
     with pytest.warns(NotInvariantWarning, match="no environments were given"):
-        model = BIP(prior=InclusionPrior(0.3), select="mode").fit(EXAMPLE.X, EXAMPLE.y)
+        model = BIP(prior=InclusionPrior(0.3), select="mode", predict_with="selected").fit(EXAMPLE.X, EXAMPLE.y)
     np.testing.assert_allclose(model.inclusion_probabilities_, 0.3, rtol=1e-12)
     assert not model.support_.any()
     np.testing.assert_allclose(model.predict(EXAMPLE.X), EXAMPLE.y.mean(), rtol=1e-12)

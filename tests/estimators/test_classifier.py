@@ -36,7 +36,7 @@ def test_scikit_learn_conventions(estimator, check) -> None:
 
 
 def test_probabilities_are_those_of_the_logistic_fit() -> None:
-    model = classifier()
+    model = classifier(predict_with="selected")
     assert (is_classifier(model), is_regressor(model), is_regressor(BIP())) == (True, False, True)
     assert model.selected_features_ == model.decision_.selected == ("x0", "x1")
     assert model.posterior_.model == "logistic"
@@ -49,7 +49,8 @@ def test_probabilities_are_those_of_the_logistic_fit() -> None:
     np.testing.assert_allclose(model.coef_[:2], plain.coefficients, rtol=1e-9)
     assert "outcome y: 'yes' against 'no'." in model.posterior_.notes
     for y in (LABELS, Y + 1):  # a BIP predicts the same probability
-        np.testing.assert_array_equal(BIP().fit(X, y, environments=SITE).predict(X), model.predict_proba(X)[:, 1])
+        same = BIP(predict_with="selected").fit(X, y, environments=SITE)
+        np.testing.assert_array_equal(same.predict(X), model.predict_proba(X)[:, 1])
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -125,10 +126,10 @@ def test_more_classes_one_with_the_rest() -> None:
 
 
 def test_in_scikit_learn() -> None:
-    X_frame, model = table(), BIPClassifier(columns=Columns(environment="site"))
+    X_frame, model = table(), BIPClassifier(columns=Columns(environment="site"), predict_with="selected")
     how = {"groups": SITE, "cv": LeaveOneGroupOut(), "scoring": "roc_auc"}
     scores = cross_val_score(model, X_frame, LABELS, **how)
-    np.testing.assert_allclose(scores, classifier().new_environments().to_frame()["auc"], rtol=1e-9)
+    np.testing.assert_allclose(scores, classifier(predict_with="selected").new_environments().to_frame()["auc"], rtol=1e-9)
     steps = make_pipeline(BIPClassifier(), RandomForestClassifier(10, random_state=0))
     assert steps.fit(X, LABELS, bipclassifier__environments=SITE).score(X, LABELS) > 0.9
     model.set_output(transform="pandas").fit(X_frame, LABELS)
@@ -140,7 +141,7 @@ def test_in_scikit_learn() -> None:
 
 def test_means_that_json_does_not_know_are_not_saved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Logistic, "mean", lambda self, predictor: norm.cdf(predictor))
-    other = classifier()
+    other = classifier(predict_with="selected")
     np.testing.assert_allclose(other.predict_proba(X)[:, 1], norm.cdf(X @ other.coef_ + other.intercept_), rtol=1e-9)
     with pytest.raises(SettingError, match="cannot be saved as JSON: use pickle"):
         other.save(tmp_path / "model.json")
@@ -150,7 +151,7 @@ def test_rates_are_per_unit_of_exposure() -> None:
     rng = np.random.default_rng(8)
     years = rng.uniform(0.5, 6.0, len(X))
     visits = rng.poisson(years * np.exp(0.5 * X[:, 0] - 0.4 * X[:, 1] - 0.5)).astype(float)
-    model = BIP(family="poisson").fit(X, visits, environments=SITE, exposure=years)
+    model = BIP(family="poisson", predict_with="selected").fit(X, visits, environments=SITE, exposure=years)
     np.testing.assert_allclose(model.predict(X), np.exp(X @ model.coef_ + model.intercept_), rtol=1e-12)
     assert (model.predict(X) * years).sum() == pytest.approx(visits.sum(), rel=1e-6)
     (member,) = model._predictor("selected").members

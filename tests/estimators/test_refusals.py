@@ -157,10 +157,10 @@ def test_what_a_table_to_predict_lacks(tmp_path: Path) -> None:
     four = DATA.environment_index < 4  # where a second subset is compatible
     data = MultiEnvironmentData.from_table(DATA.to_frame()[four], "blood_pressure", "hospital")
     X = data.to_frame()[list(data.feature_names)]
-    fitted = BIP().fit(X, data.y, environments=SITE[four])
+    fitted = BIP(predict_with="selected").fit(X, data.y, environments=SITE[four])
     fitted.save(tmp_path / "model.json")
     used, wanted = list(fitted.selected_features_), fitted.predict_interval(X)
-    for model in (BIP().fit(data), fitted, load(tmp_path / "model.json")):
+    for model in (BIP(predict_with="selected").fit(data), fitted, load(tmp_path / "model.json")):
         for table in (X[used[::-1]], X.assign(more="text")[["more", *X.columns[::-1]]], pl.from_pandas(X[used])):
             np.testing.assert_allclose(model.predict_interval(table), wanted, rtol=1e-12)
         with pytest.raises(DataError, match=f"X lacks '{used[0]}'.* exclude="):

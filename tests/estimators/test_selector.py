@@ -105,7 +105,8 @@ def test_constant_features_are_not_looked_at(with_a_constant) -> None:
 def test_an_empty_selection_is_told() -> None:
     rng = np.random.default_rng(1)
     X, y, environments = rng.normal(size=(60, 3)), rng.normal(size=60), np.repeat([0, 1], 30)
-    for model in (BIP(select="mode"), ICP(), BIP(prior=UniformPrior(max_size=0))):
+    selected = {"predict_with": "selected"}
+    for model in (BIP(select="mode", **selected), ICP(), BIP(prior=UniformPrior(max_size=0), **selected)):
         model.fit(X, y, environments=environments)
         np.testing.assert_allclose(model.predict(X), y.mean())
         with pytest.warns(PredictionWarning) as caught:

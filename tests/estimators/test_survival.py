@@ -25,7 +25,7 @@ SITE = [f"site {e}" for e in DATA.environment_index]
 
 @pytest.fixture(scope="module")
 def model() -> BIPSurvival:
-    return BIPSurvival().fit(X, DATA.y, environments=SITE, event=DATA.event)
+    return BIPSurvival(predict_with="selected").fit(X, DATA.y, environments=SITE, event=DATA.event)
 
 
 @pytest.mark.parametrize("kind", ["selected", "average"])
@@ -63,7 +63,7 @@ def test_average_of_curves(model: BIPSurvival) -> None:
 
 def test_one_definition_for_all(model: BIPSurvival, tmp_path: Path) -> None:
     """The estimator of any outcome, and loaded models, predict the median, too."""
-    plain = BIP().fit(X, DATA.y, environments=SITE, event=DATA.event)
+    plain = BIP(predict_with="selected").fit(X, DATA.y, environments=SITE, event=DATA.event)
     plain.save(tmp_path / "model.json")
     for other in (plain, load(tmp_path / "model.json")):
         np.testing.assert_array_equal(other.predict(X), model.predict(X))
@@ -112,7 +112,7 @@ def test_concordance_beside_all_pairs() -> None:
 
 def test_columns_data_and_clone(model: BIPSurvival) -> None:
     table = X.assign(site=SITE, died=DATA.event.astype(bool))
-    named = BIPSurvival(columns=Columns(environment="site")).fit(table, DATA.y, event="died")
+    named = BIPSurvival(columns=Columns(environment="site"), predict_with="selected").fit(table, DATA.y, event="died")
     np.testing.assert_array_equal(named.predict(X), model.predict(X))
     np.testing.assert_allclose(BIPSurvival().fit(DATA).coef_, model.coef_, rtol=1e-12)
     settings = BIPSurvival(PiecewiseExponential(4), predict_with="average")

@@ -63,7 +63,7 @@ def left_out_errors(data: MultiEnvironmentData, **settings) -> list[np.ndarray]:
 
 
 def test_half_width_is_the_larger_of_t_and_what_was_missed_elsewhere() -> None:
-    model, errors = fitted(), left_out_errors(DATA)
+    model, errors = fitted(predict_with="selected"), left_out_errors(DATA, predict_with="selected")
     assert model.support_.tolist() == [True, True, False, False]
     for coverage in (0.3, 0.75, 0.9):
         quantiles = np.sort(np.quantile(errors, coverage, axis=1))
@@ -119,10 +119,10 @@ class Drawn:
 
 def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> None:
     """With the random numbers of the first one, for each environment anew; a generator goes on as after the fit."""
-    model = fitted(select=Drawn())
+    model = fitted(select=Drawn(), predict_with="selected")
     left_out = model.new_environments().left_out
     assert {left.features for left in left_out} == {model.selected_features_}
-    expected = np.quantile(left_out_errors(DATA, select=Drawn()), 0.9, axis=1)
+    expected = np.quantile(left_out_errors(DATA, select=Drawn(), predict_with="selected"), 0.9, axis=1)
     np.testing.assert_allclose([left.quantile(0.9) for left in left_out], expected, rtol=1e-9)
     generators = [np.random.default_rng(3) for _ in range(2)]
     models = [BIP(select=Drawn(), random_state=rng).fit(DATA) for rng in generators]
@@ -143,7 +143,7 @@ def test_too_few_environments_are_said(n_environments: int, told: list[str]) -> 
     assert [str(warning.message) for warning in caught] == [few_environments(n_environments)] * len(told)
     if n_environments == 1:
         assert model.new_environments().to_frame().empty
-        t = t_half_width(several(1).X[:, model.support_], several(1).y, NEW[:, model.support_], 0.9)
+        t = t_half_width(several(1).X, several(1).y, NEW, 0.9)
         np.testing.assert_allclose((ends[:, 1] - ends[:, 0]) / 2, t, rtol=1e-9)
 
 
@@ -182,7 +182,7 @@ def test_averages_over_compatible_subsets() -> None:
 def test_a_regressor_predicts_with_the_selected_features() -> None:
     new = 2.0 * NEW
     pipeline = make_pipeline(StandardScaler(), PolynomialFeatures(2), Ridge(0.1))
-    model = fitted(regressor=pipeline)
+    model = fitted(regressor=pipeline, predict_with="selected")
     own = clone(pipeline).fit(DATA.X[:, :2], DATA.y)
     np.testing.assert_allclose(model.predict(new), own.predict(new[:, :2]), rtol=1e-12)
     assert model.regressor_ is not pipeline
@@ -194,7 +194,7 @@ def test_a_regressor_predicts_with_the_selected_features() -> None:
     residuals = DATA.y - LinearRegression().fit(DATA.X[:, :2], DATA.y).predict(DATA.X[:, :2])
     t = plain * np.sqrt(noise / (residuals @ residuals / (len(DATA.y) - 3)))
     np.testing.assert_allclose(model._predictor("selected").half_width(new[:, :2], 0.9), t, rtol=1e-9)
-    q = np.quantile(left_out_errors(DATA, regressor=pipeline), 0.9, axis=1).max()
+    q = np.quantile(left_out_errors(DATA, regressor=pipeline, predict_with="selected"), 0.9, axis=1).max()
     ends = model.predict_interval(new)
     nearest = np.clip(new[:, :2], *np.quantile(DATA.X[:, :2], [0.025, 0.975], axis=0))
     line = LinearRegression().fit(DATA.X[:, :2], DATA.y)
@@ -311,9 +311,9 @@ VISITS = np.random.default_rng(7).poisson(EXPOSURE * np.exp(0.4 * X[:, 0] - 0.3 
 @pytest.mark.parametrize(
     ("model", "y", "outcome_columns"),
     [
-        (BIPClassifier(), LABELS, {}),
+        (BIPClassifier(predict_with="selected"), LABELS, {}),
         (BIPClassifier(predict_with="average"), LABELS, {}),
-        (BIP(family=Poisson()), VISITS, {"exposure": EXPOSURE}),
+        (BIP(family=Poisson(), predict_with="selected"), VISITS, {"exposure": EXPOSURE}),
     ],
     ids=["selected", "average", "rates"],
 )

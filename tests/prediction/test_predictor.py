@@ -13,9 +13,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 from invariance import BIP, Columns, Moments, MultiEnvironmentData, load, spline
 from invariance.datasets import make_example
-from invariance.estimators import bip
 from invariance.estimators.saved import to_plain
 from invariance.exceptions import PredictionWarning, SettingError
+from invariance.prediction import predictions
 from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
 from invariance.prediction.predictor import Design, PredictedOutcome
 from shifted_sites import DATA, NEW, fitted
@@ -71,7 +71,7 @@ def test_far_is_beyond_twice_the_largest_leverage() -> None:
 
 
 def test_a_warning_names_the_worst_feature_and_its_range() -> None:
-    model, X = fitted(), NEW.copy()
+    model, X = fitted(predict_with="selected"), NEW.copy()
     X[2, 0], X[4, 1] = 60.0, -300.0
     low, high = DATA.X[:, 1].min(), DATA.X[:, 1].max()
     with pytest.warns(PredictionWarning, match=rf"2 of 7 rows .*x1 = -300.* {low:.4g} to {high:.4g}"):
@@ -128,19 +128,19 @@ def test_saving_selects_once_without_each_environment(monkeypatch: pytest.Monkey
         calls.append(len(builders))
         return original(search, data, outcome, builders, progress)
 
-    original = bip.cross_validate
-    monkeypatch.setattr(bip, "cross_validate", counted)
+    original = predictions.cross_validate
+    monkeypatch.setattr(predictions, "cross_validate", counted)
     model, alone = fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1)), fitted()
     plain = to_plain(model)  # of the regressor as it was at the fit
     assert plain["settings"]["regressor"] == "None"
-    assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "average"}
-    assert calls == [2]
-    for kind in ("selected", "average"):
+    assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "everything", "average"}
+    assert calls == [3]
+    for kind in ("selected", "everything", "average"):
         elsewhere = alone.set_params(predict_with=kind).new_environments()
-        for a, b in zip(elsewhere.left_out, model._elsewhere[kind].left_out, strict=True):
+        for a, b in zip(elsewhere.left_out, model.set_params(predict_with=kind, regressor=None).new_environments().left_out, strict=True):
             np.testing.assert_array_equal(a.absolute_errors, b.absolute_errors)
             assert a.features == b.features
-    assert calls == [2, 1, 1]
+    assert calls == [3, 1, 1, 1]
 
 
 def with_a_rare_level() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
