@@ -164,7 +164,8 @@ def test_columns_of_a_group_share_what_is_said_of_it(named: bool) -> None:
     values, y, env = numbers()
     names = list("abcd") if named else [f"x{j}" for j in range(4)]
     table: Any = pd.DataFrame(values, columns=names) if named else values
-    model = BIP(columns=Columns(groups={"pair": [names[3], names[1]]})).fit(table, y, environments=env)
+    columns = Columns(groups={"pair": [names[3], names[1]]})
+    model = BIP(columns=columns, predict_with="selected").fit(table, y, environments=env)
     assert model.posterior_.feature_names == (names[0], "pair", names[2])
     assert model.columns_ == (names[0], names[3], names[1], names[2])
     assert model.selected_features_ == ("pair",)
@@ -180,7 +181,7 @@ def test_features_without_a_table_predict_from_their_columns() -> None:
     values, y, env = numbers()
     grouping = Features.of(list("abcd"), {"g": ("b", "c")})
     data = MultiEnvironmentData(values, y, env, grouping.names, (0, 1, 2), grouping=grouping)
-    model = BIP(select=Threshold(0.0)).fit(data)
+    model = BIP(select=Threshold(0.0), predict_with="selected").fit(data)
     assert model.support_.shape == (3,)
     assert model.columns_ == tuple("abcd")
     expected = values @ model.coef_ + model.intercept_

@@ -129,7 +129,8 @@ def test_in_scikit_learn() -> None:
     X_frame, model = table(), BIPClassifier(columns=Columns(environment="site"), predict_with="selected")
     how = {"groups": SITE, "cv": LeaveOneGroupOut(), "scoring": "roc_auc"}
     scores = cross_val_score(model, X_frame, LABELS, **how)
-    np.testing.assert_allclose(scores, classifier(predict_with="selected").new_environments().to_frame()["auc"], rtol=1e-9)
+    left_out = classifier(predict_with="selected").new_environments().to_frame()
+    np.testing.assert_allclose(scores, left_out["auc"], rtol=1e-9)
     steps = make_pipeline(BIPClassifier(), RandomForestClassifier(10, random_state=0))
     assert steps.fit(X, LABELS, bipclassifier__environments=SITE).score(X, LABELS) > 0.9
     model.set_output(transform="pandas").fit(X_frame, LABELS)

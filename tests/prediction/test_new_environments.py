@@ -329,7 +329,7 @@ def test_figures_in_environments_that_were_left_out(model: BIP, y: np.ndarray, o
         else:
             expected = figures_of(Predicts.probability, Y[own].astype(float), other.predict_proba(X[own])[:, 1])
         assert {name: frame.loc[e, name] for name in expected} == pytest.approx(expected, rel=1e-8)
-        assert (frame.loc[e, "rows"], frame.loc[e, "features"]) == (100, other.selected_features_)
+        assert (frame.loc[e, "rows"], frame.loc[e, "features"]) == (100, other.columns_to_predict)
 
 
 def test_what_a_person_reads() -> None:

@@ -137,7 +137,8 @@ def test_saving_selects_once_without_each_environment(monkeypatch: pytest.Monkey
     assert calls == [3]
     for kind in ("selected", "everything", "average"):
         elsewhere = alone.set_params(predict_with=kind).new_environments()
-        for a, b in zip(elsewhere.left_out, model.set_params(predict_with=kind, regressor=None).new_environments().left_out, strict=True):
+        together = model.set_params(predict_with=kind, regressor=None).new_environments()
+        for a, b in zip(elsewhere.left_out, together.left_out, strict=True):
             np.testing.assert_array_equal(a.absolute_errors, b.absolute_errors)
             assert a.features == b.features
     assert calls == [3, 1, 1, 1]

@@ -82,6 +82,11 @@ class Selection:
     def predicts(self) -> Predicts:
         return predicts_of(self.settings.family)
 
+    @property
+    def linear(self) -> bool:
+        """Whether least squares fits the mean, and not the family's own likelihood."""
+        return self.predicts is Predicts.number and not hasattr(self.settings.family, "mean")
+
     @classmethod
     def known(cls, settings: FitSettings, data: Data, findings: Findings, mask: Mask) -> Selection:
         found = cls(settings, data)
@@ -96,7 +101,7 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     if kind == "everything":
         if regressor is not None:
             return _refitted(regressor, rows_for("regressor", data), data.features.columns)
-        if selection.predicts is Predicts.number:
+        if selection.linear:
             return _of_line(line_of_everything(data), data)
         return _of_fits([regression_on_everything(selection.settings.family, rows_for("whole", data))], [1.0], data)
     mask, predictive = selection.mask, selection.findings.predictive if kind == "average" else None
@@ -123,13 +128,17 @@ def _of_fits(fits: list[Any], weights: list[float], data: Data) -> LinearPredict
 
 
 def _of_line(line: Line, data: Data) -> LinearPredictor:
-    design, n_rows = Design.of(data, line.columns), int(data.counts.sum())
-    if isinstance(data, Moments):
-        squares = n_rows * squared_error(data, -1, line.columns, line.coefficients, line.intercept)
-    else:
-        squares = float(np.sum((data.y - columns_of(data, line.columns) @ line.coefficients - line.intercept) ** 2))
+    design = Design.of(data, line.columns)
+    squares = _squares(data, line.columns, line.coefficients, line.intercept)
     about = line.coefficients, line.intercept, 1.0, squares / line.freedom, line.freedom, design
     return LinearPredictor(design, (AveragedFit(np.arange(len(line.columns)), *about),), np.asarray, line.effects)
+
+
+def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, intercept: float) -> float:
+    """Sum of squared errors of a line in all rows"""
+    if isinstance(data, Moments):
+        return data.n_rows * squared_error(data, -1, columns, coefficients, intercept)
+    return float(np.sum((data.y - columns_of(data, columns) @ coefficients - intercept) ** 2))
 
 
 def _refitted(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ...]) -> RefittedPredictor:
@@ -144,6 +153,8 @@ def _refitted(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ..
 # What the ratio of the worst errors must exceed for the selected features to predict: e to this power, of numbers and
 # of other outcomes, or to this over E². benchmarks/predictions.py and prediction_gate.py show what that does.
 _LEAST, _LEAST_DEVIANCE, _FEW = 0.2, 0.3, 5.0
+# An RMSE that is less than this share of the outcome's standard deviation is rounding.
+_ROUNDING = 1e-6
 # Errors count as alike up to this ratio.
 _ALIKE = 1.05
 
@@ -196,16 +207,21 @@ class Choice:
         if self.uses == "selected":
             return f"{chosen}: with {everything} {worst} has {self.ratio:.2f} times the error of {chosen} ({errors})."
         if self.ratio > _ALIKE:
-            n = int((~np.isnan(self.everything + self.selected)).sum())
+            n = int(_comparable(self.everything, self.selected).sum())
             shows = f"with {n} environments only more than {self.threshold:.2f} times shows that they fail"
             return f"{everything}: {worst} has {self.ratio:.2f} times the error of {chosen} ({errors}); {shows}."
         how = "as well as" if self.ratio > 1.0 / _ALIKE else "better than"
         return f"{everything}: they predict {worst} {how} {chosen} ({errors})."
 
 
+def _comparable(everything: Floats, selected: Floats) -> Mask:
+    """(E,) where errors of both are known and those of the selected features finite"""
+    return ~np.isnan(everything) & np.isfinite(selected)
+
+
 def worst_of(everything: Floats, selected: Floats) -> tuple[float, float]:
-    """The largest of errors (E,) where both are known; NaN where none are"""
-    known = ~np.isnan(everything + selected)
+    """The largest of errors (E,) that can be compared; NaN where none can"""
+    known = _comparable(everything, selected)
     return (float(everything[known].max()), float(selected[known].max())) if known.any() else (np.nan, np.nan)
 
 
@@ -213,21 +229,27 @@ def gate(everything: Floats, selected: Floats, predicts: Predicts) -> tuple[floa
     """How many times worse all features predict the worst environment than the selected ones do, from errors (E,), and
     the threshold beyond which that shows that they fail"""
     of_all, of_chosen = worst_of(everything, selected)
-    n = int((~np.isnan(everything + selected)).sum())
+    n = int(_comparable(everything, selected).sum())
     least = _LEAST if predicts is Predicts.number else _LEAST_DEVIANCE
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.divide(of_all, of_chosen)), float(np.exp(max(least, _FEW / max(n, 1) ** 2)))
+    with np.errstate(divide="ignore"):
+        ratio = 1.0 if of_all == of_chosen else float(np.divide(of_all, of_chosen))
+    return ratio, float(np.exp(max(least, _FEW / max(n, 1) ** 2)))
 
 
 def choose(selection: Selection, regressor: Any = None) -> Choice:
     """All features, unless the environments show that they fail: each is left out with the selection as it is."""
     data, chosen = selection.data, selection.data.features.chosen(selection.mask)
     errors, reason = np.full((2, data.n_environments), np.nan), ""
-    if data.n_environments > 1:
-        try:
+    try:
+        if not selection.linear and regressor is None:
+            regression_on_everything(selection.settings.family, rows_for("whole", data))
+        if data.n_environments > 1:
             errors = _left_out_errors(selection, chosen, regressor)
-        except SettingError as error:
-            reason = str(error)
+    except DataError as error:
+        reason = str(error)
+    if selection.predicts is Predicts.number:
+        middle = np.zeros(0), float(data.pooled_mean[data.outcome] if isinstance(data, Moments) else data.y.mean())
+        errors[errors < _ROUNDING * np.sqrt(_squares(data, (), *middle) / data.n_rows)] = 0.0
     everything, selected = errors
     ratio, threshold = gate(everything, selected, selection.predicts)
     uses = "selected" if reason or ratio > threshold else "everything"
@@ -237,8 +259,8 @@ def choose(selection: Selection, regressor: Any = None) -> Choice:
 
 def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> Floats:
     """(2, E) of all features and of the chosen ones; NaN where the other environments alone cannot be fitted"""
-    data = selection.data
-    if selection.predicts is Predicts.number and regressor is None and not shrinks(data):
+    data: Any = selection.data
+    if selection.linear and regressor is None and not shrinks(data):
         known = getattr(selection.findings.target.model, "moments", None)
         data = known if known is not None and known.scatter.size else moments_of(data)
     errors = np.full((2, data.n_environments), np.nan)
@@ -247,7 +269,7 @@ def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> 
             others = without(data, label)
             fits = _fit_both(selection, others, chosen, regressor)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
-            if isinstance(fits[0], Fit):
+            if isinstance(fits[0], Fit) and selection.predicts is not Predicts.number:
                 constant = regression_on(selection.settings.family, rows_for("whole", others), ())
                 errors[:, place] /= _error(constant, data, place)
     return errors
@@ -264,7 +286,7 @@ def _fit_both(selection: Selection, others: Any, chosen: Features, regressor: An
     columns = tuple(name for name in chosen.columns if name in kept)
     if regressor is not None:
         return _refit(regressor, others, others.features.columns), _refit(regressor, others, columns)
-    if selection.predicts is Predicts.number:
+    if selection.linear:
         return line_of_everything(others), least_squares_line(others, columns)
     return regression_on_everything(family, others), regression_on(family, others, chosen.names)
 
@@ -277,10 +299,10 @@ def _refit(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ...])
 
 def _error(fit: Any, data: Any, place: int) -> float:
     """RMSE in an environment, or mean deviance"""
-    if isinstance(fit, Fit):
+    if isinstance(fit, Fit) and predicts_of(fit.specification) is not Predicts.number:
         return mean_deviance(fit, data, data.rows(place))
     if isinstance(data, Moments):
         return float(np.sqrt(squared_error(data, place, fit.columns, fit.coefficients, fit.intercept)))
     X = columns_of(data, fit.columns)[data.rows(place)]
-    predicted = fit.regressor.predict(X) if isinstance(fit, _Refitted) else X @ fit.coefficients + fit.intercept
+    predicted = fit.regressor.predict(X) if isinstance(fit, _Refitted) else fit.predict(X)
     return float(np.sqrt(np.mean((data.y[data.rows(place)] - np.reshape(predicted, len(X))) ** 2)))

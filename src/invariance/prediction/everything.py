@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import logit, xlogy
 
 from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import SettingError, use
+from ..exceptions import DataError, use
 from ..models.base import Family, Fit, Predicts, moments_of, predicts_of
+from ..models.counts import CountRegression
+from ..models.regression import Logistic, Regression
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.least_squares import independent_columns, least_squares
 from ..moments.moments import Moments
@@ -25,6 +27,8 @@ DataT = TypeVar("DataT", bound=MultiEnvironmentData | Moments)
 _MORE_ENVIRONMENTS = 5
 # With more columns than this share of the rows, or this many, coefficients are shrunk.
 _MOST_FREE, _MOST_COLUMNS = 0.2, 1000
+# Probabilities are kept so far from 0 and 1 where odds are taken of them.
+_LEAST = 2.0**-53
 # Penalties that are tried, of columns with sums of squares 1.
 _PENALTIES = np.geomspace(1e-4, 1e3, 29)
 
@@ -41,6 +45,10 @@ class Line:
     penalty: float = 0.0
     effects: Floats | None = None
 
+    def predict(self, X: Floats) -> Floats:
+        """(n,) of rows X (n, k)"""
+        return X @ self.coefficients + self.intercept
+
 
 def line_of_everything(data: Data) -> Line:
     """The average of pooled least squares and of a random intercept's fixed part, on all features; where columns are
@@ -53,10 +61,12 @@ def line_of_everything(data: Data) -> Line:
     pooled, mixed = random_intercept(moments, at, 0.0), random_intercept(moments, at)
     coefficients = 0.5 * (pooled.coefficients + mixed.coefficients)
     intercept = 0.5 * (pooled.intercept + mixed.intercept)
-    left = moments.means[:, moments.outcome] - moments.means[:, at] @ coefficients - intercept
-    weights = mixed.ratio * moments.counts
+    # By differences from the pooled means, which may be large.
+    own, means = moments.gaps[:, moments.outcome], moments.gaps[:, at]
+    weights = moments.counts / (1.0 + mixed.ratio * moments.counts)
+    left = own - means @ coefficients - 0.5 * float(weights @ (own - means @ mixed.coefficients) / weights.sum())
     freedom = max(moments.n_rows - 1.0 - len(at), 1.0)
-    return Line(columns, coefficients, intercept, freedom, effects=weights / (1.0 + weights) * left)
+    return Line(columns, coefficients, intercept, freedom, effects=mixed.ratio * weights * left)
 
 
 def shrinks(data: Data) -> bool:
@@ -73,16 +83,19 @@ def least_squares_line(data: Data, columns: tuple[str, ...]) -> Line:
 
 
 def usable_columns(data: Data) -> tuple[str, ...]:
-    """All but those that are constant in every environment, where environments are too few to tell what these do."""
+    """Of all features but those that are constant in every environment, where environments are too few to tell what
+    these do."""
     if isinstance(data, Moments):
         at = data.feature_columns
         constant = (data.maximum[:, at] == data.minimum[:, at]).all(axis=0)
     else:
         parts = [data.X[data.rows(e)] for e in range(data.n_environments)]
         constant = np.array([part.min(axis=0) == part.max(axis=0) for part in parts]).all(axis=0)
-    if data.n_environments >= constant.sum() + _MORE_ENVIRONMENTS:
-        return data.features.columns
-    return tuple(name for name, left_out in zip(data.features.columns, constant, strict=True) if not left_out)
+    features = data.features
+    whole = np.logical_and.reduceat(constant, features.starts[:-1])
+    if data.n_environments >= features.widths[whole].sum() + _MORE_ENVIRONMENTS:
+        return features.columns
+    return features.chosen(~whole).columns
 
 
 # ---------------------------------------------------------------- ridge regression
@@ -181,9 +194,11 @@ def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float
     """Of these rows (n,); of times the mean of squared deviance residuals"""
     y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
     if predicts_of(fit.specification) is Predicts.probability:
+        if not isinstance(fit.specification, Regression):  # a family with a link of its own
+            linear = logit(np.clip(fit.mean(linear), _LEAST, 1.0 - _LEAST))
         return 2.0 * float(np.mean(np.logaddexp(0.0, linear) - y * linear))
     with np.errstate(over="ignore"):
-        expected = np.exp(linear)
+        expected = np.exp(linear) if isinstance(fit, PiecewiseExponentialFit) else fit.mean(linear)
     if isinstance(fit, PiecewiseExponentialFit):
         assert data.event is not None
         y, expected = data.event[rows], expected * fit.baseline.cumulative(y)
@@ -201,18 +216,17 @@ def regression_on(family: Family, data: MultiEnvironmentData, names: Collection[
 
 
 def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
-    """The family's pooled fit on all features that are no combinations of those before them; where columns are many,
-    with a ridge penalty, chosen by the deviance in environments left out."""
-    free = np.isin(data.features.columns, usable_columns(data)) & independent_columns(data.X)
-    whole = np.logical_and.reduceat(free, data.features.starts[:-1])
-    kept = data.features.chosen(whole)
-    predicts, informative = predicts_of(family), data.n_rows if data.event is None else int(data.event.sum())
-    if kept.n_columns <= _MOST_FREE * informative:
-        return regression_on(family, data, kept.names)
-    if predicts is Predicts.time:
-        many = f"{kept.n_columns} columns are too many to predict with all of them after {informative} events"
-        raise SettingError(many, use(predict_with="selected"))
-    return _penalized(family, data, usable_columns(data))
+    """The family's pooled fit on all features; where columns are many, with a ridge penalty, chosen by the deviance in
+    environments left out."""
+    columns = usable_columns(data)
+    n_free = int(independent_columns(columns_of(data, columns)).sum())
+    informative = data.n_rows if data.event is None else int(data.event.sum())
+    if n_free <= _MOST_FREE * informative:
+        return regression_on(family, data, data.features.with_columns(columns))
+    if isinstance(getattr(family, "family", family), Logistic | CountRegression):
+        return _penalized(family, data, columns)
+    source = f"{informative} {'rows' if data.event is None else 'events'}"
+    raise DataError(f"{n_free} columns are too many to predict with all after {source}", use(predict_with="selected"))
 
 
 _GLM_PENALTIES = np.geomspace(1e-3, 1e3, 13)
