@@ -16,7 +16,7 @@ from invariance import BIP, MultiEnvironmentData, compare
 from invariance.datasets import make_example
 from invariance.report.page import Block, Cell, Column, Table, numbers, texts, write_page
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("brief")]
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -296,7 +296,7 @@ def test_the_screen_at_every_limit(counts, high) -> None:
     for each in limits:
         tests = (
             np.ascontiguousarray(SCORING.scatter[:, y, y]),
-            np.array([*counts, sum(counts)]),
+            np.array([*counts, sum(counts)], dtype=float),
             each[0],
             0.0,
             1.0,

@@ -81,7 +81,8 @@ def test_what_is_drawn_depends_on_the_name_of_the_outcome_only() -> None:
 @pytest.mark.integration
 def test_processes_give_the_same_as_one() -> None:
     rows = table().assign(whom=[None] * 3 + ["a"] + [None] * 115 + ["b"])
-    one, two = (sweep(rows, SAMPLED, perturbed="whom", n_jobs=n, environments="site") for n in (1, 2))
+    how = {"outcomes": ["a", "b", "d"], "perturbed": "whom", "environments": "site"}
+    one, two = (sweep(rows, SAMPLED, **how, n_jobs=n) for n in (1, 2))
     same(two, one)
 
 

@@ -119,7 +119,7 @@ def _scorer(data: MultiEnvironmentData, center: bool, gamma: float) -> Callable[
     cross = np.array([X[rows].T @ y[rows] / len(rows) for rows in groups])
     weight = gamma / len(sigma)
     penalty = np.ascontiguousarray(weight * np.einsum("ejl,elk->ljk", sigma, sigma, optimize=True))
-    slope = weight * np.einsum("ejl,el->lj", sigma, cross)
+    slope = np.ascontiguousarray(weight * np.einsum("ejl,el->lj", sigma, cross))
     constant = gamma * np.mean(cross**2, axis=0)
     terms = sigma.mean(axis=0), penalty, cross.mean(axis=0), slope, constant
 

@@ -180,7 +180,7 @@ class MeanGaussian(GaussianModel):
     @cached_property
     def local_moments(self) -> LocalMoments:
         moments, scale = self.moments, self.pooled_scale
-        gaps = moments.gaps * scale
+        gaps = np.ascontiguousarray(moments.gaps * scale)
         scatter = moments.scatter[:-1] * scale[:, None] * scale
         counts, present = moments.counts.astype(float), np.ascontiguousarray(moments.present[:-1])
         return LocalMoments(scatter, gaps, present, counts, moments.outcome, PIVOT_TOLERANCE)
