@@ -70,36 +70,62 @@ def test_predictions_are_those_of_the_model(model: Path) -> None:
     assert written["code"].tolist() == ["007"] * 7
     rmse = np.sqrt(np.mean((1.0 - written["prediction"]) ** 2))
     inside = np.mean((ends[:, 0] <= 1.0) & (ends[:, 1] >= 1.0))
-    assert "y for 7 rows of new.csv by {x0, x1}, with 0.8 intervals. No row far outside" in said
+    by = ", ".join(saved.columns_to_predict)
+    assert f"y for 7 rows of new.csv by {{{by}}}, with 0.8 intervals. What predicts: {saved.prediction_} No row" in said
     assert f"known in 7 of them: root mean squared error {rmse:.4g}, {inside:.3g} inside" in said
 
 
-def test_averages_and_columns_that_do_not_predict(model: Path) -> None:
-    saved = invariance.load(model)
+SELECTED = ("--predict-with", "selected")
+
+
+def test_what_predicts_and_columns_that_do_not(model: Path) -> None:
     strange = DALE[["x1", "x0"]].assign(x2="word", x3=None, region="coast")  # which are not read
-    written, _, _ = predicted(model, strange)
+    saved = invariance.load(model).set_params(predict_with="selected")
+    written, said, _ = predicted(model, strange, *SELECTED)
     np.testing.assert_array_equal(written["prediction"], saved.predict(DALE))
     assert list(written) == [*strange, "prediction", "lower", "upper"]
-    saved.set_params(predict_with="average")
-    assert set(saved.columns_to_predict) > {"x0", "x1"}
-    assert "use no --average" in refused(model, DALE[["x0", "x1"]], "--average")
-    written, said, _ = predicted(model, DALE[list(saved.columns_to_predict)], "--average")
-    np.testing.assert_array_equal(written["prediction"], saved.predict(DALE))
-    assert "by an average of compatible subsets" in said
+    assert "by {x0, x1}, with 0.9 intervals. What predicts: the 2 selected, as asked" in said
+    for kind, told in (("average", "an average of compatible subsets"), ("everything", "all")):
+        saved.set_params(predict_with=kind)
+        assert set(saved.columns_to_predict) > {"x0", "x1"}
+        assert "use --predict-with selected" in refused(model, DALE[["x0", "x1"]], "--predict-with", kind)
+        written, said, _ = predicted(model, DALE[list(saved.columns_to_predict)], "--predict-with", kind)
+        np.testing.assert_array_equal(written["prediction"], saved.predict(DALE))
+        assert f"What predicts: {told}" in said
+
+
+def test_environments_of_the_fit_have_their_intercepts(tmp_path: Path) -> None:
+    """By labels that are read as in the fit; others are told, and predicted as new ones."""
+    shifted = TABLE.assign(y=TABLE["y"] + 3.0 * TABLE["site"], site=TABLE["site"].map("0{}".format))
+    model = fit(tmp_path, shifted)
+    rows = DALE.assign(site=["00", "01", "02", "03", "04", None, "00"])
+    own, of = ("--predict-with", "everything"), ("--environment", "site")
+    plain, _, _ = predicted(model, rows, *own)
+    written, _, warned = predicted(model, rows, *own, *of)
+    saved = invariance.load(model).set_params(predict_with="everything")
+    np.testing.assert_array_equal(plain["prediction"], saved.predict(rows))
+    np.testing.assert_array_equal(written["prediction"], saved.predict(rows, environments=rows["site"]))
+    added = written["prediction"] - plain["prediction"]
+    np.testing.assert_allclose(added, [*saved.predictor_.effects, 0.0, 0.0, saved.predictor_.effects[0]], atol=1e-12)
+    assert np.ptp(added) > 3.0
+    for end in ("lower", "upper"):
+        np.testing.assert_allclose(written[end] - plain[end], added, atol=1e-12)
+    assert "2 rows of environments that were not fitted ('04')" in warned
 
 
 def test_rows_with_missing_values(model: Path) -> None:
     gaps = DALE.assign(x2=None, y=1.0)
     gaps.loc[[1, 4], "x1"] = gaps.loc[4, "x0"] = np.nan
-    message = refused(model, gaps)
+    message = refused(model, gaps, *SELECTED)
     assert "'x1' (2 rows), 'x0' (1 row), in rows 2, 5 below the header: use --missing empty" in message
-    written, said, _ = predicted(model, gaps, "--missing", "empty")
+    written, said, _ = predicted(model, gaps, "--missing", "empty", *SELECTED)
     for told in ("y for 5 rows of new.csv", "rows 2, 5 below the header", "known in 5 of them"):
         assert told in said
     whole = [0, 2, 3, 5, 6]
-    np.testing.assert_array_equal(written["prediction"].iloc[whole], invariance.load(model).predict(DALE.iloc[whole]))
+    saved = invariance.load(model).set_params(predict_with="selected")
+    np.testing.assert_array_equal(written["prediction"].iloc[whole], saved.predict(DALE.iloc[whole]))
     assert written.loc[[1, 4], ["prediction", "lower", "upper"]].isna().all(axis=None)
-    assert "no row can be predicted" in refused(model, gaps.assign(x0=None), "--missing", "empty")
+    assert "no row can be predicted" in refused(model, gaps.assign(x0=None), "--missing", "empty", *SELECTED)
 
 
 def test_rows_far_away_names_that_are_taken_and_positions_in_parquet(model: Path) -> None:
@@ -113,8 +139,9 @@ def test_rows_far_away_names_that_are_taken_and_positions_in_parquet(model: Path
     gaps = as_table(NEW).set_axis([9] * 7)
     gaps.iloc[2, 0] = np.nan
     gaps.to_parquet(model.parent / "new.parquet")
-    run("predict", model, model.parent / "new.parquet", "--out", model.parent / "out.csv", "--missing", "empty")
-    assert np.flatnonzero(pd.read_csv(model.parent / "out.csv")["prediction"].isna()).tolist() == [2]
+    out = model.parent / "out.csv"
+    run("predict", model, model.parent / "new.parquet", "--out", out, "--missing", "empty", *SELECTED)
+    assert np.flatnonzero(pd.read_csv(out)["prediction"].isna()).tolist() == [2]
 
 
 def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
@@ -122,6 +149,8 @@ def test_what_cannot_be_predicted(model: Path, tmp_path: Path) -> None:
     assert "no rows" in refused(model, DALE[:0])
     assert "'x1'" in refused(model, DALE.astype(object).assign(x1=["a"] * 7))
     assert "coverage" in refused(model, DALE, "--coverage", 90)
+    assert "use no --environment" in refused(model, DALE.assign(site=0), *SELECTED, "--environment", "site")
+    assert "no column 'site'" in refused(model, DALE, "--predict-with", "everything", "--environment", "site")
     new, out = model.parent / "new.csv", tmp_path / "d.csv"
     assert "is not a saved model" in fails("predict", new, new, "--out", out)
     assert "named twice" in fails("predict", model, new, "--out", new)
@@ -143,9 +172,9 @@ def test_levels_that_are_new_and_models_that_are_not_invariant(tmp_path: Path) -
     assert "'coast'" in refused(model, strange)
     assert len(predicted(model, strange, "--unknown", "ignore")[0]) == 7
     model = fit(tmp_path, TABLE.assign(y=TABLE["y"] + 9.0 * TABLE["site"].astype("category").cat.codes))
-    _, said, warned = predicted(model, DALE, "--average")
-    assert (warned.startswith("warning: "), "nothing to average" in said) == (True, True)
-    assert "nothing to average" not in predicted(model, DALE)[1]
+    _, said, warned = predicted(model, DALE, "--predict-with", "average")
+    assert (warned.startswith("warning: "), "none to average" in said) == (True, True)
+    assert "none to average" not in predicted(model, DALE)[1]
 
 
 # ---------------------------------------------------------------- classes, counts, times

@@ -58,6 +58,7 @@ TIMES = np.exp(-SCALED)
 END = np.quantile(TIMES, 0.8)
 HOURS = np.random.default_rng(0).uniform(1.0, 9.0, len(X))
 COUNTS = np.random.default_rng(0).poisson(HOURS * np.exp(SCALED))
+COEFFICIENTS = "Coefficients of the selected features with 95% intervals by environment"
 SUBSETS = "Compatible subsets, the best predictor first"
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("brief")]
 HOSTILE = ["<script>alert(1)</script>", "a\"b'c", "x" * 200, "$x_1$", "new\nline", "שלום", "-->]]>", "c&amp;"]
@@ -114,7 +115,7 @@ def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) ->
     )
     found = decision.coefficients()
     west = found[(found["environment"] == "west") & (found["column"] == "age")].iloc[0]
-    text, value = read.column("Coefficients with 95% intervals by environment", "age")["west"]
+    text, value = read.column(COEFFICIENTS, "age")["west"]
     assert float(str(value)) == pytest.approx(west["estimate"], rel=1e-5)
     assert text == f"{west['estimate']:.4f} ({west['lower']:.4f} to {west['upper']:.4f})"
     tested = list(read.column("T = −2 log Λ by environment", "p-value").values())[:-1]
@@ -122,6 +123,39 @@ def test_every_number_is_that_of_the_fit(model: BIP, read: Page, source: str) ->
     assert [float(text) for text, _ in tested] == pytest.approx(expected, abs=5e-4)
     settings, usual = (read.column("Settings", title) for title in ("Value", "As by default"))
     assert (settings["random_state"][0], usual["random_state"][0], usual["select"][0]) == ("3", "no", "yes")
+
+
+def test_what_predicts_and_what_invariance_costs(model: BIP, read: Page) -> None:
+    choice, price = model.decision_.prediction, model.decision_.predictions.known_price
+    assert (str(choice) in read.text, str(price) in read.text) == (True, True)
+    labels = list(map(str, model.environments_))
+    fixed, repeated = (
+        "RMSE in each environment, left out with the selection as it is",
+        "RMSE in each environment, left out with the selection repeated",
+    )
+    for caption, title, errors in (
+        (fixed, "All features", choice.everything),
+        (fixed, "Selected features", choice.selected),
+        (repeated, "Selected without it", price.selected),
+        (repeated, "All features", price.everything),
+        (repeated, "Constant", price.constant),
+    ):
+        assert values(read, caption, title) == pytest.approx(dict(zip(labels, errors, strict=True)), rel=1e-5)
+    left = model.new_environments().to_frame()
+    assert values(read, "New environments: blood_pressure", "rmse") == pytest.approx(
+        dict(zip(labels, left["rmse"], strict=True)), rel=1e-3
+    )
+
+
+def test_what_is_asked_for_predicts(page: Reader) -> None:
+    """All features, of which two are constant at every site, too many to predict with six of these."""
+    code = DATA.environment_index.astype(float)
+    table = X.assign(code=code, beds=code**2)
+    read = page(BIP(predict_with="everything").fit(table, DATA.y, environments=SITE))
+    assert f"Predictions are made with all {len(table.columns)} features, as asked" in read.text
+    assert "leaves out {code, beds}" in read.text
+    assert "with a random intercept" in read.text
+    assert "Each environment is predicted by all features, fitted without it." in read.text
 
 
 def test_the_page_is_whole_and_in_order(read: Page, source: str) -> None:
@@ -310,7 +344,7 @@ def test_figures_are_those_that_anyone_computes(page: Reader) -> None:
         assert values(read, "Residuals by environment", title) == pytest.approx(expected.to_dict(), rel=1e-4), title
     r2 = 1.0 - left / ((data.y - data.y.mean()) ** 2).sum()
     assert values(read, SUBSETS, "R²")["{a, b}"] == pytest.approx(r2, rel=1e-5)
-    found = values(read, "Coefficients with 95% intervals by environment", "a")
+    found = values(read, COEFFICIENTS, "a")
     assert found["all together"] == pytest.approx(coefficients[1], rel=1e-5)
     assert f"R² {r2:.3f}" in read.text
 
@@ -360,7 +394,7 @@ def test_notes_stand_in_the_cells_of_coefficients(page: Reader) -> None:
     assert notes["site 1", "b"] == "not identified"
     for (site, column), note in notes.items():
         row = "all together" if site == "pooled" else site
-        text, value = read.column("Coefficients with 95% intervals by environment", column)[row]
+        text, value = read.column(COEFFICIENTS, column)[row]
         assert text.endswith(note) if note else text.endswith(")")
         assert (value is None) == (text == note)
 

@@ -123,8 +123,6 @@ def in_shell(name: str, value: Any) -> str:
             return option if value else f"--no-{option[2:]}"
         case "support", list():
             option, value = "--methods", f"Oracle(support=[{', '.join(map(str, value))}])"
-        case "predict_with", str():
-            return "--average" if value == "average" else "no --average"
         case "family", str():
             value = next((short for short, family in SHORT.items() if family == value), value)
         case "select", Threshold():

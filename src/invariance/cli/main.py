@@ -129,13 +129,13 @@ def fit(
             named_methods(compared, 1)
         model, data = fit_model(named, given, stream, None if compared is None else ALL_METHODS)
         draw = partial(save_picture, model.decision_, str(plot_kind or PlotKind.inclusion))
-        if "report" in outputs:  # what it tells of luck is told here and in the other files, too
+        if "report" in outputs:  # what it tells of luck and price is told here and in the other files, too
             model.decision_.explain_luck()
-        deliver_fit(model, top, outputs, {"plot": ("the picture", draw)})
+            if "model" not in outputs:  # which finds the price
+                model.decision_.explain_price()
+        deliver_fit(model, top, outputs, {"model": ("the model", model.save), "plot": ("the picture", draw)})
         if "model" in outputs:
-            save(outputs["model"], model.save)
             show(f"\n{model.new_environments()}")
-            show(f"\nSaved the model to {outputs['model']}")
         if "report" in outputs:
             source = source_of_report(named, given, data, context.meta.get(TYPED, ()))
             beside = None if compared is None else comparison_for_shell(run_methods(data, compared, model))

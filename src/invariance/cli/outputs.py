@@ -102,7 +102,8 @@ def deliver_fit(model: BIP, top: int, outputs: Outputs, files: Files, closing: s
         posterior.to_json(path, more)
 
     summary = FitSummary(model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell)
-    deliver(summary, outputs, {"json": ("the posterior and the decision", write_json), **files}, closing)
+    # Saving a model finds the price of invariance, which the JSON then tells, too.
+    deliver(summary, outputs, {**files, "json": ("the posterior and the decision", write_json)}, closing)
 
 
 def source_of_report(named: InputFiles, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..estimators.saved import SavedModel
 
 _COVERAGE = 0.9
+_NOTHING_TO_AVERAGE = "No subset is compatible with invariance, and none to average: the selected features predict."
 # Figures that are printed, and how.
 _FIGURES = {
     "intercept": "calibration intercept {:+z.3f}",
@@ -30,6 +31,7 @@ _FIGURES = {
     "brier": "Brier score {:.3g}",
     "auc": "AUC {:.3g}",
 }
+PredictWith = StrEnum("PredictWith", ["auto", "selected", "everything", "average"])
 Unknown = StrEnum("Unknown", ["error", "ignore"])
 Gaps = StrEnum("Gaps", ["error", "empty"])
 
@@ -45,7 +47,13 @@ def predict(
         str | None, option("T1,T2", "Times at which to give the probability of survival.", False, "--at")
     ] = None,
     restricted_mean: Annotated[float | None, option("TIME", "Mean time to the event within this time.", False)] = None,
-    average: Annotated[bool, option(None, "Average over compatible subsets.", False, "--average")] = False,
+    predict_with: Annotated[
+        PredictWith | None,
+        option("auto|selected|everything|average", "What predicts: features, or an average of subsets.", "as fitted"),
+    ] = None,
+    environment: Annotated[
+        str | None, option("COL", "Column of environments: those of the fit get their own intercepts.")
+    ] = None,
     unknown: Annotated[
         Unknown, option("error|ignore", "Levels that the training data lack: stop, or take the reference.", "error")
     ] = Unknown.error,
@@ -58,10 +66,11 @@ def predict(
 ) -> None:
     """Predict the outcome for the rows of a table, with intervals for a new environment.
 
-    Writes the rows with the columns prediction, lower and upper; for two classes prediction and a probability; for
-    counts with an exposure the rate, and prediction where the table has the exposure; for times to an event their
-    median, inf where it is longer than any time that was seen. Columns are found by name, and
-    those that do not predict may be absent. Where the table has the outcome, prints the errors.
+    All features predict, unless environments that were left out of the fit showed that these fail: then the selected
+    ones do. Writes the rows with the columns prediction, lower and upper; for two classes prediction and a probability;
+    for counts with an exposure the rate, and prediction where the table has the exposure; for times to an event their
+    median, inf where it is longer than any time that was seen. Columns are found by name, and those that do not predict
+    may be absent. Where the table has the outcome, prints the errors.
     """
     with messages(speech):
         import numpy as np
@@ -77,11 +86,13 @@ def predict(
         target = checked_outputs({"csv": out}, file)["csv"]
         saved = load(model)
         columns = replace(saved.columns or Columns(), handle_unknown=unknown.value)
-        saved.set_params(columns=columns, predict_with="average" if average else saved.predict_with)
+        saved.set_params(columns=columns, predict_with=str(predict_with or saved.predict_with))
+        if environment is not None and getattr(saved.predictor_, "effects", None) is None:
+            raise SettingError("what predicts is the same in every environment", use(environment=None))
         if InputFiles([file]).file is None:
             raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
         table, needed = form.open(file), list(saved.columns_to_predict)
-        read, rows = _read(table, saved, needed)
+        read, rows = _read(table, saved, needed, environment)
         gaps = read[needed].isna().to_numpy()
         lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
         below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
@@ -95,18 +106,19 @@ def predict(
         X: Any = known[needed]
         if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
             X = saved.completed(X).to_numpy()
-        mean, ends, new, how = _predictions(saved, X, known, coverage)
+        labels = None if environment is None else known[environment].tolist()
+        mean, ends, new, how = _predictions(saved, X, known, coverage, labels)
         new |= _of_times(saved, X, read_names(at), restricted_mean)
         taken = list(rows.columns)
         added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
         save(target, lambda path: rows.assign(**added).to_csv(path, index=False))
-        averages = saved.predict_with == "average" and saved.predictive_ is not None
-        by = "an average of compatible subsets" if averages else format_subset(saved.selected_features_)
+        by, kind = format_subset(needed), saved.predict_with
+        averages = kind == "average" and saved.predictive_ is not None
         far = int(saved.extrapolates(X).sum())
         sentences = [
             f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{how}",
             f"No prediction for missing values {below}." if len(lacking) else "",
-            "No subset is compatible with invariance: nothing to average." if average and not averages else "",
+            f"What predicts: {saved.prediction_.told(kind)}" if kind != "average" or averages else _NOTHING_TO_AVERAGE,
             f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
             _errors(saved, known, mean, ends, table.name),
         ]
@@ -115,17 +127,22 @@ def predict(
         show(f"Saved the predictions to {target}")
 
 
-def _read(file: TableFile, saved: SavedModel, needed: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _read(
+    file: TableFile, saved: SavedModel, needed: list[str], environment: str | None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What the model needs, with exposure and outcome where they are there; all columns as text with decimal points."""
-    from ..data.checks import rows_text
+    from ..data.checks import quoted, rows_text
     from ..data.columns import as_frame, frame_values, series_values
     from ..data.reading import column_names, in_points, read_columns
 
     names, exposure = column_names(file), saved.outcome_.exposure
     saved.check_columns(names, file.name)
-    wanted = [name for name in (*needed, exposure, saved.outcome_name_) if name in names]
+    if environment is not None and environment not in names:
+        raise DataError(f"{file.name} has no column {environment!r}; it has {quoted(names)}", use(environment=None))
+    wanted = [name for name in (*needed, exposure, saved.outcome_name_, environment) if name in names]
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
-    read = read_columns(file, list(dict.fromkeys(wanted)), as_text=[name for name in of_levels if name in needed])
+    as_text = [name for name in of_levels if name in needed]
+    read = read_columns(file, list(dict.fromkeys(wanted)), labels=environment, as_text=as_text)
     if not len(read):
         raise DataError(f"{file.name} has no rows to predict.")
     if saved.encoding is None:
@@ -142,19 +159,21 @@ def _read(file: TableFile, saved: SavedModel, needed: list[str]) -> tuple[pd.Dat
 
 
 def _predictions(
-    saved: SavedModel, X: Any, known: pd.DataFrame, coverage: float | None
+    saved: SavedModel, X: Any, known: pd.DataFrame, coverage: float | None, labels: list[Any] | None
 ) -> tuple[Floats, Floats | None, dict[str, Any], str]:
     """Outcome, probability or rate (n,), ends of intervals (n, 2) or None, columns to write, and what they are; known :
-    complete rows, as `_read` gives them"""
+    complete rows, as `_read` gives them; labels : environments whose intercepts are used"""
     from sklearn.base import is_classifier
 
     from ..models.base import Predicts
 
     outcome = saved.outcome_
-    mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X)
+    mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X, environments=labels)
     if outcome.predicts is Predicts.number:
         wanted = _COVERAGE if coverage is None else coverage
         ends = saved.predict_interval(X, wanted)
+        if labels is not None:  # as wide as in a new environment
+            ends += (mean - ends.mean(axis=1))[:, None]
         columns = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
         return mean, ends, columns, f", with {wanted:.3g} intervals."
     if coverage is not None:

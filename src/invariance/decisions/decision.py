@@ -446,6 +446,13 @@ class Decision(Rendered):
         without each; None where nothing predicts."""
         return None if self.predictions is None else self.predictions.price
 
+    def explain_price(self) -> str:
+        """In words; or why it cannot be told."""
+        try:
+            return "" if self.predictions is None else str(self.predictions.price)
+        except SettingError as error:
+            return str(error)[:1].upper() + str(error)[1:]
+
     @property
     def n_tried(self) -> int:
         """Subsets that were tested for invariance."""
@@ -457,7 +464,7 @@ class Decision(Rendered):
     @property
     def sections(self) -> tuple[Section, ...]:
         """What text and HTML show: the facts, the selected features and the others."""
-        sections = [Section("Decision", facts=tuple(_facts(self)), label_width=12)]
+        sections = [Section("Decision", facts=tuple(_facts(self)), label_width=13)]
         for title, selected, most in (("Selected", True, _MOST_SELECTED), ("Other", False, MOST_OTHERS)):
             features = [feature for feature in self.features if feature.selected is selected]
             shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
@@ -534,6 +541,7 @@ class Decision(Rendered):
             "subsets_tried": self.n_tried,
             "luck": self.known_luck,
             "price_of_a_column": self.findings.score.price,
+            "predicts_with": None if self.predictions is None else self.predictions.resolved(self.predictions.asked),
             "prediction": None if self.prediction is None else self.prediction.content,
             "price": None if known is None else known.content,
             "evidence": self.evidence,
@@ -703,7 +711,7 @@ def _context(decision: Decision) -> Iterator[str]:
         found = "is" if compatible.all_scored else "was found that is"
         subset = f"No subset of these features{decision.findings.allowed} {found} invariant"
         yield f"{subset} in {everywhere(posterior)}: {_closest(decision)}."
-        yield f"The selection {chosen} is {fallback(decision)}; its predictions may fail in a new environment."
+        yield f"The selection {chosen} is {fallback(decision)}; in a new environment it may predict differently."
     else:
         if not decision.judged:
             yield f"The rows cannot judge whether the selected features {chosen} predict {outcome} alike."
@@ -738,6 +746,10 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     if decision.known_luck is not None:
         yield "luck", str(decision.known_luck)
     yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
+    if decision.predictions is not None:
+        yield "predicts with", str(decision.predictions)
+        if decision.predictions.known_price is not None:
+            yield "price", str(decision.predictions.known_price)
     if posterior.n_environments > 1:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         least = f"; rho {decision.effective_tolerance:.2g} for the selected features, whose signal is strong"

@@ -233,6 +233,7 @@ class BIP(IntervalRegressor):
     def decision_(self) -> Decision:
         """What was decided, with the reasons."""
         check_is_fitted(self)
+        self._predictions.asked = self.predict_with
         return self._decision
 
     def summary(self, top: int = 10) -> FitSummary:

@@ -93,9 +93,10 @@ def _checksum(content: dict[str, Any]) -> str:
 
 def to_plain(model: BIP) -> dict[str, Any]:
     predictions, findings, posterior = model._predictions, model.decision_.findings, model.posterior_
-    choice, price = predictions.choice, predictions.known_price
+    choice = predictions.choice
     kinds = ["selected", *([] if choice.reason else ["everything"]), *(["average"] if model._regressor is None else [])]
-    predictions.leave_out(kinds)
+    predictions.leave_out([*kinds, "constant"])
+    price = None if choice.reason else predictions.price
     return {
         "format": FORMAT,
         "versions": {"invariance": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
@@ -170,11 +171,11 @@ def _errors_to_plain(found: NewEnvironments, environments: tuple[Hashable, ...])
 
 
 def _errors_from_plain(
-    content: dict[str, Any], outcome: PredictedOutcome, environments: tuple[Hashable, ...]
+    content: dict[str, Any], outcome: PredictedOutcome, environments: tuple[Hashable, ...], by: str
 ) -> NewEnvironments:
     left_out = [errors | {"environment": environments[errors["environment"]]} for errors in content["left_out"]]
     impossible = tuple(environments[place] for place in content["impossible"])
-    return NewEnvironments(outcome, from_json(tuple[EnvironmentErrors, ...], left_out), impossible)
+    return NewEnvironments(outcome, from_json(tuple[EnvironmentErrors, ...], left_out), impossible, by)
 
 
 def _skops(what: str) -> Any:
@@ -217,8 +218,8 @@ class SavedModel(IntervalRegressor):
     posterior_, predictive_, invariant_, support_, selected_features_, coef_, intercept_, inclusion_probabilities_,
     environments_ and regressor_ are as those of BIP; fingerprint_ : of the data; versions_ : what the file was written
     with; settings_ : {parameter: text}; evidence_, verdict_ : of the selected features; prediction_ : what predicts
-    and why; luck_, price_ : whether luck would do as well, and what invariance costs, as far as that was asked before
-    saving; outcome_name_, outcome_ : what is predicted
+    and why; price_ : what invariance costs, None where all features cannot predict; luck_ : whether luck would do as
+    well, as far as that was asked before saving; outcome_name_, outcome_ : what is predicted
     """
 
     def __init__(self, columns: Columns | None = None, predict_with: str = "auto") -> None:
@@ -264,7 +265,7 @@ class SavedModel(IntervalRegressor):
             for kind, plain in content["predictors"].items()
         }
         self._elsewhere = {
-            kind: _errors_from_plain(plain, self._outcome, self.environments_)
+            kind: _errors_from_plain(plain, self._outcome, self.environments_, kind)
             for kind, plain in content["new_environments"].items()
         }
         self.prediction_ = _labelled(from_json(Choice, content["prediction"]), self.environments_)
@@ -312,6 +313,6 @@ def load(path: str | Path, trusted: Sequence[str] = ()) -> SavedModel:
     model = _KINDS[content["kind"]]()
     model._restore(content, trusted)
     if not model.invariant_:
-        what = f"the saved model predicts {model.outcome_name_} by {format_subset(model.selected_features_)}"
-        warn(f"{what}, not known to be invariant: {model.verdict_}", NotInvariantWarning)
+        what = f"{format_subset(model.selected_features_)}, selected by the saved model"
+        warn(f"{what}, is not known to be invariant: {model.verdict_}", NotInvariantWarning)
     return model

@@ -193,10 +193,22 @@ class Choice:
         """The largest error of all features, and that of the selected ones, in environments where both are known"""
         return worst_of(self.everything, self.selected)
 
+    def named(self, kind: str) -> str:
+        """What predicts, in words; kind: one of PREDICT_WITH"""
+        names = {
+            "everything": f"all {self.n_features} features" if self.n_features > 1 else "the one feature",
+            "selected": f"the {self.n_selected} selected" if self.n_selected else "a constant",
+            "average": "an average of compatible subsets",
+        }
+        return names[self.uses if kind == "auto" else kind]
+
+    def told(self, kind: str) -> str:
+        """What predicts and why, where this kind is asked for."""
+        return str(self) if kind == "auto" else f"{self.named(kind)}, as asked; by default {self}"
+
     def __str__(self) -> str:
         """In one sentence."""
-        everything = f"all {self.n_features} features" if self.n_features > 1 else "the one feature"
-        chosen = f"the {self.n_selected} selected" if self.n_selected else "a constant"
+        everything, chosen = self.named("everything"), self.named("selected")
         if self.reason:
             return f"{chosen}: {self.reason}"
         if np.isnan(self.ratio):

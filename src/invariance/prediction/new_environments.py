@@ -202,6 +202,12 @@ def few_environments(n: int) -> str:
 
 
 _HEADS = {"r2": "R²", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
+_BY = {
+    "everything": "all features, fitted without it",
+    "selected": "the features selected and fitted without it",
+    "average": "an average of the subsets that are compatible without it, fitted without it",
+    "constant": "a constant, fitted without it",
+}
 _SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
 
 
@@ -209,12 +215,14 @@ _SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates
 class NewEnvironments(Rendered):
     """How predictions did in environments that were left out, each in turn; `figures_of` explains the figures.
 
-    left_out : none where there is one environment; impossible : those without which nothing could be fitted
+    left_out : none where there is one environment; impossible : those without which nothing could be fitted; by : what
+    predicts, as in `Predictions`
     """
 
     outcome: PredictedOutcome
     left_out: tuple[EnvironmentErrors, ...]
     impossible: tuple[Hashable, ...] = ()
+    by: str = "selected"
 
     def half_width(self, coverage: float) -> float:
         """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest; 0 without any."""
@@ -266,7 +274,7 @@ class NewEnvironments(Rendered):
             yield f"{limit[:1].upper()}{limit[1:]}"
         if not self.left_out:
             return
-        yield "Each environment is predicted by what was fitted without it."
+        yield f"Each environment is predicted by {_BY[self.by]}."
         known = [left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))]
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -16,12 +16,13 @@ from .price import Price
 
 @dataclass(eq=False)
 class Predictions:
-    """regressor : that predicts in place of a linear fit, if any"""
+    """regressor : that predicts in place of a linear fit, if any; asked : what is to predict, one of PREDICT_WITH"""
 
     selection: Selection
     outcome: PredictedOutcome
     regressor: Any = None
     progress: ProgressMode = False
+    asked: str = "auto"
     _predictors: dict[str, Predictor] = field(default_factory=dict)
     _elsewhere: dict[str, NewEnvironments] = field(default_factory=dict)
 
@@ -41,6 +42,12 @@ class Predictions:
     def known_price(self) -> Price | None:
         """As far as it was asked for."""
         return vars(self).get("price")
+
+    def __str__(self) -> str:
+        """What predicts, and why."""
+        if self.asked == "average" and self.selection.findings.predictive is None:
+            return f"{self.choice.named('selected')}: no subset is compatible with invariance, and none to average."
+        return self.choice.told(self.asked)
 
     def resolved(self, kind: str) -> str:
         """What "auto" stands for"""
@@ -66,4 +73,4 @@ class Predictions:
             builders = [partial(build, kind, regressor=self.regressor) for kind in new]
             settings, data = self.selection.settings, self.selection.data
             found = cross_validate(settings, data, self.outcome, builders, self.progress)
-            self._elsewhere |= dict(zip(new, found, strict=True))
+            self._elsewhere |= {kind: replace(errors, by=kind) for kind, errors in zip(new, found, strict=True)}

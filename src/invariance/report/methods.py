@@ -26,6 +26,7 @@ from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..posterior.summary import format_count
+from ..prediction.everything import shrinks
 from .page import Block, Table, texts
 
 
@@ -213,6 +214,9 @@ def method_blocks(subject: Subject) -> Iterator[Block]:
     yield Block("To make it again", code=[*shell, ("In Python", python_lines(subject.model, subject.source))])
 
 
+_RIDGE = "ridge regression, its penalty chosen by the error in environments left out"
+
+
 def _paragraph(subject: Subject) -> Iterator[str]:
     decision, posterior = subject.decision, subject.posterior
     model, n = decision.findings.target.model, posterior.n_environments
@@ -237,6 +241,22 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     yield f"The features were selected by the rule {decision.rule_says}."
     if n > 1 and not decision.compatible.n:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
+    yield from _predicting(subject)
+
+
+def _predicting(subject: Subject) -> Iterator[str]:
+    predictions, worded = subject.decision.predictions, subject.source.worded
+    assert predictions is not None
+    yield f"Predictions are made with {worded(str(predictions))}"
+    if not np.isnan(predictions.choice.ratio) and predictions.asked == "auto":
+        yield (
+            "Each environment was left out of both fits in turn, the selection as it is; the selected features predict "
+            f"where the largest error of all features is more than {predictions.choice.threshold:.2f} times theirs."
+        )
+    kind = predictions.resolved(predictions.asked)
+    if kind == "everything" and predictions.regressor is None and predicts_of(subject.family) is Predicts.number:
+        usual = "the average of pooled least squares and of least squares with a random intercept of each environment"
+        yield f"All features predict by {_RIDGE if shrinks(subject.data) else usual}."
 
 
 def _score(subject: Subject) -> Iterator[str]:

@@ -38,6 +38,7 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
+from ..prediction.choice import MEASURES
 from ..prediction.new_environments import few_environments
 from ..prediction.predictor import as_observed, columns_of
 from .methods import Subject, method_blocks
@@ -58,7 +59,7 @@ from .page import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_LABELS = {"selected": "Selected", "test": "Test of invariance", "rule": "Rule"}
+_LABELS = {"selected": "Selected", "predicts with": "Predicts with", "test": "Test of invariance", "rule": "Rule"}
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
@@ -241,7 +242,7 @@ def _pooled_coefficients(subject: Subject, names: list[str]) -> Column:
         name: Cell(with_equal_decimals([values[start]])[0], values[start]) if width == 1 else Cell(f"{width} columns")
         for name, start, width in zip(selected.names, selected.starts, selected.widths, strict=False)
     }
-    hint = "of the selected features in the fit to all rows; a feature of several columns has several"
+    hint = "of the selected features alone, in their fit to all rows; a feature of several columns has several"
     return Column("Coefficient", tuple(cells.get(name, Cell("–")) for name in names), hint=hint)
 
 
@@ -253,6 +254,9 @@ _SCALES = {
 }
 
 
+_OF_THE_SELECTED = "Coefficients are those of the selected features, fitted without the others."
+
+
 def coefficient_blocks(subject: Subject) -> Iterator[Block]:
     decision, model = subject.decision, subject.decision.findings.target.model
     if not decision.selected:
@@ -260,7 +264,7 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
         return
     found = decision.coefficients()
     intervals = bool(np.isfinite(found["lower"].astype(float)).any())
-    sentences = [_SCALES[predicts_of(subject.family)]]
+    sentences = [_OF_THE_SELECTED, _SCALES[predicts_of(subject.family)]]
     if model.makes_curves:
         sentences.append("The columns of a curve act by their sum; intervals take its shape, from all rows, as given.")
     if not intervals:
@@ -272,7 +276,7 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
         Column(printable(str(name)), tuple(_coefficient(*row) for row in rows.itertuples(index=False)))
         for name, rows in found.groupby("column", sort=False)[["estimate", "lower", "upper", "note"]]
     ]
-    caption = f"Coefficients{' with 95% intervals' if intervals else ''} by environment"
+    caption = f"Coefficients of the selected features{' with 95% intervals' if intervals else ''} by environment"
     yield Block(sentences=sentences, picture=drawn, table=Table(caption, [labels, *columns]))
 
 
@@ -363,10 +367,13 @@ _MOST_ENVIRONMENTS = 40
 _LONGEST_LABEL = 24
 # {what is predicted: (the observed mean, what a residual is)}
 _WHAT = {
-    Predicts.number: ("Mean outcome", "the outcome minus what the fit to all rows predicts"),
-    Predicts.probability: ("Share of 1", "0 or 1 minus the probability that the fit to all rows predicts"),
-    Predicts.rate: ("Mean count", "the count minus what the fit to all rows expects"),
-    Predicts.time: ("Mean events", "1 for an event and 0 for none, minus the events that the fit expects by then"),
+    Predicts.number: ("Mean outcome", "the outcome minus what the selected features predict, fitted to all rows"),
+    Predicts.probability: ("Share of 1", "0 or 1 minus the probability by the selected features, fitted to all rows"),
+    Predicts.rate: ("Mean count", "the count minus what the selected features let expect, fitted to all rows"),
+    Predicts.time: (
+        "Mean events",
+        "1 for an event, else 0, minus the events that the selected features let expect by then",
+    ),
 }
 
 
@@ -480,7 +487,8 @@ def residual_block(subject: Subject) -> Block:
     size = 7.0, 1.1 + 0.26 * max(shown, 3)
     drawn = picture(partial(_draw, found, what is Predicts.number, shown), size, caption)
     table = Table("Residuals by environment", columns, more)
-    return Block("Residuals", sentences=[f"A residual is {_WHAT[what][1]}."], picture=drawn, table=table, points=points)
+    said = f"A residual is {_WHAT[what][1]}."
+    return Block("Residuals", sentences=[said], picture=drawn, table=table, points=points)
 
 
 def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> None:
@@ -501,6 +509,36 @@ def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> N
     tidy(ax, "x", ("top", "right", "left"))
     ax.set_xlabel("residual" if numeric else "mean residual")
     ax.set_ylabel("environment")
+
+
+def prediction_blocks(subject: Subject) -> Iterator[Block]:
+    """What predicts and why, what invariance costs, and what predicts in environments left out."""
+    decision, predictions, worded = subject.decision, subject.decision.predictions, subject.source.worded
+    assert predictions is not None
+    choice, told = predictions.choice, f"Predictions are made with {worded(str(predictions))}"
+    unused = [name for name in subject.data.features.columns if name not in subject.model.predictor_.design.columns]
+    why = "constant in every environment, which are too few to tell what it does, or a combination of others"
+    by_all = predictions.resolved(predictions.asked) == "everything" and unused
+    points = [f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."] if by_all else []
+    table = None
+    if not np.isnan(choice.ratio):
+        caption = f"{MEASURES[choice.predicts]} in each environment, left out with the selection as it is"
+        errors = {"All features": choice.everything, "Selected features": choice.selected}
+        table = _error_table(caption, choice.environments, errors)
+    yield Block("What predicts", sentences=[told[:1].upper() + told[1:]], table=table, points=points)
+    sentences, table, price = [worded(decision.explain_price())], None, predictions.known_price
+    if price is not None and len(price.environments):
+        caption = f"{price.measure} in each environment, left out with the selection repeated"
+        errors = {"Selected without it": price.selected, "All features": price.everything, "Constant": price.constant}
+        table = _error_table(caption[:1].upper() + caption[1:], price.environments, errors)
+    yield Block("What invariance costs", sentences=sentences, table=table)
+    for section in subject.model.new_environments().sections:
+        yield _as_block(section, subject)
+
+
+def _error_table(caption: str, environments: tuple[Hashable, ...], errors: dict[str, Floats]) -> Table:
+    columns = [numbers(title, values) for title, values in errors.items()]
+    return Table(caption, [texts("Environment", environments), *columns], "Less is better.")
 
 
 def _as_block(section: results.Section, subject: Subject) -> Block:
@@ -548,6 +586,7 @@ SECTIONS: tuple[tuple[str, str, Callable[[Subject], Iterable[Block]]], ...] = (
     ("subsets", "Subsets", subset_blocks),
     ("coefficients", "Coefficients by environment", coefficient_blocks),
     ("environments", "Residuals and environments", environment_blocks),
+    ("predictions", "Predictions in a new environment", prediction_blocks),
     ("comparison", "Other methods", comparison_blocks),
     ("methods", "How it was made", method_blocks),
 )
