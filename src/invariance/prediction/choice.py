@@ -193,6 +193,11 @@ class Choice:
         """The largest error of all features, and that of the selected ones, in environments where both are known"""
         return worst_of(self.everything, self.selected)
 
+    @property
+    def measure(self) -> str:
+        """What the errors are."""
+        return "RMSE" if self.predicts is Predicts.number else "deviance over that of a constant"
+
     def named(self, kind: str) -> str:
         """What predicts, in words; kind: one of PREDICT_WITH"""
         names = {
@@ -214,8 +219,7 @@ class Choice:
         if np.isnan(self.ratio):
             return f"{everything}: no environment could be left out to show that they fail."
         (of_all, of_chosen), worst = self.worst, "the worst environment left out"
-        measure = "RMSE" if self.predicts is Predicts.number else "deviance over that of a constant"
-        errors = f"{measure}: {of_all:.3g} and {of_chosen:.3g}"
+        errors = f"{self.measure}: {of_all:.3g} and {of_chosen:.3g}"
         if self.uses == "selected":
             return f"{chosen}: with {everything} {worst} has {self.ratio:.2f} times the error of {chosen} ({errors})."
         if self.ratio > _ALIKE:
@@ -278,7 +282,7 @@ def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> 
     errors = np.full((2, data.n_environments), np.nan)
     for place, label in enumerate(data.environments):
         with suppress(DataError):
-            others = without(data, label)
+            others: Any = without(data, label)
             fits = _fit_both(selection, others, chosen, regressor)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
             if isinstance(fits[0], Fit) and selection.predicts is not Predicts.number:

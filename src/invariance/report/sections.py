@@ -38,7 +38,6 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
-from ..prediction.choice import MEASURES
 from ..prediction.new_environments import few_environments
 from ..prediction.predictor import as_observed, columns_of
 from .methods import Subject, method_blocks
@@ -522,9 +521,9 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
     points = [f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."] if by_all else []
     table = None
     if not np.isnan(choice.ratio):
-        caption = f"{MEASURES[choice.predicts]} in each environment, left out with the selection as it is"
+        caption = f"{choice.measure} in each environment, left out with the selection as it is"
         errors = {"All features": choice.everything, "Selected features": choice.selected}
-        table = _error_table(caption, choice.environments, errors)
+        table = _error_table(caption[:1].upper() + caption[1:], choice.environments, errors)
     yield Block("What predicts", sentences=[told[:1].upper() + told[1:]], table=table, points=points)
     sentences, table, price = [worded(decision.explain_price())], None, predictions.known_price
     if price is not None and len(price.environments):
