@@ -7,8 +7,7 @@ python benchmarks/decisions.py p10 flat              exact discovery, and the er
 python benchmarks/decisions.py calibration           p-values of the true subset
 python benchmarks/decisions.py tunnel fair           the light tunnel (needs ../shared/data/light_tunnel)
 python benchmarks/decisions.py diagnosis             environments with a planted fault, and the tunnel's
-python benchmarks/decisions.py coverage              90% intervals in environments never seen
-python benchmarks/decisions.py far                   the same of forests, boosting and neighbours in sites that lie far
+python benchmarks/decisions.py far                   90% intervals of forests, boosting and neighbours far away
 python benchmarks/decisions.py rows many             three million rows; 450 features
 
 The worlds beside another version of the package, from a checkout of it:
@@ -424,34 +423,6 @@ def many_rows(effort: Effort) -> None:
     print(f"; moments {read:.1f} s, fit {fitted:.1f} s, peak memory {peak_memory_gb():.2f} GB")
 
 
-def one_coverage(preset: str, n: int, n_environments: int, jitter: float, seed: int) -> tuple[float, float, float]:
-    """Share of rows of fresh environments inside the interval, its median width over the truth's residual deviation."""
-    rng = np.random.default_rng([seed, n_environments, n])
-    structure = PRESETS[preset](n_environments + FRESH, rng)
-    data, fresh = structure.sample_apart(n, FRESH, rng, jitter=jitter)
-    model = chosen(data)
-    low, high = model.predict_interval(fresh.X, coverage=COVERAGE).T
-    deviation = np.sqrt(structure.variances[0, -1])
-    return np.mean((low <= fresh.y) & (fresh.y <= high)), np.median(high - low) / deviation, float(model.invariant_)
-
-
-def coverage(effort: Effort) -> None:
-    sets = max(4, effort.sets // 2)
-    print(f"\n## Coverage of {COVERAGE:.0%} intervals in {FRESH} fresh environments, n=100, {sets} data sets a cell")
-    print("width: median over the noise's standard deviation, median over the data sets (3.29 is the least)")
-
-    def rows() -> Iterator[Sequence[str]]:
-        for preset in PRESETS:
-            for jitter in (0.0, 0.05, 0.1):
-                for n_environments in (2, 3, 5, 10, 20):
-                    found = repeated(effort, sets, one_coverage, preset, 100, n_environments, jitter)
-                    inside, width, invariant = found.T
-                    figures = (f"{inside.mean():.3f}", f"{np.median(width):.1f}", f"{invariant.mean():.2f}")
-                    yield (preset, f"{jitter:.0%}", str(n_environments), *figures)
-
-    table(("", "jitter", "E", "coverage", "width", "compatible found"), rows())
-
-
 def one_far_site(regressor: str, n_environments: int, spread: float, seed: int) -> list[float]:
     """Coverage and mean width of intervals, and coverage without what is added far away, in FRESH sites whose means
     scatter `spread` times as much as those of the training sites."""
@@ -525,7 +496,6 @@ PARTS: dict[str, Callable[[Effort], None]] = {
     "tunnel": light_tunnel,
     "fair": fair,
     "diagnosis": diagnosis,
-    "coverage": coverage,
     "far": far_sites,
     "rows": many_rows,
     "many": many_features,

@@ -1,6 +1,6 @@
 """Which features to predict with: errors in new environments of the rule, of the selection and of all features.
 
-python benchmarks/predictions.py [simulations] [tunnel] [--sets 40] [--jobs 2]
+python benchmarks/predictions.py [simulations] [intervals] [tunnel] [--sets 40] [--jobs 2]
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from joblib import Parallel, delayed
 from _harness import header
 from _light_tunnel import FILE, LAMPS, WEAK, environments_and_rest
 from invariance import BIP, MultiEnvironmentData
+from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
 from invariance.simulation import flat, p10
 
 WAYS = ("auto", "selected", "everything")
 PRESETS = {"p10": p10, "flat": flat}
-FRESH = 8
+FRESH, COVERAGE = 8, 0.9
 
 
 def rmse(y: np.ndarray, predicted: np.ndarray) -> float:
@@ -71,6 +72,51 @@ def simulations(sets: int, jobs: int) -> None:
             table(world, "50", str(n_environments), *means, found[:, 4].mean(), head=False)
 
 
+# ---------------------------------------------------------------- intervals
+
+
+def covered(preset: str, n_environments: int, jitter: float, seed: int) -> np.ndarray:
+    """(3, 2) Of rows of fresh environments the share inside 90% intervals, and their median width over that of t: round
+    what predicts; round the selection, repeated without each environment; and as it is."""
+    rng = np.random.default_rng([seed, n_environments])
+    structure = PRESETS[preset](n_environments + FRESH, rng)
+    data, fresh = structure.sample_apart(100, FRESH, rng, jitter=jitter)
+    model, found = fitted(data), []
+    for way in ("auto", "selected", "as it is"):
+        predictor = model.set_params(predict_with=WAYS[way != "auto"]).predictor_
+        X = fresh.X[:, [data.feature_names.index(name) for name in predictor.design.columns]]
+        t_width = predictor.half_width(X, COVERAGE)
+        left_out = model.new_environments() if way != "as it is" else as_selected(model, data)
+        half = np.maximum(t_width, left_out.half_width(COVERAGE))
+        found.append([np.mean(np.abs(fresh.y - predictor.predict(X)) <= half), np.median(half / t_width)])
+    return np.array(found)
+
+
+def as_selected(model: BIP, data: MultiEnvironmentData) -> NewEnvironments:
+    """Errors in environments left out of the fit, but not of the selection."""
+    errors = []
+    for place, label in enumerate(data.environments):
+        others, own = data.choosing([other for other in data.environments if other != label]), data.rows(place)
+        missed = np.abs(data.y - least_squares(others, data, model.support_))[own]
+        errors.append(EnvironmentErrors(label, model.selected_features_, np.sort(missed)))
+    return NewEnvironments(model._outcome, tuple(errors))
+
+
+def intervals(sets: int, jobs: int) -> None:
+    print(f"\n## {COVERAGE:.0%} intervals in {FRESH} fresh environments, 100 rows each: {sets} data sets")
+    print("coverage, and median width over that of the t interval: round what predicts; round the selection, which is")
+    print("repeated without each environment; round the selection as it is")
+    names = "rule", "width", "selection repeated", "width", "as it is", "width"
+    table("world", "jitter", "E", *names)
+    for preset in PRESETS:
+        for jitter in (0.0, 0.1):
+            for n_environments in (2, 3, 5, 10):
+                draws = (delayed(covered)(preset, n_environments, jitter, seed) for seed in range(sets))
+                found = np.array(Parallel(jobs)(draws))
+                cells = np.column_stack([found[:, :, 0].mean(axis=0), np.median(found[:, :, 1], axis=0)]).ravel()
+                table(preset, f"{jitter:.0%}", str(n_environments), *cells, head=False)
+
+
 # ---------------------------------------------------------------- the light tunnel
 
 
@@ -111,7 +157,7 @@ def table(*cells: str | float, head: bool = True) -> None:
         print("|---" * len(cells) + "|")
 
 
-PARTS = {"simulations": simulations, "tunnel": tunnel}
+PARTS = {"simulations": simulations, "intervals": intervals, "tunnel": tunnel}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
