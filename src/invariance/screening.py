@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -18,10 +19,12 @@ SCREENED_FEATURES = 10  # by default
 
 @dataclass(frozen=True, eq=False)
 class LassoFit:
-    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised; penalty."""
+    """coefficients (q,) per standard deviation of the columns, or per unit where not standardised; penalty; intercept
+    at the mean of the columns"""
 
     coefficients: Floats
     penalty: float
+    intercept: float = 0.0
 
 
 def standardized(data: MultiEnvironmentData) -> Floats:
@@ -32,6 +35,16 @@ def standardized(data: MultiEnvironmentData) -> Floats:
     return scaled / np.sqrt(np.mean(scaled * scaled, axis=0))
 
 
+def random_folds(data: MultiEnvironmentData, cv: int, random_state: int) -> Any:
+    """Of the pooled rows, which usually come sorted by environment; raises where they are too few for so many folds."""
+    from sklearn.model_selection import KFold
+
+    check_whole_number("cv", cv, 2)
+    if data.n_rows < 2 * cv:
+        raise DataError(f"{data.n_rows} rows are too few for {cv} folds of two or more: use cv={data.n_rows // 2}.")
+    return KFold(cv, shuffle=True, random_state=random_state)
+
+
 def cross_validated_lasso(
     data: MultiEnvironmentData,
     cv: int,
@@ -39,24 +52,17 @@ def cross_validated_lasso(
     random_state: int = 0,
     n_jobs: int | None = None,
 ) -> LassoFit:
-    """Lasso whose penalty minimises the error over `cv` random folds of the pooled rows.
-
-    The folds are random because rows usually come sorted by environment.
-    """
+    """Lasso whose penalty minimises the error over `cv` random folds of the pooled rows."""
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LassoCV
-    from sklearn.model_selection import KFold
 
-    check_whole_number("cv", cv, 2)
-    if data.n_rows < 2 * cv:
-        raise DataError(f"{data.n_rows} rows are too few for {cv} folds of two or more: use cv={data.n_rows // 2}.")
+    folds = random_folds(data, cv, random_state)
     X = standardized(data) if standardize else data.X
-    folds = KFold(cv, shuffle=True, random_state=random_state)
     with warnings.catch_warnings():
         # At the small end of the path an unconverged fit costs a little precision, never the answer's meaning.
         warnings.simplefilter("ignore", ConvergenceWarning)
         fit = LassoCV(cv=folds, n_jobs=n_jobs).fit(X, data.y - data.y.mean())
-    return LassoFit(fit.coef_, float(fit.alpha_))
+    return LassoFit(fit.coef_, float(fit.alpha_), float(data.y.mean()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,9 @@ from invariance.baselines import (
     MarginalSelection,
     Oracle,
     PooledRegression,
+    RandomForest,
     RandomIntercept,
+    RidgeRegression,
     Screened,
     StabilizedRegression,
     VREx,
@@ -37,7 +39,7 @@ from invariance.exceptions import DataWarning
 from invariance.posterior.summary import CAUSES, display_width
 
 OTHERS = [PooledRegression(), HiddenICP(), EILLS(max_size=2), LassoSelection(cv=2), MarginalSelection(), Oracle([0])]
-OTHERS += [RandomIntercept(), Anchor(), VREx(), StabilizedRegression(n_subsets=5)]
+OTHERS += [RandomIntercept(), Anchor(), VREx(), StabilizedRegression(n_subsets=5), RidgeRegression(), RandomForest()]
 EXAMPLE = make_example()
 
 
@@ -67,9 +69,8 @@ def words(text: object) -> str:
 def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     result = compare(EXAMPLE)
     table = result.table
-    assert len(table) == 11 * 8
-    names = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Stabilized", "Mixed", "Anchor", "V-REx"]
-    names += ["Regression", "Lasso", "Marginal"]
+    assert len(table) == 8 * 8
+    names = ["BIP", "ICP", "Hidden-ICP", "EILLS", "Stabilized", "Regression", "Lasso", "Marginal"]
     assert table["method"].unique().tolist() == names
     alone = ICP().fit(EXAMPLE)
     icp = table[table["method"] == "ICP"]
@@ -79,7 +80,7 @@ def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     assert result.selected.loc["BIP"].tolist() == EXAMPLE.truth.tolist()
     assert (table["seconds"] > 0).all()
     ax = result.plot(truth=EXAMPLE.truth)
-    filled = np.array([patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]).reshape(11, 8)
+    filled = np.array([patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]).reshape(8, 8)
     np.testing.assert_array_equal(filled, result.selected.to_numpy())
     assert [tick.get_text() for tick in ax.get_yticklabels()] == names
     assert [tick.get_fontweight() == "bold" for tick in ax.get_xticklabels()] == EXAMPLE.truth.tolist()
@@ -250,7 +251,7 @@ def test_every_name_builds_what_bears_it() -> None:
         assert getattr(inner, "alpha", 0.3) == 0.3 or "ICP" not in name
         assert isinstance(model, Screened) == method.screened
         assert [found for found, _ in named_methods([model], 3)] == [name]
-    many = ["BIP", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Stabilized-screen", "Mixed", "Anchor", "V-REx"]
+    many = ["BIP", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen", "Stabilized-screen"]
     many += ["Regression", "Lasso", "Marginal"]
     assert default_names(17) == many
     assert default_names(16) == [name.removesuffix("-screen") for name in many]

@@ -10,12 +10,14 @@ if TYPE_CHECKING:
     from .eills import EILLS
     from .icp import ICP, HiddenICP
     from .linear_predictors import Anchor, RandomIntercept, VREx
+    from .pooled import GradientBoosting, RandomForest, RidgeRegression
     from .regression import LassoSelection, MarginalSelection, Oracle, PooledRegression
     from .stabilized_regression import StabilizedRegression
 
 _HOMES = {
     "Anchor": "linear_predictors",
     "EILLS": "eills",
+    "GradientBoosting": "pooled",
     "HiddenICP": "icp",
     "ICP": "icp",
     "LassoScreen": "base",
@@ -23,6 +25,8 @@ _HOMES = {
     "MarginalSelection": "regression",
     "Oracle": "regression",
     "PooledRegression": "regression",
+    "RandomForest": "pooled",
+    "RidgeRegression": "pooled",
     "RandomIntercept": "linear_predictors",
     "Screened": "base",
     "StabilizedRegression": "stabilized_regression",

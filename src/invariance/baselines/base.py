@@ -1,4 +1,4 @@
-"""What the methods that BIP is compared with share: they select features, then predict by pooled least squares.
+"""What the methods that BIP is compared with share: they select features, then predict by a fit to all rows together.
 
 `Screened` is any of them behind a screen.
 """
@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
@@ -19,16 +22,38 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..estimators.selector import EnvironmentSelector, refuse_arguments
 from ..exceptions import DataError, SettingError, use
+from ..models.base import BoundModel, Family, Predicts
+from ..models.registry import family_of, with_family_columns
 from ..moments.least_squares import least_squares
-from ..prediction.predictor import PredictedOutcome
+from ..prediction.predictor import MEANS, PredictedOutcome
 from ..priors import as_prior
 from ..screening import LassoScreen, Screening
 
 
+def pooled_model(data: MultiEnvironmentData) -> BoundModel:
+    """The outcome's own model, bound to all rows together, whatever their environment."""
+    together = replace(data, environment_index=np.zeros(data.n_rows, dtype=np.intp), environments=("all",))
+    return family_of(data).bind(together)
+
+
+def _of_times(model: Any) -> bool:
+    check_is_fitted(model)
+    return bool(model._outcome.predicts is Predicts.time)
+
+
 class Baseline(EnvironmentSelector):
-    """A subclass implements `_select(data)`, which sets its own fitted attributes and returns a mask (p,)."""
+    """A subclass implements `_select(data)`, which sets its own fitted attributes and returns a mask (p,).
+
+    Predictions are those of the outcome's own model of the selected features, fitted to all rows together: least
+    squares of numbers, the probability of the second of two classes, the expected count per unit of exposure, the
+    median time.
+    """
 
     alpha = 0.05
+    _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count")  # of outcomes that it can be fitted to
+    _takes: ClassVar[tuple[str, ...]] = ()  # what comes with an outcome and is used: "event", "exposure"
+    _as_number: ClassVar[bool] = True  # its selection is by least squares, whatever the outcome
+    _hazard: Any = None  # of times
 
     @abstractmethod
     def _select(self, data: MultiEnvironmentData) -> Mask: ...
@@ -41,38 +66,59 @@ class Baseline(EnvironmentSelector):
         refuse_arguments(unknown)
         data = self._read(X, y, environments, {})
         self._check_outcome(data)
+        family, data = with_family_columns(family_of(data), data)
         self._lay_out(data)
         selected = self._select(data)
-        self._keep(data, selected, self._predicted(data), *self._coefficients(data, selected))
+        self._keep(data, selected, self._predicted(data, family), *self._coefficients(data, selected))
         return self
 
     def predict(self, X: Any) -> Floats:
-        """The outcome by the pooled fit of the selected features."""
+        """(n,) the expected outcome; of two classes the probability of the second, of times the median"""
         check_is_fitted(self)
-        return self._mean(self._fitted_columns(X) @ self.coef_ + self.intercept_)
+        if self._outcome.predicts is Predicts.time:
+            return self._hazard.median(self._risk(X))
+        return MEANS[self._outcome.predicts](self._linear(X))
 
-    def _mean(self, predictor: Floats) -> Floats:
-        """(n,) expected outcome at intercept + coefficients · columns (n,)"""
-        return predictor
+    @available_if(_of_times)
+    def predict_restricted_mean(self, X: Any, horizon: float) -> Floats:
+        """(n,) mean time to the event, or to the horizon if that is earlier"""
+        return self._hazard.restricted_mean(self._risk(X), horizon)
 
-    def _predicted(self, data: MultiEnvironmentData) -> PredictedOutcome:
-        return PredictedOutcome.of(data, None)
+    def _risk(self, X: Any) -> Floats:
+        """(n,) how many times the baseline the hazard is"""
+        with np.errstate(over="ignore"):
+            return np.asarray(np.exp(self._linear(X)))
+
+    def _linear(self, X: Any) -> Floats:
+        return self._fitted_columns(X) @ self.coef_ + self.intercept_
+
+    def _predicted(self, data: MultiEnvironmentData, family: Family) -> PredictedOutcome:
+        return PredictedOutcome.of(data, family)
 
     def _check_settings(self) -> None:
         if not 0.0 < self.alpha < 1.0:
             raise SettingError(f"alpha={self.alpha!r} is not a level: use a number between 0 and 1, such as 0.05.")
 
     def _check_outcome(self, data: MultiEnvironmentData) -> None:
-        """Raise where least squares cannot be fitted to the outcome in every environment."""
-        for role, name in (("event", data.event_name), ("exposure", data.exposure_name)):
-            if name is not None:
-                raise DataError(f"{type(self).__name__} cannot use the {role} {name!r}: use BIP, or leave it out.")
-        check_outcome(data.environments, data.counts, *data.outcome_range, data.outcome_name)
+        """Raise where the method cannot be fitted to the outcome."""
+        name, kind = type(self).__name__, data.outcome_kind
+        for role in data.outcome_columns:
+            if role not in self._takes:
+                column = getattr(data, f"{role}_name")
+                raise DataError(f"{name} cannot use the {role} {column!r}: BIP and PooledRegression can.")
+        if kind.kind not in self._kinds:
+            raise DataError(f"{name} has no model of this outcome: {kind.reason}. BIP and PooledRegression have.")
+        flat_allowed = not self._as_number  # what is fitted to all rows together does not mind one environment
+        check_outcome(data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        """(q,) of the columns of the data, and the intercept: pooled least squares on the selected features."""
+        """(q,) of the columns of the data, and the intercept: the pooled fit of the selected features."""
         columns = data.features.expand(selected)
-        fit = least_squares(data.X[:, columns], data.y)
+        if data.outcome_kind.kind == "number":
+            fit: Any = least_squares(data.X[:, columns], data.y)
+        else:
+            fit = pooled_model(data).fit(selected, local=False)
+        self._hazard = getattr(fit, "baseline", None)
         coefficients = np.zeros(data.features.n_columns)
         coefficients[columns] = fit.coefficients
         return coefficients, fit.intercept
@@ -113,15 +159,12 @@ class Screened(Baseline):
         self.columns = columns
 
     def _check_settings(self) -> None:
-        """Raise where the method would predict by something else than its coefficients, which is all that is kept."""
         method = self.estimator
         if method.columns not in (None, Columns()):
             raise SettingError(f"{type(method).__name__} inside Screened sees no table: give columns= to Screened.")
-        averages = getattr(method, "predict_with", "auto") not in ("auto", "selected")
-        if averages or is_classifier(method) or getattr(method, "regressor", None) is not None:
-            what = f"Screened predicts by coefficients, not as this {type(method).__name__} does"
-            by_coefficients = use(regressor=None, predict_with="selected")
-            raise SettingError(what, by_coefficients, use(" in a BIP for probabilities", family="logistic"))
+        if is_classifier(method):
+            what = f"Screened predicts numbers, and {type(method).__name__} classes"
+            raise SettingError(what, use(" in a BIP for probabilities", family="logistic"))
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         screening = self.screen if isinstance(self.screen, Screening) else (self.screen or LassoScreen()).screen(data)
@@ -138,10 +181,16 @@ class Screened(Baseline):
                 setattr(self, name, self._expand(_unfold(getattr(self.estimator_, name), kept, np.nan), np.nan))
         return _unfold(self.estimator_.support_, kept, False)
 
-    def _mean(self, predictor: Floats) -> Floats:
-        return self.estimator_._mean(predictor)
+    def predict(self, X: Any) -> Floats:
+        """(n,) what the method predicts"""
+        check_is_fitted(self)
+        return np.asarray(self.estimator_.predict(self._screened(X)))
 
-    def _predicted(self, data: Any) -> PredictedOutcome:
+    def _screened(self, X: Any) -> pd.DataFrame:
+        """The columns that the method has seen."""
+        return pd.DataFrame(self._fitted_columns(X), columns=list(self.columns_))[list(self.estimator_.columns_)]
+
+    def _predicted(self, data: Any, family: Family) -> PredictedOutcome:
         return self.estimator_._outcome
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,21 +20,24 @@ from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.json import null, to_json
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
+from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.registry import check_settings, read_call, split_outside_brackets
 from .._tools.sections import Rendered, Section
 from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten
-from ..data.checks import did_you_mean
+from ..data.checks import did_you_mean, quoted
 from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
-from ..exceptions import DataWarning, EngineError, InvarianceError, SettingError, WrongTypeError
-from ..models.base import Predicts, predicts_of
-from ..models.registry import FAMILY_OF_KIND, GAUSSIAN
+from ..exceptions import DataError, DataWarning, EngineError, InvarianceError, Message, SettingError, WrongTypeError
+from ..models.base import Predicts
 from ..posterior.summary import CAUSES, MOST_FEATURES, format_probability, model_in_words
+from ..prediction.new_environments import few_environments
 from ..screening import LassoScreen, Screening
-from .base import Screened, feature_values
+from .base import Baseline, Screened, feature_values
+from .left_out import ERRORS, error_in, predicts_for
 from .registry import LISTING, METHODS, REMARKS, default_names
+from .regression import PooledRegression
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,12 +54,13 @@ _FAVOURABLE = {
     "inclusion probability": "inclusion probability near 1",
     "p-value": "p-value near 0",
 }
-_OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed"}
+_OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed", "all": "uses all"}
 # Fields of a result that JSON has under the same name.
 _WRITTEN = (
     *("name", "outcome", "verdict", "model", "as_number", "status", "p_values", "coefficients"),
-    *("column_coefficients", "seconds", "notes"),
+    *("column_coefficients", "seconds", "notes", "mean_error", "worst_error", "error_ratio"),
 )
+_FAILURES = ValueError, EngineError, np.linalg.LinAlgError
 _NAME_WIDTH, _TITLE_WIDTH = 18, 17  # in text
 _LONGEST_LABEL, _MOST_DRAWN = 24, 40  # in the picture
 
@@ -65,13 +69,17 @@ _LONGEST_LABEL, _MOST_DRAWN = 24, 40  # in the picture
 class MethodResult:
     """What one method said.
 
-    outcome : "selected", "empty", "rejected" (ICP accepted no subset) or "failed", as `notes` explains
+    outcome : "selected", "empty", "rejected" (ICP accepted no subset), "failed", as `notes` explains, or "all": it
+        predicts with all features and chooses none
     selected, seen : (p,); seen: passed the screen
     coefficients : (p,) the features' weights in its predictions, NaN for a feature of several columns
     column_coefficients : those of all columns, by name
     inclusion, p_values : (p,), None where the method has none; NaN for screened-out features and for a rejected model
     verdict, model : that the selected features are not invariant, and of the outcome with its reason, if BIP says so
     pooled : it asks what predicts on all rows together; as_number : it fits labels or counts by least squares
+    left_out : {environment: error there of what was selected and fitted without it}, NaN where there is none; None
+        where nobody asked; error_ratio : mean error over that of pooled regression on all features, in the environments
+        where both have one
     """
 
     name: str
@@ -88,6 +96,22 @@ class MethodResult:
     model: str | None = None
     pooled: bool = False
     as_number: bool = False
+    left_out: Mapping[Hashable, float] | None = None
+    error_ratio: float = np.nan
+
+    @property
+    def mean_error(self) -> float:
+        """Over the environments left out that have an error, each counting once; NaN where none has."""
+        return float(np.mean(self._errors)) if len(self._errors) else np.nan
+
+    @property
+    def worst_error(self) -> float:
+        return float(np.max(self._errors)) if len(self._errors) else np.nan
+
+    @property
+    def _errors(self) -> Floats:
+        errors = np.array([*(self.left_out or {}).values()])
+        return errors[~np.isnan(errors)]
 
     @property
     def evidence(self) -> tuple[str, Floats] | None:
@@ -108,7 +132,11 @@ class MethodResult:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Rendered):
-    """Results of several methods on the same features; groups : {feature: its columns} of those with several"""
+    """Results of several methods on the same features; groups : {feature: its columns} of those with several
+
+    error : name of the error in environments left out: RMSE of numbers, log loss of two classes, Poisson deviance of
+        counts, 1 − concordance of times, the smaller the better; None where nobody asked
+    """
 
     feature_names: tuple[str, ...]
     outcome_name: str
@@ -116,6 +144,7 @@ class Comparison(Rendered):
     n_rows: int
     methods: tuple[MethodResult, ...]
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    error: str | None = None
 
     @property
     def table(self) -> pd.DataFrame:
@@ -132,6 +161,9 @@ class Comparison(Rendered):
                     "coefficient": m.coefficients,
                     "outcome": m.outcome,
                     "seconds": m.seconds,
+                    "mean_error": m.mean_error,
+                    "worst_error": m.worst_error,
+                    "error_ratio": m.error_ratio,
                 }
             )
             for m in self.methods
@@ -145,6 +177,13 @@ class Comparison(Rendered):
         names = pd.Index([m.name for m in self.methods], name="method")
         return pd.DataFrame(masks, index=names, columns=pd.Index(self.feature_names, name="feature"))
 
+    @property
+    def errors(self) -> pd.DataFrame:
+        """Method × environment: the error there of what was selected and fitted without it, NaN where there is none."""
+        rows = [[(m.left_out or {}).get(label, np.nan) for label in self.environments] for m in self.methods]
+        names = pd.Index([m.name for m in self.methods], name="method")
+        return pd.DataFrame(rows, index=names, columns=pd.Index(self.environments, name="environment"))
+
     def leading(self, limit: int) -> NDArray[np.intp]:
         """All features while they are few; else those that weigh most, in the order of the data: every method has one
         vote, which the features that it selected share."""
@@ -155,21 +194,24 @@ class Comparison(Rendered):
         return np.sort(order[weight[order] > 0])
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """Strict JSON (a number that does not exist is null); also written to `path` when given."""
+        """Strict JSON (a number that does not exist is null); also written to `path` when given. Errors left out are in
+        the order of the environments."""
         labels = [label if isinstance(label, (str, int, float)) else str(label) for label in self.environments]
         names = np.array(self.feature_names, dtype=object)
         methods = [
             {name: getattr(m, name) for name in _WRITTEN}
             | {"selected": names[m.selected], "inclusion_probabilities": m.inclusion}
+            | {"left_out": None if m.left_out is None else [*m.left_out.values()]}
             for m in self.methods
         ]
         content = {
-            "format": "invariance.comparison/1",
+            "format": "invariance.comparison/2",
             "outcome": self.outcome_name,
             "environments": labels,
             "n_rows": self.n_rows,
             "features": self.feature_names,
             "groups": self.groups,
+            "error": self.error,
             "methods": methods,
         }
         text = json.dumps(to_json(content, null), indent=1, allow_nan=False)
@@ -248,19 +290,40 @@ class Comparison(Rendered):
         shown = self.leading(MOST_FEATURES)
         if fitted and len(shown):
             names = ("feature", *name_labels([self.feature_names[j] for j in shown], _NAME_WIDTH))
-            columns = [(title, *(_cell(method, int(j)) for j in shown)) for title, method in fitted]
+            chose = [(title, method) for title, method in fitted if method.outcome != "all"]
+            columns = [(title, *(_cell(method, int(j)) for j in shown)) for title, method in chose]
             yield from _side_by_side(names, columns)
         hidden = np.delete(np.sum([m.selected for m in self.methods], axis=0), shown)
         if len(hidden):
             yield Section(f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the methods.")
-        rows = [("method", "features", "value", "time")]
+        errors = ("mean", "worst", "ratio") if self.error is not None else ()
+        rows: list[tuple[str, ...]] = [("method", "features", *errors, "time")]
         for heading, m in zip(titles, self.methods, strict=True):
             what = _OUTCOMES.get(m.outcome, f"{m.selected.sum():,} selected")
             seconds = f"{1000 * m.seconds:.1f} ms" if m.seconds < 1.0 else duration(m.seconds)
-            rows.append((heading, what, "" if m.evidence is None else m.evidence[0], seconds))
+            figures = [_figure(m.mean_error, ".4g"), _figure(m.worst_error, ".4g"), _figure(m.error_ratio, ".3f")]
+            rows.append((heading, what, *figures[: len(errors)], seconds))
         notes = (f"- {title}: {note}" for title, m in zip(titles, self.methods, strict=True) for note in m.notes)
         legend = _legend([m for _, m in fitted], self.outcome_name)
-        yield Section("Methods", table=tuple(rows), text_columns=(0, 1, 2), notes=(*notes, *legend))
+        left_out = "" if self.error is None else f", and their {self.error} in environments left out"
+        about = tuple(self._about_errors())
+        yield Section(f"Methods{left_out}", about, table=tuple(rows), text_columns=(0, 1), notes=(*notes, *legend))
+
+    def _about_errors(self) -> Iterator[str]:
+        n = len(self.environments)
+        if self.error is None:
+            return
+        yield (
+            "Each environment is predicted by what was selected and fitted without it: mean and worst over "
+            f"{n} environments, and the mean relative to pooled regression on all features."
+        )
+        few = few_environments(n)
+        if few:
+            yield f"{few[:1].upper()}{few[1:]}"
+
+
+def _figure(value: float, form: str) -> str:
+    return "–" if np.isnan(value) else format(value, form)
 
 
 def _side_by_side(names: tuple[str, ...], columns: list[tuple[str, ...]]) -> Iterator[Section]:
@@ -282,12 +345,17 @@ def _cell(method: MethodResult, j: int) -> str:
 
 def _legend(fitted: list[MethodResult], outcome: str) -> Iterator[str]:
     """What the marks and the values of these methods mean."""
-    seen = {str(status) for m in fitted for status in m.status}
-    kinds = {m.evidence[0] for m in fitted if m.evidence is not None}
+    seen = {str(status) for m in fitted if m.outcome != "all" for status in m.status}
+    evidence = {m.name: m.evidence[0] for m in fitted if m.evidence is not None}
+    favourable = [
+        f"{text} ({', '.join(name for name, found in evidence.items() if found == kind)})"
+        for kind, text in _FAVOURABLE.items()
+        if kind in evidence.values()
+    ]
     for listed, text, separator in (
         ([f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen], "", "; "),
-        ([_FAVOURABLE[kind] for kind in _FAVOURABLE if kind in kinds], "For a feature speaks: ", " or "),
-        ([m.name for m in fitted if m.as_number], f"By least squares, with {outcome} as a number: ", ", "),
+        (favourable, "For a feature speaks: ", " or "),
+        ([m.name for m in fitted if m.as_number], f"Selected by least squares, with {outcome} as a number: ", ", "),
         ([m.name for m in fitted if m.pooled], "By prediction on all rows together, not by invariance: ", ", "),
     ):
         if listed:
@@ -298,6 +366,8 @@ def compare(
     data: MultiEnvironmentData,
     methods: Iterable[str | EnvironmentSelector] | Mapping[str, EnvironmentSelector] | None = None,
     bip: BIP | None = None,
+    left_out: bool = False,
+    progress: ProgressMode = "auto",
 ) -> Comparison:
     """Fit several methods to one data set. One that cannot handle it is reported as failed, with its reason.
 
@@ -305,24 +375,90 @@ def compare(
         a name with -screen are the screen's), estimators, or a mapping from names to estimators; None is all that need
         not be told the truth. Screened methods with equal screens share one, counted in the seconds of the first.
     bip : what the names BIP and BIP-screen stand for; None is BIP() with its defaults
+    left_out : also predict each environment by what each method selects and fits without it, and tell the errors
+    progress : of leaving environments out, as in BIP
     """
     require_data(data, "compare")
-    screenings: dict[str, Screening] = {}
-    models = named_methods(methods, data.n_features, bip)
+    models = named_methods(methods, data.n_features, bip, left_out)
     # Constant features are no method's business: all results are over the features that vary.
     varying = replace(data, dropped_features=(), dropped_positions=())
+    if left_out and data.n_environments == 1:
+        raise DataError("errors in environments left out need two of them or more, and there is one: add another.")
+    screenings: dict[str, Screening] = {}
     results = tuple(_fit(name, model, varying, screenings) for name, model in models)
+    if left_out:
+        results = _with_errors(models, results, varying, progress)
     about = data.feature_names, data.outcome_name, data.environments, data.n_rows
-    return Comparison(*about, results, data.features.groups)
+    return Comparison(*about, results, data.features.groups, ERRORS[predicts_for(data)] if left_out else None)
+
+
+def _with_errors(
+    models: list[tuple[str, EnvironmentSelector]],
+    results: tuple[MethodResult, ...],
+    data: MultiEnvironmentData,
+    progress: ProgressMode,
+) -> tuple[MethodResult, ...]:
+    """The results with their errors in environments left out."""
+    asked: dict[str | None, Any] = {
+        m.name: model for (_, model), m in zip(models, results, strict=True) if m.outcome != "failed"
+    }
+    yardstick = next((name for name, model in asked.items() if type(model) is PooledRegression), None)
+    if yardstick is None:
+        asked[None] = PooledRegression()
+    errors: dict[str | None, dict[Hashable, float]] = {name: {} for name in asked}
+    reasons: dict[str | None, dict[Message, list[Hashable]]] = {name: defaultdict(list) for name in asked}
+    data = data.with_classes() if predicts_for(data) is Predicts.probability else data
+    table = data.to_frame()
+    with ProgressBar("leaving out environments", data.n_environments * len(asked), progress) as bar:
+        for e, label in enumerate(data.environments):
+            screenings: dict[str, Screening] = {}
+            for name, model in asked.items():
+                try:
+                    if isinstance(model, Screened) and isinstance(model.screen, Screening):
+                        raise SettingError("its screen knows all environments: pass LassoScreen(), not what it found.")
+                    with warnings.catch_warnings():
+                        # The fit to all environments has warned already.
+                        warnings.simplefilter("ignore")
+                        others = data.choosing([other for other in data.environments if other != label])
+                        errors[name][label] = error_in(e, _fitted(model, others, screenings), data, table)
+                except _FAILURES as error:
+                    errors[name][label] = np.nan
+                    reasons[name][_reason(error)].append(label)
+                bar.advance(1, name or "")
+    return tuple(
+        replace(
+            m,
+            left_out=errors[m.name],
+            error_ratio=_ratio(errors[m.name], errors[yardstick]),
+            notes=(*m.notes, *(_without(labels, reason) for reason, labels in reasons[m.name].items())),
+        )
+        if m.name in asked
+        else m
+        for m in results
+    )
+
+
+def _without(labels: list[Hashable], reason: Message) -> Message:
+    return Message(f"no error without {quoted(labels, 4)}: {reason.what}", *reason.remedies)
+
+
+def _ratio(errors: Mapping[Hashable, float], yardstick: Mapping[Hashable, float]) -> float:
+    """Of the means over environments in which both are known; NaN where there are none."""
+    pairs = np.array([[error, yardstick[label]] for label, error in errors.items()])
+    both = pairs[~np.isnan(pairs).any(axis=1)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(both[:, 0].sum() / both[:, 1].sum()) if len(both) else np.nan
 
 
 compare.__doc__ = f"{compare.__doc__}\n\n{LISTING}\n\n    {REMARKS}\n"
 
 
-def named_methods(methods: Any, n_features: int, bip: BIP | None = None) -> list[tuple[str, EnvironmentSelector]]:
+def named_methods(
+    methods: Any, n_features: int, bip: BIP | None = None, left_out: bool = False
+) -> list[tuple[str, EnvironmentSelector]]:
     """(name, unfitted estimator) pairs with distinct names."""
     if methods is None:
-        methods = default_names(n_features)
+        methods = default_names(n_features, left_out)
     if isinstance(methods, str):
         methods = split_outside_brackets(methods)
     if isinstance(methods, Mapping):
@@ -366,25 +502,35 @@ def _name_of(model: Any) -> str:
     return next((method.name for method in METHODS.values() if method.home.endswith(f":{name}")), name)
 
 
+def _fitted(model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> Any:
+    """A clone, fitted; equal screens are found in, or added to, the screenings of these data."""
+    model = clone(model)
+    if isinstance(model, Screened) and not isinstance(model.screen, Screening):
+        screen = model.screen or LassoScreen()
+        key = repr(sorted(screen.get_params().items()))
+        if key not in screenings:
+            screenings[key] = screen.screen(data)
+        model.set_params(screen=screenings[key])
+    return model.fit(data)
+
+
+def _reason(error: Exception) -> Message:
+    said = error.args[0] if isinstance(error, InvarianceError) else str(error)
+    return said if isinstance(said, Message) else Message(said)
+
+
 def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str, Screening]) -> MethodResult:
-    model, everything = clone(model), np.ones(data.n_features, dtype=bool)
+    everything = np.ones(data.n_features, dtype=bool)
     single = data.features.widths == 1
     started = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            if isinstance(model, Screened) and not isinstance(model.screen, Screening):
-                screen = model.screen or LassoScreen()
-                key = repr(sorted(screen.get_params().items()))
-                if key not in screenings:
-                    screenings[key] = screen.screen(data)
-                model.set_params(screen=screenings[key])
-            model.fit(data)
-    except (ValueError, EngineError, np.linalg.LinAlgError) as error:
+            model = _fitted(model, data, screenings)
+    except _FAILURES as error:
         seconds, zeros = time.perf_counter() - started, dict.fromkeys(data.features.columns, 0.0)
-        reason = error.args[0] if isinstance(error, InvarianceError) else str(error)
         nothing = ~everything, everything, np.where(single, 0.0, np.nan), zeros
-        return MethodResult(name, "failed", *nothing, seconds, (reason,))
+        return MethodResult(name, "failed", *nothing, seconds, (_reason(error),))
     seconds = time.perf_counter() - started
     notes = []
     for warning in caught:
@@ -401,8 +547,8 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
     notes += () if posterior is None else posterior.notes
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
-    # All but BIP fit the outcome as a number, and BIP where it was told to.
-    least_squares = not isinstance(inner, BIP) or predicts_of(inner._fit_settings.family) is Predicts.number
+    # BIP where it was told to, and other methods that know no better.
+    as_number = inner._as_number if isinstance(inner, Baseline) else model._outcome.predicts is Predicts.number
     return MethodResult(
         name,
         getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"),
@@ -417,5 +563,5 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         verdict=None if decision is None or decision.invariant else str(decision.verdict),
         model=None if posterior is None else model_in_words(posterior),
         pooled=isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
-        as_number=least_squares and FAMILY_OF_KIND[data.outcome_kind[0]] != GAUSSIAN,
+        as_number=as_number and predicts_for(data) is not Predicts.number,
     )

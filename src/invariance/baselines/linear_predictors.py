@@ -27,6 +27,7 @@ from .base import Baseline
 class LinearPredictor(Baseline):
     """All features predict. A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
 
+    outcome_ = "all"
     _kinds: ClassVar[tuple[str, ...]] = ("number",)
 
     @abstractmethod

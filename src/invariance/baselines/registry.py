@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from .._tools.registry import load
@@ -21,6 +22,7 @@ class Method:
     home : "room.module:Class"; help : what it selects
     kind : whether it asks for invariance, for prediction on all rows together, or must be told the truth
     many : it takes many features; screened : it sees only what a Lasso screen lets pass
+    predictor : it predicts with all features, and is compared by default only where errors are
     """
 
     name: str
@@ -29,6 +31,7 @@ class Method:
     kind: Literal["invariance", "prediction", "truth"] = "invariance"
     many: bool = True
     screened: bool = False
+    predictor: bool = False
 
     def load(self) -> Any:
         """The class of the method itself, without its screen."""
@@ -42,6 +45,7 @@ class Method:
         return Screened(found) if self.screened else found
 
 
+_predictor = partial(Method, kind="prediction", predictor=True)
 _ALONE = (
     Method("BIP", "estimators.bip:BIP", "the best predictor among invariant subsets"),
     Method("ICP", "baselines.icp:ICP", "what all subsets with invariant residuals have in common", many=False),
@@ -53,12 +57,15 @@ _ALONE = (
         "the average of stable and predictive subsets",
         many=False,
     ),
-    Method("Mixed", "baselines.linear_predictors:RandomIntercept", "all, with a random intercept", "prediction"),
-    Method("Anchor", "baselines.linear_predictors:Anchor", "all, robust against shifts of the means", "prediction"),
-    Method("V-REx", "baselines.linear_predictors:VREx", "all, with errors alike in all environments", "prediction"),
-    Method("Regression", "baselines.regression:PooledRegression", "significant in pooled least squares", "prediction"),
+    Method("Regression", "baselines.regression:PooledRegression", "significant in regression on all", "prediction"),
     Method("Lasso", "baselines.regression:LassoSelection", "kept by a cross-validated Lasso", "prediction"),
     Method("Marginal", "baselines.regression:MarginalSelection", "correlated with the outcome", "prediction"),
+    _predictor("Ridge", "baselines.pooled:RidgeRegression", "all, by ridge regression"),
+    _predictor("Forest", "baselines.pooled:RandomForest", "all, by a random forest"),
+    _predictor("Boosting", "baselines.pooled:GradientBoosting", "all, by gradient boosting"),
+    _predictor("Mixed", "baselines.linear_predictors:RandomIntercept", "all, with a random intercept"),
+    _predictor("Anchor", "baselines.linear_predictors:Anchor", "all, robust against shifts of the means"),
+    _predictor("V-REx", "baselines.linear_predictors:VREx", "all, with errors alike in all environments"),
     Method("Oracle", "baselines.regression:Oracle", "the true features that are significant: for simulations", "truth"),
 )
 _BEHIND_SCREENS = (replace(m, name=f"{m.name}-screen", screened=True) for m in _ALONE if m.kind == "invariance")
@@ -68,11 +75,13 @@ LISTING = "\n".join(f"    {method.name:<10}  {method.help}" for method in _ALONE
 REMARKS = (
     f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP, EILLS and Stabilized see by default only those that a Lasso "
     "screen lets pass. These and BIP also run behind a screen: add -screen to the name. The others do not ask for "
-    "invariance; Mixed, Anchor and V-REx predict with all features."
+    "invariance. Those from Ridge to V-REx predict with all features, and run by default only where errors in "
+    "environments left out are asked for."
 )
 
 
-def default_names(n_features: int) -> list[str]:
-    """Every method that need not be told the truth, screened where there are too many features for it."""
-    told = [method for method in _ALONE if method.kind != "truth"]
+def default_names(n_features: int, left_out: bool = False) -> list[str]:
+    """Every method that need not be told the truth, screened where there are too many features for it; those that only
+    predict where environments are left out."""
+    told = [method for method in _ALONE if method.kind != "truth" and (left_out or not method.predictor)]
     return [m.name if m.many or n_features <= MOST_FEATURES else f"{m.name}-screen" for m in told]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import fdtrc, stdtr
+from scipy.special import chdtrc, expit, fdtrc, logit, stdtr
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.checks import quoted, warn
@@ -15,9 +16,15 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError, use
 from ..kernels.row_residuals import triangular_factor
-from ..moments.least_squares import DEPENDENT, unit_rows
-from ..screening import LassoFit, cross_validated_lasso, pooled_correlations
-from .base import Baseline
+from ..models.base import Predicts
+from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
+from ..prediction.predictor import MEANS
+from ..screening import LassoFit, cross_validated_lasso, pooled_correlations, random_folds, standardized
+from .base import Baseline, pooled_model
+from .left_out import error_of, predicts_for
+
+# Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when steps end.
+_PENALTIES, _STEPS, _LEAST_WEIGHT, _CONVERGED = 12, 25, 1e-5, 1e-5
 
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
@@ -63,10 +70,8 @@ def _joint_test(unit: Floats, others: Integers, columns: Integers) -> tuple[floa
 def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
     """p-values of the features and which are significant; says what makes them other than they seem."""
     p_values, exact = coefficient_tests(data.X, data.y, data.features.widths)
-    names = np.array(data.feature_names, dtype=object)
-    redundant, selected = np.isnan(p_values), p_values < alpha
-    if redundant.any():
-        warn(f"features that are combinations of those before them are not selected: {quoted(names[redundant])}")
+    names, selected = np.array(data.feature_names, dtype=object), p_values < alpha
+    _warn_of_redundant(np.isnan(p_values), data)
     if exact:
         warn(
             f"the outcome {data.outcome_name!r} is an exact linear function of {quoted(names[selected])}, beside which "
@@ -75,9 +80,17 @@ def _tested(data: MultiEnvironmentData, alpha: float) -> tuple[Floats, Mask]:
     return p_values, selected
 
 
+def _warn_of_redundant(redundant: Mask, data: MultiEnvironmentData) -> None:
+    """redundant : (p,)"""
+    if redundant.any():
+        names = np.array(data.feature_names, dtype=object)[redundant]
+        warn(f"features that are combinations of those before them are not selected: {quoted(names)}")
+
+
 class PooledRegression(Baseline):
-    """Features with a significant coefficient in pooled least squares on all of them; where rows are too few for that,
-    those that a Lasso with 10-fold cross-validation keeps.
+    """Regression on all features and all rows together: least squares of numbers, logistic of two classes, negative
+    binomial of counts, piecewise exponential of times. It selects the features with a significant coefficient and
+    predicts with all of them; where rows are too few for that, it is LassoSelection with ten folds.
 
     Parameters
     ----------
@@ -88,9 +101,13 @@ class PooledRegression(Baseline):
     Attributes
     ----------
     used_lasso_ : bool
-    p_values_ : (n_features_in_,) of t-tests, of an F-test for a feature of several columns; NaN for a combination of
-        earlier features and where the Lasso was used
+    p_values_ : (n_features_in_,) of t-tests, of an F-test for a feature of several columns, of likelihood-ratio tests
+        where the outcome is no number; NaN for a combination of earlier features and where the Lasso was used
     """
+
+    _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count", "time")
+    _takes: ClassVar[tuple[str, ...]] = ("event", "exposure")
+    _as_number: ClassVar[bool] = False
 
     def __init__(self, alpha: float = 0.05, random_state: int = 0, columns: Columns | None = None) -> None:
         self.alpha = alpha
@@ -101,15 +118,35 @@ class PooledRegression(Baseline):
         self.used_lasso_ = data.n_rows < data.features.n_columns + 2
         if self.used_lasso_:
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
-            folds = min(10, data.n_rows // 2)
-            return _kept(cross_validated_lasso(data, folds, random_state=self.random_state), data)
-        p_values, selected = _tested(data, self.alpha)
+            self._lasso = _lasso(data, min(10, data.n_rows // 2), random_state=self.random_state)
+            return _kept(self._lasso, data)
+        if data.outcome_kind.kind == "number":
+            p_values, selected = _tested(data, self.alpha)
+        else:
+            p_values = _likelihood_ratio_tests(data)
+            selected = p_values < self.alpha
         self.p_values_ = self._expand(p_values, 1.0)
         return selected
 
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+        if self.used_lasso_:
+            return _per_unit(self._lasso, data)
+        return super()._coefficients(data, np.ones(data.n_features, dtype=bool))
+
+
+def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
+    """(p,) p-values of features beside all others in the outcome's own model, NaN for combinations of earlier ones"""
+    degrees = np.add.reduceat(independent_columns(data.X).astype(int), data.features.starts[:-1])
+    model, tested = pooled_model(data), degrees > 0
+    _warn_of_redundant(~tested, data)
+    gain = model.gain_many(np.vstack([tested, tested & ~np.eye(data.n_features, dtype=bool)]))
+    model.require(gain[0] > -np.inf, tested)
+    return np.where(tested, chdtrc(degrees, np.maximum(2.0 * (gain[0] - gain[1:]), 0.0)), np.nan)
+
 
 class LassoSelection(Baseline):
-    """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation.
+    """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation: on least squares of
+    numbers, on the log-likelihood of two classes (logistic) and of counts (Poisson).
 
     A feature of several columns is kept when one of them is.
 
@@ -123,8 +160,11 @@ class LassoSelection(Baseline):
     Attributes
     ----------
     penalty_ : float; lasso_coef_ : (len(coef_),) on the scale the Lasso saw
-    coef_, intercept_ : pooled least squares on the selected features, for prediction
+    coef_, intercept_ : the Lasso's own, per unit of each column, for prediction
     """
+
+    _takes: ClassVar[tuple[str, ...]] = ("exposure",)
+    _as_number: ClassVar[bool] = False
 
     def __init__(
         self, cv: int = 5, standardize: bool = True, random_state: int = 0, columns: Columns | None = None
@@ -135,10 +175,63 @@ class LassoSelection(Baseline):
         self.columns = columns
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        fit = cross_validated_lasso(data, self.cv, self.standardize, self.random_state)
-        self.penalty_ = fit.penalty
-        self.lasso_coef_ = self._expand_columns(fit.coefficients, 0.0)
-        return _kept(fit, data)
+        self._lasso = _lasso(data, self.cv, self.standardize, self.random_state)
+        self.penalty_ = self._lasso.penalty
+        self.lasso_coef_ = self._expand_columns(self._lasso.coefficients, 0.0)
+        return _kept(self._lasso, data)
+
+    def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+        return _per_unit(self._lasso, data, self.standardize)
+
+
+def _per_unit(fit: LassoFit, data: MultiEnvironmentData, standardize: bool = True) -> tuple[Floats, float]:
+    """(q,) coefficients per unit of the columns, and the intercept at 0 of them"""
+    scale = np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0) if standardize else 1.0
+    coefficients = fit.coefficients * scale
+    return coefficients, float(fit.intercept - data.X.mean(axis=0) @ coefficients)
+
+
+def _lasso(data: MultiEnvironmentData, cv: int, standardize: bool = True, random_state: int = 0) -> LassoFit:
+    """By the outcome's kind; of classes and counts one of 12 penalties has the smallest deviance over the folds."""
+    predicts = predicts_for(data)
+    if predicts is Predicts.number:
+        return cross_validated_lasso(data, cv, standardize, random_state)
+    if predicts is Predicts.time:
+        what = f"{data.n_rows} rows are too few for a regression of times on {data.features.n_columns} columns"
+        raise DataError(f"{what}: leave some of them out.")
+    folds = random_folds(data, cv, random_state)
+    X = standardized(data) if standardize else data.X - data.X.mean(axis=0)
+    exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
+    largest = np.abs(X.T @ (data.y - exposure * (data.y.sum() / exposure.sum()))).max() / data.n_rows
+    penalties = largest * np.logspace(0.0, -3.0, _PENALTIES)
+    predictor = np.empty((_PENALTIES, data.n_rows))
+    for fitted, left in folds.split(X):
+        path = _lasso_path(predicts, X[fitted], data.y[fitted], exposure[fitted], penalties)
+        predictor[:, left] = path[:, 1:] @ X[left].T + path[:, :1]
+    best = int(np.argmin([error_of(predicts, data.y, MEANS[predicts](each), exposure) for each in predictor]))
+    found = _lasso_path(predicts, X, data.y, exposure, penalties[: best + 1])[-1]
+    return LassoFit(found[1:], float(penalties[best]), float(found[0]))
+
+
+def _lasso_path(predicts: Predicts, X: Floats, y: Floats, exposure: Floats, penalties: Floats) -> Floats:
+    """(P, 1 + q) intercept and coefficients at each of the penalties (P,) on the mean log-likelihood, from the largest
+    on: Lassos of the working outcome of iterated weighted least squares, as glmnet has it."""
+    from sklearn.linear_model import Lasso
+
+    lasso, start = Lasso(warm_start=True), (y.sum() + 0.5) / (exposure.sum() + 1.0)
+    linear = np.full(len(y), logit(start) if predicts is Predicts.probability else np.log(start))
+    path = np.empty((len(penalties), 1 + X.shape[1]))
+    for k, penalty in enumerate(penalties):
+        for _ in range(_STEPS):
+            mean = expit(linear) if predicts is Predicts.probability else exposure * np.exp(linear)
+            weight = np.maximum(mean * (1.0 - mean) if predicts is Predicts.probability else mean, _LEAST_WEIGHT)
+            lasso.set_params(alpha=penalty * len(y) / weight.sum())
+            lasso.fit(X, linear + (y - mean) / weight, sample_weight=weight)
+            before, linear = linear, lasso.predict(X)
+            if np.abs(linear - before).max() < _CONVERGED:
+                break
+        path[k] = np.append(lasso.intercept_, lasso.coef_)
+    return path
 
 
 def _kept(fit: LassoFit, data: MultiEnvironmentData) -> Mask:

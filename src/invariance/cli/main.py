@@ -150,6 +150,9 @@ def compare(
         str | None,
         option("A,B,C", 'Methods, from those below. With settings: "ICP(max_size=3),Lasso".', "all but Oracle"),
     ] = None,
+    left_out: Annotated[
+        bool, option(None, "Also predict each environment by what is fitted without it.", False, "--left-out")
+    ] = False,
     given: FitOptions,
     json: Annotated[Path | None, json_option("the comparison")] = None,
     plot: Annotated[Path | None, plot_option("a picture of methods and features")] = None,
@@ -169,7 +172,7 @@ def compare(
         data = read_rows(named, given, ALL_METHODS if named.file is None else None)
         for note in default_notes(bip, given, data):
             say("note", note)
-        result = run_methods(data, methods, bip)
+        result = run_methods(data, methods, bip, left_out, given.progress)
         saved: Files = {"json": ("the comparison", result.to_json), "plot": ("the picture", result.save_plot)}
         deliver(comparison_for_shell(result), outputs, saved)
 
