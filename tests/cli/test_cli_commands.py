@@ -81,7 +81,7 @@ def test_compare_prints_and_saves(example: Path) -> None:
     assert result.stdout.endswith("Saved the comparison to c.json\nSaved the picture to c.png\n")
     selected = {method["name"]: method["selected"] for method in json.loads(Path("c.json").read_text())["methods"]}
     assert selected["BIP"] == selected["ICP"] == ["age", "exercise", "smoking"]
-    assert list(selected) == ["BIP", "ICP", "Hidden-ICP", "EILLS", "Regression", "Lasso", "Marginal"]
+    assert list(selected) == ["BIP", "ICP", "Hidden-ICP", "EILLS", "Stabilized", "Regression", "Lasso", "Marginal"]
     assert Path("c.png").read_bytes().startswith(b"\x89PNG")
 
 
