@@ -131,6 +131,7 @@ def test_prints_the_summary_and_saves_the_posterior(example: Path) -> None:
         np.testing.assert_array_equal(getattr(saved, name), getattr(model.posterior_, name), err_msg=name)
     content = json.loads(Path("new/p.json").read_text(), parse_constant=pytest.fail)
     assert content["decision"] == json.loads(json.dumps(model.decision_.to_plain()))
+    assert content["decision"]["price"] is None
     assert content["new_environments"] == {"trusted": True, "why_not": None}
     predictive = Posterior.from_json(json.dumps(content["predictive"]))
     assert model.predictive_ is not None
@@ -163,6 +164,18 @@ def test_demo_finds_the_truth_and_its_commands_work(workdir: Path) -> None:
     assert run(*shlex.split(fit)[1:]).exit_code == 0
     assert "150 rows" in run(*shlex.split(predict)[1:]).stdout
     assert "a.txt" in fails("demo", "--csv", "a.txt")
+
+
+@pytest.mark.parametrize("file", ["report.html", "model.json"])
+def test_the_price_is_told_where_environments_are_left_out(example: Path, file: str, without_pictures: None) -> None:
+    """By the summary and in the JSON, and the same in either way."""
+    option = "--save" if file == "model.json" else "--report"
+    said = fit_example("--features", "age,exercise,salt", option, file, "--json", "p.json").stdout
+    price = json.loads(Path("p.json").read_text())["decision"]["price"]
+    data = MultiEnvironmentData.from_table(example, "blood_pressure", "hospital", ["age", "exercise", "salt"])
+    found = BIP().fit(data).decision_.price
+    assert price["selected"] == found.selected.tolist()
+    assert str(found) in " ".join(said.split())
 
 
 def test_the_report_says_how_to_make_it_again(example: Path, without_pictures: None) -> None:

@@ -110,7 +110,7 @@ def test_environments_of_the_fit_have_their_intercepts(tmp_path: Path) -> None:
     assert np.ptp(added) > 3.0
     for end in ("lower", "upper"):
         np.testing.assert_allclose(written[end] - plain[end], added, atol=1e-12)
-    assert "2 rows of environments that were not fitted ('04')" in warned
+    assert "04" in warned
 
 
 def test_rows_with_missing_values(model: Path) -> None:

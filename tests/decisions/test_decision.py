@@ -27,7 +27,7 @@ from invariance._tools.text import display_width
 from invariance.data.features import Features
 from invariance.decisions.decision import Decision, Role, fallback, feature_roles, never_challenged
 from invariance.decisions.rules import Threshold
-from invariance.exceptions import ApproximationWarning
+from invariance.exceptions import ApproximationWarning, NotInvariantWarning
 from invariance.posterior.posterior import Judge
 from posteriors import all_masks
 from regression_cases import HARD, plain_table
@@ -377,6 +377,39 @@ def test_the_summary_is_the_decision_and_then_the_posterior() -> None:
         assert str(summary).startswith(f"{model.decision_}\n\n{told}{after}")
         assert str(summary).count("16") == str(model.decision_.verdict).count("16") == 1
         assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)
+
+
+def test_the_price_is_told_once_it_was_asked_for() -> None:
+    """Printing computes nothing of it."""
+    model = BIP().fit(made())
+    decision = model.decision_
+    str(model.summary())
+    facts, plain = dict(decision.sections[0].facts), decision.to_plain()
+    assert facts["predicts with"] == plain["prediction"]["sentence"] == str(decision.prediction)
+    assert ("price" in facts, plain["price"], plain["predicts_with"]) == (False, None, decision.prediction.uses)
+    assert dict(decision.sections[0].facts, price=decision.explain_price()) == dict(decision.sections[0].facts)
+    plain = json.loads(json.dumps(decision.to_plain(), allow_nan=False))
+    assert (plain["price"]["ratio"], plain["price"]["sentence"]) == (decision.price.ratio, str(decision.price))
+    assert plain["price_of_a_column"] == decision.findings.score.price
+    assert max(map(display_width, str(model.summary()).splitlines())) <= 80
+
+
+def test_what_is_asked_for_is_said_to_predict() -> None:
+    """Also where that is changed after the fit."""
+    model = BIP(predict_with="selected").fit(made())
+    told = {
+        "selected": "the 2 selected, as asked",
+        "everything": "all 4 features, as asked",
+        "average": "an average of",
+    }
+    for kind, words in told.items():
+        decision = model.set_params(predict_with=kind).decision_
+        assert dict(decision.sections[0].facts)["predicts with"].startswith(words)
+        assert decision.to_plain()["predicts_with"] == kind
+    with pytest.warns(NotInvariantWarning):
+        nothing = BIP(predict_with="average").fit(broken())
+    assert nothing.predictive_ is None
+    assert "none to average" in dict(nothing.decision_.sections[0].facts)["predicts with"]
 
 
 @pytest.mark.parametrize("slope", [0.5, 3.0])
