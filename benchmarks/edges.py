@@ -20,8 +20,7 @@ from joblib import Parallel, delayed
 
 from _harness import header
 from invariance import BIP, Tolerance, edges, sweep
-from invariance.simulation import knockouts
-from invariance.simulation.knockouts import DELETED_LEVEL, Network
+from replication.knockouts import DELETED_LEVEL, Network, knockouts
 
 
 @dataclass(frozen=True)

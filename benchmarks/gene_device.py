@@ -29,10 +29,10 @@ from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variatio
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.device.torch_kernels import Problem, listed
 from invariance.models.gaussian_device import SharedScatter
-from invariance.simulation import knockouts
 from invariance.sweeps.data import SweepData, read_sweep_data
 from invariance.sweeps.store import results_in
 from invariance.sweeps.sweep import run_sweep
+from replication.knockouts import knockouts
 
 _BETWEEN_REPORTS = 10.0  # seconds
 

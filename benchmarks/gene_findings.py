@@ -36,9 +36,9 @@ from invariance.kernels.mean_field import Objective, Trace, ascend
 from invariance.moments.moments import Moments
 from invariance.posterior.posterior import Posterior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
-from invariance.simulation import Knockouts, knockouts
 from invariance.sweeps.data import SweepData
 from replication.genes_methods import DELETIONS, GENES, WILD_TYPES
+from replication.knockouts import Knockouts, knockouts
 
 PRIOR = BetaBinomialPrior(max_size=20)
 # The Lasso sees so many genes, those that correlate most with the target: with all of them it takes minutes a target.

@@ -32,8 +32,7 @@ from invariance import (
 from invariance.inference.base import Engine, RunOptions, Target
 from invariance.inference.mean_field import FreeSpace, climb
 from invariance.priors import Prior
-from invariance.simulation import knockouts
-from invariance.simulation.knockouts import Deletions
+from replication.knockouts import Deletions, knockouts
 
 PUBLISHED = 10_000
 PUBLISHED_PRIOR = UniformPrior(max_size=200)

@@ -15,7 +15,6 @@ from invariance._tools.arrays import Floats, Mask
 from invariance._tools.plotting import BLUE, VERMILION
 from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning, NotInvariantWarning, SettingError
-from invariance.simulation.knockouts import Deletions
 
 from .genes_methods import (
     EMPTY_MODE,
@@ -38,6 +37,7 @@ from .genes_methods import (
     samples_of,
     training_data,
 )
+from .knockouts import Deletions
 from .runs import Cell, Picture, Row, Study, Table, panels, seed_sequence, shared_legend
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from invariance.models.base import Family
 from invariance.models.gaussian import LinearGaussian
 from invariance.priors import BetaBinomialPrior, Prior, UniformPrior
 from invariance.screening import LassoFit, cross_validated_lasso, screening_of
-from invariance.simulation.knockouts import Deletions
+
+from .knockouts import Deletions
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)
 LEVELS = (0.001, 0.005, 0.01, 0.05, 0.1)
@@ -360,7 +361,7 @@ def samples_of(data: str | None, simulated: int | None, seed: int) -> tuple[Dele
     if (data is None) == (simulated is None):
         raise SettingError(f"{NEEDED}: name it, data='Kemmeren.RData', or simulate a network, simulated=600.")
     if simulated is not None:
-        from invariance.simulation import knockouts
+        from .knockouts import knockouts
 
         deletions = max(round(simulated * DELETIONS / GENES), 1)
         return (knockouts(simulated, WILD_TYPES, deletions, pairs=min(10, simulated // 20), seed=seed).data,)

@@ -19,7 +19,8 @@ import pandas as pd
 from invariance._tools.arrays import Floats
 from invariance.data.checks import listing, quoted, warn
 from invariance.exceptions import DataError, FileError
-from invariance.simulation.knockouts import Deletions
+
+from .knockouts import Deletions
 
 WILD_TYPES, DELETIONS, GENES = 262, 1479, 6170
 ORIGIN = (

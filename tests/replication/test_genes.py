@@ -15,7 +15,6 @@ from invariance import BetaBinomialPrior, LinearGaussian
 from invariance.baselines import EILLS, ICP, HiddenICP
 from invariance.exceptions import ApproximationWarning, DataError, EngineError
 from invariance.screening import LassoFit, LassoScreen
-from invariance.simulation.knockouts import Deletions
 from replication import genes, genes_methods, make_study
 from replication.genes import Genes, chance_law, summary
 from replication.genes_methods import (
@@ -31,6 +30,7 @@ from replication.genes_methods import (
     Timed,
     Training,
 )
+from replication.knockouts import Deletions
 from replication.runs import Cell
 
 pytestmark = pytest.mark.integration

@@ -11,10 +11,9 @@ import pytest
 
 from invariance import BIP, InclusionPrior, Moments, MultiEnvironmentData, Tolerance, edges, sweep
 from invariance.exceptions import DataError, DataWarning, SettingError
-from invariance.simulation import knockouts
-from invariance.simulation.knockouts import DELETED_LEVEL, Knockouts
 from invariance.sweeps.edges import edges_sections
 from invariance.sweeps.fitting import COLUMNS
+from replication.knockouts import DELETED_LEVEL, Knockouts, knockouts
 
 
 def chain(seed: int = 0) -> pd.DataFrame:

@@ -1,6 +1,5 @@
 """Simulated multi-environment data whose invariant features are known: the paper's synthetic studies."""
 
-from .knockouts import Knockouts, knockouts
 from .presets import (
     P10,
     P450,
@@ -23,14 +22,12 @@ __all__ = [
     "P450",
     "THEORY",
     "CoefficientBound",
-    "Knockouts",
     "SimulationParameters",
     "StructuralModel",
     "example_1",
     "example_2",
     "example_3",
     "flat",
-    "knockouts",
     "p10",
     "p450",
     "random_model",

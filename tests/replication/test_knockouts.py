@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from invariance.exceptions import DataError, SettingError
-from invariance.simulation import Knockouts, knockouts
+from replication.knockouts import Knockouts, knockouts
 
 SMALL = {"genes": 60, "wild_type": 40, "deletions": 50, "pairs": 3}
 

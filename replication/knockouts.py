@@ -11,9 +11,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._tools.arrays import Floats, Integers, Mask
-from ..exceptions import DataError, SettingError
-from .presets import signed
+from invariance._tools.arrays import Floats, Integers, Mask
+from invariance.exceptions import DataError, SettingError
+from invariance.simulation.presets import signed
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +143,7 @@ def knockouts(
     hidden : the share of the noise that comes from three factors that move all genes and are not measured
     seed : a whole number from 0 on, or a numpy Generator
 
-    >>> from invariance.simulation import knockouts
+    >>> from replication.knockouts import knockouts
     >>> simulated = knockouts(genes=200, wild_type=30, deletions=50, pairs=1)
     >>> simulated.data.values.shape
     (80, 200)
