@@ -159,19 +159,28 @@ def excess_kurtosis(residuals: np.ndarray) -> np.ndarray:
 
 
 def risk_in_a_new_environment(data: MultiEnvironmentData, mask: np.ndarray) -> float:
-    """s²_pool + (1 + 1/E)·tr(T̂₊ M̄): what the random-effects rule minimises, coefficients at 1 and x − x̄."""
-    design = np.column_stack([np.ones(data.n_rows), data.X[:, mask] - data.X[:, mask].mean(axis=0)])
-    design[:, 1:] /= np.linalg.norm(design[:, 1:], axis=0) / np.sqrt(data.n_rows)
-    d, betas, variances = design.shape[1], [], []
-    for rows in map(data.rows, range(data.n_environments)):
+    """s²_pool + (1 + 1/E)·tr(T̂₊ M̄): what the random-effects rule minimises, coefficients at 1 and x − x̄. On k columns
+    that are constant in every environment heights are regressed, which costs a factor (E − 2)/(E − 2 − k)."""
+    X, n = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0), data.n_environments
+    groups = [data.rows(e) for e in range(n)]
+    varying = np.array([any(np.ptp(X[rows, j]) > 0.0 for rows in groups) for j in range(X.shape[1])])
+    design, betas, variances = np.column_stack([np.ones(data.n_rows), X[:, mask & varying]]), [], []
+    d, k = design.shape[1], int((mask & ~varying).sum())
+    for rows in groups:
         gram = np.linalg.pinv(design[rows].T @ design[rows])
         beta = gram @ design[rows].T @ data.y[rows]
         rss = ((data.y[rows] - design[rows] @ beta) ** 2).sum()
         betas.append(beta)
         variances.append(gram * rss / (len(rows) - d))
-    scatter = np.cov(np.array(betas).T).reshape(d, d) - np.mean(variances, axis=0)
-    pooled = data.y - design @ np.linalg.lstsq(design, data.y, rcond=None)[0]
+    apart = np.array(betas) - np.mean(betas, axis=0)
+    steady = np.column_stack([np.ones(n), np.array([X[rows].mean(axis=0) for rows in groups])[:, mask & ~varying]])
+    apart[:, 0] -= steady @ np.linalg.lstsq(steady, apart[:, 0], rcond=None)[0]
+    apart[:, 0] *= np.sqrt((n - 1) / (n - 1 - k))
+    scatter = apart.T @ apart / (n - 1) - np.mean(variances, axis=0)
+    whole = np.column_stack([np.ones(data.n_rows), X[:, mask]])
+    pooled = data.y - whole @ np.linalg.lstsq(whole, data.y, rcond=None)[0]
     # The positive part is taken where the second moment is the identity, so that it does not depend on units.
     root = np.linalg.cholesky(design.T @ design / data.n_rows)
     between = np.maximum(np.linalg.eigvalsh(root.T @ scatter @ root), 0.0).sum()
-    return pooled @ pooled / (data.n_rows - d) + (1 + 1 / data.n_environments) * between
+    factor = (1 + 1 / n) * ((n - 2) / (n - 2 - k) if k else 1.0)
+    return pooled @ pooled / (data.n_rows - whole.shape[1]) + factor * between

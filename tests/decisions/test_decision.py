@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from test_environments import unequal_noise
 
 from conformance_cases import UnitNoise
@@ -134,7 +135,9 @@ CASES = {
         broken(), False, False, "differ", n=0, level=0.02, settings={"engine": "tempering", "random_state": 1}
     ),
     "nothing comes near": Case(far(), False, False, "differ", n=0, level=0.02, told=("<0.001",)),
-    "without random effects": Case(broken(), False, False, "differ", n=0, level=0.02, settings={"family": UnitNoise()}),
+    "nothing is, by a family of one's own": Case(
+        broken(), False, False, "differ", n=0, level=0.02, told=("random-effects",), settings={"family": UnitNoise()}
+    ),
 }
 
 
@@ -171,6 +174,55 @@ def test_where_nothing_is_compatible_the_least_risky_subset_is_chosen() -> None:
     told = [fallback(each) for each in (decision, decided(broken(), select="mode"))]
     assert "random-effects" in told[0]
     assert "rule" in told[1]
+
+
+def broken_of(family: str) -> MultiEnvironmentData:
+    """The outcome follows a in every environment, with another intercept in each, and b, constant there, not at all."""
+    rng = np.random.default_rng(0)
+    site, b = np.repeat(np.arange(6), 150), rng.normal(size=6)
+    X = np.column_stack([rng.normal(size=900), b[site], rng.normal(size=900)])
+    eta = 1.2 * X[:, 0] + np.array([-2.0, -1.0, 0.0, 0.3, 1.0, 2.0])[rng.permutation(6)][site]
+    if family == "logistic":
+        return MultiEnvironmentData.from_arrays(X, (rng.random(900) < expit(eta)).astype(float), site)
+    if family == "piecewise_exponential":
+        times = rng.exponential(np.exp(-eta))
+        return MultiEnvironmentData.from_arrays(X, np.minimum(times, 2.0), site, event=(times < 2.0).astype(float))
+    years = rng.uniform(0.5, 2.0, 900)
+    return MultiEnvironmentData.from_arrays(X, rng.poisson(years * np.exp(eta)).astype(float), site, exposure=years)
+
+
+@pytest.mark.parametrize("family", ["logistic", "poisson", "negative_binomial", "piecewise_exponential"])
+def test_where_nothing_is_compatible_every_family_takes_what_risks_least(family: str) -> None:
+    """The most probable subset leaves out what predicts."""
+    decision = decided(broken_of(family), family=family)
+    assert not decision.compatible.n
+    assert "x0" in set(decision.selected) - set(decision.posterior.mode)
+    assert "x1" not in decision.selected
+    assert "random-effects" in fallback(decision)
+
+
+def test_an_environment_without_events_tells_no_coefficients() -> None:
+    data = broken_of("logistic")
+    without, X = replace(data, y=np.where(data.environment_index == 1, 0.0, data.y)), data.X.copy()
+    others = without.choosing([label for label in data.environments if label != 1])
+    risks = [Logistic().bind(each).random_effects_risk_many(all_masks(3)) for each in (without, others)]
+    np.testing.assert_allclose(risks[0], risks[1])
+    X[:, 1] = data.environment_index == 1  # constant where the outcome varies
+    shown = Logistic().bind(replace(without, X=X)).random_effects_risk_many(all_masks(3))
+    assert np.isfinite(shown).all()
+    alone = replace(data, y=np.where(data.environment_index > 0, 1.0, data.y))
+    assert np.isinf(Logistic().bind(alone).random_effects_risk_many(all_masks(3))).all()
+
+
+def test_the_least_risky_subset_can_be_fitted() -> None:
+    """To an environment of three rows no two columns can."""
+    data = broken_of("logistic")
+    few = np.concatenate([np.flatnonzero(data.environment_index > 0), np.arange(3)])
+    data = replace(data, X=data.X[few], y=data.y[few], environment_index=data.environment_index[few])
+    model = Logistic().bind(data)
+    risks = model.random_effects_risk_many(all_masks(3))
+    assert (np.isinf(risks) == ~model.supported(all_masks(3))).all()
+    assert np.isinf(risks).any()
 
 
 def test_how_many_subsets_are_compatible(plain: Decision, unmoved: Decision) -> None:

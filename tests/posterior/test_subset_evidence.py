@@ -87,13 +87,33 @@ def test_evidence_of_all_subsets(data: MultiEnvironmentData, tolerance: Toleranc
 def test_the_risk_in_a_new_environment(second_moments: str) -> None:
     found = LinearGaussian(second_moments=second_moments).bind(EXAMPLE).random_effects_risk_many(MASKS)
     np.testing.assert_allclose(found, [risk_in_a_new_environment(EXAMPLE, mask) for mask in MASKS], rtol=1e-8)
-    # Where no environment tells a coefficient, the risk is infinite.
-    X = EXAMPLE.X.copy()
-    X[:, 0] = EXAMPLE.environment_index
-    data = MultiEnvironmentData.from_arrays(X, EXAMPLE.y, EXAMPLE.environment_index)
-    risks = LinearGaussian().bind(data).random_effects_risk_many(MASKS)
-    assert np.isinf(risks[MASKS[:, 0]]).all()
-    assert np.isfinite(risks[~MASKS[:, 0]]).all()
+
+
+def with_settings(n_environments: int, n_settings: int) -> MultiEnvironmentData:
+    """The first features are constant in every environment, the very first of them one that the outcome follows."""
+    data = simulated(4, (14,) * n_environments, seed=2)
+    X, settings = data.X.copy(), np.random.default_rng(1).normal(size=(n_environments, n_settings))
+    X[:, :n_settings] = settings[data.environment_index]
+    return MultiEnvironmentData.from_arrays(X, data.y + 4.0 * X[:, 0], data.environment_index)
+
+
+@pytest.mark.parametrize("from_rows", [True, False])
+def test_the_risk_of_features_that_are_constant_in_every_environment(from_rows: bool) -> None:
+    data = with_settings(7, 2)
+    found = LinearGaussian().bind(data if from_rows else Moments.from_data(data)).random_effects_risk_many(MASKS)
+    np.testing.assert_allclose(found, [risk_in_a_new_environment(data, mask) for mask in MASKS], rtol=1e-8)
+    assert MASKS[np.argmin(found), 0]
+    # Two coefficients cannot be told from the differences between four environments.
+    risks = LinearGaussian().bind(with_settings(4, 2)).random_effects_risk_many(MASKS)
+    assert (np.isinf(risks) == MASKS[:, :2].all(axis=1)).all()
+
+
+def test_the_risk_of_a_feature_that_varies_in_one_environment_is_known() -> None:
+    data = with_settings(6, 1)
+    X = data.X.copy()
+    X[data.rows(2), 0] += np.random.default_rng(0).normal(size=14)
+    varied = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    assert np.isfinite(LinearGaussian().bind(varied).random_effects_risk_many(MASKS)).all()
 
 
 def test_one_environment_says_nothing() -> None:

@@ -734,8 +734,6 @@ def fallback(decision: Decision) -> str:
     """Which rule chose where nothing is compatible."""
     if not isinstance(decision.rule, BestCompatible | Median):
         return "what the rule chose all the same"
-    if decision.findings.target.model.random_effects_risk_many(decision.mask[None]) is None:
-        return "the most probable subset"
     return "that of the random-effects rule, which expects the least error from it in a new environment"
 
 

@@ -98,10 +98,8 @@ def as_rule(select: str | Rule) -> Rule:
 
 def least_risky(findings: Findings) -> Mask:
     """(p,) the subset in the prior's support with the least random-effects risk in a new environment: of all subsets
-    where these are few, else by steepest descent. The most probable subset where the model has no such risk."""
+    where these are few, else by steepest descent."""
     target = findings.target
-    if target.model.random_effects_risk_many(target.start[None]) is None:
-        return findings.posterior.mode_mask
     if target.prior.support_size() > _MOST_LISTED:
         return _descended(target)
     masks = all_subsets(target)

@@ -393,9 +393,12 @@ class BoundModel(ABC):
         """(S,) R² when each environment is predicted by the fit to the others; NaN where unknown."""
         return np.full(len(as_masks(masks, self.n_features)), np.nan)
 
-    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
-        """(S,) expected squared error in a new environment whose coefficients vary as those of the environments do."""
-        return None
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
+        """(S,) expected squared error in a new environment whose coefficients vary as those of the environments do, of
+        least squares fits to the outcome; inf where it is not known."""
+        from .gaussian import LinearGaussian
+
+        return LinearGaussian().bind(self.observed).random_effects_risk_many(masks)
 
     def standard_errors(self, subset: Subset) -> StandardErrors | None:
         """Of the coefficients of `fit(subset)`."""

@@ -49,6 +49,11 @@ class CountRegression(Regression):
     def mean(self, predictor: Floats) -> Floats:
         return np.asarray(np.exp(predictor))
 
+    def working_outcome(self, data: MultiEnvironmentData) -> Floats:
+        """Logarithms of counts over those that the pooled rate expects, half an event added to each."""
+        y, expected, _ = self.guarded(data, np.arange(data.n_rows))
+        return np.asarray(np.log((y + 0.5) / (expected + 0.5)))
+
     @property
     def guard(self) -> float:
         return _GUARD if self.pseudo_rows else 0.0

@@ -142,7 +142,7 @@ class MomentModel(BoundModel):
         part, chosen = self.with_moments(masks)
         return part.rests(chosen)
 
-    def random_effects_risk_many(self, masks: ArrayLike) -> Floats | None:
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
         fits = part.residuals(chosen)
         return gaussian_fits.random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)

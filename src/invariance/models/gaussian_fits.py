@@ -25,6 +25,7 @@ from ..moments.least_squares import (
     unit_rows,
 )
 from ..moments.moments import Moments
+from ..moments.random_intercept import whitening_of
 from .base import PIVOT_TOLERANCE, Fit, NDArray32, StandardErrors, SubsetWalk, Weigh, in_parts, listed_subsets
 from .invariance_test import MARGIN, Residuals, Tolerance, spread_statistics
 
@@ -288,22 +289,30 @@ def random_effects_risk(moments: Moments, masks: Mask, rss: Floats, freedom: Flo
     T is the covariance between environments of the coefficients of (1, x − x̄) beyond their own errors, M̄ the pooled
     second moment of these.
 
-    rss, freedom (S, G): of the fits. Environments in which some column is constant are left out; inf where fewer than
-    two remain, or where columns nearly depend on each other there.
+    rss, freedom (S, G): of the fits. A column that varies in one environment at most has no slopes to compare: its
+    coefficient is that of the environments' heights on its means, and T is what this regression leaves. Environments in
+    which another column is constant are left out; inf where fewer than two remain, or fewer than three more than there
+    are such means, or where columns nearly depend on each other there.
     """
-    absent = ~moments.present[:-1, moments.feature_columns]
-    telling = (masks.astype(np.int64) @ absent.T.astype(np.int64) == 0) & (freedom[:, :-1] > 0.0)
+    varying = moments.present[:-1, moments.feature_columns]
+    sloped = varying.sum(axis=0) >= 2
+    absent = (sloped & ~varying).T.astype(np.int64)
+    telling = (masks.astype(np.int64) @ absent == 0) & (freedom[:, :-1] > 0.0)
     possible = (telling.sum(axis=1) >= 2) & (freedom[:, -1] > 0.0) & ~np.isnan(rss).any(axis=1)
-    risks = np.full(len(masks), np.inf)
-    for pattern in np.unique(telling[possible], axis=0):
-        for rows, members in equally_many(masks, possible & (telling == pattern).all(axis=1), _AT_ONCE):
-            noise = rss[rows] / freedom[rows]
-            risks[rows] = noise[:, -1] + _between(moments, moments.feature_columns[members], pattern, noise[:, :-1])
+    risks, kinds = np.full(len(masks), np.inf), np.hstack([telling, masks & ~sloped])
+    for kind in np.unique(kinds[possible], axis=0):
+        pattern, steady = kind[: telling.shape[1]], moments.feature_columns[kind[telling.shape[1] :]]
+        for rows, members in equally_many(masks & sloped, possible & (kinds == kind).all(axis=1), _AT_ONCE):
+            noise, columns = rss[rows] / freedom[rows], moments.feature_columns[members]
+            risks[rows] = noise[:, -1] + _between(moments, columns, steady, pattern, noise[:, :-1])
     return risks
 
 
-def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: Floats) -> Floats:
-    """(S,) (1 + 1/E) · tr(T₊ M̄) of columns (S, k), from the environments that are telling; noise (S, E): variances"""
+def _between(
+    moments: Moments, columns: NDArray[np.intp], steady: NDArray[np.intp], telling: Mask, noise: Floats
+) -> Floats:
+    """(S,) (1 + 1/E) · tr(T₊ M̄) of columns (S, k) and `steady` ones (m,), which have means alone, from the environments
+    that are telling; noise (S, E): variances"""
     counts, n, k = moments.counts[telling].astype(float), int(telling.sum()), columns.shape[1]
     # Columns are measured in units of their pooled spread, so that products neither overflow nor lose a column.
     unit = np.sqrt(np.diagonal(moments.scatter[-1]) / moments.n_rows)[columns]
@@ -320,6 +329,16 @@ def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: 
     heights = gaps[:, moments.outcome] - np.einsum("sei,sei->se", shifts, slopes)
     coefficients = np.concatenate([heights[:, :, None], slopes], axis=2)
     apart = coefficients - coefficients.mean(axis=1, keepdims=True)
+    means = gaps[:, steady] - gaps[:, steady].mean(axis=0)
+    basis = means @ whitening_of(means.T @ means)
+    rank, wider = basis.shape[1], 1.0 + 1.0 / n
+    if rank:
+        if n < rank + 3:
+            return np.full(len(columns), np.inf)
+        apart[:, :, 0] -= apart[:, :, 0] @ basis @ basis.T
+        apart[:, :, 0] *= np.sqrt((n - 1) / (n - 1 - rank))
+        # What estimating the coefficients of normal means adds to the error at new ones (Hocking's S_p).
+        wider *= (n - 2) / (n - 2 - rank)
     scattered = np.einsum("sei,sej->sij", apart, apart) / (n - 1)
     products = np.empty((len(columns), n, k + 1, k + 1))
     products[:, :, 0, 0] = counts
@@ -333,7 +352,7 @@ def _between(moments: Moments, columns: NDArray[np.intp], telling: Mask, noise: 
     values, vectors = np.linalg.eigh(weight)
     root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None]
     between = np.linalg.eigvalsh(root.swapaxes(1, 2) @ (scattered - errors) @ root)
-    risks = (1.0 + 1.0 / n) * np.maximum(between, 0.0).sum(axis=1)
+    risks = wider * np.maximum(between, 0.0).sum(axis=1)
     return np.where(independent < PIVOT_TOLERANCE, np.inf, risks)
 
 

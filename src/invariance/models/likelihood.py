@@ -18,6 +18,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
 from .base import BoundModel, EnvironmentData, Fit, Null, rows_for
+from .gaussian import LinearGaussian
 from .gaussian_fits import row_groups
 
 _MOST_REMEMBERED = 500_000
@@ -101,6 +102,26 @@ class LikelihoodRatioModel(BoundModel):
     def null_many(self, masks: ArrayLike) -> Null:
         return self.null_of(self.figures(masks))
 
+    @cached_property
+    def _linear(self) -> BoundModel | None:
+        """The linear Gaussian model of the working outcome, in environments where that varies; None with one of them"""
+        data, y = self.data, self.specification.working_outcome(self.data)
+        varying = [e for e in range(data.n_environments) if np.ptp(y[data.rows(e)]) > 0.0]
+        kept = np.flatnonzero(np.isin(data.environment_index, varying))
+        index, labels = np.searchsorted(varying, data.environment_index[kept]), [data.environments[e] for e in varying]
+        part = replace(data, X=data.X[kept], y=y[kept], environment_index=index, environments=tuple(labels))
+        return LinearGaussian().bind(part, self.n_jobs) if len(varying) > 1 else None
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
+        """Of least squares fits to the working outcome; inf outside the support."""
+        chosen = as_masks(masks, self.n_features)
+        risks = np.full(len(chosen), np.inf) if self._linear is None else self._linear.random_effects_risk_many(chosen)
+        return np.where(self.in_support(chosen), risks, np.inf)
+
+    def in_support(self, masks: Mask) -> Mask:
+        """(S,) whether the subsets in masks (S, p) can be fitted"""
+        return self.log_ratio_many(masks) > -np.inf
+
     def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
         """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ. counts
         (G,): rows of the groups that are compared, if these are not the environments"""
@@ -129,6 +150,10 @@ class ByLikelihood(ABC):
     def mean(self, predictor: Floats) -> Floats:
         """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
         return predictor
+
+    def working_outcome(self, data: MultiEnvironmentData) -> Floats:
+        """(N,) numbers of which least squares tell how coefficients differ between environments."""
+        return data.y
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> LikelihoodModel:
         """Tie the model to data."""

@@ -271,6 +271,10 @@ class RegressionModel(LikelihoodRatioModel):
         """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
         return np.asarray((masks.astype(np.int64) @ self._needed <= self._room).all(axis=1))
 
+    def in_support(self, masks: Mask) -> Mask:
+        """By the rows alone where pseudo-data keep fits finite."""
+        return self.supported(masks) if self.specification.pseudo_rows else super().in_support(masks)
+
     @cached_property
     def _needed(self) -> Integers:
         """(p, E) columns of each feature that vary in an environment"""
@@ -450,6 +454,10 @@ class Regression(ABC):
     def events(self, data: MultiEnvironmentData) -> Floats:
         """(N,) how many events each row is: what there must be some of in every environment."""
         return data.y
+
+    def working_outcome(self, data: MultiEnvironmentData) -> Floats:
+        """(N,) numbers of which least squares tell how coefficients differ between environments."""
+        return self.events(data)
 
     def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
         """Sentences on the leading subsets, masks (S, p), beside those of all regressions."""

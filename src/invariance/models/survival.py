@@ -191,6 +191,10 @@ class PiecewiseExponential(Regression):
         assert data.event is not None
         return data.event
 
+    def working_outcome(self, data: MultiEnvironmentData) -> Floats:
+        """Martingale residuals without features: events less those that the hazard of all rows expects."""
+        return self.events(data) - self.rates(data).cumulative(data.y)
+
     def cuts(self, data: MultiEnvironmentData) -> Floats:
         """(J − 1,) where intervals end, but for the last"""
         n_intervals = int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL
