@@ -160,3 +160,10 @@ def test_left_out_environments_are_predicted_by_common_fits_to_the_others() -> N
     few = bound(Moments.from_data(data)).left_out_r2_many(all_masks(3))
     np.testing.assert_array_equal(np.isnan(few), collinear)
     assert_allclose(few[~collinear], expected[~collinear], atol=1e-5)
+
+
+def test_moments_of_some_columns_need_no_kernel_of_their_own() -> None:
+    moments = Moments.from_data(DATA)
+    few = moments.of_columns(moments.columns[1:])
+    assert few.gaps.flags.f_contiguous
+    assert all(part.flags.c_contiguous for part in bound(few).local_moments[:3])
