@@ -6,12 +6,16 @@ import hashlib
 import os
 import platform
 import resource
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+# For `replication`, which is no part of the package.
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 
 def median_seconds(function: Callable[[], Any], repeats: int = 5, warm_up: bool = True) -> float:
