@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-fast test-slow lint docs bench replication clean
+.PHONY: demo test test-fast test-slow lint docs bench replication environments clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
@@ -52,6 +52,10 @@ docs: $(VENV)/.docs
 replication: $(VENV)/.test
 	for study in theory identifiability comparison-p10 comparison-p450 cost; do $(BIN)/python -m replication $$study || exit 1; done
 	$(BIN)/python -m replication genes --simulated 600
+
+# Environments of real data left out; SETS=folder: of the CSV files that its sets.toml lists.
+environments: $(VENV)/.test
+	$(BIN)/python benchmarks/real_environments.py --out results/environments $(if $(SETS),--sets $(SETS))
 
 bench: $(VENV)/.test
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
