@@ -10,7 +10,10 @@ import pytest
 from scipy import stats
 
 from invariance.baselines import StabilizedRegression
+from invariance.baselines.stabilized_regression import _sampled_errors
+from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.moments.moments import Moments
 
 
 def rows(n_environments: int = 3, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -51,11 +54,16 @@ def test_it_is_the_average_that_the_formulas_give(n_environments: int) -> None:
     np.testing.assert_allclose(model.subsets_["p_value"], p_values, rtol=1e-8)
     np.testing.assert_allclose(model.subsets_["mean_squared_error"], errors, rtol=1e-10)
     stable = p_values >= 0.05
-    best = designs[int(np.argmin(np.where(stable, errors, np.inf)))]
+    at = int(np.argmin(np.where(stable, errors, np.inf)))
+    best = designs[at]
     rng, sampled = np.random.default_rng(7), []
     for _ in range(500):
         drawn = rng.integers(len(y), size=len(y))
         sampled.append(np.mean((y - best @ np.linalg.lstsq(best[drawn], y[drawn], rcond=None)[0]) ** 2))
+    data, coefficients = MultiEnvironmentData.from_arrays(X, y, labels), np.zeros(4)
+    coefficients[list(subsets[at])] = lines[at][1:]
+    terms = data, Moments.from_data(data), np.array(subsets[at], dtype=np.int64), coefficients
+    np.testing.assert_allclose(_sampled_errors(*terms, np.random.default_rng(7)), sampled, rtol=1e-9)
     averaged = stable & (errors <= np.quantile(sampled, 0.8))
     assert model.subsets_["averaged"].tolist() == averaged.tolist()
     assert 1 < averaged.sum() < stable.sum() < 16
@@ -69,6 +77,7 @@ def test_it_is_the_average_that_the_formulas_give(n_environments: int) -> None:
 def test_a_feature_that_varies_in_one_environment_only_is_tested_by_rank() -> None:
     X, y, labels = rows()
     X[:, 3] = np.where(labels == 1, X[:, 3], 2.0)
+    y = y + 2.0 * (labels == 1) * X[:, 1]
     found = StabilizedRegression().fit(X, y, labels).subsets_.set_index("subset")["p_value"]
     p_values = []
     for label in range(3):
@@ -80,6 +89,7 @@ def test_a_feature_that_varies_in_one_environment_only_is_tested_by_rank() -> No
         variance = squares[1] / (m - 1) * m / (len(y) - ranks[1])
         added = ranks[1] - ranks[0]
         p_values.append(stats.f.sf((squares[0] - squares[1]) / added / variance, added, len(y) - ranks[1]))
+    assert np.argmin(p_values) == 1
     assert found[("x0", "x3")] == pytest.approx(min(1.0, 3 * min(p_values)), rel=1e-8)
 
 
