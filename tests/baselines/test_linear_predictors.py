@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import minimize
 
-from invariance.baselines import Anchor, PooledRegression, RandomIntercept, Screened, VREx
+from invariance.baselines import Anchor, PooledRegression, RandomIntercept, Screened, StabilizedRegression, VREx
 from invariance.exceptions import DataError, DataWarning, PredictionWarning, SettingError
 
 Rows = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -186,3 +186,12 @@ def test_behind_a_screen_they_keep_their_coefficients() -> None:
     kept = np.column_stack([X, noise])[:, model.screened_]
     np.testing.assert_allclose(model.coef_[model.screened_], dense_anchor((kept, y, labels), 30.0)[:-1], rtol=1e-7)
     assert np.abs(model.coef_ - PooledRegression().fit(np.column_stack([X, noise]), y, labels).coef_).max() > 0.1
+
+
+@pytest.mark.parametrize("method", [RandomIntercept(), Anchor(), VREx(), StabilizedRegression()])
+def test_outcomes_that_are_no_numbers_are_refused(method: Any) -> None:
+    X, y, labels = rows()
+    with pytest.raises(DataError, match=type(method).__name__):
+        method.fit(X, (y > 2.0).astype(float), labels)
+    with pytest.raises(DataError, match=type(method).__name__):
+        method.fit(X, np.random.default_rng(0).poisson(3.0, len(y)), labels)
