@@ -139,11 +139,14 @@ def test_few_environments() -> None:
         compare(one, "Lasso", left_out=True)
 
 
-def test_a_screen_is_repeated() -> None:
-    whole = LassoScreen(k=3).screen(EXAMPLE)
+def test_a_screen_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, screen, seen = LassoScreen(k=3).screen(EXAMPLE), LassoScreen.screen, []
+    monkeypatch.setattr(LassoScreen, "screen", lambda self, data: seen.append(data.environments) or screen(self, data))
     methods = {"screened": Screened(ICP(), LassoScreen(k=3)), "known": Screened(ICP(), whole)}
     screened, known = compare(EXAMPLE, methods, left_out=True).methods
     assert np.isnan([*known.left_out.values()]).all()
+    without = [tuple(other for other in EXAMPLE.environments if other != label) for label in EXAMPLE.environments]
+    assert seen == [EXAMPLE.environments, *without]
     for e, label in enumerate(EXAMPLE.environments):
         others = EXAMPLE.choosing([other for other in EXAMPLE.environments if other != label])
         model, rows = Screened(ICP(), LassoScreen(k=3)).fit(others), EXAMPLE.rows(e)
