@@ -21,6 +21,8 @@ from invariance import (
     Logistic,
     Moments,
     MultiEnvironmentData,
+    PiecewiseExponential,
+    Poisson,
     Tolerance,
     UniformPrior,
 )
@@ -201,6 +203,19 @@ def test_where_nothing_is_compatible_every_family_takes_what_risks_least(family:
     assert "random-effects" in fallback(decision)
 
 
+def test_what_stands_for_times_and_counts() -> None:
+    times, counts = broken_of("piecewise_exponential"), broken_of("poisson")
+    residuals = PiecewiseExponential().working_outcome(times)
+    assert abs(residuals.sum()) < 1e-9 * len(residuals)
+    assert residuals.max() <= 1.0
+    assert np.corrcoef(residuals, times.X[:, 0])[0, 1] > 0.3
+    # It does not depend on the unit of exposure.
+    days = replace(counts, exposure=365.25 * counts.exposure)
+    logs = [Poisson().working_outcome(each) for each in (counts, days)]
+    np.testing.assert_allclose(logs[0], logs[1])
+    assert np.corrcoef(logs[0], counts.X[:, 0])[0, 1] > 0.3
+
+
 def test_an_environment_without_events_tells_no_coefficients() -> None:
     data = broken_of("logistic")
     without, X = replace(data, y=np.where(data.environment_index == 1, 0.0, data.y)), data.X.copy()
@@ -215,8 +230,9 @@ def test_an_environment_without_events_tells_no_coefficients() -> None:
 
 
 def test_the_least_risky_subset_can_be_fitted() -> None:
-    """To an environment of three rows no two columns can."""
+    """To an environment of three rows, none of them an event, no two columns can."""
     data = broken_of("logistic")
+    data = replace(data, y=np.where(data.environment_index == 0, 0.0, data.y))
     few = np.concatenate([np.flatnonzero(data.environment_index > 0), np.arange(3)])
     data = replace(data, X=data.X[few], y=data.y[few], environment_index=data.environment_index[few])
     model = Logistic().bind(data)
