@@ -18,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._tools.arrays import Floats, Mask
 from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
-from ..data.labels import encode_labels
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
 from ..prediction.choice import check_predict_with
+from ..prediction.known_environments import effects_of_rows
 from ..prediction.new_environments import NewEnvironments, log_odds
 from ..prediction.predictor import Predictor, RefittedPredictor, SurvivalPredictor, concordance
 from .selector import EnvironmentSelector
@@ -74,7 +74,7 @@ class IntervalRegressor(EnvironmentSelector):
         predictor, columns = self._columns_to_predict(X)
         predicted = predictor.predict(columns)
         if environments is not None:
-            predicted = predicted + self._effects(predictor, X, environments, len(predicted))
+            predicted = predicted + self._effects(predictor, X, environments)
         if isinstance(predictor, SurvivalPredictor) and np.isinf(predicted).any():
             where = f"{np.isinf(predicted).sum():,} of {rows_text(len(predicted))}"
             warn(f"the median is not reached by {predictor.until}, in {where}: inf.", PredictionWarning)
@@ -189,24 +189,13 @@ class IntervalRegressor(EnvironmentSelector):
             warn(f"{unable}: intervals there are wider by the difference.", PredictionWarning)
         return predictor, columns
 
-    def _effects(self, predictor: Predictor, X: Any, environments: Any, n: int) -> Floats:
-        """(n,) what rows of the environments of the fit have besides; 0 in others, which a warning counts"""
+    def _effects(self, predictor: Predictor, X: Any, environments: Any) -> Floats | float:
+        """(n,) what rows of the environments of the fit have besides"""
         known = getattr(predictor, "effects", None)
         if known is None:
             warn("what predicts is the same in every environment: environments= changes nothing.", PredictionWarning)
-            return np.zeros(n)
-        if isinstance(environments, str):
-            environments = as_frame(X, "X").get_column(environments)
-        codes, labels = encode_labels(list(environments))
-        check_lengths({"X": n, "environments": len(codes)})
-        place = {label: e for e, label in enumerate(self.environments_)}
-        new = [label for label in labels if label not in place]
-        effects = np.array([known[place[label]] if label in place else 0.0 for label in labels] + [0.0])
-        if new or (codes < 0).any():
-            rows = np.isin(codes, [-1, *(labels.index(label) for label in new)]).sum()
-            where = f"{rows_text(int(rows))} of environments that were not fitted ({quoted(new, 4)})"
-            warn(f"{where} are predicted as those of a new one: with no intercept of their own.", PredictionWarning)
-        return effects[codes]
+            return 0.0
+        return effects_of_rows(X, environments, dict(zip(self.environments_, known, strict=True)))
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         self._outcome.check_intervals()
