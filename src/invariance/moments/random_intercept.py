@@ -66,7 +66,8 @@ def random_intercept(moments: Moments, columns: Integers, ratio: float | None = 
     left = own - means @ found[0]
     common = float(weights @ left / weights.sum())
     intercept = float(moments.pooled_mean[y] - moments.pooled_mean[columns] @ coefficients) + common
-    return RandomInterceptFit(coefficients, intercept, ratio, float(rss) / freedom, ratio * weights * (left - common))
+    noise = max(float(rss), 0.0) / freedom
+    return RandomInterceptFit(coefficients, intercept, ratio, noise, ratio * weights * (left - common))
 
 
 def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:

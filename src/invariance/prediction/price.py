@@ -45,8 +45,11 @@ class Price:
             value = left.figures[figure]
             return value if predicts in (Predicts.number, Predicts.probability) else 1.0 - value
 
-        errors = [np.array([error(left) for left in found.left_out]) for found in (selected, everything, constant)]
-        environments = tuple(left.environment for left in selected.left_out)
+        each = [
+            {left.environment: error(left) for left in found.left_out} for found in (selected, everything, constant)
+        ]
+        environments = tuple(each[0] | each[1] | each[2])
+        errors = [np.array([known.get(label, np.nan) for label in environments]) for known in each]
         return cls(environments, errors[0], errors[1], errors[2], measure, uses)
 
     @property
