@@ -255,17 +255,17 @@ class Difference(NamedTuple):
 _TAIL, _LUCKY = 0.05, 1.0 / 6.0
 # A deviance that is no more than rounding.
 _NO_SIGNAL = 1e-6
-_LARGEST_SHARE, _HALVINGS = 1e3, 60
+_LARGEST_SHARE, _HALVINGS = 1e3, 36
 
 
 def _noncentrality_at(tails: _Tails, tail: float, signal: Floats) -> Floats:
     """(S,) with which the tail probability is this one, 0 where it is larger without any; by bisection"""
-    low, high = np.zeros(len(signal)), _LARGEST_SHARE**2 * np.where(signal > 0.0, signal, 0.0)
+    low, high = np.zeros(len(signal)), np.full(len(signal), _LARGEST_SHARE)
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        below = tails(middle) < tail
+        below = tails(middle**2 * np.maximum(signal, 0.0)) < tail
         low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return low
+    return low**2 * np.maximum(signal, 0.0)
 
 
 def f_difference(residuals: Residuals, ends: bool) -> Difference:

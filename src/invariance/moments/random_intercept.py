@@ -16,7 +16,7 @@ from .moments import Moments
 # Share of a direction's scatter, after scaling, below which the columns depend on each other.
 _DEPENDENT = 1e-11
 # ψ × rows of an average environment that is tried first, how many values, and how often the best is looked at closer.
-_SMALLEST, _LARGEST, _TRIED, _CLOSER = 1e-4, 1e8, 25, 3
+_SMALLEST, _LARGEST, _TRIED, _CLOSER = 1e-4, 1e14, 31, 3
 
 
 @dataclass(frozen=True, eq=False)
