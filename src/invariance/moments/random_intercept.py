@@ -16,19 +16,21 @@ from .moments import Moments
 # Share of a direction's scatter, after scaling, below which the columns depend on each other.
 _DEPENDENT = 1e-11
 # ψ × rows of an average environment that is tried first, how many values, and how often the best is looked at closer.
-_SMALLEST, _LARGEST, _TRIED, _CLOSER = 1e-4, 1e14, 31, 3
+_TRIED, _CLOSER = 31, 3
+_FIRST = np.append(0.0, np.geomspace(1e-4, 1e14, _TRIED))
 
 
 @dataclass(frozen=True, eq=False)
 class RandomInterceptFit:
     """coefficients (k,), of minimum norm where columns depend on each other; intercept: of an unknown environment;
-    ratio: ψ; noise: Var ε; effects (E,): predicted u_e (BLUP)"""
+    ratio: ψ; noise: Var ε; effects (E,): predicted u_e (BLUP); pooled (k,): coefficients of pooled least squares"""
 
     coefficients: Floats
     intercept: float
     ratio: float
     noise: float
     effects: Floats
+    pooled: Floats
 
 
 def random_intercept(moments: Moments, columns: Integers, ratio: float | None = None) -> RandomInterceptFit:
@@ -67,12 +69,13 @@ def random_intercept(moments: Moments, columns: Integers, ratio: float | None = 
     common = float(weights @ left / weights.sum())
     intercept = float(moments.pooled_mean[y] - moments.pooled_mean[columns] @ coefficients) + common
     noise = max(float(rss), 0.0) / freedom
-    return RandomInterceptFit(coefficients, intercept, ratio, noise, ratio * weights * (left - common))
+    effects = ratio * weights * (left - common)
+    return RandomInterceptFit(coefficients, intercept, ratio, noise, effects, whitening @ products)
 
 
 def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:
     """The ψ ≥ 0 with the least criterion: on ever finer grids, then at the vertex of a parabola."""
-    ratios = unit * np.append(0.0, np.geomspace(_SMALLEST, _LARGEST, _TRIED))
+    ratios = unit * _FIRST
     for _ in range(_CLOSER):
         best = int(np.argmin(criterion(ratios)))
         ratios = np.linspace(ratios[max(best - 1, 0)], ratios[min(best + 1, len(ratios) - 1)], _TRIED)

@@ -58,9 +58,9 @@ def line_of_everything(data: Data) -> Line:
         return _ridge(data, columns)
     moments = moments_of(data)
     at = moments.places(columns)
-    pooled, mixed = random_intercept(moments, at, 0.0), random_intercept(moments, at)
-    coefficients = 0.5 * (pooled.coefficients + mixed.coefficients)
-    intercept = 0.5 * (pooled.intercept + mixed.intercept)
+    mixed, centre = random_intercept(moments, at), moments.pooled_mean
+    coefficients = 0.5 * (mixed.pooled + mixed.coefficients)
+    intercept = 0.5 * (float(centre[moments.outcome] - centre[at] @ mixed.pooled) + mixed.intercept)
     # By differences from the pooled means, which may be large.
     own, means = moments.gaps[:, moments.outcome], moments.gaps[:, at]
     weights = moments.counts / (1.0 + mixed.ratio * moments.counts)
