@@ -61,6 +61,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         print("| " + " | ".join(row) + " |", flush=True)
 
 
+def sample_apart(model: Any, n: Any, n_fresh: int, rng: np.random.Generator, jitter: float = 0.0) -> tuple[Any, Any]:
+    """Rows of a structural model, those of the last n_fresh environments apart: new environments to predict in."""
+    data = model.sample(n, rng, jitter)
+    return data.choosing(data.environments[:-n_fresh]), data.choosing(data.environments[-n_fresh:])
+
+
 def digest(*files: str) -> str:
     """Of the package and these files: results of other code are not taken for its own."""
     import invariance

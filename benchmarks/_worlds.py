@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from _harness import digest
+from _harness import digest, sample_apart
 from invariance import BIP, MultiEnvironmentData
 from invariance.simulation import flat, p10
 
@@ -105,7 +105,7 @@ def draw(cell: Cell, seed: int) -> tuple[MultiEnvironmentData, np.ndarray]:
     rng = np.random.default_rng([seed, zlib.crc32(cell.name.encode())])
     if cell.world in PRESETS:
         model = PRESETS[cell.world](cell.n_environments + FRESH, rng)
-        return model.sample_apart(cell.n, FRESH, rng)[0], model.truth
+        return sample_apart(model, cell.n, FRESH, rng)[0], model.truth
     effects, slopes = structure(cell, rng)
     site = np.repeat(np.arange(cell.n_environments), cell.n)
     causes = rng.normal(size=(len(site), effects.shape[1])) + SHIFT * rng.normal(size=effects.shape)[site]

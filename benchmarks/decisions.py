@@ -43,7 +43,7 @@ import _light_tunnel as tunnel
 import _worlds
 import invariance
 from _faults import KINDS, one_fault, one_faulty_tunnel
-from _harness import header, peak_memory_gb, table
+from _harness import header, peak_memory_gb, sample_apart, table
 from _worlds import FRESH, PRESETS, Cell
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tolerance
 from invariance.baselines import EILLS, ICP, PooledRegression
@@ -218,7 +218,7 @@ def one_simulation(preset: str, n: int, n_environments: int, seed: int) -> list[
     """For each method: found the truth, error in fresh environments relative to the truth's."""
     rng = np.random.default_rng([seed, n_environments, n])
     model: StructuralModel = PRESETS[preset](n_environments + FRESH, rng)
-    data, fresh = model.sample_apart(n, FRESH, rng)
+    data, fresh = sample_apart(model, n, FRESH, rng)
     best = rmse(data, fresh, model.truth)
     return [
         [float((mask == model.truth).all()), min(LARGEST_RATIO, rmse(data, fresh, mask) / best)]

@@ -18,6 +18,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression
 
+from _harness import sample_apart
 from invariance import BIP
 from invariance.exceptions import PredictionWarning
 from invariance.simulation import StructuralModel, flat, p10
@@ -33,7 +34,7 @@ COLOURS = {ALL: "#d55e00", SELECTED: "#0072b2"}
 def errors_of(simulation: Callable[..., StructuralModel], seed: int) -> dict[tuple[str, str], float]:
     rng = np.random.default_rng([15, seed])
     model = simulation(ENVIRONMENTS + 1, rng)
-    seen, new = model.sample_apart(ROWS, 1, rng)
+    seen, new = sample_apart(model, ROWS, 1, rng)
     fitted = BIP(progress=False).fit(seen.X, seen.y, environments=seen.environment_index)
     fits = {
         ALL: LinearRegression().fit(seen.X, seen.y),

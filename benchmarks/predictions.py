@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 from joblib import Parallel, delayed
 
-from _harness import header
+from _harness import header, sample_apart
 from _light_tunnel import FILE, LAMPS, WEAK, environments_and_rest
 from invariance import BIP, MultiEnvironmentData
 from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
@@ -54,7 +54,7 @@ def simulated(preset: str, n: int, n_environments: int, jitter: float, seed: int
     """RMSE in fresh environments over that of least squares on the true causes."""
     rng = np.random.default_rng([seed, n, n_environments])
     structure = PRESETS[preset](n_environments + FRESH, rng)
-    data, fresh = structure.sample_apart(n, FRESH, rng, jitter=jitter)
+    data, fresh = sample_apart(structure, n, FRESH, rng, jitter=jitter)
     model = fitted(data)
     opened = model.decision_.prediction.uses == "selected"
     return [*np.divide(errors(model, data, fresh), rmse(fresh.y, least_squares(data, fresh, structure.truth))), opened]
@@ -80,7 +80,7 @@ def covered(preset: str, n_environments: int, jitter: float, seed: int) -> np.nd
     what predicts; round the selection, repeated without each environment; and as it is."""
     rng = np.random.default_rng([seed, n_environments])
     structure = PRESETS[preset](n_environments + FRESH, rng)
-    data, fresh = structure.sample_apart(100, FRESH, rng, jitter=jitter)
+    data, fresh = sample_apart(structure, 100, FRESH, rng, jitter=jitter)
     model, found = fitted(data), []
     for way in ("auto", "selected", "as it is"):
         predictor = model.set_params(predict_with=WAYS[way != "auto"]).predictor_

@@ -11,6 +11,7 @@ import pandas as pd
 from invariance.exceptions import SettingError
 from invariance.simulation import p10, p450
 
+from .heterogeneity import mu_min
 from .methods import METHODS, TimedScreening, fit_and_score, rate
 from .runs import (
     Cell,
@@ -145,7 +146,7 @@ class Comparison(Study):
         shared = TimedScreening.of(data, self.methods)
         about = {
             "true_size": int(model.truth.sum()),
-            "mu_min": model.mu_min() if self.preset in _WITH_MU_MIN else float("nan"),
+            "mu_min": mu_min(model) if self.preset in _WITH_MU_MIN else float("nan"),
             "screened_true": float("nan") if shared is None else float((shared.screening.kept & model.truth).sum()),
         }
         return [fit_and_score(name, data, self.seed_of(cell, number, name), shared) | about for name in self.methods]

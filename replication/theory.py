@@ -13,6 +13,7 @@ from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.simulation import theory
 
+from .heterogeneity import mu_min
 from .runs import (
     Cell,
     Picture,
@@ -59,7 +60,7 @@ class Theory(Study):
     def replicate(self, cell: Cell, number: int) -> list[Row]:
         """One row per n: n, posterior (at z*), mu_min (of the model, the same for every n)."""
         model = theory(cell["E"], cell["strength"], self.rng(cell, number))
-        mu_min = model.mu_min()
+        smallest = mu_min(model)
         # All 2³ subsets are scored densely: a subset's position is its bit pattern.
         position = int((1 << np.flatnonzero(model.truth)).sum())
         rows = []
@@ -67,7 +68,7 @@ class Theory(Study):
             data = model.sample(n, self.rng(cell, number, n))
             log_ratio = all_log_ratios(LinearGaussian().bind(Moments.from_data(data)))
             weights = np.exp(log_ratio - log_ratio.max())
-            rows.append({"n": n, "posterior": float(weights[position] / weights.sum()), "mu_min": mu_min})
+            rows.append({"n": n, "posterior": float(weights[position] / weights.sum()), "mu_min": smallest})
         return rows
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from invariance.simulation import p10, p450, theory
 from replication import SCALES, STUDIES, make_study
 from replication.comparison import Comparison
 from replication.cost import PAPER, POINTS
+from replication.heterogeneity import mu_min
 from replication.methods import (
     METHODS,
     TimedScreening,
@@ -106,7 +107,7 @@ def test_theory_rows_agree_with_the_estimator(runs: dict[str, StudyRun]) -> None
         expected = BIP(progress=False).fit(data).posterior_.probability(model.truth)
         row = results.query("E == @cell['E'] and strength == @cell['strength'] and replicate == 1 and n == 50")
         assert row["posterior"].item() == pytest.approx(expected, rel=1e-9)
-        assert row["mu_min"].item() == model.mu_min()
+        assert row["mu_min"].item() == mu_min(model)
 
 
 def test_identifiability_rows_are_posteriors(runs: dict[str, StudyRun]) -> None:
