@@ -214,6 +214,29 @@ def test_what_may_be_said_of_the_price() -> None:
     unknown = Price((0, 1, 2, 3), np.array([1, 1, 1, np.nan]), np.ones(4), np.ones(4), "RMSE", "everything")
     assert unknown.ratio == 1.0
     assert "From 3 environments" in str(unknown)
+    assert "-0%" not in price_of(4, 0.999, 1.0)
+
+
+def test_a_price_of_the_features_that_predict_says_what_it_is_for() -> None:
+    insured = "insurance against environments like the worst"
+    assert insured in price_of(4, 2.0, 1.0, "selected")
+    assert insured not in price_of(4, 2.0, 1.0)
+
+
+def test_all_features_are_those_that_all_features_predict_with() -> None:
+    data = strong(4)
+    sites = (data.environment_index**2).astype(float)
+    X = np.column_stack([data.X, sites, sites % 3])
+    model = BIP(predict_with="everything").fit(X, data.y, environments=data.environment_index)
+    choice, n = model.decision_.prediction, data.X.shape[1]
+    assert len(model.predictor_.design.columns) == choice.n_features == n
+    assert choice.n_constant == 2
+    assert f"all {n} features that vary within environments" in str(choice)
+    tree = BIP(regressor=DecisionTreeRegressor()).fit(X, data.y, environments=data.environment_index)
+    assert f"all {n + 2} features" in tree.decision_.prediction.named("everything")
+    with pytest.warns(UserWarning):
+        alone = BIP().fit(sites[:, None], data.y + sites, environments=data.environment_index)
+    assert alone.decision_.prediction.named("everything") == "a constant"
 
 
 def test_the_price_is_that_of_environments_left_out_and_found_once(monkeypatch: pytest.MonkeyPatch) -> None:

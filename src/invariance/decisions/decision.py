@@ -734,7 +734,7 @@ def fallback(decision: Decision) -> str:
     """Which rule chose where nothing is compatible."""
     if not isinstance(decision.rule, BestCompatible | Median):
         return "what the rule chose all the same"
-    return "that of the random-effects rule, which expects the least error from it in a new environment"
+    return "that of the random-effects rule, from how coefficients differ between environments"
 
 
 def _facts(decision: Decision) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Floats, Integers, Mask
+from .._tools.arrays import Integers, Mask
 from .._tools.progress import ProgressMode, compilation_explained
 from .._tools.text import format_subset
 from ..data.checks import warn
@@ -210,11 +210,11 @@ class BIP(IntervalRegressor):
         decision = replace(decision, predictions=self._predictions)
         self._data, self._fit_settings, self._decision = data, settings, decision
         self._settings = self.get_params(deep=False) | {"regressor": self._regressor}
-        self._fit = decision.findings.target.model.fit(decision.mask, local=False)
+        fit = decision.findings.target.model.fit(decision.mask, local=False)
         coefficients = np.zeros(data.features.n_columns)
-        coefficients[data.features.expand(decision.mask)] = self._fit.coefficients
+        coefficients[data.features.expand(decision.mask)] = fit.coefficients
         self._lay_out(data)
-        self._keep(data, decision.mask, outcome, coefficients, self._fit.intercept)
+        self._keep(data, decision.mask, outcome, coefficients, fit.intercept)
         self.posterior_ = replace(decision.findings.posterior, decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         self.invariant_ = not decision.findings.judge.rejected(decision.mask[None])[0]
@@ -294,10 +294,6 @@ class BIP(IntervalRegressor):
 
     def _new_environments(self, kind: str) -> NewEnvironments:
         return self._predictions.new_environments(kind)
-
-    def _mean(self, predictor: Floats) -> Floats:
-        """(n,) expected outcome at intercept + coefficients · columns (n,)"""
-        return self._fit.mean(predictor)
 
 
 def _leading(decision: Decision, widths: Integers, most: int) -> Mask:

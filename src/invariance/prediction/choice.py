@@ -27,6 +27,7 @@ from .everything import (
     regression_on,
     regression_on_everything,
     shrinks,
+    usable_columns,
     without,
 )
 from .predictor import (
@@ -168,7 +169,8 @@ class Choice:
         RMSE; of classes, counts and times the deviance over that of a constant; NaN where the others alone cannot be
         fitted
     ratio : of the worst errors, NaN where none is known; threshold : beyond which the selected features predict
-    n_features, n_selected : how many all and the selected ones are; reason : why all cannot predict, if they cannot
+    n_features, n_selected : how many all and the selected ones are; reason : why all cannot predict, if they cannot;
+        n_constant : features that all do without, as they are constant in every environment
     """
 
     uses: str
@@ -181,6 +183,7 @@ class Choice:
     n_selected: int
     predicts: Predicts
     reason: str = ""
+    n_constant: int = 0
 
     @property
     def content(self) -> dict[str, Any]:
@@ -200,8 +203,10 @@ class Choice:
 
     def named(self, kind: str) -> str:
         """What predicts, in words; kind: one of PREDICT_WITH"""
+        n, vary = self.n_features, " that vary within environments" if self.n_constant else ""
+        everything = f"all {n} features{vary}" if n > 1 else f"the one feature{vary.replace('vary', 'varies')}"
         names = {
-            "everything": f"all {self.n_features} features" if self.n_features > 1 else "the one feature",
+            "everything": everything if n else "a constant",
             "selected": f"the {self.n_selected} selected" if self.n_selected else "a constant",
             "average": "an average of compatible subsets",
         }
@@ -269,8 +274,10 @@ def choose(selection: Selection, regressor: Any = None) -> Choice:
     everything, selected = errors
     ratio, threshold = gate(everything, selected, selection.predicts)
     uses = "selected" if reason or ratio > threshold else "everything"
-    sizes = data.features.n_features, chosen.n_features
-    return Choice(uses, data.environments, everything, selected, ratio, threshold, *sizes, selection.predicts, reason)
+    used = data.features.n_features if regressor is not None else len(data.features.with_columns(usable_columns(data)))
+    sizes, constant = (used, chosen.n_features), data.features.n_features - used
+    about = ratio, threshold, *sizes, selection.predicts, reason, constant
+    return Choice(uses, data.environments, everything, selected, *about)
 
 
 def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> Floats:

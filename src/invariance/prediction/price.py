@@ -81,10 +81,11 @@ class Price:
         told = f"In an environment left out the {self.measure} is, on average, {by}."
         if n < _ENOUGH:
             return f"{told} From {n} environments it cannot be told what invariance costs."
-        least, most = (f"{value - 1.0:+.0%}" for value in (self.ratios[known].min(), self.ratios[known].max()))
-        spread, only = f"({least} to {most} over environments)", "Predicting with invariant features alone"
+        least, most = (f"{value - 1.0:+z.0%}" for value in (self.ratios[known].min(), self.ratios[known].max()))
+        spread, only = f"({least} to {most} over environments)", "Predicting with the selected features alone"
         if self.ratio > 1.0 + _LITTLE:
-            return f"{told} {only} costs {self.ratio - 1.0:.0%} {spread}."
+            insured = ": an insurance against environments like the worst" if self.uses == "selected" else ""
+            return f"{told} {only} costs {self.ratio - 1.0:.0%} {spread}{insured}."
         if self.ratio < 1.0 - _LITTLE and self.uses == "selected":
             return f"{told} {only} gains {1.0 - self.ratio:.0%} {spread}."
         return f"{told} {only} costs nothing that these environments show {spread}."
