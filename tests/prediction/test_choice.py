@@ -17,7 +17,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from conformance_cases import StatsmodelsLogistic
 from invariance import BIP, BIPClassifier, BIPSurvival, Moments, MultiEnvironmentData, UniformPrior, load
-from invariance.exceptions import PredictionWarning
+from invariance.exceptions import NotInvariantWarning, PredictionWarning
 from invariance.models.base import Predicts
 from invariance.prediction import predictions
 from invariance.prediction.choice import gate
@@ -234,7 +234,7 @@ def test_all_features_are_those_that_all_features_predict_with() -> None:
     assert f"all {n} features that vary within environments" in str(choice)
     tree = BIP(regressor=DecisionTreeRegressor()).fit(X, data.y, environments=data.environment_index)
     assert f"all {n + 2} features" in tree.decision_.prediction.named("everything")
-    with pytest.warns(UserWarning):
+    with pytest.warns(NotInvariantWarning):
         alone = BIP().fit(sites[:, None], data.y + sites, environments=data.environment_index)
     assert alone.decision_.prediction.named("everything") == "a constant"
 

@@ -195,7 +195,7 @@ def few_environments(n: int) -> str:
     """Why intervals cannot be trusted after a fit to n environments; empty where there are enough."""
     if n > 2:
         return ""
-    why = "with two training environments each is predicted from the other alone, which cannot tell how environments differ"
+    why = "of two training environments each is predicted from the other alone, which cannot tell how they differ"
     if n == 1:
         why = "one training environment says nothing about others"
     return f"{why}: intervals and errors for a new environment cannot be trusted."
