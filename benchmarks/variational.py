@@ -27,11 +27,10 @@ def data_set(preset, n_environments: int, n: int, seed: int):
     return preset(n_environments, rng).sample(n, rng)
 
 
-def ours(model: LinearGaussian, max_size: int | None, initial: np.ndarray) -> Variational:
+def ours(model: LinearGaussian, max_size: int | None, start: str) -> Variational:
     prior = UniformPrior(max_size).bind(model.feature_names)
-    return Variational(initial=initial).run(
-        Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False)
-    )
+    engine = Variational(starts=(start,), screen="lasso")
+    return engine.run(Target(model, prior), RunOptions(rng=np.random.default_rng(0), progress=False))
 
 
 def against_torch() -> None:
@@ -51,10 +50,10 @@ def against_torch() -> None:
         starts = [np.full(p, min(0.9 * max_size / p, 0.4)), np.where(kept, 0.5, min(0.1, 1 / max(p - 10, 1)))]
         twin = TorchVI(model.moments, max_size)
         twin.run(starts[0], 0, iterations=5)
-        for start in starts:
+        for start in BOTH:
             ours(model, max_size, start)
         theirs = sum(seconds(partial(twin.run, start, 0)) for start in starts)
-        mine = sum(median_seconds(partial(ours, model, max_size, start), 3) for start in starts)
+        mine = sum(median_seconds(partial(ours, model, max_size, start), 3) for start in BOTH)
         print(f"{p:>4} {n:>5} {n_environments:>3} {2:>7} {theirs:>7.2f}s {mine:>7.3f}s {theirs / mine:>6.0f}×")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from sklearn.ensemble import RandomForestRegressor
@@ -152,7 +151,6 @@ def _many() -> Iterator[Case]:
     yield _fit("gaussian", "many/vi", table, engine=ENGINES["vi"], **few)
     yield _fit("gaussian_mean", "many/tempering", table | {"features": 12}, engine=ENGINES["tempering"], **few)
     yield _fit("gaussian", "many/small_subsets", table | {"features": 40}, prior=UniformPrior(max_size=2))
-    yield _fit("gaussian", "many/mixture", ten, engine=replace(ENGINES["vi"], components="auto"))
     yield _fit("gaussian", "many/published", ten, engine=Variational.simulation(iterations=60, draws=300))
 
 

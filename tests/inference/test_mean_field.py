@@ -81,9 +81,6 @@ def test_mixture_of_restricted_laws(components: list[MeanField], seed: int) -> N
     with np.errstate(divide="ignore"):
         expected = np.log(weights @ np.exp([log_probabilities(q) for q in components]))
     np.testing.assert_allclose(np.exp(mixture.log_prob(masks)), np.exp(expected), atol=1e-12)
-    np.testing.assert_allclose(mixture.inclusion, np.exp(expected) @ masks, atol=1e-9)
-    assert mixture.entropy == pytest.approx(entropy_of(expected), abs=0.15)
-    assert mixture.entropy <= entropy_of(expected) + entr(weights).sum() + 1e-9
 
 
 # Importance weights

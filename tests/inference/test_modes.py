@@ -17,7 +17,7 @@ from invariance.inference import modes as searching
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.modes import Searched, Synergies, climb, find_modes, groupings, leading_modes, search_modes
 from invariance.inference.replicas import CompiledSampler, sampler_of
-from invariance.inference.tempering import Tempering, TemperingPosterior
+from invariance.inference.tempering import Tempering
 from invariance.kernels.active_set import Scoring, active_set
 from invariance.kernels.search import (
     FORWARD,
@@ -32,6 +32,7 @@ from invariance.kernels.search import (
 )
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand
+from invariance.posterior.posterior import Posterior
 from invariance.simulation import p450
 from quadratic_toy import PRIORS, Toy, TwoModes, brute_force, run, target_of
 from twins import simulated
@@ -267,7 +268,7 @@ def needle() -> MultiEnvironmentData:
     return p450(10, rng).sample(50, rng)
 
 
-def sampled(data: MultiEnvironmentData | Moments, seed: int = 0, max_size: int = 15) -> TemperingPosterior:
+def sampled(data: MultiEnvironmentData | Moments, seed: int = 0, max_size: int = 15) -> Posterior:
     return run(LinearGaussian().bind(data), BetaBinomialPrior(max_size=max_size), Tempering(), seed)
 
 

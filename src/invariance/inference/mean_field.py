@@ -1,18 +1,17 @@
-"""Mean-field approximations of the posterior, mixtures of them, and the stochastic gradient ascent that fits one."""
+"""Mean-field approximations of the posterior, and the stochastic gradient ascent that fits one."""
 
 from __future__ import annotations
 
 import copy
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import entr, expit, logsumexp, softmax
+from scipy.special import entr, expit, logsumexp
 
 from .._tools.arrays import Floats, Mask
 from ..kernels.active_set import Scoring
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from .variational import Variational
 
 _UNIFORMS_AT_A_TIME = 1 << 18  # so many stay in a processor's cache until they are compared
-_ENTROPY_DRAWS = 1000
 _LOOK_UP = 16  # up to this many free features all subsets are scored once and looked up
 STRETCH = 50  # iterations between two looks at the leaders
 # Bytes of second moments that are copied for faster access: beyond what caches hold, and of what memory is to spare.
@@ -144,32 +142,14 @@ def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """q(z) = Σ_c weights_c · q_c(z), each component restricted to the support."""
+    """q(z) = Σ_c weights_c · q_c(z), each component restricted to the support, weights above 0"""
 
     components: tuple[MeanField, ...]
     weights: Floats
 
-    @cached_property
-    def inclusion(self) -> Floats:
-        """(p,) probability of each feature"""
-        return self.weights @ np.array([q.inclusion for q in self.components])
-
-    @cached_property
-    def entropy(self) -> float:
-        """Within components exactly, and what a draw tells about its component by a fixed sample."""
-        rng = np.random.default_rng(0)
-        within = told = 0.0
-        for c in np.flatnonzero(self.weights > 0.0):
-            q, weight = self.components[c], self.weights[c]
-            draws = q.sample(_ENTROPY_DRAWS, rng)
-            within += weight * q.entropy
-            told += weight * float((q.log_prob(draws) - self.log_prob(draws)).mean())
-        return within + min(max(told, 0.0), float(entr(self.weights).sum()))
-
     def log_prob(self, masks: Mask) -> Floats:
         """(S,)"""
-        with np.errstate(divide="ignore"):
-            terms = np.array([q.log_prob(masks) for q in self.components]) + np.log(self.weights)[:, None]
+        terms = np.array([q.log_prob(masks) for q in self.components]) + np.log(self.weights)[:, None]
         return logsumexp(terms, axis=0)
 
     def sample(self, n: int, rng: np.random.Generator) -> Mask:
@@ -177,59 +157,6 @@ class Mixture:
         counts = rng.multinomial(n, self.weights)
         draws = [q.sample(int(count), rng) for q, count in zip(self.components, counts, strict=True) if count]
         return rng.permutation(np.concatenate(draws))
-
-    def leading(self, n: int) -> Mask:
-        """(up to n, p) the most probable of the components' leading subsets."""
-        masks = np.unique(np.concatenate([q.leading(n) for q in self.components]), axis=0)
-        return masks[np.argsort(-self.log_prob(masks), kind="stable")[:n]]
-
-
-Approximation = MeanField | Mixture
-
-
-def fit_mixture(
-    components: tuple[MeanField, ...], log_joint: Callable[[Mask], Floats], n_draws: int, rng: np.random.Generator
-) -> tuple[Mixture, tuple[float, float]]:
-    """Weights that maximise the ELBO over draws from each component; the ELBO, in nats, and its standard error.
-
-    log_joint maps masks (S, p) to log p(z)Λ(z), -inf where undecidable; components are restricted to where it is
-    finite. Single components are corners of the simplex of weights: the mixture cannot do worse than the best one.
-    """
-    values, densities = [], []
-    for q in components:
-        draws = q.sample(n_draws, rng)
-        value = log_joint(draws)
-        decidable = np.isfinite(value)
-        values.append(value[decidable])
-        densities.append(np.array([other.log_prob(draws[decidable]) for other in components]))
-    alive = [c for c, value in enumerate(values) if len(value)]
-    components = tuple(components[c] for c in alive)
-    log_share = np.log([len(values[c]) / n_draws for c in alive])
-    values = [values[c] for c in alive]
-    densities = [densities[c][alive] - log_share[:, None] for c in alive]
-
-    def terms(weights: Floats) -> list[Floats]:
-        with np.errstate(divide="ignore"):
-            log_weights = np.log(weights)[:, None]
-        pairs = zip(values, densities, strict=True)
-        return [value - logsumexp(density + log_weights, axis=0) for value, density in pairs]
-
-    def elbo(weights: Floats) -> float:
-        means = terms(weights)
-        return float(sum(weights[c] * means[c].mean() for c in np.flatnonzero(weights > 0.0)))
-
-    candidates = [*np.eye(len(components))]
-    if len(components) > 1:
-        single = np.array([elbo(corner) for corner in candidates])
-        start = np.clip(single - single.max(), -20.0, 0.0)
-        found = minimize(lambda x: -elbo(softmax(x)), start, method="Nelder-Mead", options={"maxiter": 400})
-        candidates.append(softmax(found.x))
-    best = max(candidates, key=elbo)
-    variance = 0.0
-    for weight, part in zip(best, terms(best), strict=True):
-        if weight > 0.0:  # the log of the share of decidable draws varies too, by 1/len(part) − 1/n_draws
-            variance += weight**2 * (part.var() + (1.0 - len(part) / n_draws)) / len(part)
-    return Mixture(components, best), (elbo(best), float(np.sqrt(variance)))
 
 
 Scorer = Floats | CompiledScorer | ScoredSubsets  # a table of all draws, or what computes and remembers their log Λ
@@ -394,7 +321,7 @@ def climb(
     leaders: list[Iterate] = []
     logits, lowest = logits.copy(), np.zeros(1)
     inclusion, gradient, draws = np.empty(f), np.empty(f), np.empty((2 * settings.pairs, f), dtype=bool)
-    done, best, best_at = 0, -np.inf, 0
+    done = 0
     while done < iterations:
         steps = min(STRETCH, iterations - done)
         part = slice(done, done + steps)
@@ -417,12 +344,8 @@ def climb(
         for t in np.argsort(-promise, kind="stable")[: settings.leading]:
             leaders.append(Iterate(float(promise[t]), done + int(t), trace.logits[t].copy()))
         leaders = sorted(leaders, key=lambda one: (-one.promise, one.iteration))[: settings.leading]
-        if elbo[part].max() > best:
-            best, best_at = float(elbo[part].max()), done + int(elbo[part].argmax())
         done += steps
         report(steps, f"ELBO {elbo[done - 1]:.1f}")
-        if settings.patience is not None and done - best_at > settings.patience:
-            break
     last = Iterate(-np.inf, done - 1, trace.logits[-1].copy())
     return Climb([*leaders, last], elbo[:done], error[:done], feasible[:done])
 

@@ -260,16 +260,16 @@ class Searched:
         return leading_modes([*self.ends, *self.stepped, *left, *sampler.bests()])
 
 
-def first_betas(n_rows: int, number: int = _TEMPERATURES) -> Floats:
+def first_betas(n_rows: int) -> Floats:
     """Inverse temperatures, ascending to 1, from where chains move freely."""
-    return np.geomspace(min(0.5, _HOTTEST_ROWS / n_rows), 1.0, number) if number > 1 else np.ones(1)
+    return np.geomspace(min(0.5, _HOTTEST_ROWS / n_rows), 1.0, _TEMPERATURES)
 
 
 def find_modes(target: Target, options: RunOptions) -> Mask:
     """(m, p) distinct subsets that searches ended with, within 15 nats of the best of all, best first."""
     with ProgressBar("searching subsets", PATIENCE * _SEARCHES * _REPLICAS, options.progress) as bar:
         sampler = sampler_of(target, _REPLICAS, options, bar.advance)
-        searched = search_modes(sampler, first_betas(sampler.n_rows), sampler.block_size(None), _SEARCHES)
+        searched = search_modes(sampler, first_betas(sampler.n_rows), sampler.block_size, _SEARCHES)
     return sampler.masks(leading_modes(searched.ends + searched.stepped)[0])
 
 

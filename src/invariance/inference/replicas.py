@@ -80,10 +80,10 @@ class Sampler(ABC):
     for each free feature where scores come from a memory.
 
     start (d,): the subset of forced features, start_log_ratio: its log Λ; columns (f,), free (d,): of the free features
-    block_sizes: columns of a block by default, and at most; report(steps, text): shows the progress
+    largest_block: columns of a block at most; report(steps, text): shows the progress
     """
 
-    block_sizes: tuple[int, int]
+    largest_block: int
     replicas: Sequence[Replica]
 
     def __init__(
@@ -96,9 +96,9 @@ class Sampler(ABC):
         self.free = np.isin(np.arange(start.size), columns)
         self.n_jobs, self.report = options.n_jobs, report
 
-    def block_size(self, asked: int | None) -> int:
-        usual, most = self.block_sizes
-        return max(1, min(usual if asked is None else min(asked, most), self.n_free))
+    @property
+    def block_size(self) -> int:
+        return max(1, min(self.largest_block, self.n_free))
 
     def masks(self, included: Mask) -> Mask:
         """(n, p) the features of rows of `included` (n, d)"""
@@ -162,7 +162,7 @@ class CompiledSampler(Sampler):
         self.scoring = scoring
         self.on_demand = isinstance(scoring.scatter, GramRows)
         self.features = np.delete(np.arange(d), scoring.outcome)
-        self.block_sizes = 12 if len(scoring.weights) <= 21 else 10, 20
+        self.largest_block = 12 if len(scoring.weights) <= 21 else 10
         log_odds, start = np.zeros(d), np.zeros(d, bool)
         log_odds[self.features], start[self.features] = prior.log_odds, prior.forced_in
         super().__init__(target, start, log_ratio_of(scoring, start), self.features[prior.free], options, report)
@@ -460,7 +460,7 @@ def flip_order(keys: Floats, interest: Floats) -> Integers:
 class GenericSampler(Sampler):
     """All chains of all replicas move together over the free features; each replica has a generator of its own."""
 
-    block_sizes = _GENERIC_BLOCK, 8
+    largest_block = _GENERIC_BLOCK
 
     def __init__(self, target: Target, n_replicas: int, options: RunOptions, report: Report) -> None:
         f = len(target.prior.free)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,19 +13,17 @@ from scipy.special import logsumexp
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressBar
 from ..data.checks import warn
-from ..exceptions import ApproximationWarning, Message, SettingError, use
-from ..models.base import check_whole_number
+from ..exceptions import ApproximationWarning, Message, use
+from ..models.base import check_number, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource, format_tail
 from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_remarks
 from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
 _TUNING_SWEEPS = (20, 20, 20, 20)
 _ROUND, _FEWEST_ROUNDS = 25, 6
+_AGREEMENT, _RESCORED = 1.05, 20  # the largest R̂ of replicas that agree; leading subsets that are scored again
 _MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
 _AFFORDABLE = 5e10  # what all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes
 _SETTLED_VARIANCE = 1e-3  # of inclusion, below which R̂ does not count: the standard error alone speaks
@@ -60,39 +57,23 @@ class Tempering:
     scorer, and features of several columns, are sampled by plainer moves of the same kinds.
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
-    temperatures : number of inverse temperatures, the values themselves (ascending to 1), or "auto"
     steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 200)
-    block_size : most features in a block, all of whose subsets are scored; "auto" is 12 (10 beyond 20 environments);
-        without a compiled scorer "auto" is 4, and more than 8 count as 8
     searches : annealed searches per replica; up to four times as many until several come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
-    agreement : target for the largest R̂ of an inclusion probability
     keep : how many leading subsets the result lists
-    rescore : how many of them are scored again from the rows
     """
 
     chains: int = 4
-    temperatures: int | Sequence[float] | Literal["auto"] = "auto"
     steps: int | Literal["auto"] = "auto"
-    block_size: int | Literal["auto"] = "auto"
     searches: int = 4
     precision: float = 0.01
-    agreement: float = 1.05
     keep: int = 4096
-    rescore: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("chains", "temperatures", "steps", "block_size", "searches", "keep", "rescore"):
-            value, usual = getattr(self, name), getattr(type(self), name)
-            if (name != "temperatures" or isinstance(value, int)) and (usual != "auto" or value != "auto"):
-                check_whole_number(self, name, 0 if name == "rescore" else 1, usual)
-        if self.block_size != "auto" and self.block_size > 20:
-            raise SettingError(f"block_size={self.block_size!r}: scoring 2^{self.block_size} subsets is too many.")
-        if not self.precision > 0 or not self.agreement > 1:
-            raise SettingError("precision must be positive and agreement above 1.")
-        betas = self.first_betas(1000)
-        if betas.ndim != 1 or not len(betas) or (np.diff(betas) <= 0).any() or betas[0] <= 0 or betas[-1] != 1.0:
-            raise SettingError("temperatures: inverse temperatures must ascend from above 0 to 1.")
+        for name in ("chains", "steps", "searches", "keep"):
+            if name != "steps" or self.steps != "auto":
+                check_whole_number(self, name, 1, getattr(type(self), name))
+        check_number(self, "precision", "standard error", positive=True)
 
     def run(self, target: Target, options: RunOptions) -> Posterior:
         started = time.perf_counter()
@@ -108,7 +89,7 @@ class Tempering:
         n_sweeps = sum(len(part.draws) for part in rounds[0])
         included, best = searched.best_met(sampler)
         masks, log_ratios = visited.leading(sampler, included, best, self.keep)
-        check = rescore_leading(target.model, masks, log_ratios, min(self.rescore, len(masks)))
+        check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
         log_joint = target.log_joint(masks, check.log_ratios)
         log_evidence = max(evidence.log_evidence, float(logsumexp(log_joint)))
         tail = 1.0
@@ -119,8 +100,8 @@ class Tempering:
             log_ratio = target.log_ratios(masks[mode], check.log_ratios[mode])
             tail = float(target.model.invariance_tails(masks[mode], log_ratio)[0])
         never_sampled = best - log_evidence if best > visited.log_joint.max() + SAME else -np.inf
-        reached, error, r_hat = agreement.reached(self), agreement.largest_error, agreement.largest_r_hat
-        problem = _problem(searched, agreement, never_sampled, self.agreement, tail)
+        reached, error, r_hat = agreement.reached(self.precision), agreement.largest_error, agreement.largest_r_hat
+        problem = _problem(searched, agreement, never_sampled, tail)
         end = "agree" if reached and problem is None else "stopped"
         figures = f"standard errors of inclusion up to {error:.4f}, R̂ up to {r_hat:.3f}"
         notes = [*check.notes, f"{len(rounds)} replicas {end} after {n_sweeps:,} sweeps: {figures}."]
@@ -135,7 +116,7 @@ class Tempering:
         every = [part for parts in rounds for part in parts]
         draws = np.concatenate([part.draws for part in every])
         kept = sampler.masks(np.unpackbits(draws, axis=1, count=sampler.n_columns).astype(bool))
-        posterior = TemperingPosterior(
+        posterior = Posterior(
             **common_fields(target),
             inclusion=np.clip(sampler.by_feature(agreement.inclusion, 1.0), 0.0, 1.0),
             masks=masks,
@@ -169,21 +150,13 @@ class Tempering:
     def most_sweeps(self, target: Target) -> int:
         if self.steps != "auto":
             return self.steps
-        chains = self.chains * len(self.first_betas(target.model.n_rows))
+        chains = self.chains * len(first_betas(target.model.n_rows))
         cost = chains * n_proposed(len(target.prior.free)) * target.model.steps_per_subset
         return int(np.clip(_AFFORDABLE / max(cost, 1.0), _FEWEST_SWEEPS, _MOST_SWEEPS))
 
-    def first_betas(self, n_rows: int) -> Floats:
-        if self.temperatures == "auto":
-            return first_betas(n_rows)
-        if isinstance(self.temperatures, int):
-            return first_betas(n_rows, self.temperatures)
-        return np.array(self.temperatures, dtype=float)
-
     def _warm_up(self, sampler: AnySampler) -> tuple[Proposals, Searched]:
         """Search, gather, tune. Nothing that is drawn here is kept."""
-        size = sampler.block_size(None if self.block_size == "auto" else self.block_size)
-        betas = self.first_betas(sampler.n_rows)
+        size, betas = sampler.block_size, first_betas(sampler.n_rows)
         searched = search_modes(sampler, betas, size, self.searches)
         interest, doubt = searched.interest, np.zeros(sampler.n_columns)
         _redistribute(sampler, betas, searched)
@@ -197,12 +170,10 @@ class Tempering:
             interest = 0.5 * interest + 0.5 * np.mean([found.interest for found in rounds], axis=0)
             coldest = np.clip(np.mean([found.inclusion for found in rounds], axis=0), 0.0, 1.0)
             doubt = 0.5 * doubt + coldest * (1.0 - coldest)
-            if isinstance(self.temperatures, str | int):
-                rejected = np.mean([found.rejected for found in rounds], axis=0)
-                old, betas = betas, retuned(betas, rejected, self.temperatures == "auto")
-                nearest = np.abs(np.log(old)[:, None] - np.log(betas)).argmin(axis=0)
-                for replica in sampler.replicas:
-                    replica.place(replica.included[nearest], replica.log_ratios[nearest])
+            old, betas = betas, retuned(betas, np.mean([found.rejected for found in rounds], axis=0))
+            nearest = np.abs(np.log(old)[:, None] - np.log(betas)).argmin(axis=0)
+            for replica in sampler.replicas:
+                replica.place(replica.included[nearest], replica.log_ratios[nearest])
         return proposals(), searched
 
     def _sample(
@@ -215,16 +186,14 @@ class Tempering:
                 kept.append(new)
             if number == n_rounds or (number >= _FEWEST_ROUNDS and number % 2 == 0):
                 agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
-                if agreement.reached(self) and number >= _FEWEST_ROUNDS:
+                if agreement.reached(self.precision) and number >= _FEWEST_ROUNDS:
                     break
         return rounds, agreement
 
 
-def _problem(
-    searched: Searched, agreement: Agreement, never_sampled: float, wanted: float, tail: float
-) -> Message | None:
+def _problem(searched: Searched, agreement: Agreement, never_sampled: float, tail: float) -> Message | None:
     """What stands against relying on a run. never_sampled: log probability of the best subset where no chain was there;
-    wanted: R̂; tail: probability that an invariant subset has a log ratio as low as the best one"""
+    tail: probability that an invariant subset has a log ratio as low as the best one"""
     share, r_hat, error = np.exp(never_sampled), agreement.largest_r_hat, agreement.largest_error
     unseen = f"the best subset (probability {share:.2g}) was never sampled at temperature 1"
     torn = f"the replicas disagree (R̂ up to {r_hat:.2f}, standard errors up to {error:.3f})"
@@ -232,7 +201,7 @@ def _problem(
     low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
     problems = (
         (share > _NOTABLE, unseen, _MORE_STEPS),
-        (r_hat > wanted, torn, _MORE_STEPS),
+        (r_hat > _AGREEMENT, torn, _MORE_STEPS),
         (searched.hidden, f"{near}, and a better one may be hidden", _LONGER),
         (tail < _IMPLAUSIBLE, f"{low}; no subset is quite invariant, or a better one is hidden", _LONGER),
     )
@@ -269,16 +238,12 @@ def differences(modes: Mask) -> Mask:
     return np.array(wide) if wide else np.zeros((0, modes.shape[1]), bool)
 
 
-def retuned(betas: Floats, rejected: Floats, free_number: bool) -> Floats:
+def retuned(betas: Floats, rejected: Floats) -> Floats:
     """Inverse temperatures between which swaps are refused equally often (Syed et al. 2022): the barrier, the sum of
-    refusal rates, is cut into equal parts in log β; with free_number into a few more than its height."""
-    if len(betas) == 1:
-        return betas
+    refusal rates, is cut into equal parts in log β, a few more than its height."""
     # A small slope keeps the curve increasing where no swap was refused.
     barrier = np.concatenate([[0.0], np.cumsum(rejected + 0.02)])
-    number = len(betas)
-    if free_number:
-        number = int(np.clip(round(1.3 * rejected.sum()) + 2, _FEWEST_TEMPERATURES, _MOST_TEMPERATURES))
+    number = int(np.clip(round(1.3 * rejected.sum()) + 2, _FEWEST_TEMPERATURES, _MOST_TEMPERATURES))
     tuned = np.exp(np.interp(np.linspace(0.0, barrier[-1], number), barrier, np.log(betas)))
     tuned[0], tuned[-1] = betas[0], 1.0
     return tuned
@@ -302,8 +267,8 @@ class Agreement(NamedTuple):
     def largest_r_hat(self) -> float:
         return float(self.r_hat.max(initial=1.0))
 
-    def reached(self, wanted: Tempering) -> bool:
-        return self.largest_error <= wanted.precision and self.largest_r_hat <= wanted.agreement
+    def reached(self, precision: float) -> bool:
+        return self.largest_error <= precision and self.largest_r_hat <= _AGREEMENT
 
 
 def agreement_of(batches: Floats) -> Agreement:
@@ -403,19 +368,6 @@ def bridges(betas: Floats, trace: Floats) -> float:
 
 
 # ---------------------------------------------------------------- the result
-
-
-class TemperingPosterior(Posterior):
-    """Posterior estimated by parallel tempering: Rao-Blackwellised inclusion probabilities; the probability of a subset
-    is p(z)Λ(z) / exp(log_evidence), estimated as `diagnostics` says."""
-
-    @property
-    def inclusion_errors(self) -> pd.Series:
-        """Monte-Carlo standard error of each inclusion probability, by feature name."""
-        import pandas as pd
-
-        errors = self.diagnostics["inclusion_errors"]
-        return pd.Series(errors, index=list(self.feature_names), name="standard_error", dtype=float)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,8 @@ approximation say after reweighting, and what it misses."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,20 +21,14 @@ from ..exceptions import ApproximationWarning, EngineError, Message, SettingErro
 from ..kernels.subset_sums import weighted_shares
 from ..models.base import BoundModel, check_choice, check_whole_number
 from ..posterior.posterior import Posterior, SubsetSource
-from ..priors import BoundPrior
 from ..screening import LassoScreen
 from .base import RunOptions, Target, common_fields, rescore_leading, smallest, support_notes, with_remarks
-from .mean_field import Approximation, Ascent, Cyclical, FreeSpace, MeanField, Mixture, climb, fit_mixture, measured
+from .mean_field import Ascent, Cyclical, FreeSpace, MeanField, Mixture, climb, measured
 from .modes import MISSED_SHARE, around, find_modes, with_swaps
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Start = Literal["uninformative", "informative", "searched"]
-Initial = Mapping[str, float] | ArrayLike
 
 _STARTS = ("uninformative", "informative", "searched")
-_MOST_COMPONENTS = 8
 _QUICK_TO_SEARCH = 100  # free features: up to so many are searched even if no start needs it
 _REWEIGHTED, _LISTED, _RESCORED = 1000, 200, 20
 _MUCH = 0.05  # of the posterior
@@ -73,14 +66,11 @@ class Variational:
     screen : "search", the members of the most probable subsets that the searches find; "lasso", as published, needs the
         rows and loses true features whose effect other features can stand in for
     screened : number of features that pass the screen at most, if the best subset alone does not have more
-    initial : starts from here instead: a mask, probabilities (p,), or {feature: probability}
     kl_analytic_probability : how often the KL term's gradient is the exact one rather than part of the draws
     infeasible : objective, per row, of a draw outside the support; "relative" is below the worst one seen inside
     leading : how many of the best iterates are measured again, with `fresh` draws, before one is chosen
-    patience : stop when the best ELBO has not risen for this many iterations (None: never)
     draws : number of draws that are reweighted to the posterior, and of those that look for what the result misses
     memory : how many scored subsets are remembered (rounded up to a power of two)
-    components : 1 is the mean field; more, or "auto" (one for each mode that the search finds, up to 8), a mixture
     """
 
     iterations: int = 2000
@@ -89,17 +79,14 @@ class Variational:
     starts: tuple[Start, ...] = ("uninformative", "informative", "searched")
     screen: Literal["search", "lasso"] = "search"
     screened: int = 10
-    initial: Initial | None = None
     inclusion: float | None = None
     rest: float | Literal["auto"] = "auto"
     kl_analytic_probability: float = 1.0
     infeasible: float | Literal["relative"] = "relative"
     leading: int = 8
     fresh: int = 1000
-    patience: int | None = None
     draws: int = 4000
     memory: int = 1 << 17
-    components: int | Literal["auto"] = 1
 
     @classmethod
     def simulation(cls, **changes: Any) -> Self:
@@ -136,27 +123,24 @@ class Variational:
         self._check()
         rng, search_rng = options.rng.spawn(2)
         modes, peaks = self._modes(space, replace(options, rng=search_rng))
-        # Beside the starts, one at each mode that gets a component of its own.
-        wanted = {1: 0, "auto": _MOST_COMPONENTS}.get(self.components, self.components)
-        near = [_near(mode[space.target.prior.free]) for mode in peaks[:wanted]]
-        inclusion = self._starts(space, modes) | {f"mode {i + 1}": values for i, values in enumerate(near)}
-        logits = {name: logit(np.clip(values, 1e-4, 1.0 - 1e-4)) for name, values in inclusion.items()}
+        starts = self._starts(space, modes).items()
+        logits = {name: logit(np.clip(values, 1e-4, 1.0 - 1e-4)) for name, values in starts}
         *generators, check_rng = options.rng.spawn(len(logits) + 1)
-        starts = dict(zip(logits, zip(logits.values(), generators, strict=True), strict=True))
-        return Prepared(peaks, starts, rng, check_rng)
+        drawn = dict(zip(logits, zip(logits.values(), generators, strict=True), strict=True))
+        return Prepared(peaks, drawn, rng, check_rng)
 
     def finish(self, space: FreeSpace, ready: Prepared, fits: dict[str, Ascent], started: float) -> Posterior:
         """The posterior, from where each start ended."""
         target = space.target
         chosen = max(fits, key=lambda start: fits[start].elbo)
-        q, (elbo, elbo_error) = self._approximation(target, fits, chosen, ready.rng)
+        fit, prior = fits[chosen], target.prior
+        q, elbo, elbo_error = _law_of(target, fit), fit.elbo, fit.elbo_error
         reweighted = reweight_draws(target, q, self.draws, ready.rng, _REWEIGHTED)
         missed, outside = None, reweighted.outside
         if space.table.size:
             missed, outside = missed_in_table(space, q), space.table_outside()
         elif len(ready.peaks):
             missed = missed_at_modes(target, q, ready.peaks, self.draws, ready.check_rng)
-        fit, prior = fits[chosen], target.prior
         masks = q.leading(_LISTED)
         log_ratios = target.model.log_ratio_many(masks)
         if (log_ratios > -np.inf).any():
@@ -178,11 +162,9 @@ class Variational:
         if reweighted.pareto_k > POOR_PARETO_K:
             k = f"Pareto k̂ is {reweighted.pareto_k:.2f}, above {POOR_PARETO_K}"
             doubts.append(f"the approximation is poor: {k}; {reweighted.ess:.0f} draws are effective")
-        remedies = [use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")]
-        if isinstance(q, MeanField):
-            remedies.append(use(engine="vi(components=auto)"))
+        remedy = use(engine="exact" if prior.support_size() <= _FEW_SUBSETS else "tempering")
         for doubt in doubts:
-            notes.append(Message(doubt, *remedies))
+            notes.append(Message(doubt, remedy))
             warn(notes[-1], ApproximationWarning)
         reweighted_ratios = target.log_ratios(reweighted.masks, reweighted.log_ratios)
         posterior = VariationalPosterior(
@@ -193,12 +175,11 @@ class Variational:
             log_probabilities=q.log_prob(masks),
             log_evidence=elbo,
             entropy=q.entropy,
-            engine=f"variational inference ({'mean field' if isinstance(q, MeanField) else 'mixture'})",
+            engine="variational inference (mean field)",
             notes=tuple(notes),
             diagnostics={
                 "elbo": elbo,
                 "elbo_error": elbo_error,
-                "weights": q.weights.tolist() if isinstance(q, Mixture) else [1.0],
                 "start": chosen,
                 "iterations": len(fit.trace.elbo),
                 "chosen_iteration": fit.iteration,
@@ -233,11 +214,9 @@ class Variational:
             raise SettingError(f"kl_analytic_probability={self.kl_analytic_probability!r} is not a probability.")
         if self.infeasible != "relative" and not isinstance(self.infeasible, int | float):
             raise SettingError(f"infeasible={self.infeasible!r} is not known: use 'relative' or a negative number.")
-        if set(self.starts) - set(_STARTS) or (not self.starts and self.initial is None):
+        if set(self.starts) - set(_STARTS) or not self.starts:
             raise SettingError(f"starts={self.starts!r}: use some of {', '.join(map(repr, _STARTS))}.")
         check_choice(self, "screen", ("search", "lasso"))
-        if self.components != "auto":
-            check_whole_number(self, "components", 1, "auto")
 
     @property
     def infeasible_value(self) -> float:
@@ -249,8 +228,7 @@ class Variational:
         start needs a search and searching would take longer than the rest."""
         target = space.target
         by_search = "searched" in self.starts or ("informative" in self.starts and self.screen == "search")
-        needed = self.components != 1 or (self.initial is None and by_search)
-        if not needed and len(target.prior.free) > _QUICK_TO_SEARCH:
+        if not by_search and len(target.prior.free) > _QUICK_TO_SEARCH:
             nothing = np.zeros((0, target.n_features), dtype=bool)
             return nothing, nothing
         if not space.table.size:
@@ -265,8 +243,6 @@ class Variational:
         """{name: inclusion probabilities (f,)} of each start"""
         prior, room = space.target.prior, 0.9 * space.max_size
         free = prior.free
-        if self.initial is not None:
-            return {"initial": self._initial_inclusion(prior)[free]}
         starts: dict[str, Floats] = {}
         for start in dict.fromkeys(self.starts):
             if start == "uninformative":
@@ -281,22 +257,6 @@ class Variational:
                 starts[start] = np.where(chosen, 0.5, min(rest, max(room - 0.5 * chosen.sum(), 0.0) / outside))
         return starts
 
-    def _initial_inclusion(self, prior: BoundPrior) -> Floats:
-        names = prior.original_features
-        if isinstance(self.initial, Mapping):
-            unknown = [name for name in self.initial if name not in names]
-            if unknown:
-                raise SettingError(f"initial names a feature that is not there: {unknown[0]!r}.")
-            return np.array([float(self.initial.get(name, 0.01)) for name in prior.feature_names])
-        try:
-            values = np.asarray(self.initial, dtype=float)
-        except (TypeError, ValueError):
-            values = np.full(1, np.nan)
-        if values.shape != (len(names),) or not ((values >= 0) & (values <= 1)).all():
-            raise SettingError(f"initial must be a mask or {len(names)} probabilities, one for each feature.")
-        values = values[np.isin(prior.original_features, prior.feature_names)]
-        return _near(values > 0) if np.isin(values, (0, 1)).all() else values
-
     def _passed(self, model: BoundModel, modes: Mask) -> ArrayLike:
         """Features that pass the screen; by search all members of the first mode, then of the others"""
         if self.screen == "search":
@@ -308,25 +268,14 @@ class Variational:
             raise EngineError("the lasso screen needs the rows, which are not at hand", use(engine="vi(screen=search)"))
         return np.flatnonzero(LassoScreen(k=self.screened).screen(model.data).kept)
 
-    def _approximation(
-        self, target: Target, fits: dict[str, Ascent], chosen: str, rng: np.random.Generator
-    ) -> tuple[Approximation, tuple[float, float]]:
-        """The best fit or, with more components, a mixture of the best ones that ended at each subset."""
-        fit, limit = fits[chosen], target.prior.max_size
-        laws = {name: MeanField(target.expanded(one.logits, np.inf, -np.inf), limit) for name, one in fits.items()}
-        q = laws[chosen]
-        if fit.elbo == -np.inf:
-            reasons = "; ".join(target.model.outside_support(q.mode[None]))
-            what = f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}"
-            raise EngineError(what, use(engine="tempering"))
-        if self.components == 1:
-            return q, (fit.elbo, fit.elbo_error)
-        best: dict[bytes, MeanField] = {}
-        for name in sorted(fits, key=lambda name: fits[name].elbo):
-            if fits[name].elbo > -np.inf:
-                best[laws[name].mode.tobytes()] = laws[name]
-        components = tuple(reversed(best.values()))
-        return fit_mixture(components, lambda z: target.log_joint(z, log_ratios_of(target.model, z)), self.fresh, rng)
+
+def _law_of(target: Target, fit: Ascent) -> MeanField:
+    q = MeanField(target.expanded(fit.logits, np.inf, -np.inf), target.prior.max_size)
+    if fit.elbo == -np.inf:
+        reasons = "; ".join(target.model.outside_support(q.mode[None]))
+        what = f"variational inference ended where no draw can be scored{': ' if reasons else ''}{reasons}"
+        raise EngineError(what, use(engine="tempering"))
+    return q
 
 
 def _near(mask: Mask) -> Floats:
@@ -363,7 +312,7 @@ class Reweighted:
     undecided: float
 
 
-def reweight_draws(target: Target, q: Approximation, n: int, rng: np.random.Generator, keep: int) -> Reweighted:
+def reweight_draws(target: Target, q: MeanField | Mixture, n: int, rng: np.random.Generator, keep: int) -> Reweighted:
     """Of n draws of q; at most `keep` subsets are listed."""
     masks = q.sample(n, rng)
     log_ratios = log_ratios_of(target.model, masks)
@@ -453,7 +402,7 @@ class Missed(NamedTuple):
     probability: float
 
 
-def missed_in_table(space: FreeSpace, q: Approximation) -> Missed:
+def missed_in_table(space: FreeSpace, q: MeanField) -> Missed:
     """Exactly, where all subsets are known."""
     known = np.flatnonzero(space.table_log_joint > -np.inf)
     log_joint = space.table_log_joint[known]
@@ -461,18 +410,16 @@ def missed_in_table(space: FreeSpace, q: Approximation) -> Missed:
     return _missed(q, space.target.masks(space.table_draws[known]), log_posterior, np.exp(log_posterior))
 
 
-def missed_at_modes(target: Target, q: Approximation, modes: Mask, n_draws: int, rng: np.random.Generator) -> Missed:
+def missed_at_modes(target: Target, q: MeanField, modes: Mask, n_draws: int, rng: np.random.Generator) -> Missed:
     """Estimated by draws from q and from around each of modes (m, p), which see what draws from q alone do not."""
-    components, weights = (q.components, q.weights) if isinstance(q, Mixture) else ((q,), np.ones(1))
     local = [around(target, mode) for mode in modes]
-    shares = np.concatenate([0.5 * weights, np.full(len(local), 0.5 / len(local))])
-    wide = Mixture((*components, *local), shares)
+    wide = Mixture((q, *local), np.append(0.5, np.full(len(local), 0.5 / len(local))))
     seen = reweight_draws(target, wide, n_draws, rng, n_draws)
     log_posterior = target.log_joint(seen.masks, seen.log_ratios) - seen.log_evidence
     return _missed(q, seen.masks, log_posterior, np.exp(seen.log_probabilities))
 
 
-def _missed(q: Approximation, masks: Mask, log_posterior: Floats, weights: Floats) -> Missed:
+def _missed(q: MeanField, masks: Mask, log_posterior: Floats, weights: Floats) -> Missed:
     """masks (S, p): distinct; log_posterior (S,): of each; weights (S,): the part of the posterior it stands for"""
     rare = q.log_prob(masks) < log_posterior + np.log(MISSED_SHARE)
     worst = int(np.argmax(np.where(rare, log_posterior, -np.inf)))
@@ -486,17 +433,6 @@ class VariationalPosterior(Posterior):
     @property
     def elbo(self) -> float:
         return self.log_evidence
-
-    @property
-    def trace(self) -> pd.DataFrame:
-        """One row per start and iteration: elbo, its Monte-Carlo standard error, share of draws inside the support."""
-        import pandas as pd
-
-        frames = [
-            pd.DataFrame(columns).assign(start=start, iteration=np.arange(len(columns["elbo"])))
-            for start, columns in self.diagnostics["trace"].items()
-        ]
-        return pd.concat(frames, ignore_index=True)[["start", "iteration", "elbo", "error", "feasible"]]
 
     @property
     def reweighted(self) -> Posterior:
@@ -524,7 +460,7 @@ class VariationalPosterior(Posterior):
 class ApproximateSource(SubsetSource):
     """Answers for any subset under q."""
 
-    q: Approximation
+    q: MeanField
 
     def log_probability(self, masks: Mask) -> Floats:
         return self.q.log_prob(masks)

@@ -93,7 +93,6 @@ def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedS
     leaders = Leaders.none(n, engine.leading, d, device)
     climbs: list[Climb | None] = [None] * n
     traces, going = np.empty((3, iterations, n)), np.ones(n, dtype=bool)
-    patience = iterations if engine.patience is None else engine.patience
     for first in range(0, iterations, STRETCH):
         part = slice(first, min(first + STRETCH, iterations))
         stretch = ascend(problem, objectives, state, first, rates[part], analytic[part], engine.pairs)
@@ -101,8 +100,7 @@ def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedS
         leaders = leaders.joined(elbo - 2.0 * stretch.error, first, stretch.logits)
         traces[:, part] = torch.stack([elbo, stretch.error, stretch.feasible]).cpu().numpy()
         undecidable = state.undecidable.cpu().numpy()
-        since_best = part.stop - traces[0, : part.stop].argmax(axis=0)
-        ended = going & (undecidable | (since_best > patience) | (part.stop == iterations))
+        ended = going & (undecidable | (part.stop == iterations))
         for b in np.flatnonzero(ended & ~undecidable).tolist():
             columns = starts[b].columns
             promise, iteration, led = (values[b].cpu().numpy() for values in leaders)
