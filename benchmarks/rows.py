@@ -166,8 +166,8 @@ def digits() -> None:
             batches = table.to_batches(max_chunksize=rows)
             one = MomentsAccumulator(list("abc"), "site")
             for batch in batches:
-                one.add(batch)
-            parts = [MomentsAccumulator(list("abc"), "site").add(batch) for batch in batches]
+                one.extend([batch])
+            parts = [MomentsAccumulator(list("abc"), "site").extend([batch]) for batch in batches]
             many = parts[0]
             for part in parts[1:]:
                 many = many.merge(part)

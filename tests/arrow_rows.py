@@ -25,8 +25,7 @@ def added(pieces: Iterable[pa.Table], columns: Sequence[str], **settings: Any) -
     """Of tables with the environments in `site`"""
     rows = MomentsAccumulator(columns, "site", **settings)
     for piece in pieces:
-        for batch in piece.to_batches():
-            rows.add(batch)
+        rows.extend(piece.to_batches())
     return rows
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from .models.invariance_test import Tolerance
     from .models.regression import Logistic
     from .models.survival import PiecewiseExponential
-    from .moments.accumulator import MomentsAccumulator
     from .moments.moments import Moments
     from .posterior.posterior import Posterior
     from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
@@ -42,7 +41,6 @@ _NAMES = {
     "sweeps.edges": ("edges",),
     "data.multi_environment": ("MultiEnvironmentData",),
     "moments.moments": ("Moments",),
-    "moments.accumulator": ("MomentsAccumulator",),
     "data.reading": ("read_table",),
     "data.settings": ("Columns", "Environments", "FileFormat"),
     "data.terms": ("spline",),

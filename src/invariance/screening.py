@@ -46,11 +46,7 @@ def random_folds(data: MultiEnvironmentData, cv: int, random_state: int) -> Any:
 
 
 def cross_validated_lasso(
-    data: MultiEnvironmentData,
-    cv: int,
-    standardize: bool = True,
-    random_state: int = 0,
-    n_jobs: int | None = None,
+    data: MultiEnvironmentData, cv: int, standardize: bool = True, random_state: int = 0, n_jobs: int | None = None
 ) -> LassoFit:
     """Lasso whose penalty minimises the error over `cv` random folds of the pooled rows."""
     from sklearn.exceptions import ConvergenceWarning

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arrow_rows import added, assert_alike, cut, exact_scatter
-from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
+from invariance.exceptions import DataError, DataWarning
 from invariance.moments import accumulator
-from invariance.moments.accumulator import MomentsAccumulator
 from invariance.moments.moments import Moments
 
 COLUMNS = ["x", "n", "ward", "flag", "y"]
@@ -79,14 +78,14 @@ def test_merging_changes_neither() -> None:
     both = first.merge(second)
     expected = both.moments("y")
     assert [pickle.dumps(rows) for rows in (first, second)] == before
-    both.add(rows().to_batches()[0])
+    both.extend(rows().to_batches()[:1])
     assert [pickle.dumps(rows) for rows in (first, second)] == before
     again = pickle.loads(before[0]).merge(pickle.loads(before[1])).moments("y")
     assert again.scatter.tobytes() == expected.scatter.tobytes()
     buffers: list[pickle.PickleBuffer] = []
     sent = pickle.dumps(first, protocol=5, buffer_callback=buffers.append)
     kept = [bytes(buffer.raw()) for buffer in buffers]  # cannot be written to, as what some clusters send
-    received = pickle.loads(sent, buffers=kept).add(rows().to_batches()[0]).absorb(second).moments("y")
+    received = pickle.loads(sent, buffers=kept).extend(rows().to_batches()[:1]).absorb(second).moments("y")
     assert kept == [bytes(buffer.raw()) for buffer in buffers]
     assert received.n_rows == expected.n_rows + rows().to_batches()[0].num_rows
     assert pickle.loads(sent, buffers=kept).absorb(second).moments("y").scatter.tobytes() == expected.scatter.tobytes()
@@ -116,9 +115,9 @@ def test_rows_without_any_value_are_told_of() -> None:
     table = rows()
     nothing = pa.table({name: pa.nulls(120) for name in COLUMNS}).append_column("site", table["site"])
     with pytest.raises(DataError, match=r"missing values .* 'y' \(120 rows\)"):
-        MomentsAccumulator(COLUMNS, "site").add(nothing).add(table).moments("y")
+        added([nothing, table], COLUMNS).moments("y")
     with pytest.warns(DataWarning, match="dropped 120 of 240 rows"):
-        MomentsAccumulator(COLUMNS, "site", missing="drop").add(nothing).add(table).moments("y")
+        added([nothing, table], COLUMNS, missing="drop").moments("y")
 
 
 @pytest.mark.filterwarnings("ignore:.* are one level")
@@ -135,18 +134,6 @@ def test_types_that_change() -> None:
         assert_alike(changing.moments("y"), same.moments("y"))
 
 
-def test_settings_that_differ() -> None:
-    one = added([rows()], COLUMNS)
-    for other in (
-        added([rows()], COLUMNS[1:]),
-        added([rows()], COLUMNS, missing="drop"),
-        added([rows()], COLUMNS, categorical=["n"]),
-        MomentsAccumulator(COLUMNS, "place"),
-    ):
-        with pytest.raises(DataError, match="cannot merge accumulators that differ in "):
-            one.merge(other)
-
-
 def test_what_is_refused() -> None:
     for name in ("n", "site"):
         with pytest.raises(DataError, match=f"'{name}'"):
@@ -154,12 +141,6 @@ def test_what_is_refused() -> None:
     for pieces in ([], [rows().slice(0, 0)]):
         with pytest.raises(DataError, match="no rows"):
             added(pieces, COLUMNS).moments("y")
-    with pytest.raises(WrongTypeError, match="dict"):
-        MomentsAccumulator(COLUMNS, "site").add({"x": [1.0]})
-    with pytest.raises(SettingError, match="columns='xy'"):
-        MomentsAccumulator("xy", "site")
-    with pytest.raises(DataError, match="'zz'"):
-        MomentsAccumulator(COLUMNS, "site", outcome="zz")
 
 
 def test_moments_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,12 +73,7 @@ class Median:
         return least_risky(findings) if predictive is None else predictive.inclusion >= 0.5
 
 
-RULES: dict[str, type[Rule]] = {
-    "predictive": BestCompatible,
-    "mode": Mode,
-    "threshold": Threshold,
-    "median": Median,
-}
+RULES: dict[str, type[Rule]] = {"predictive": BestCompatible, "mode": Mode, "threshold": Threshold, "median": Median}
 RULES_IN_WORDS = {
     "predictive": "selects the best predictor that is invariant",
     "mode": "selects the most probable subset",

@@ -18,12 +18,7 @@ from ..kernels import dispatch
 from ..kernels.row_residuals import DEPENDENT, GroupRows, triangular_factor
 from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features
 from ..moments.fourth_moments import FourthMoments
-from ..moments.least_squares import (
-    least_squares_of_units,
-    root_of,
-    unit_columns,
-    unit_rows,
-)
+from ..moments.least_squares import least_squares_of_units, root_of, unit_columns, unit_rows
 from ..moments.moments import Moments
 from ..moments.random_intercept import whitening_of
 from .base import PIVOT_TOLERANCE, Fit, NDArray32, StandardErrors, SubsetWalk, Weigh, in_parts, listed_subsets

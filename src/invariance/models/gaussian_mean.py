@@ -21,16 +21,7 @@ from ..kernels.generalised_least_squares import (
 )
 from ..kernels.row_residuals import GroupRows
 from ..moments.moments import with_own_means
-from .base import (
-    IN_MEAN,
-    PIVOT_TOLERANCE,
-    BoundModel,
-    EnvironmentData,
-    Fit,
-    Null,
-    StandardErrors,
-    in_parts,
-)
+from .base import IN_MEAN, PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, StandardErrors, in_parts
 from .gaussian import GaussianModel
 from .gaussian_fits import group_rows, weighted_errors
 from .invariance_test import (

@@ -15,13 +15,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers
 from .._tools.parallel import free_bytes
-from ..data.checks import (
-    check_missing_argument,
-    check_scale,
-    check_unique,
-    nearest,
-    quoted,
-)
+from ..data.checks import check_scale, nearest, quoted
 from ..data.columns import (
     ADVICE,
     MOST_WORDS,
@@ -32,7 +26,6 @@ from ..data.columns import (
     column_kind,
     doubtful,
     joined,
-    known_columns,
     reads_as_number,
     refuse,
 )
@@ -40,10 +33,10 @@ from ..data.encoding import ColumnSummary, Encoding, learn_encoding
 from ..data.labels import encode_labels, level_of, tell_alike
 from ..data.missing import Tally
 from ..data.outcomes import OutcomeKind, at_two_values, number_kind
-from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments, listed_names
+from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import TEXT, kind_of
 from ..data.terms import Dummies, SplineBasis
-from ..exceptions import DataError, WrongTypeError, use
+from ..exceptions import DataError, use
 from .moments import EnvironmentMoments, Moments, add_rows, assembled, in_columns, merged, widened
 
 if TYPE_CHECKING:
@@ -111,14 +104,8 @@ class MomentsAccumulator:
         outcome: str | None = None,
         splines: Mapping[str, SplineBasis | None] = MappingProxyType({}),
     ) -> None:
-        self.columns = tuple(listed_names("columns", columns))
-        check_unique([*self.columns, environment], "columns and environment")
-        check_missing_argument(missing)
-        known_columns("outcome", [] if outcome is None else [outcome], self.columns)
-        self.environment = environment
-        self.missing = missing
-        self.outcome = outcome
-        self.splines = dict(splines)
+        self.columns, self.environment, self.missing = tuple(columns), environment, missing
+        self.outcome, self.splines = outcome, dict(splines)
         self.choices = Choices.of(Columns(categorical=categorical, numeric=numeric), self.columns)
         self.tally = Tally(self.columns)
         self.refused: dict[str, Refusal] = {}
@@ -128,15 +115,11 @@ class MomentsAccumulator:
         self.written_labels: set[str] = set()
         self._environments: dict[Hashable, _Environment] = {}
 
-    def add(self, batch: Any) -> MomentsAccumulator:
-        """Count the rows of a record batch, or of a table, which has the columns and that of the environments; returns
-        the accumulator. `extend` takes less time for many small ones."""
-        return self.extend([batch])
-
-    def extend(self, batches: Iterable[Any]) -> MomentsAccumulator:
-        """As `add`, of many batches, whose rows are collected to blocks of 4 to 48 MB."""
+    def extend(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
+        """Count the rows of batches, which have the columns and that of the environments, in blocks of 4 to 48 MB;
+        returns the accumulator."""
         pieces: list[_Piece] = []
-        for batch in (piece for each in batches for piece in _batches(each)):
+        for batch in batches:
             d = max(len(self._wide), len(self.columns))
             room = _BLOCK_BYTES // (8 * d)
             fewest = max(_FEWEST_ROWS, room, min(_ROWS_PER_COLUMN * d, 12 * room))
@@ -315,10 +298,7 @@ class MomentsAccumulator:
         return copy.deepcopy(self).absorb(other)
 
     def absorb(self, other: MomentsAccumulator) -> MomentsAccumulator:
-        """As `merge`, in place; the other one is not changed."""
-        for setting in ("columns", "environment", "missing", "choices", "outcome", "splines"):
-            if getattr(self, setting) != getattr(other, setting):
-                raise DataError(f"cannot merge accumulators that differ in {setting}: make both with the same.")
+        """As `merge`, in place; the other one, which was made with the same settings, is not changed."""
         self.tally.absorb(other.tally)
         self.refused = {**other.refused, **self.refused}
         self.written_labels |= other.written_labels
@@ -405,17 +385,6 @@ def _whole_numbers(values: Floats) -> Floats:
     return distinct if len(distinct) <= _MOST_VALUES else np.array([np.nan])
 
 
-def _batches(rows: Any) -> list[pa.RecordBatch]:
-    """A record batch, or whatever gives such: tables of pyarrow, pandas, polars and others."""
-    import pyarrow as pa
-
-    if isinstance(rows, pa.RecordBatch):
-        return [rows]
-    if not isinstance(rows, pa.Table) and not hasattr(rows, "__arrow_c_stream__"):
-        raise WrongTypeError(f"rows are record batches or tables, not {type(rows).__name__}: pass a data frame.")
-    return list((rows if isinstance(rows, pa.Table) else pa.table(rows)).to_batches())
-
-
 def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
     """Positions (n,), -1 where missing, among the different values that occur; and these values"""
     import pyarrow as pa
@@ -486,8 +455,6 @@ def screened(
 ) -> CheckedRows:
     """Checks that need all rows; partial: whether some of them are elsewhere; settings: groups of features, and what
     the user left out"""
-    if outcome not in rows.columns:
-        raise DataError(f"outcome column {outcome!r} is not among the columns; {nearest(outcome, rows.columns)}")
     features, excluded = tuple(name for name in rows.columns if name != outcome), tuple(settings.exclude)
     groups = Choices.of(Columns(groups=settings.groups), features).groups
     choices = replace(rows.choices, groups=groups, excluded=excluded)

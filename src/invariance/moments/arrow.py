@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 FORMAT = "invariance.moments/1"
 _KEY = b"invariance"
 _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
-_WRITE_AGAIN = "Write moments.to_arrow() again."
 
 
 def to_arrow(moments: Moments) -> pa.Table:
@@ -56,35 +55,21 @@ def to_arrow(moments: Moments) -> pa.Table:
 def from_arrow(table: Any) -> Moments:
     """See `Moments.from_arrow`."""
     pa = _pyarrow()
-    if not isinstance(table, pa.Table):
-        raise DataError(
-            f"moments cannot be read from a {type(table).__name__}: pass the pyarrow.Table that Moments.to_arrow gave."
-        )
-    text = (table.schema.metadata or {}).get(_KEY)
-    if text is None:
-        raise DataError(f"the table has no metadata of moments, or has lost them. {_WRITE_AGAIN}")
     try:
-        told = json.loads(text)
-        if told["format"] == FORMAT:
-            return _read(table, told)
+        told = json.loads(table.schema.metadata[_KEY])
+        if told["format"] != FORMAT:
+            raise ValueError(f"its format is {told['format']!r} of invariance {told.get('version')}, not {FORMAT!r}")
+        return _read(table, told)
     except (KeyError, TypeError, ValueError, AttributeError, pa.ArrowException) as error:
-        if isinstance(error, DataError):
-            raise
         found = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"the table of moments is damaged: {found}. {_WRITE_AGAIN}") from error
-    raise DataError(
-        f"the table has the format {told['format']!r} of invariance {told.get('version')}, and invariance "
-        f"{__version__} reads {FORMAT!r}: install that one."
-    )
+        what = f"this {type(table).__name__} is no table of moments, or damaged ({found})"
+        raise DataError(f"{what}: pass what Moments.to_arrow of this version gave.") from error
 
 
 def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
     environments = tuple(label_from_plain(json.loads(text)) for text in table["label"].to_pylist())
     if not len(environments) == len(set(environments)) == int(told["n_environments"]):
-        raise DataError(
-            f"the table of moments has {len(environments)} rows for {told['n_environments']} environments. Read each "
-            "table as it was written; Moments.merge joins two, Moments.choosing leaves some environments."
-        )
+        raise ValueError(f"{len(environments)} rows for {told['n_environments']} environments")
     columns = tuple(map(str, told["columns"]))
     d, counts = len(columns), table["count"].to_numpy().astype(np.int64)
     centre, rest, minimum, maximum = (_numbers(table, name, d) for name in _OF_COLUMNS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -13,15 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from .._tools.parallel import (
-    check_version,
-    dask_client,
-    hold_one_thread,
-    n_workers,
-    on_worker,
-    one_thread,
-    ordered_map,
-)
+from .._tools.parallel import check_version, dask_client, hold_one_thread, n_workers, on_worker, one_thread, ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import check_missing_argument, check_unique
@@ -29,7 +20,7 @@ from ..data.columns import Choices, resolve_columns
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import FileSource, RowSource, RowTask, TableSource, source_of
 from ..data.terms import SplineBasis
-from ..exceptions import DataError, EngineError, InvarianceError, SettingError
+from ..exceptions import DataError, InvarianceError, SettingError
 from .accumulator import CheckedRows, MomentsAccumulator, screened
 
 if TYPE_CHECKING:
@@ -254,17 +245,8 @@ def _of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccu
     numbered = [functions.col(name).alias(str(place)) for place, name in enumerate(quoted)]
     partitions = frame.select(*numbered).mapInArrow(read, "moments binary")
     with ProgressBar(f"Reading {SPARK_FRAME}", 1, progress):
-        try:
-            # One partition at a time: all at once may be more than spark.driver.maxResultSize allows.
-            return reduce(_with_partition, partitions.toLocalIterator(), wanted.accumulated())
-        except Exception as error:
-            lacking = re.search(r"No module named '(\w+)", str(error))
-            if lacking is None:
-                raise
-            raise EngineError(
-                f"the Python workers of Spark have no module {lacking[1]!r}: install invariance {__version__}, and "
-                "what it needs, on every machine, in the Python that PYSPARK_PYTHON names."
-            ) from error
+        # One partition at a time: all at once may be more than spark.driver.maxResultSize allows.
+        return reduce(_with_partition, partitions.toLocalIterator(), wanted.accumulated())
 
 
 def _of_partition(wanted: Wanted, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:

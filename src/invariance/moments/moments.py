@@ -12,11 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
-from .._tools.text import in_quotes
 from ..data.checks import (
     check_outcome,
     check_spread,
@@ -47,9 +46,6 @@ _OF_COLUMNS = ("centre", "rest", "minimum", "maximum")
 # Share of a column's scatter that others of its feature leave when they determine it, up to rounding.
 _DEPENDENT = 1e-12
 _EPSILON = float(np.finfo(float).eps)
-# What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
-# smallest pivot that second moments may decide by.
-_RESOLVED = 2e-11
 _ROWS_AT_ONCE = 65_536
 # Rows of a scatter that are filled together: they stay in a cache.
 _STRIP = 64
@@ -89,11 +85,6 @@ def _fill_pool(scatter: Floats, counts: Integers, gaps: Floats) -> None:
             pooled += (n * gap[rows])[:, None] * gap
         for local in scatter[:-1, rows]:
             pooled += local
-
-
-def resolved(before: Floats, left: Floats, n_rows: int | Floats) -> Mask:
-    """Whether squares that are left of those `before`, of n_rows rows, when rows are removed, keep their digits"""
-    return np.asarray(_EPSILON * (np.sqrt(n_rows) + 8.0) * before <= _RESOLVED * left)
 
 
 class EnvironmentMoments(NamedTuple):
@@ -518,29 +509,6 @@ class Moments:
         if constant[left.feature_columns].all():
             raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
         return left._without_constant(constant)._of_occurring_levels()
-
-    def without_row(self, environment: Hashable, row: ArrayLike) -> Moments:
-        """Moments after one row (values of all d columns, in the order of `columns`) leaves an environment; refused
-        where it leaves too few digits of the other rows. `minimum` and `maximum` stay, as bounds."""
-        e, values = int(places_of([environment], self.environments)[0]), np.asarray(row, dtype=float)
-        part, n = self.part(e), int(self.counts[e]) - 1
-        if values.shape != (len(self.columns),) or not ((part.minimum <= values) & (values <= part.maximum)).all():
-            raise DataError(
-                f"this row is not in environment {in_quotes(environment)}: it has other columns, or is out of range."
-            )
-        deviation = (values - part.centre) - part.rest
-        left = part.scatter - np.outer(deviation, deviation) * ((n + 1) / max(n, 1))
-        lost = ~resolved(part.scatter.diagonal(), left.diagonal(), n + 1) & self.varies[e]
-        if n < 1 or lost.any():
-            raise DataError(
-                f"the row is far from the others of environment {in_quotes(environment)}, whose scatter of "
-                f"{quoted(self._names_of(lost))} loses its digits: compute moments of the remaining rows."
-            )
-        counts, rest, local = self.counts.copy(), self.rest.copy(), self.scatter[:-1].copy()
-        counts[e], rest[e], local[e] = n, part.rest - deviation / n, left
-        scatter = filled_pool(counts, self.centre, rest, local)
-        reduced = replace(self, counts=counts, rest=rest, scatter=scatter, second=None, kind=None)
-        return reduced._of_occurring_levels()
 
     @property
     def possible_outcomes(self) -> tuple[str, ...]:

@@ -44,7 +44,6 @@ class StructuralModel:
     coefficients : (E, p+1, p+1), rows and columns numbered as above (not by position in the ordering)
     intercepts, variances : (E, p+1)
     intervened : (E, p) bool, no feature in the first environment
-    feature_names : p names; empty means x1, ..., xp
     """
 
     ordering: NDArray[np.intp]
@@ -52,15 +51,17 @@ class StructuralModel:
     intercepts: Floats
     variances: Floats
     intervened: Mask
-    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("coefficients", "intercepts", "variances", "intervened", "ordering"):
-            kind = {"intervened": bool, "ordering": np.intp}.get(name, float)
-            object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=kind))
-        if not self.feature_names:
-            object.__setattr__(self, "feature_names", tuple(f"x{j + 1}" for j in range(self.n_features)))
-        self._check()
+        d, n_environments, position = len(self.ordering), len(self.intercepts), np.argsort(self.ordering)
+        shapes = {"coefficients": (d, d), "intercepts": (d,), "variances": (d,), "intervened": (d - 1,)}
+        for name, shape in shapes.items():
+            if np.shape(getattr(self, name)) != (n_environments, *shape):
+                raise SettingError(f"{name} must be of shape {(n_environments, *shape)}.")
+        if not np.array_equal(self.ordering[position], np.arange(d)) or not (self.variances > 0.0).all():
+            raise SettingError("ordering must hold every column 0..p once, and variances must be positive.")
+        if self.coefficients[:, position[None, :] >= position[:, None]].any():
+            raise SettingError("coefficients point from a column to one that does not come after it in the ordering.")
 
     @property
     def n_features(self) -> int:
@@ -74,6 +75,11 @@ class StructuralModel:
     def environments(self) -> tuple[str, ...]:
         """Labels e1, ..., eE."""
         return tuple(f"e{e + 1}" for e in range(self.n_environments))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """x1, ..., xp"""
+        return tuple(f"x{j + 1}" for j in range(self.n_features))
 
     @property
     def truth(self) -> Mask:
@@ -105,7 +111,6 @@ class StructuralModel:
             environment_index=np.repeat(np.arange(self.n_environments), counts),
             feature_names=self.feature_names,
             environments=self.environments,
-            outcome_name="outcome" if "y" in self.feature_names else "y",
             environment_name="environment",
             truth=self.truth,
         )
@@ -115,24 +120,3 @@ class StructuralModel:
         if counts.dtype.kind not in "iu" or counts.shape not in ((), (self.n_environments,)) or counts.min() < 1:
             raise SettingError(f"n={n!r} is not a positive number of rows, or one for each environment.")
         return np.broadcast_to(counts, self.n_environments).astype(np.int64)
-
-    def _check(self) -> None:
-        d, n_environments = len(self.ordering), len(self.intercepts)
-        if n_environments == 0 or d < 2 or not np.array_equal(np.sort(self.ordering), np.arange(d)):
-            raise SettingError("ordering must hold every column 0..p once, p being the outcome, with p ≥ 1 and E ≥ 1.")
-        shapes = {"coefficients": (d, d), "intercepts": (d,), "variances": (d,), "intervened": (d - 1,)}
-        for name, shape in shapes.items():
-            values = getattr(self, name)
-            if values.shape != (n_environments, *shape) or not np.isfinite(values).all():
-                raise SettingError(f"{name} must be finite and of shape {(n_environments, *shape)}.")
-        if not (self.variances > 0.0).all() or len({*self.feature_names}) != d - 1 or len(self.feature_names) != d - 1:
-            raise SettingError(f"variances must be positive, and feature_names {d - 1} different names.")
-        position = np.argsort(self.ordering)
-        if self.coefficients[:, position[None, :] >= position[:, None]].any():
-            raise SettingError("coefficients point from a column to one that does not come after it in the ordering.")
-        differs = (self.coefficients != self.coefficients[0]).any(axis=2)
-        differs |= (self.intercepts != self.intercepts[0]) | (self.variances != self.variances[0])
-        if differs[:, -1].any():
-            raise SettingError("the outcome's row must be the same in every environment.")
-        if (differs[:, :-1] & ~self.intervened).any() or self.intervened[0].any():
-            raise SettingError("intervened must mark where a feature may differ from the first environment.")

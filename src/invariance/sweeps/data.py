@@ -15,15 +15,7 @@ import numpy as np
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes, n_workers, one_thread
 from .._tools.progress import ProgressMode
-from ..data.checks import (
-    SMALLEST_ENVIRONMENT,
-    check_lengths,
-    largest_size,
-    nearest,
-    quoted,
-    rows_text,
-    warn,
-)
+from ..data.checks import SMALLEST_ENVIRONMENT, check_lengths, largest_size, nearest, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, free_name, label_list
 from ..data.labels import encode_labels, level_of
 from ..data.multi_environment import MultiEnvironmentData
@@ -33,9 +25,13 @@ from ..data.sources import RowSource, kind_of
 from ..exceptions import DataError, Remedy, SettingError, use
 from ..models.gaussian import moments_bytes
 from ..moments.from_rows import Wanted, of_source
-from ..moments.moments import Moments, of_fewer_rows, resolved
+from ..moments.moments import Moments, of_fewer_rows
 
 _COLUMNS_AT_ONCE = 64
+_EPSILON = float(np.finfo(float).eps)
+# What is left of a column's scatter when rows are removed must be known to this relative accuracy: far better than the
+# smallest pivot that second moments may decide by.
+_RESOLVED = 2e-11
 # Between columns that are perturbed together.
 _SEVERAL = re.compile(r"(\s*[;,|+&/]\s*)")
 
@@ -90,7 +86,8 @@ class SweepData:
         constant = np.vstack([minimum == maximum, minimum.min(axis=0) == maximum.max(axis=0)])
         before = np.diagonal(whole.scatter, axis1=1, axis2=2)
         left = np.where(constant, 0.0, before - np.sum(vectors**2, axis=0))
-        if not (constant | resolved(before, left, whole.group_counts[:, None])).all():
+        rounding = _EPSILON * (np.sqrt(whole.group_counts[:, None]) + 8.0) * before
+        if not (constant | (rounding <= _RESOLVED * left)).all():
             return None
         centre[:-1], rest[:-1] = np.where(constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1]))
         arrays: dict[str, Any] = {"centre": centre[:-1], "rest": rest[:-1], "minimum": minimum, "maximum": maximum}
