@@ -233,7 +233,7 @@ ENDS = [(np.eye(3, dtype=bool)[0], -1.0)] * 3
     ],
 )
 def test_what_stands_against_a_run(n_ends, agreement, never_sampled, tail, said, remedy) -> None:
-    problem = tempering._problem(Searched(np.zeros(3), ENDS[:n_ends]), agreement, never_sampled, 1.05, tail)
+    problem = tempering._problem(Searched(np.zeros(3), ENDS[:n_ends]), agreement, never_sampled, tail)
     assert (problem is None) == (said is None)
     if problem is not None:
         assert said in problem
