@@ -1,10 +1,9 @@
-"""The commands `explain`, `compare`, `simulate`, `sweep` and `edges`."""
+"""The commands `explain`, `compare`, `sweep` and `edges`."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +11,8 @@ import pandas as pd
 import pytest
 
 from cli_runner import fails, run
-from invariance import BIP, BetaBinomialPrior, MultiEnvironmentData, edges, read_sweep, sweep
+from invariance import BIP, BetaBinomialPrior, edges, read_sweep, sweep
 from invariance.posterior.summary import display_width
-from invariance.simulation import p10
 
 pytestmark = pytest.mark.usefixtures("brief")
 ASKED = ["--outcome", "y", "--environment", "site"]
@@ -92,55 +90,6 @@ def test_bip_is_that_of_fit(example: Path) -> None:
     (compared,), fitted = json.loads(Path("c.json").read_text())["methods"], json.loads(Path("f.json").read_text())
     assert compared["inclusion_probabilities"] == fitted["inclusion"]
     assert compared["selected"] == fitted["decision"]["selected"]
-
-
-# ---------------------------------------------------------------- simulate
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv.gz", "tsv"])
-def test_simulate_round_trip(workdir: Path, ending: str) -> None:
-    text = said("simulate", "p10", "--n", 40, "--environments", 4, "--seed", 1, "-o", f"out/data.{ending}")
-    assert {file.name for file in Path("out").iterdir()} == {f"data.{ending}", "data.truth.json"}
-    rng = np.random.default_rng(1)
-    model = p10(4, rng)
-    expected = model.sample(40, rng)
-    data = MultiEnvironmentData.from_table(workdir / f"out/data.{ending}", "y", "environment")
-    pd.testing.assert_frame_equal(data.to_frame(), expected.to_frame(), rtol=1e-15)
-    truth = json.loads(Path("out/data.truth.json").read_text())
-    assert truth["true_features"] == [f"x{j + 1}" for j in np.flatnonzero(model.truth)]
-    assert (truth["preset"], truth["seed"], truth["n"], truth["environments"]) == ("p10", 1, 40, 4)
-    coefficients = dict(zip(data.feature_names, model.coefficients[0, 10], strict=False))
-    assert truth["outcome_equation"]["coefficients"] == {name: coefficients[name] for name in truth["true_features"]}
-    assert truth["intervened"]["e1"] == []
-    assert f"invariance fit out/data.{ending} --outcome y --environment environment" in text
-
-
-@pytest.mark.parametrize(("preset", "p", "n_environments"), [("theory", 3, 5), ("p450", 450, 5), ("example_2", 2, 3)])
-def test_presets(workdir: Path, preset: str, p: int, n_environments: int) -> None:
-    assert run("simulate", preset, "--n", 5, "-o", "data.parquet").exit_code == 0
-    written = pd.read_parquet("data.parquet")
-    assert written.shape == (5 * n_environments, p + 2)
-    assert written["environment"].nunique() == n_environments
-
-
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["theory", "-o", "a.parquet"], "invariance[parquet]"),
-        (["p10", "-o", "data.xlsx"], "'data.xlsx'"),
-        (["p10"], "'--output'"),
-        (["p99", "-o", "a.csv"], "'p99'"),
-        (["example_1", "-o", "a.csv", "--environments", 4], "2 or 3"),
-        (["example_1", "-o", "a.csv", "--strength", 1], "--strength"),
-        (["p10", "-o", "a.csv", "--strength", 2], "'--strength'"),
-        (["p10", "-o", "folder.csv"], "it is a folder"),
-    ],
-)
-def test_simulate_refuses(workdir: Path, arguments: list[object], named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    Path("folder.csv").mkdir()
-    assert named in fails("simulate", *arguments)
-    assert {file.name for file in workdir.iterdir()} == {"folder.csv", "good.csv"}
 
 
 # ---------------------------------------------------------------- sweep

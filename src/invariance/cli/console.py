@@ -99,6 +99,7 @@ def show(content: object) -> None:
 _OPTIONS = {
     "n_jobs": "jobs",
     "random_state": "seed",
+    "environments": "environment",
     "drop_environments": "drop-environment",
     "merge_environments": "merge",
     "handle_unknown": "unknown",

@@ -34,7 +34,6 @@ from .options import (
     with_option_groups,
 )
 from .predict import predict
-from .simulate import simulate
 from .sweep import edges, sweep
 
 
@@ -314,10 +313,6 @@ After an interruption the same command continues. In Python, invariance.read_swe
 """,
     demo: """
   invariance demo --csv patients.csv --new-csv new_patients.csv
-""",
-    simulate: """
-  invariance simulate p10 --n 200 --environments 5 --seed 1 -o data.parquet
-  invariance fit data.parquet --outcome y --environment environment
 """,
     predict: """
   invariance fit table.csv --outcome yield --environment site \\
