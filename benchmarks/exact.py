@@ -18,7 +18,7 @@ from _harness import header, median_seconds, peak_memory_gb, seconds
 from invariance import BIP, Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.decisions.predictive import predictive_posterior
 from invariance.inference.base import RunOptions, Target
-from invariance.inference.enumeration import all_log_ratios
+from invariance.inference.enumeration import subset_blocks
 
 
 def simulated(p: int, n: int = 200, n_environments: int = 5, seed: int = 0) -> MultiEnvironmentData:
@@ -81,6 +81,13 @@ def throughput() -> None:
         every, one = timed(lambda: run(cores)), timed(lambda: run(1))
         rate = (1 << p) / one / 1e6
         print(f"{p:>3} {1 << p:>13,} {one:>9.3f}s {every:>9.3f}s {rate:>17.1f} {peak_memory_gb():>8.2f}", flush=True)
+
+
+def all_log_ratios(model) -> np.ndarray:
+    """(2**p,) by the walk of an enumeration"""
+    walk = model.subset_walk(np.arange(model.n_features), np.empty(0, np.int64))
+    blocks = subset_blocks(walk, UniformPrior().bind(model.n_features), model.dense_advantage)
+    return np.concatenate([blocks.scored(b).log_ratio for b in range(blocks.n_blocks)])
 
 
 def against_plain() -> None:

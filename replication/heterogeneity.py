@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from invariance._tools.arrays import Floats, Integers
+from invariance._tools.arrays import Floats, Integers, Mask
 from invariance.data.features import as_lists, as_masks
 from invariance.kernels.row_residuals import relative_residuals
 from invariance.simulation import StructuralModel
@@ -50,9 +48,14 @@ def mu(model: StructuralModel, masks: ArrayLike) -> Floats:
     return np.maximum(values, 0.0)
 
 
+def all_subsets(p: int) -> Mask:
+    """(2**p, p): row s holds the bits of s"""
+    return (np.arange(1 << p)[:, None] >> np.arange(p) & 1).astype(bool)
+
+
 def mu_min(model: StructuralModel) -> float:
     """The smallest μ(z) over all subsets except the truth; nan where some μ is."""
-    masks = np.array(list(product([False, True], repeat=model.n_features)))
+    masks = all_subsets(model.n_features)
     return float(np.min(mu(model, masks[(masks != model.truth).any(axis=1)])))
 
 

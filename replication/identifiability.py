@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 
 from invariance._tools.plotting import BLUE, GREEN
-from invariance.inference.enumeration import all_log_ratios
 from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.simulation import StructuralModel, example_1, example_2, example_3
 
+from .heterogeneity import all_subsets
 from .runs import Cell, Picture, Row, Study, grid, mean_band, panels
 
 _EXAMPLES: dict[int, Callable[[int], StructuralModel]] = {1: example_1, 2: example_2, 3: example_3}
@@ -51,7 +51,7 @@ class Identifiability(Study):
     def replicate(self, cell: Cell, number: int) -> list[Row]:
         """One row: the posterior probability of each subset."""
         data = _EXAMPLES[cell["example"]](cell["E"]).sample(self.n, self.rng(cell, number))
-        log_ratio = all_log_ratios(LinearGaussian().bind(Moments.from_data(data)))
+        log_ratio = LinearGaussian().bind(Moments.from_data(data)).log_ratio_many(all_subsets(2))
         weights = np.exp(log_ratio - log_ratio.max())
         return [dict(zip(SUBSETS, (weights / weights.sum()).tolist(), strict=True))]
 

@@ -6,7 +6,10 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.special import expit
 
+from invariance import UniformPrior
 from invariance.data import MultiEnvironmentData
+from invariance.inference.enumeration import subset_blocks
+from invariance.models.base import BoundModel
 
 
 def half_n_log_variance(X: np.ndarray, y: np.ndarray) -> float:
@@ -49,6 +52,17 @@ def all_masks(p: int) -> np.ndarray:
 
 def all_log_ratios(data: MultiEnvironmentData) -> np.ndarray:
     return np.array([log_ratio(data, mask) for mask in all_masks(data.n_features)])
+
+
+def walked_log_ratios(model: BoundModel, max_size: int | None = None) -> np.ndarray:
+    """log Λ of every subset of at most max_size features by a walk, in the order of `subset_blocks`: that of their bit
+    patterns where these are all; -inf outside the support"""
+    limit = model.largest_size if max_size is None else min(max_size, model.n_features)
+    model.check_max_size(limit)
+    walk = model.subset_walk(np.arange(model.n_features), np.empty(0, np.int64))
+    blocks = subset_blocks(walk, UniformPrior(limit).bind(model.n_features), model.dense_advantage)
+    log_ratios = np.concatenate([blocks.scored(b).log_ratio for b in range(blocks.n_blocks)])
+    return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
 
 
 def simulated(

@@ -20,14 +20,13 @@ from invariance import (
 )
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target, support_notes
-from invariance.inference.enumeration import all_log_ratios
 from invariance.kernels.active_set import active_set, flip_scores, load
 from invariance.kernels.cholesky import subset_log_ratio
 from invariance.kernels.subset_tree import score_block
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.models.gaussian_fits import row_groups
 from invariance.moments import Moments
-from twins import all_masks
+from twins import all_masks, walked_log_ratios
 
 EXACT = Enumeration()
 
@@ -92,7 +91,7 @@ def test_every_subset_is_scored_as_by_the_rows(kind: str, factor: float) -> None
     assert (LinearGaussian().bind(model.moments).log_ratio_many(masks) == -np.inf).any()
     for values in (
         model.log_ratio_many(masks),
-        all_log_ratios(model),
+        walked_log_ratios(model),
         model.rescore(masks),
         GaussianOnDemand(data).log_ratio_many(masks),
     ):

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData
 from invariance.data.features import Features
 from invariance.exceptions import DataError, DataWarning
-from invariance.inference.enumeration import all_log_ratios
 from patients import patients
-from twins import datasets, simulated
+from twins import datasets, simulated, walked_log_ratios
 
 from_table, from_arrays, from_data = (
     MultiEnvironmentData.from_table,
@@ -134,7 +133,7 @@ def test_another_outcome_shares_the_memory() -> None:
     assert turned.feature_names == ("x0", "x1", "x3", "y")
     direct = from_arrays(np.column_stack([data.X[:, [0, 1, 3]], data.y]), data.X[:, 2], data.environment_index)
     one, other = LinearGaussian().bind(turned), LinearGaussian().bind(direct)
-    np.testing.assert_allclose(all_log_ratios(one), all_log_ratios(other), rtol=1e-9)
+    np.testing.assert_allclose(walked_log_ratios(one), walked_log_ratios(other), rtol=1e-9)
     mask = [True, False, False, True]
     np.testing.assert_allclose(one.flip_neighbours(mask), other.flip_neighbours(mask), rtol=1e-9)
 

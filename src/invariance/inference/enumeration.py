@@ -23,9 +23,9 @@ from .._tools.text import approximate_count, duration
 from ..exceptions import EngineError, use
 from ..kernels.dispatch import add_listed_prior, exp_shifted, listed_inclusion
 from ..kernels.subset_sums import fold_inclusion, weighted_sum
-from ..models.base import BoundModel, SubsetWalk, listed_subsets
+from ..models.base import SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
-from ..priors import BoundPrior, UniformPrior
+from ..priors import BoundPrior
 from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_remarks
 
 _LARGEST_LISTED_BLOCK = 1 << 20
@@ -176,17 +176,6 @@ def subset_blocks(walk: SubsetWalk, prior: BoundPrior, dense_advantage: int) -> 
     f = walk.n_features
     dense = 1 << f <= dense_advantage * count_subsets(f, prior.max_size)
     return DenseBlocks(walk, prior) if dense else ListedBlocks(walk, prior)
-
-
-def all_log_ratios(model: BoundModel, max_size: int | None = None) -> Floats:
-    """log Λ of every subset of at most max_size features (default: as many as every environment can fit); -inf outside
-    the support. In the order of `subset_blocks`: that of their bit patterns (bit j = feature j) where these are all."""
-    limit = model.largest_size if max_size is None else min(max_size, model.n_features)
-    model.check_max_size(limit)
-    walk = model.subset_walk(np.arange(model.n_features), np.empty(0, np.int64))
-    blocks = subset_blocks(walk, UniformPrior(limit).bind(model.n_features), model.dense_advantage)
-    log_ratios = np.concatenate([blocks.scored(b).log_ratio for b in range(blocks.n_blocks)])
-    return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
 
 
 def enumeration_steps(target: Target) -> int:
