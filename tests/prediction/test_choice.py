@@ -217,6 +217,27 @@ def test_what_may_be_said_of_the_price() -> None:
     assert "-0%" not in price_of(4, 0.999, 1.0)
 
 
+def test_the_price_of_a_line_without_noise() -> None:
+    data = several(5, 40)
+    noiseless = MultiEnvironmentData.from_arrays(
+        data.X, data.X @ np.arange(1.0, 1.0 + data.X.shape[1]), data.environment_index
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        price = BIP(prior=UniformPrior(max_size=1)).fit(noiseless).decision_.price
+    assert (price.everything == 0.0).all()
+    assert "All features predict without error, the selected ones alone do not." in str(price)
+    assert "costs nothing" in price_of(4, 0.0, 0.0)
+
+
+def test_one_feature_is_no_more_than_one() -> None:
+    data = strong()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BIP().fit(data.X[:, :1], data.y, environments=data.environment_index)
+    assert str(model.decision_.prediction).startswith("the one feature: it predicts ")
+
+
 def test_a_price_of_the_features_that_predict_says_what_it_is_for() -> None:
     insured = "insurance against environments like the worst"
     assert insured in price_of(4, 2.0, 1.0, "selected")

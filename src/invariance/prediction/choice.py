@@ -219,20 +219,22 @@ class Choice:
     def __str__(self) -> str:
         """In one sentence."""
         everything, chosen = self.named("everything"), self.named("selected")
+        them = "they fail" if self.n_features > 1 else "it fails"
         if self.reason:
             return f"{chosen}: {self.reason}"
         if np.isnan(self.ratio):
-            return f"{everything}: no environment could be left out to show that they fail."
+            return f"{everything}: no environment could be left out to show that {them}."
         (of_all, of_chosen), worst = self.worst, "the worst environment left out"
         errors = f"{self.measure}: {of_all:.3g} and {of_chosen:.3g}"
         if self.uses == "selected":
             return f"{chosen}: with {everything} {worst} has {self.ratio:.2f} times the error of {chosen} ({errors})."
         if self.ratio > _ALIKE:
             n = int(_comparable(self.everything, self.selected).sum())
-            shows = f"with {n} environments only more than {self.threshold:.2f} times shows that they fail"
+            shows = f"with {n} environments only more than {self.threshold:.2f} times shows that {them}"
             return f"{everything}: {worst} has {self.ratio:.2f} times the error of {chosen} ({errors}); {shows}."
         how = "as well as" if self.ratio > 1.0 / _ALIKE else "better than"
-        return f"{everything}: they predict {worst} {how} {chosen} ({errors})."
+        predict = "they predict" if self.n_features > 1 else "it predicts"
+        return f"{everything}: {predict} {worst} {how} {chosen} ({errors})."
 
 
 def _comparable(everything: Floats, selected: Floats) -> Mask:
