@@ -314,8 +314,9 @@ class Comparison(Rendered):
         if self.error is None:
             return
         yield (
-            "Each environment is predicted by what was selected and fitted without it: mean and worst over "
-            f"{n} environments, and the mean relative to pooled regression on all features."
+            f"Each environment is predicted by each method, fitted without it: mean and worst over {n} environments, "
+            "and the mean relative to pooled regression on all features. What is selected is not always what predicts: "
+            "Regression predicts with all features, and by default so does BIP, unless these fail."
         )
         few = few_environments(n)
         if few:
@@ -356,7 +357,7 @@ def _legend(fitted: list[MethodResult], outcome: str) -> Iterator[str]:
         ([f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen], "", "; "),
         (favourable, "For a feature speaks: ", " or "),
         ([m.name for m in fitted if m.as_number], f"Selected by least squares, with {outcome} as a number: ", ", "),
-        ([m.name for m in fitted if m.pooled], "By prediction on all rows together, not by invariance: ", ", "),
+        ([m.name for m in fitted if m.pooled], "By prediction, not by invariance: ", ", "),
     ):
         if listed:
             yield f"{text}{separator.join(listed)}."

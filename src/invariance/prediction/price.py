@@ -52,9 +52,9 @@ class Price:
         ]
         environments = tuple(each[0] | each[1] | each[2])
         errors = [np.array([known.get(label, np.nan) for label in environments]) for known in each]
-        if predicts is Predicts.number and len(environments):
-            for each in errors[:2]:
-                each[each < _ROUNDING * np.mean(errors[2])] = 0.0
+        if predicts is Predicts.number:
+            for found in errors[:2]:
+                found[found < _ROUNDING * errors[2]] = 0.0
         return cls(environments, errors[0], errors[1], errors[2], measure, uses)
 
     @property
