@@ -107,6 +107,13 @@ def test_every_kind_of_outcome_has_its_error(kind: str) -> None:
     assert any(result.error in line for line in lines)
 
 
+def test_times_of_an_environment_that_was_seen_for_longest() -> None:
+    end = np.where(SITE == "a", 3.0, 1.5)
+    data = MultiEnvironmentData.from_arrays(X, np.minimum(TIMES, end), SITE, event=end > TIMES)
+    (bip,) = compare(data, "BIP", left_out=True).methods
+    assert np.isfinite([*bip.left_out.values()]).all()
+
+
 def test_what_predicts_another_kind_has_no_error() -> None:
     methods = {"told": BIP(family="linear_gaussian"), "BIP": BIP()}
     told, bip = compare(data_of("classes"), methods, left_out=True).methods

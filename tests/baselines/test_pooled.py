@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 from scipy.stats import chi2
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_score
 
 from invariance import BIP, MultiEnvironmentData
 from invariance.baselines import (
@@ -76,6 +77,15 @@ def test_ridge_meets_its_conditions(data: MultiEnvironmentData) -> None:
     weight = N if data.exposure is None else data.exposure.sum()
     slopes = unit.T @ (data.y - expected) / (len(data.y) if data.exposure is None else weight)
     np.testing.assert_allclose(slopes, model.strength_ * model.coef_ * data.X.std(axis=0), atol=2e-3)
+
+
+def test_the_strength_of_ridge_is_that_of_the_least_error_over_folds() -> None:
+    y, strengths = 0.3 * UNIT[:, 0] + np.random.default_rng(0).normal(size=N), np.logspace(-4.0, 2.0, 13)
+    folds = KFold(5, shuffle=True, random_state=0)
+    errors = [-cross_val_score(Ridge(N * s), UNIT, y, cv=folds, scoring="neg_mean_squared_error") for s in strengths]
+    best = int(np.argmin(np.mean(errors, axis=1)))
+    assert 0 < best < 12
+    assert RidgeRegression().fit(X, y, SITE).strength_ == pytest.approx(strengths[best])
 
 
 def test_lasso_of_numbers_predicts_by_its_own_coefficients() -> None:

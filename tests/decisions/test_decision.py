@@ -169,10 +169,12 @@ def test_verdicts(case: Case) -> None:
     assert (", exact" in text) == (case.judged and case.data.n_environments > 1)
 
 
-def test_where_nothing_is_compatible_the_least_risky_subset_is_chosen() -> None:
-    decision = decided(broken())
+@pytest.mark.parametrize("select", ["predictive", "median"])
+def test_where_nothing_is_compatible_the_least_risky_subset_is_chosen(select: str) -> None:
+    decision = decided(broken(), select=select)
     risks = decision.findings.target.model.random_effects_risk_many(all_masks(4))
     assert (all_masks(4)[np.argmin(risks)] == decision.mask).all()
+    assert (decision.mask != decision.posterior.mode_mask).any()
     told = [fallback(each) for each in (decision, decided(broken(), select="mode"))]
     assert "random-effects" in told[0]
     assert "rule" in told[1]

@@ -13,10 +13,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.tree import DecisionTreeRegressor
 
 from conformance_cases import StatsmodelsLogistic
-from invariance import BIP, BIPClassifier, BIPSurvival, Moments, MultiEnvironmentData, UniformPrior, load
+from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, Moments, MultiEnvironmentData, UniformPrior, load
 from invariance.exceptions import NotInvariantWarning, PredictionWarning
 from invariance.models.base import Predicts
 from invariance.prediction import predictions
@@ -24,7 +26,7 @@ from invariance.prediction.choice import gate
 from invariance.prediction.price import Price
 from line_twins import line_by_rows, mixed_by_rows, shifted
 from shifted_sites import as_table, fitted, several
-from two_classes import LABELS, SITE, X, classifier
+from two_classes import LABELS, SITE, X, Y, classifier
 
 
 def strong(n_environments: int = 6, n: int = 50, seed: int = 3) -> MultiEnvironmentData:
@@ -77,7 +79,7 @@ def test_thresholds_ties_and_errors_that_are_not_known() -> None:
     ratio, threshold = gate(np.array([1.0, 9.0, 2.0, np.inf]), np.array([2.0, np.nan, 1.0, np.inf]), Predicts.number)
     assert (ratio, threshold) == (1.0, pytest.approx(np.exp(5 / 4)))
     assert gate(np.array([np.inf, 1.0]), ones[:2], Predicts.number)[0] == np.inf
-    assert gate(ones, ones, Predicts.probability)[1] > gate(ones, ones, Predicts.number)[1]
+    assert gate(ones, ones, Predicts.probability) == (1.0, pytest.approx(np.exp(0.3)))
 
 
 def test_interventions_open_it_and_shifts_do_not() -> None:
@@ -141,6 +143,20 @@ def test_a_family_of_ones_own_predicts_by_its_likelihood() -> None:
     others = StatsmodelsLogistic().maximise(X[rest], y[rest])
     missed = y[~rest] - 1 / (1 + np.exp(-X[~rest] @ others.coefficients - others.intercept))
     assert model.decision_.prediction.everything[1] == pytest.approx(np.sqrt(np.mean(missed**2)))
+
+
+def test_classes_are_judged_by_deviances_over_that_of_a_constant() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BIP(Logistic(pseudo_rows=0), engine="exact").fit(X, Y.astype(float), environments=SITE)
+    choice = model.decision_.prediction
+    for e in range(4):
+        rest, own = e != SITE, e == SITE
+        constant = log_loss(Y[own], np.full(own.sum(), Y[rest].mean()))
+        for columns, errors in ((np.full(4, True), choice.everything), (model.support_, choice.selected)):
+            fit = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(X[rest][:, columns], Y[rest])
+            expected = log_loss(Y[own], fit.predict_proba(X[own][:, columns])[:, 1]) / constant
+            assert errors[e] == pytest.approx(expected, rel=1e-4)
 
 
 def censored(n_events: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -211,9 +227,13 @@ def test_what_may_be_said_of_the_price() -> None:
     assert "costs nothing" in price_of(4, 1.0, 2.0)
     assert "gains 50%" in price_of(4, 1.0, 2.0, "selected")
     assert "costs nothing" in price_of(9, 1.005, 1.0)
-    unknown = Price((0, 1, 2, 3), np.array([1, 1, 1, np.nan]), np.ones(4), np.ones(4), "RMSE", "everything")
+    known = np.ones(4), "RMSE", "everything"
+    unknown = Price((0, 1, 2, 3), np.array([1, 1, 1, np.nan]), np.ones(4), *known)
     assert unknown.ratio == 1.0
     assert "From 3 environments" in str(unknown)
+    uneven = Price((0, 1, 2, 3), np.array([2.0, 3.0, 4.0, 1.0]), np.array([1.0, 2.0, 1.0, 1.0]), *known)
+    assert (uneven.ratios.tolist(), uneven.ratio) == ([2.0, 1.5, 4.0, 1.0], 2.0)
+    assert "+0% to +300%" in str(uneven)
     assert "-0%" not in price_of(4, 0.999, 1.0)
 
 
@@ -324,6 +344,17 @@ def test_all_kinds_are_saved_pickled_and_the_same_each_time(kind: str, tmp_path:
     assert clone(model).get_params() == model.get_params()
     again.save(tmp_path / "again.json")  # which finds the price where it was not asked for
     assert str(load(tmp_path / "again.json").price_) == str(price)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("kind", "figure"), [("counts", "deviance_explained"), ("times", "concordance")])
+def test_of_shares_that_are_right_the_rest_is_the_error(kind: str, figure: str) -> None:
+    model = KINDS[kind]()
+    price = model.decision_.price
+    for predict_with in ("selected", "everything"):
+        right = model.set_params(predict_with=predict_with).new_environments().to_frame()[figure]
+        np.testing.assert_allclose(getattr(price, predict_with), 1.0 - right)
+    assert price.everything.mean() < price.constant.mean()
 
 
 @pytest.mark.filterwarnings("ignore")

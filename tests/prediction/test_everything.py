@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
+from sklearn.metrics import log_loss, mean_poisson_deviance
 from statsmodels.duration.hazard_regression import PHReg
 
 from invariance import Logistic, Moments, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
@@ -83,6 +85,13 @@ def test_features_constant_in_environments_count_where_environments_are_many(
     kept = tuple(f"x{j}" for j in range(0 if n_environments >= n_constant + 5 else n_constant, 3))
     assert usable_columns(data) == usable_columns(Moments.from_data(data)) == kept
     np.testing.assert_array_equal(line_of_everything(data).columns, kept)
+
+
+@pytest.mark.parametrize(("n_environments", "kept"), [(6, ("x",)), (7, ("word=v", "word=w", "x"))])
+def test_each_level_of_a_constant_feature_takes_an_environment(n_environments: int, kept: tuple[str, ...]) -> None:
+    X, y, env = shifted(n_environments)
+    table = pd.DataFrame({"word": np.array(list("uvwuvwu"))[env], "x": X[:, 0], "y": y, "site": env})
+    assert usable_columns(MultiEnvironmentData.from_table(table, "y", "site")) == kept
 
 
 def test_a_level_that_fills_an_environment_stays_with_its_feature() -> None:
@@ -197,23 +206,40 @@ def test_one_level_that_is_a_copy_does_not_cost_the_others() -> None:
     np.testing.assert_allclose(shares, [y[level == each].mean() for each in level], rtol=1e-5)
 
 
+def left_out_error(model: Any, X: np.ndarray, y: np.ndarray, env: np.ndarray, error: Any) -> float:
+    """Mean over environments, of columns with standard deviation 1 in the others."""
+    found = []
+    for e in np.unique(env):
+        rest, own = env != e, env == e
+        unit = (X - X[rest].mean(axis=0)) / X[rest].std(axis=0)
+        other = clone(model)
+        if isinstance(other, PoissonRegressor):
+            other.set_params(alpha=model.alpha * len(y) / rest.sum())
+        other.fit(unit[rest], y[rest])
+        predict = other.predict_proba if hasattr(other, "predict_proba") else other.predict
+        found.append(error(y[own], predict(unit[own])))
+    return float(np.mean(found))
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("outcome", ["classes", "counts"])
 def test_many_columns_are_penalized(outcome: str) -> None:
     wide = np.random.default_rng(3).normal(size=(80, 30)) * np.geomspace(0.1, 10.0, 30)
+    penalties = np.geomspace(1e-3, 1e3, 13)
     rate, env = np.exp(np.clip(5.0 * wide[:, 0], -2, 2)), np.repeat(range(4), 20)
     unit = (wide - wide.mean(axis=0)) / wide.std(axis=0)
     if outcome == "classes":
         y, family = (np.random.default_rng(5).random(80) < rate / (1 + rate)).astype(float), Logistic()
-        models = [LogisticRegression(C=1 / each, max_iter=1000) for each in np.geomspace(1e-3, 1e3, 13)]
+        models, error = [LogisticRegression(C=1 / each, max_iter=1000) for each in penalties], log_loss
     else:
         y, family = np.random.default_rng(5).poisson(rate).astype(float), NegativeBinomial()
-        models = [PoissonRegressor(alpha=each / 80, max_iter=1000) for each in np.geomspace(1e-3, 1e3, 13)]
+        models, error = [PoissonRegressor(alpha=each, max_iter=1000) for each in penalties / 80], mean_poisson_deviance
     fit = regression_on_everything(family, MultiEnvironmentData.from_arrays(wide, y, env))
     predicted = fit.coefficients * wide.std(axis=0)
     apart = [np.abs(np.ravel(model.fit(unit, y).coef_) - predicted).max() for model in models]
     assert min(apart) < 1e-3
-    assert int(np.argmin(apart)) > 0
+    errors = [left_out_error(model, wide, y, env, error) for model in models]
+    assert int(np.argmin(apart)) == int(np.argmin(errors)) != 6
 
 
 def test_too_many_columns_for_the_events_are_refused() -> None:
