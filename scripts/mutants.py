@@ -343,8 +343,8 @@ MUTANTS = (
         "the price of invariance is that of all features over the selected ones",
         old="",
         file="prediction/price.py",
-        find="self.selected[known].mean() / self.everything[known].mean()",
-        replace="self.everything[known].mean() / self.selected[known].mean()",
+        find="_over(self.selected[known].mean(), self.everything[known].mean())",
+        replace="_over(self.everything[known].mean(), self.selected[known].mean())",
         tests=("tests/prediction/test_choice.py::test_what_may_be_said_of_the_price",),
     ),
     Mutant(
@@ -352,8 +352,8 @@ MUTANTS = (
         "the range of the price over environments is upside down",
         old="",
         file="prediction/price.py",
-        find="return self.selected / self.everything",
-        replace="return self.everything / self.selected",
+        find="return _over(self.selected, self.everything)",
+        replace="return _over(self.everything, self.selected)",
         tests=("tests/prediction/test_choice.py::test_what_may_be_said_of_the_price",),
     ),
     Mutant(
