@@ -74,8 +74,7 @@ def test_ridge_meets_its_conditions(data: MultiEnvironmentData) -> None:
     assert model.support_.all()
     expected = model.predict(data.X) * (1.0 if data.exposure is None else data.exposure)
     unit = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
-    weight = N if data.exposure is None else data.exposure.sum()
-    slopes = unit.T @ (data.y - expected) / (len(data.y) if data.exposure is None else weight)
+    slopes = unit.T @ (data.y - expected) / len(data.y)
     np.testing.assert_allclose(slopes, model.strength_ * model.coef_ * data.X.std(axis=0), atol=2e-3)
 
 
@@ -86,6 +85,14 @@ def test_the_strength_of_ridge_is_that_of_the_least_error_over_folds() -> None:
     best = int(np.argmin(np.mean(errors, axis=1)))
     assert 0 < best < 12
     assert RidgeRegression().fit(X, y, SITE).strength_ == pytest.approx(strengths[best])
+
+
+def test_ridge_of_rates_does_not_depend_on_the_unit_of_exposure() -> None:
+    days, years = (
+        RidgeRegression().fit(MultiEnvironmentData.from_arrays(X, FALLS, SITE, exposure=unit * EXPOSURE))
+        for unit in (36525.0, 1.0)
+    )
+    np.testing.assert_allclose(days.coef_, years.coef_, rtol=1e-6)
 
 
 def test_lasso_of_numbers_predicts_by_its_own_coefficients() -> None:

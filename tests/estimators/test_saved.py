@@ -224,6 +224,8 @@ def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.Monk
     assert isinstance(back.regressor_, Ridge)
     with pytest.raises(SettingError, match="cannot be averaged"):
         back.set_params(predict_with="average").predict(NEW)
+    with pytest.raises(SettingError, match="cannot be averaged"):
+        _ = back.columns_to_predict
 
 
 def test_a_saved_model_says_that_it_is_not_invariant(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
-from invariance import BIP, BIPClassifier, Moments, MultiEnvironmentData, Poisson
+from invariance import BIP, BIPClassifier, BIPSurvival, Moments, MultiEnvironmentData, Poisson
 from invariance.decisions.pipeline import Findings
 from invariance.exceptions import PredictionWarning, SettingError
 from invariance.models.base import Predicts
@@ -355,3 +355,41 @@ def test_environments_of_one_class_or_that_cannot_be_left_out() -> None:
     found = BIPClassifier().fit(X, np.where(SITE == 2, LABELS, "no"), environments=SITE).new_environments()
     assert found.impossible == (2,)
     assert "1 of 4 environments ('2')" in " ".join(str(found).split())
+
+
+def test_what_cannot_be_fitted_without_an_environment_takes_nothing_from_the_others() -> None:
+    """All 8 columns need 40 events, which three of four environments do not have."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(52, 8))
+    times, site = rng.exponential(np.exp(-X[:, 0])), np.repeat(list("abcd"), 13)
+    model = BIPSurvival(predict_with="selected", progress=False).fit(X, times, site, event=np.ones(52))
+    assert model.decision_.prediction.reason == ""
+    price = model.decision_.price
+    assert len(model.new_environments().left_out) == 4
+    assert (np.isnan(price.selected).sum(), np.isnan(price.everything).sum()) == (0, 4)
+    again = clone(model).fit(X, times, site, event=np.ones(52))
+    again.new_environments()
+    np.testing.assert_array_equal(again.decision_.price.selected, price.selected)
+
+
+def test_shrunk_rates_do_not_depend_on_the_unit_of_exposure() -> None:
+    rng = np.random.default_rng(0)
+    X, exposure = rng.normal(size=(80, 20)), rng.uniform(0.5, 2.0, size=80)
+    y, site = rng.poisson(exposure * np.exp(1.0 + 0.6 * X[:, 0])), np.repeat(list("abcd"), 20)
+    model = BIP(family="poisson", predict_with="everything", progress=False)
+    years, days = (clone(model).fit(X, y, site, exposure=unit * exposure).predictor_ for unit in (1.0, 36525.0))
+    np.testing.assert_allclose(days.coefficients, years.coefficients, rtol=1e-6)
+    assert days.intercept + np.log(36525.0) == pytest.approx(years.intercept, rel=1e-6)
+
+
+def test_all_features_predict_classes_where_one_environment_has_all_events() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 15)), np.arange(60) < 8
+    with pytest.warns(match="no row, or every one, is an event"):
+        model = BIPClassifier(progress=False).fit(X, y, np.repeat(list("abc"), 20))
+    assert model.decision_.prediction.reason == ""
+
+
+def test_rounding_is_no_error_to_compare_with() -> None:
+    model = BIP(progress=False).fit(DATA.X, DATA.X @ np.arange(1.0, 1.0 + DATA.X.shape[1]), DATA.environment_index)
+    assert "costs" not in str(model.decision_.price)

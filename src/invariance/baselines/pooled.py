@@ -63,25 +63,28 @@ class RidgeRegression(_AllFeatures):
         folds = (StratifiedKFold if of_classes else KFold)(_FOLDS, shuffle=True, random_state=self.random_state)
         way = "predict_proba" if of_classes else "predict"
         given = {"params": {"sample_weight": weights}} if weights is not None else {}
+        # Rates relative to their mean: no unit of exposure decides how strong a penalty is, or when steps end.
+        rate = float(np.average(y, weights=weights)) if predicts is Predicts.rate else 1.0
+        scale = data.n_rows if predicts is not Predicts.rate else data.n_rows / data.y.sum()
 
         def error(strength: float) -> float:
-            model = _ridge(predicts, strength, data.n_rows)
-            predicted = cross_val_predict(model, X, y, cv=folds, method=way, **given)
-            predicted = predicted[:, 1] if predicted.ndim == 2 else predicted
+            model = _ridge(predicts, strength * scale)
+            predicted = cross_val_predict(model, X, y / rate, cv=folds, method=way, **given)
+            predicted = predicted[:, 1] if predicted.ndim == 2 else rate * predicted
             return error_of(predicts, data.y, predicted, data.exposure)
 
         self.strength_ = float(min(_STRENGTHS, key=error))
-        fit = _ridge(predicts, self.strength_, data.n_rows).fit(X, y, sample_weight=weights)
+        fit = _ridge(predicts, self.strength_ * scale).fit(X, y / rate, sample_weight=weights)
         coefficients = np.ravel(fit.coef_) * (np.ptp(X, axis=0) / np.ptp(data.X, axis=0))
-        return coefficients, float(np.ravel(fit.intercept_)[0] - data.X.mean(axis=0) @ coefficients)
+        return coefficients, float(np.ravel(fit.intercept_)[0] + np.log(rate) - data.X.mean(axis=0) @ coefficients)
 
 
-def _ridge(predicts: Predicts, strength: float, n_rows: int) -> Any:
+def _ridge(predicts: Predicts, penalty: float) -> Any:
     from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
 
     if predicts is Predicts.probability:
-        return LogisticRegression(C=1.0 / (strength * n_rows), max_iter=1000)
-    return Ridge(strength * n_rows) if predicts is Predicts.number else PoissonRegressor(alpha=strength, max_iter=1000)
+        return LogisticRegression(C=1.0 / penalty, max_iter=1000)
+    return Ridge(penalty) if predicts is Predicts.number else PoissonRegressor(alpha=penalty, max_iter=1000)
 
 
 class _Trees(_AllFeatures):

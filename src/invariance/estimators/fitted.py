@@ -138,6 +138,7 @@ class IntervalRegressor(EnvironmentSelector):
     @property
     def columns_to_predict(self) -> tuple[str, ...]:
         """Names of the columns that predict."""
+        check_predict_with(self.predict_with, self._regressor)
         return self._needed(self.predict_with)
 
     def _needed(self, kind: str) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -235,11 +236,12 @@ _GLM_PENALTIES = np.geomspace(1e-3, 1e3, 13)
 def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]) -> Fit:
     errors = np.zeros(len(_GLM_PENALTIES))
     for place, label in enumerate(data.environments if data.n_environments > 1 else ()):
-        others = without(data, label)
-        left = tuple(name for name in columns if name in set(others.features.columns))
-        fits = (_penalized_fit(family, others, left, penalty) for penalty in _GLM_PENALTIES)
-        errors += [mean_deviance(fit, data, data.rows(place)) for fit in fits]
-    penalty = float(_GLM_PENALTIES[int(np.argmin(errors))]) if data.n_environments > 1 else 1.0
+        with suppress(DataError):  # as where all events are in one environment
+            others = without(data, label)
+            left = tuple(name for name in columns if name in set(others.features.columns))
+            fits = (_penalized_fit(family, others, left, penalty) for penalty in _GLM_PENALTIES)
+            errors += [mean_deviance(fit, data, data.rows(place)) for fit in fits]
+    penalty = float(_GLM_PENALTIES[int(np.argmin(errors))]) if errors.any() else 1.0
     return _penalized_fit(family, data, columns, penalty)
 
 
@@ -255,9 +257,11 @@ def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: tuple[str, 
         slopes, intercept = model.coef_[0], float(model.intercept_[0])
     else:
         exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
-        model = PoissonRegressor(alpha=penalty / data.n_rows, max_iter=1000)
-        model.fit(X, data.y / exposure, sample_weight=exposure)
-        slopes, intercept = model.coef_, float(model.intercept_)
+        # Relative to the mean exposure and the mean rate, so that no unit decides when the steps end.
+        rate = data.y.sum() / exposure.sum()
+        model = PoissonRegressor(alpha=penalty / data.y.sum(), max_iter=1000)
+        model.fit(X, data.y / exposure / rate, sample_weight=exposure)
+        slopes, intercept = model.coef_, float(model.intercept_ + np.log(rate))
     slopes = slopes / spread
     none = np.zeros((0, len(columns))), np.zeros(0)
     return Fit(columns, slopes, intercept - float(slopes @ mean), *none, getattr(family, "family", family))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -295,39 +296,53 @@ def cross_validate(
     builder asks for it."""
     if data.n_environments == 1:
         return (NewEnvironments(outcome, ()),) * len(builders)
-    found: list[tuple[EnvironmentErrors, ...]] = []
-    impossible: list[Hashable] = []
+    found: list[list[EnvironmentErrors | None]] = [[] for _ in builders]
     with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
         for label in data.environments:
-            try:
-                found.append(_without(label, settings, data, outcome.predicts, builders))
-            except (DataError, EngineError):
-                impossible.append(label)
+            for errors, own in zip(found, _without(label, settings, data, outcome.predicts, builders), strict=True):
+                errors.append(own)
             bar.advance()
-    errors = zip(*found, strict=True) if found else ((),) * len(builders)
-    return tuple(NewEnvironments(outcome, tuple(each), tuple(impossible)) for each in errors)
+    labelled = [list(zip(data.environments, errors, strict=True)) for errors in found]
+    return tuple(
+        NewEnvironments(
+            outcome,
+            tuple(own for _, own in errors if own is not None),
+            tuple(label for label, own in errors if own is None),
+        )
+        for errors in labelled
+    )
 
 
 def _without(
     label: Hashable, settings: FitSettings, data: Data, predicts: Predicts, builders: Sequence[Builder]
-) -> tuple[EnvironmentErrors, ...]:
+) -> list[EnvironmentErrors | None]:
+    """For each builder, None where it cannot be fitted without this environment"""
+    predictors: list[Predictor | None] = [None] * len(builders)
     with warnings.catch_warnings():
         # The fit to all environments has warned already.
         warnings.simplefilter("ignore")
-        selection = Selection(settings, without(data, label))
-        predictors = [build(selection) for build in builders]
+        try:
+            selection = Selection(settings, without(data, label))
+        except DataError:
+            return [None] * len(builders)
+        for k, build in enumerate(builders):
+            with suppress(DataError, EngineError):
+                predictors[k] = build(selection)
     features = selection.data.features
     unseen = tuple(name for name in data.features.columns if name not in set(features.columns))
     place = data.environments.index(label)
-    found = []
+    found: list[EnvironmentErrors | None] = []
     for predictor in predictors:
+        if predictor is None:
+            found.append(None)
+            continue
         if isinstance(data, Moments):
             absolute, figures = _errors_of_moments(data, place, predictor)
         else:
             absolute, figures = _errors_of_rows(data, place, predictor, predicts)
         used = features.with_columns(predictor.design.columns)
         found.append(EnvironmentErrors(label, used, absolute, unseen, int(data.counts[place]), figures))
-    return tuple(found)
+    return found
 
 
 def _errors_of_rows(
