@@ -156,3 +156,12 @@ def test_hidden_icp_with_an_intercept_is_safe_against_shifts_of_single_environme
     expected = [float(determinant(replaced) / determinant([0, 1, 2])) for replaced in ([0, 3, 2], [0, 1, 3])]
     effects = HiddenICP(intercept=True).fit(X, y, environments=environment).effects_
     np.testing.assert_allclose(effects, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_eills_predicts_classes_by_logistic_regression_on_its_selection() -> None:
+    rng = np.random.default_rng(0)
+    X, site = rng.normal(size=(300, 3)), np.repeat(list("abc"), 100)
+    died = rng.random(300) < 1.0 / (1.0 + np.exp(2.0 - 3.0 * X[:, 0]))
+    model = EILLS(progress=False).fit(X, died, site)
+    assert model.support_.any()
+    assert model.predict(X).mean() == pytest.approx(died.mean(), abs=0.01)

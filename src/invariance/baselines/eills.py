@@ -40,7 +40,8 @@ class EILLS(Baseline):
     losses_ : (n,) loss of each subset, the empty one 0; without max_size indexed by bit pattern over the features
         that vary; NaN where the subset is collinear in every environment
     n_unscored_ : number of NaN in losses_
-    support_, coef_, intercept_ : the minimiser; the intercept is 0 with center=False
+    support_, coef_, intercept_ : the minimiser; the intercept is 0 with center=False. Of classes and counts the last
+        two are those of the outcome's own model of the selected features
 
     Notes
     -----
@@ -95,6 +96,8 @@ class EILLS(Baseline):
         return best[0]
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
+        if data.outcome_kind.kind != "number":  # which its own least squares do not predict
+            return super()._coefficients(data, selected)
         beta = self._minimiser
         return beta, float(data.y.mean() - data.X.mean(axis=0) @ beta) if self.center else 0.0
 
