@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from conformance_cases import StatsmodelsLogistic
 from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, Moments, MultiEnvironmentData, UniformPrior, load
-from invariance.exceptions import NotInvariantWarning, PredictionWarning
+from invariance.exceptions import NotInvariantWarning, PredictionWarning, SettingError
 from invariance.models.base import Predicts
 from invariance.prediction import predictions
 from invariance.prediction.choice import gate
@@ -248,6 +248,13 @@ def test_the_price_of_a_line_without_noise() -> None:
     assert (price.everything == 0.0).all()
     assert "All features predict without error, the selected ones alone do not." in str(price)
     assert "costs nothing" in price_of(4, 0.0, 0.0)
+
+
+def test_what_is_not_known_cannot_be_asked_for_after_the_fit() -> None:
+    model = fitted(strong()).set_params(predict_with="all")
+    for told in (model.summary, lambda: model.decision_):
+        with pytest.raises(SettingError, match="predict_with='all' is not known"):
+            told()
 
 
 def test_one_feature_is_no_more_than_one() -> None:

@@ -233,6 +233,7 @@ class BIP(IntervalRegressor):
     def decision_(self) -> Decision:
         """What was decided, with the reasons."""
         check_is_fitted(self)
+        check_predict_with(self.predict_with, self._regressor)
         self._predictions.asked = self.predict_with
         return self._decision
 
