@@ -334,7 +334,7 @@ MUTANTS = (
         "with many columns the penalty of classes and counts is always 1",
         old="",
         file="prediction/everything.py",
-        find="int(np.argmin(errors))]) if data.n_environments > 1 else 1.0",
+        find="int(np.argmin(errors))]) if errors.any() else 1.0",
         replace="int(np.argmin(errors))]) if False else 1.0",
         tests=("tests/prediction/test_everything.py::test_many_columns_are_penalized",),
     ),
