@@ -26,7 +26,8 @@ $(VENV)/.docs: $(VENV)/.run
 demo: $(VENV)/.run
 	$(BIN)/invariance demo --json demo/posterior.json --plot demo/inclusion.png
 
-# One process a core, each with a stretch of the tests: neighbours use the same kernels, which are compiled once.
+# One process a core, each with one thread and a stretch of the tests: neighbours use the same kernels, compiled once.
+test test-fast: export OMP_NUM_THREADS = 1
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 

@@ -85,6 +85,6 @@ def test_from_the_raw_export_to_the_answer(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     for told in ("decimal commas", "outcome model: logistic", "6 of 892 rows"):
         assert told in result.stderr
-    assert "selected      {age, crp}" in result.stdout
+    assert "selected       {age, crp}" in result.stdout
     assert "'Daun' (2 rows)" in result.stdout
     assert "intensive care, days  breaks invariance" in result.stdout

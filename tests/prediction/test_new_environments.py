@@ -24,6 +24,7 @@ from invariance import BIP, BIPClassifier, BIPSurvival, Moments, MultiEnvironmen
 from invariance.decisions.pipeline import Findings
 from invariance.exceptions import PredictionWarning, SettingError
 from invariance.models.base import Predicts
+from invariance.prediction.everything import regression_on_everything
 from invariance.prediction.new_environments import (
     FIGURES,
     EnvironmentErrors,
@@ -376,8 +377,10 @@ def test_shrunk_rates_do_not_depend_on_the_unit_of_exposure() -> None:
     rng = np.random.default_rng(0)
     X, exposure = rng.normal(size=(80, 20)), rng.uniform(0.5, 2.0, size=80)
     y, site = rng.poisson(exposure * np.exp(1.0 + 0.6 * X[:, 0])), np.repeat(list("abcd"), 20)
-    model = BIP(family="poisson", predict_with="everything", progress=False)
-    years, days = (clone(model).fit(X, y, site, exposure=unit * exposure).predictor_ for unit in (1.0, 36525.0))
+    years, days = (
+        regression_on_everything(Poisson(), MultiEnvironmentData.from_arrays(X, y, site, exposure=unit * exposure))
+        for unit in (1.0, 36525.0)
+    )
     np.testing.assert_allclose(days.coefficients, years.coefficients, rtol=1e-6)
     assert days.intercept + np.log(36525.0) == pytest.approx(years.intercept, rel=1e-6)
 

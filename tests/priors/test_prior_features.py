@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 
-from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior, Variational
+from invariance import BIP, InclusionPrior, MultiEnvironmentData, UniformPrior
 from invariance.baselines import LassoScreen, Screened
 from invariance.exceptions import DataWarning
 from twins import simulated
@@ -88,12 +88,3 @@ def test_a_screen_keeps_what_the_prior_includes_for_certain() -> None:
     model = Screened(BIP(prior=InclusionPrior({"x20": 1.0})), LassoScreen(k=2)).fit(wide())
     assert model.screened_features_ == ("x3", "x7", "x20")
     assert model.inclusion_probabilities_[20] == 1.0
-
-
-@pytest.mark.parametrize("initial", [{"a": 0.8, "flat": 0.8}, [0.8, 0.8, 0.01, 0.01], [True, True, False, False]])
-def test_a_variational_start_speaks_of_the_same_features(initial: Any) -> None:
-    bound = UniformPrior().bind(["a", "b", "c"], original_features=NAMES)
-    start = Variational(initial=initial)._initial_inclusion(bound)
-    assert start.shape == (3,)
-    assert start[0] >= 0.8
-    assert (start[1:] < 0.1).all()

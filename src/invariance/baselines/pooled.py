@@ -84,7 +84,7 @@ def _ridge(predicts: Predicts, penalty: float) -> Any:
 
     if predicts is Predicts.probability:
         return LogisticRegression(C=1.0 / penalty, max_iter=1000)
-    return Ridge(penalty) if predicts is Predicts.number else PoissonRegressor(alpha=penalty, max_iter=1000)
+    return Ridge(penalty) if predicts is Predicts.number else PoissonRegressor(alpha=penalty, solver="newton-cholesky")
 
 
 class _Trees(_AllFeatures):

@@ -259,7 +259,7 @@ def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: tuple[str, 
         exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
         # Relative to the mean exposure and the mean rate, so that no unit decides when the steps end.
         rate = data.y.sum() / exposure.sum()
-        model = PoissonRegressor(alpha=penalty / data.y.sum(), max_iter=1000)
+        model = PoissonRegressor(alpha=penalty / data.y.sum(), solver="newton-cholesky")
         model.fit(X, data.y / exposure / rate, sample_weight=exposure)
         slopes, intercept = model.coef_, float(model.intercept_ + np.log(rate))
     slopes = slopes / spread

@@ -81,7 +81,7 @@ class Price:
         known = ~np.isnan(self.selected + self.everything + self.constant)
         n = int(known.sum())
         if n < 3:
-            return "What invariance costs cannot be told from fewer than four environments."
+            return "What invariance costs cannot be told from fewer than four environments that could be left out."
         means = [f"{errors[known].mean():.3g}" for errors in (self.selected, self.everything, self.constant)]
         by = f"{means[0]} by the features selected without it, {means[1]} by all, {means[2]} by a constant"
         told = f"In an environment left out the {self.measure} is, on average, {by}."
