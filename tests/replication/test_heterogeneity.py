@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,7 +132,7 @@ def test_mu_at_p450_is_right_or_nan() -> None:
 
 
 @pytest.mark.parametrize(("example", "truth"), [(example_1, [1, 0]), (example_2, [1, 1]), (example_3, [1, 0])])
-def test_examples_lose_an_invariant_subset_with_the_third_environment(example, truth) -> None:  # type: ignore[no-untyped-def]
+def test_examples_lose_an_invariant_subset_with_the_third_environment(example: Any, truth: list[int]) -> None:
     masks = all_masks(2)
     for n_environments, expected in ((2, [[1, 0], [1, 1]]), (3, [truth])):
         assert masks[mu(example(n_environments), masks) < 1e-12].astype(int).tolist() == expected

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,18 +21,13 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..estimators.selector import EnvironmentSelector, refuse_arguments
 from ..exceptions import DataError, SettingError, use
-from ..models.base import BoundModel, Family, Predicts
+from ..models.base import Family, Predicts
 from ..models.registry import family_of, with_family_columns
 from ..moments.least_squares import least_squares
+from ..prediction.everything import pooled_model
 from ..prediction.predictor import MEANS, PredictedOutcome
 from ..priors import as_prior
 from ..screening import LassoScreen, Screening
-
-
-def pooled_model(data: MultiEnvironmentData) -> BoundModel:
-    """The outcome's own model, bound to all rows together, whatever their environment."""
-    together = replace(data, environment_index=np.zeros(data.n_rows, dtype=np.intp), environments=("all",))
-    return family_of(data).bind(together)
 
 
 def _of_times(model: Any) -> bool:
@@ -117,7 +111,7 @@ class Baseline(EnvironmentSelector):
         if data.outcome_kind.kind == "number":
             fit: Any = least_squares(data.X[:, columns], data.y)
         else:
-            fit = pooled_model(data).fit(selected, local=False)
+            fit = pooled_model(family_of(data), data).fit(selected, local=False)
         self._hazard = getattr(fit, "baseline", None)
         coefficients = np.zeros(data.features.n_columns)
         coefficients[columns] = fit.coefficients

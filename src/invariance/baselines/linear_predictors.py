@@ -26,7 +26,7 @@ from .base import Baseline
 _MOST_STEPS, _FLAT, _CONVERGED = 500, 1e-10, 1e-13
 
 
-class LinearPredictor(Baseline):
+class AllFeatures(Baseline):
     """All features predict. A subclass implements `_line(moments)`: coefficients (q,) and the intercept."""
 
     outcome_ = "all"
@@ -47,7 +47,7 @@ class LinearPredictor(Baseline):
         return self._fitted_line
 
 
-class RandomIntercept(LinearPredictor):
+class RandomIntercept(AllFeatures):
     """A linear mixed model with a random intercept in each environment, by restricted maximum likelihood (REML).
 
     Parameters
@@ -112,7 +112,7 @@ class _Environments:
         return spread + (left @ self.means[e] - lines[:, -1]) ** 2
 
 
-class Penalised(LinearPredictor):
+class Penalised(AllFeatures):
     """Least squares with a price for what differs between environments, of a weight that environments left out choose
     unless it is given. A subclass implements `_lines`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -90,8 +91,8 @@ def _ridge(predicts: Predicts, penalty: float) -> Any:
 class _Trees(_AllFeatures):
     """A subclass says which of scikit-learn's models is fitted."""
 
-    def _learner(self, predicts: Predicts) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _learner(self, predicts: Predicts) -> Any: ...
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """Trees have none: NaN."""

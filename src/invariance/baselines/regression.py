@@ -17,10 +17,12 @@ from ..data.settings import Columns
 from ..exceptions import DataError, use
 from ..kernels.row_residuals import triangular_factor
 from ..models.base import Predicts
+from ..models.registry import family_of
 from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
+from ..prediction.everything import pooled_model
 from ..prediction.predictor import MEANS
 from ..screening import LassoFit, cross_validated_lasso, pooled_correlations, random_folds, standardized
-from .base import Baseline, pooled_model
+from .base import Baseline
 from .left_out import error_of, predicts_for
 
 # Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when steps end.
@@ -137,7 +139,7 @@ class PooledRegression(Baseline):
 def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
     """(p,) p-values of features beside all others in the outcome's own model, NaN for combinations of earlier ones"""
     degrees = np.add.reduceat(independent_columns(data.X).astype(int), data.features.starts[:-1])
-    model, tested = pooled_model(data), degrees > 0
+    model, tested = pooled_model(family_of(data), data), degrees > 0
     _warn_of_redundant(~tested, data)
     gain = model.gain_many(np.vstack([tested, tested & ~np.eye(data.n_features, dtype=bool)]))
     model.require(gain[0] > -np.inf, tested)

@@ -13,7 +13,7 @@ from scipy.special import logit, xlogy
 from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
-from ..models.base import Family, Fit, Predicts, moments_of, predicts_of
+from ..models.base import BoundModel, Family, Fit, Predicts, moments_of, predicts_of
 from ..models.counts import CountRegression
 from ..models.regression import Logistic, Regression
 from ..models.survival import PiecewiseExponentialFit
@@ -208,12 +208,14 @@ def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float
     return 2.0 * float(np.mean(xlogy(y, y / expected) - y + expected))
 
 
+def pooled_model(family: Family, data: MultiEnvironmentData) -> BoundModel:
+    """Of all rows as one environment, so that none of them needs rows enough for a fit of its own."""
+    return family.bind(replace(data, environment_index=np.zeros_like(data.environment_index), environments=("all",)))
+
+
 def regression_on(family: Family, data: MultiEnvironmentData, names: Collection[str]) -> Fit:
     """The family's pooled fit on the features of these names that the data have."""
-    # As one environment, so that none of them needs rows enough for a fit of its own.
-    pooled = replace(data, environment_index=np.zeros_like(data.environment_index), environments=("all rows",))
-    model = family.bind(pooled)
-    return model.fit([name for name in data.feature_names if name in names], local=False)
+    return pooled_model(family, data).fit([name for name in data.feature_names if name in names], local=False)
 
 
 def regression_on_everything(family: Family, data: MultiEnvironmentData) -> Fit:
