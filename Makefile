@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-fast test-slow lint docs bench replication environments clean
+.PHONY: demo test test-fast test-slow lint docs bench bench-compare replication environments clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
@@ -60,6 +60,10 @@ environments: $(VENV)/.test
 
 bench: $(VENV)/.test
 	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Core operations of this checkout beside those of a commit, alternately: make bench-compare BASE=HEAD~3 FEATURES="10 15 20 24"
+bench-compare: $(VENV)/.test
+	$(BIN)/python benchmarks/revisions.py $(BASE) $(if $(FEATURES),--features $(FEATURES)) $(if $(ONLY),--only $(ONLY))
 
 clean:
 	rm -rf $(VENV) demo docs/_build docs/api/generated
