@@ -106,7 +106,7 @@ _PEAK = """
 import re, sys
 import pyarrow.compute, pyarrow.parquet, scipy.linalg
 from invariance import Moments
-from invariance.kernels import dispatch
+from invariance.kernels import row_residuals
 from invariance.moments import from_rows
 
 def megabytes(what):

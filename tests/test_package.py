@@ -1,15 +1,11 @@
-"""What importing the package costs, that compiled code is kept between processes, and that small problems need none."""
+"""What importing the package costs, and that compiled code is kept between processes."""
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 
 import invariance
@@ -37,7 +33,7 @@ def test_every_public_name_is_there() -> None:
 
 @pytest.mark.integration
 def test_second_process_does_not_compile() -> None:
-    """Fit once so that the cache is warm, then count compilations in a new process. Fewer columns need no kernel."""
+    """Fit once so that the cache is warm, then count compilations in a new process."""
     fit = """
 import numpy as np
 from invariance import BIP
@@ -55,67 +51,6 @@ for kind in ("cache_misses", "cache_hits"):
     exec(fit, {})
     misses, hits = map(int, run("-c", fit + count).split())
     assert misses == 0 < hits
-
-
-# ---- the first answer after an installation
-
-LISTENING = """
-import sys
-from numba.core import event
-
-class Listener(event.Listener):
-    def on_start(self, compiled):
-        print("COMPILED", compiled.data["dispatcher"].py_func.__qualname__)
-
-    def on_end(self, compiled): ...
-
-event.register("numba:compile", Listener())
-"""
-ESTIMATOR = """
-import matplotlib
-matplotlib.use("Agg")
-import pandas as pd
-from invariance import BIP
-from invariance.posterior.plots import plot_inclusion
-
-table = pd.read_csv(sys.argv[1])
-model = BIP().fit(table.drop(columns=["y", "site"]), table["y"], environments=table["site"])
-print(model.summary(), model.diagnose())
-plot_inclusion(model.posterior_)
-for kind in ("environments", "coefficients", "frontier", "subsets"):
-    model.plot(kind)
-model.predict(table.drop(columns=["y", "site"]))
-"""
-COMMAND = """
-from invariance.cli.main import app
-
-app(["fit", sys.argv[1], "--outcome", "y", "--environment", "site"])
-"""
-
-
-def messy_table() -> pd.DataFrame:
-    """Twelve columns and an outcome in four sites, some of them dependent on others."""
-    rng = np.random.default_rng(0)
-    site = np.repeat(np.arange(4), 60)
-    X = rng.normal(size=(240, 12)) + rng.normal(size=(4, 12))[site]
-    y = X[:, 0] - X[:, 1] + rng.normal(size=240)
-    X[:, 2] = y * np.array([1.0, -1.0, 0.5, 2.0])[site] + rng.normal(size=240)
-    X[:, 10] = X[:, 8] + X[:, 9]
-    X[site == 0, 11] = 1.0
-    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(12)]).assign(y=y)
-    return table.assign(site=np.array(list("abcd"))[site])
-
-
-@pytest.mark.integration
-def test_a_small_problem_compiles_nothing(tmp_path: Path) -> None:
-    """By the estimator and by the command line, in one process."""
-    table = tmp_path / "table.csv"
-    messy_table().to_csv(table, index=False)
-    (tmp_path / "run.py").write_text(LISTENING + ESTIMATOR + COMMAND)
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONWARNINGS": "ignore"}
-    printed = run(str(tmp_path / "run.py"), str(table), env=environment)
-    assert printed.count("verdict  ") == 2
-    assert "COMPILED" not in printed
 
 
 @pytest.mark.integration

@@ -1,4 +1,4 @@
-"""Each kernel against its NumPy twin in `dispatch`: the same numbers, ranks, and subsets that cannot be decided."""
+"""Each kernel against its NumPy twin: the same numbers, ranks, and subsets that cannot be decided."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import kernel_twins
 from invariance import LinearGaussian, MultiEnvironmentData
 from invariance.data.features import as_lists
-from invariance.kernels import cholesky, dispatch, elementary, row_residuals, subset_sums, subset_tree
+from invariance.kernels import cholesky, elementary, row_residuals, subset_sums, subset_tree
 from invariance.kernels.active_set import Scoring
 from invariance.kernels.baseline_scores import contrast_statistics, residual_moments
 from invariance.kernels.row_residuals import DEPENDENT, GroupRows, without_values
@@ -50,7 +51,7 @@ def same(one: Any, other: Any, slack: Any = 0.0) -> None:
 def check(call: Call) -> list[Any]:
     """Results and changed arguments of both are the same; returns those of the twin."""
     made = []
-    for function in (getattr(call.module, call.name), getattr(dispatch, call.name).__wrapped__):
+    for function in (getattr(call.module, call.name), getattr(kernel_twins, call.name)):
         given = [deepcopy(each) if isinstance(each, np.ndarray) else each for each in call.arguments]
         result = function(*given)
         changed = [each for k, each in enumerate(given) if isinstance(each, np.ndarray) and k not in call.free]
@@ -106,7 +107,7 @@ def walks(model, draw) -> Iterator[Call]:
     block = columns[: starts[first]], starts[first:] - starts[first], columns[starts[first] :]
     yield Call(subset_tree, "score_block", (scoring, *block, np.empty(1 << (f - first))), slack=slack)
     most, prefix = draw(st.integers(first, f)), np.arange(first)
-    n = len(dispatch._extensions((), f - first, most - first))
+    n = len(kernel_twins._extensions((), f - first, most - first))
     listed = np.zeros((n, max(most, 1)), np.int32), np.empty(n)
     yield Call(subset_tree, "score_extensions", (scoring, *block, prefix, first, most, *listed), slack=slack)
     counts = model.moments.group_counts
@@ -149,13 +150,6 @@ def test_kernels_and_twins(calls, data, choice) -> None:
         check(call)
 
 
-def test_only_the_size_of_a_problem_chooses() -> None:
-    chosen = dispatch._by_numpy_if(dispatch._few, lambda scoring: "compiled")(lambda scoring: "NumPy")
-    shapes = ((3, 12), (32, 12), (3, 13), (33, 12))
-    called = [chosen(SCORING._replace(scatter=np.empty((groups, d + 1, d + 1)))) for groups, d in shapes]
-    assert called == ["NumPy", "NumPy", "compiled", "compiled"]
-
-
 # -------------------------------------------------------------------- against NumPy itself
 
 
@@ -189,9 +183,9 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
     starts, members = as_lists(masks)
     shares, ranks = row_residuals.relative_residuals(unit, starts, members, len(unit) - 1, DEPENDENT)
     slopes = cholesky.subset_slopes(unit @ unit.T, TOLERANCE, starts, members)
-    same(slopes, dispatch.subset_slopes(unit @ unit.T, TOLERANCE, starts, members), 1e-6)
+    same(slopes, kernel_twins.subset_slopes(unit @ unit.T, TOLERANCE, starts, members), 1e-6)
     powers = np.empty((2, 2, len(masks)))
-    for sums, function in zip(powers, (row_residuals.residual_powers, dispatch.residual_powers), strict=True):
+    for sums, function in zip(powers, (row_residuals.residual_powers, kernel_twins.residual_powers), strict=True):
         function(unit, np.nan_to_num(slopes), *sums)
     for s, mask in enumerate(masks):
         beta, _, rank, _ = np.linalg.lstsq(unit[:-1][mask].T, unit[-1], rcond=1e-12)
@@ -205,7 +199,7 @@ def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
                 same(sums[:, s], [np.sum(residual**2), np.sum(residual**4)])
         columns = data.features.expand(mask[None])[0].nonzero()[0]
         for g in range(data.n_environments + 1 if kept.values.size else 0):
-            own = dispatch._fits_from_rows(kept, g, columns[None], data.n_features)[0][0]
+            own = kernel_twins._fits_from_rows(kept, g, columns[None], data.n_features)[0][0]
             same(row_residuals.share_from_rows(kept, g, columns, data.n_features), own)
 
 
@@ -266,7 +260,7 @@ SCORING = scoring_with_rows()
 def test_what_is_rounding_above_zero(weights) -> None:
     values = np.array([-1.0, 0.0, 5e-7, 1.5e-6, 2.5e-6, 0.5, 40.0, np.nan])
     compiled = [cholesky.settled(value, np.array(weights)) for value in values]
-    dispatch.settle(values, np.array(weights))
+    cholesky.settle(values, np.array(weights))
     np.testing.assert_array_equal(values, compiled)
 
 
@@ -333,12 +327,12 @@ def test_what_depends_on_others(squared) -> None:
     values = np.array([[1.0, 0.0, 0.0, 0.0], [1.0, small, 0.0, 0.0], [0.0, 1.0, 1.0, 0.0], [1.0, 0.0, small, 0.0]])
     kept = GroupRows(values, np.array([0]), np.array([4]), np.array([4]), np.empty((0, 4)))
     for members, outcome in (([0, 1], 2), ([0], 3), ([1], 3), ([0, 2], 3)):
-        own = dispatch._fits_from_rows(kept, 0, np.array([members]), outcome)[0][0]
+        own = kernel_twins._fits_from_rows(kept, 0, np.array([members]), outcome)[0][0]
         np.testing.assert_allclose(row_residuals.share_from_rows(kept, 0, np.array(members), outcome), own, rtol=1e-2)
 
 
 @pytest.mark.parametrize("n", [3, 7, 50])
-@pytest.mark.parametrize("centred_rows", [row_residuals.centred_rows, dispatch.centred_rows])
+@pytest.mark.parametrize("centred_rows", [row_residuals.centred_rows, kernel_twins.centred_rows])
 def test_means_far_from_zero_cost_no_digits(n, centred_rows) -> None:
     rng = np.random.default_rng(n)
     X = np.column_stack([1e9 + rng.normal(size=(n, 3)), np.full(n, 0.1), np.full(n, 1e9 + 0.1), rng.normal(size=n)])

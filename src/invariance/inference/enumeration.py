@@ -21,8 +21,8 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import approximate_count, duration
 from ..exceptions import EngineError, use
-from ..kernels.dispatch import add_listed_prior, exp_shifted, listed_inclusion
-from ..kernels.subset_sums import fold_inclusion, weighted_sum
+from ..kernels.elementary import exp_shifted
+from ..kernels.subset_sums import add_listed_prior, fold_inclusion, listed_inclusion, weighted_sum
 from ..models.base import SubsetWalk, listed_subsets
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior

@@ -1,1 +1,1 @@
-"""Arithmetic on plain arrays: compiled, in NumPy for small problems (`plain`), and for GPUs (`device`)."""
+"""Arithmetic on plain arrays: compiled, and for GPUs (`device`)."""

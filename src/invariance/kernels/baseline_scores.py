@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cholesky import solve_swept, sweep_first, to_unit_diagonal
+from .cholesky import solve_swept, subset_slopes, sweep_first, to_unit_diagonal
 from .compiled import kernel, longest
-from .dispatch import subset_slopes
 from .row_residuals import of_one_size, triangular_factor, triangular_factors
 
 

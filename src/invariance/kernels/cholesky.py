@@ -368,6 +368,13 @@ def settled(log_ratio, weights):
     return log_ratio
 
 
+def settle(log_ratios, weights):
+    """The same of each, in place"""
+    if weights.sum() >= 0.0:
+        rounding = log_ratios <= 1e-6 + 1e-9 * abs(weights[-1])
+        log_ratios[:] = np.where(log_ratios > 0.0, np.where(rounding, 0.0, np.nan), log_ratios)
+
+
 @kernel
 def fill_scaled(scoring, g, members, matrix):
     """matrix (k+1, k+1): scaled second moments of k members and the outcome in group g, upper triangle."""

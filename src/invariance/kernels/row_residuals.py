@@ -270,40 +270,42 @@ def fill_shares_from_rows(rows, g, fixed, block, starts, outcome, shares):
             shares[s] = _supported(roots[s] * roots[s], rows.counts[g], ranks[s])
 
 
-@kernel
 def centred_rows(X, y, rows, centre, rest, minimum, maximum):
     """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,).
 
     The mean is centre + rest: the rounding of the first mean is found in the deviations and kept. A constant column
     deviates by exactly 0.
     """
-    n, p = rows.size, X.shape[1]
-    centred = np.empty((n, p + 1))
+    centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
+    # Of the columns the order may be any other: the kernel knows one.
+    _centre(np.ascontiguousarray(centred), centre, rest, minimum, maximum)
+    return centred
+
+
+@kernel
+def _centre(centred, centre, rest, minimum, maximum):
+    n, d = centred.shape
     centre[:] = 0.0
     rest[:] = 0.0
     minimum[:] = np.inf
     maximum[:] = -np.inf
     for i in range(n):
-        for j in range(p):
-            centred[i, j] = X[rows[i], j]
-        centred[i, p] = y[rows[i]]
-        for j in range(p + 1):
+        for j in range(d):
             value = centred[i, j]
             centre[j] += value
             minimum[j] = min(minimum[j], value)
             maximum[j] = max(maximum[j], value)
-    for j in range(p + 1):
+    for j in range(d):
         centre[j] = minimum[j] if minimum[j] == maximum[j] else centre[j] / n
     for i in range(n):
-        for j in range(p + 1):
+        for j in range(d):
             centred[i, j] -= centre[j]
             rest[j] += centred[i, j]
-    for j in range(p + 1):
+    for j in range(d):
         rest[j] /= n
     for i in range(n):
-        for j in range(p + 1):
+        for j in range(d):
             centred[i, j] -= rest[j]
-    return centred
 
 
 # Rows whose residuals stay in the processor's cache.

@@ -191,6 +191,13 @@ def tolerated_step(n_steps, tolerated, most):
     return int(np.ceil(n_steps * np.sqrt(min(tolerated, most) / most))) if tolerated > 0.0 and n_steps > 0 else 0
 
 
+def tolerated_steps(n_steps, tolerated, most):
+    """The same of each (S,)"""
+    if n_steps == 0:
+        return np.zeros(len(tolerated), np.intp)
+    return np.ceil(n_steps * np.sqrt(np.clip(tolerated, 0.0, most) / most)).astype(np.intp)
+
+
 @kernel
 def screen_block(
     scoring, fixed, starts, block, squares, counts, limits, per_signal, most, spread_limit, high, low, share, state

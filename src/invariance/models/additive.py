@@ -16,8 +16,8 @@ from ..data.encoding import Encoding, check_names
 from ..data.features import Features, Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.terms import FEWEST_KNOTS, Numbers, Spline, SplineBasis, Term
+from ..kernels.cholesky import settle
 from ..kernels.components import component_overlaps, component_shares
-from ..kernels.dispatch import settle
 from ..moments.least_squares import DEPENDENT, LeastSquares, independent_columns, least_squares, unit_rows
 from ..moments.moments import Moments, rest_moments
 from .base import (

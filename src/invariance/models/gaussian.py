@@ -20,8 +20,8 @@ from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..kernels.active_set import Scoring, active_set, flip_scores, load
-from ..kernels.dispatch import centred_rows, score_subsets, settle, subset_fits
-from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, gram_rows, relative_residuals
+from ..kernels.cholesky import score_subsets, settle, subset_fits
+from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, centred_rows, gram_rows, relative_residuals
 from ..kernels.subset_sums import sizes
 from ..kernels.subset_tree import walk_order
 from ..moments.fourth_moments import FourthMoments

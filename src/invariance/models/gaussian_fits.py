@@ -14,9 +14,18 @@ from scipy.stats import chi2, f, ncf, ncx2
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels import dispatch
-from ..kernels.row_residuals import DEPENDENT, GroupRows, triangular_factor
-from ..kernels.subset_tree import POSSIBLE, UNDECIDABLE, feature_starts, low_features
+from ..kernels.cholesky import score_subsets, subset_slopes
+from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, triangular_factor
+from ..kernels.subset_tree import (
+    POSSIBLE,
+    UNDECIDABLE,
+    feature_starts,
+    low_features,
+    score_block,
+    score_extensions,
+    screen_block,
+    tolerated_steps,
+)
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import least_squares_of_units, root_of, unit_columns, unit_rows
 from ..moments.moments import Moments
@@ -199,7 +208,7 @@ def kurtosis_from_rows(data: MultiEnvironmentData, moments: Moments, masks: Mask
 
     def one(part: slice) -> None:
         slopes = _common_slopes(within, columns, masks[part][:, used])
-        dispatch.residual_powers(columns, slopes, squares[part], fourths[part])
+        residual_powers(columns, slopes, squares[part], fourths[part])
 
     in_parts(len(masks), n_jobs, one, fewest=64)
     return _excess(data.n_rows, squares, fourths)
@@ -255,7 +264,7 @@ def _common_slopes(within: Floats, columns: Floats, masks: Mask) -> Floats:
     """(S, k) slopes of the last of columns (k + 1, n) on those of subsets (S, k), from products where these can tell"""
     scale = inverse_scales(np.diagonal(within), np.diagonal(within) > 0.0)
     starts, members = as_lists(masks & (scale[:-1] > 0.0))
-    slopes = dispatch.subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members)
+    slopes = subset_slopes(within * scale[:, None] * scale, PIVOT_TOLERANCE, starts, members)
     unknown = np.flatnonzero(np.isnan(slopes).any(axis=1))
     slopes *= scale[:-1] * np.linalg.norm(columns[-1])
     for s in unknown:
@@ -368,11 +377,11 @@ class GaussianWalk(SubsetWalk):
 
     def dense(self, high: Integers, sizes: Mask) -> Floats:
         log_ratio, block = np.empty(1 << self.n_low), self._block(high)
-        dispatch.score_block(self.scoring, *block, log_ratio)
+        score_block(self.scoring, *block, log_ratio)
         unknown = self._for_rows(np.isnan(log_ratio), high, sizes)
         if len(unknown):
             decided = np.empty(1 << self.n_low)
-            dispatch.score_block(self.model.scoring_by_rows(), *block, decided)
+            score_block(self.model.scoring_by_rows(), *block, decided)
             log_ratio[unknown] = decided[unknown]
         return log_ratio
 
@@ -380,14 +389,14 @@ class GaussianWalk(SubsetWalk):
         log_ratio, first = np.empty(len(members)), int(prefix[-1]) + 1 if len(prefix) else 0
         later = self.starts[first:] - self.starts[first]
         block = self._with_forced(prefix), later, self._free[self.starts[first] :]
-        dispatch.score_extensions(self.scoring, *block, prefix, first, max_size, members, log_ratio)
+        score_extensions(self.scoring, *block, prefix, first, max_size, members, log_ratio)
         unknown = np.flatnonzero(np.isnan(log_ratio))
         unknown = unknown[sizes[(members[unknown] >= 0).sum(axis=1)]]
         if len(unknown) and self.model.has_rows:
             draws = np.repeat(listed_subsets(members[unknown], self.n_features), np.diff(self.starts), axis=1)
             starts, chosen = as_lists(np.pad(draws, ((0, 0), (len(self._forced), 0)), constant_values=True))
             decided, columns = np.empty(len(unknown)), np.concatenate([self._forced, self._free])[chosen]
-            dispatch.score_subsets(self.model.scoring_by_rows(), np.nan, starts, columns, decided)
+            score_subsets(self.model.scoring_by_rows(), np.nan, starts, columns, decided)
             log_ratio[unknown] = decided
         return log_ratio
 
@@ -471,7 +480,7 @@ def within_limits(residuals: Residuals, limits: Floats, per_signal: float, most:
     per unit of the signal up to `most`, and Bartlett's within that of all"""
     ranks, (statistics, _, _) = residuals.ranks, residuals.f_test()
     missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
-    step = dispatch.tolerated_step(limits.shape[2] - 1, np.nan_to_num(per_signal * residuals.signal), most)
+    step = tolerated_steps(limits.shape[2] - 1, np.nan_to_num(per_signal * residuals.signal), most)
     equal = statistics <= limits[ranks[:, -1], missing, step]
     return np.asarray(equal & (spread_statistics(residuals) <= spread) & ~np.isnan(residuals.rss).any(axis=1))
 
@@ -498,7 +507,7 @@ class GaussianScreen(GaussianWalk):
         share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
         tests = squares, moments.group_counts, *self._limits, high_ranks, low_ranks
-        dispatch.screen_block(self.scoring, *self._block(high), *tests, share, state)
+        screen_block(self.scoring, *self._block(high), *tests, share, state)
         weights = np.full(len(share), np.nan)
         possible = np.flatnonzero(state == POSSIBLE)
         columns = high_ranks[-1] + low_ranks[-1, possible]

@@ -35,7 +35,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import OutcomeKind
 from ..data.settings import Columns, Environments, places_of, refuse_single
 from ..exceptions import DataError, use
-from ..kernels.dispatch import centred_rows
+from ..kernels.row_residuals import centred_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

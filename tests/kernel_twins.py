@@ -1,48 +1,16 @@
-"""Kernels behind names that small problems answer with NumPy: the first answer does not wait for a compiler.
-
-Whether a problem is small is a matter of shapes alone, so that the same call gives the same digits on every machine.
-"""
+"""What kernels compute, in NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import wraps
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from . import cholesky, elementary, row_residuals, subset_sums, subset_tree
-from .row_residuals import DEPENDENT, of_one_size, relative_residuals
-from .subset_tree import POSSIBLE, REJECTED, UNDECIDABLE
-
-# The largest number of columns, of groups, of subsets and of numbers in a table of rows of a small problem.
-COLUMNS, GROUPS = 12, 32
-SUBSETS, NUMBERS = 1 << COLUMNS, 1 << 22
+from invariance.kernels.cholesky import settle
+from invariance.kernels.row_residuals import DEPENDENT, of_one_size, relative_residuals
+from invariance.kernels.subset_tree import POSSIBLE, REJECTED, UNDECIDABLE, tolerated_steps
 
 
-def _by_numpy_if(small: Callable[..., bool], compiled: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function be that of the kernel, which it answers for where `small(*arguments)`."""
-
-    def decorate(twin: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(twin)
-        def run(*arguments: Any) -> Any:
-            return (twin if small(*arguments) else compiled)(*arguments)
-
-        run.__doc__ = compiled.__doc__
-        return run
-
-    return decorate
-
-
-def _few(scoring: Any, *_: Any) -> bool:
-    """Groups and columns, the outcome among these"""
-    moments = scoring.scatter
-    known = isinstance(moments, np.ndarray)
-    return known and len(moments) <= GROUPS and moments.shape[1] <= COLUMNS + 1
-
-
-@_by_numpy_if(lambda X, y, rows, *_: rows.size * (X.shape[1] + 1) <= NUMBERS >> 4, row_residuals.centred_rows)
 def centred_rows(X, y, rows, centre, rest, minimum, maximum):
     centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
     minimum[:], maximum[:] = centred.min(axis=0), centred.max(axis=0)
@@ -53,7 +21,6 @@ def centred_rows(X, y, rows, centre, rest, minimum, maximum):
     return centred
 
 
-@_by_numpy_if(lambda gram, *_: len(gram) <= COLUMNS + 1, cholesky.subset_slopes)
 def subset_slopes(gram, tolerance, starts, members):
     slopes = np.zeros((len(starts) - 1, len(gram) - 1))
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) ** 2):
@@ -77,11 +44,6 @@ def subset_slopes(gram, tolerance, starts, members):
 _MOST_NUMBERS = 1 << 16
 
 
-@_by_numpy_if(
-    # As many as all subsets of the columns: how many of them one call is for depends on the number of threads.
-    lambda columns, *_: len(columns) <= COLUMNS + 1 and columns.shape[1] << len(columns) - 1 <= NUMBERS << 4,
-    row_residuals.residual_powers,
-)
 def residual_powers(columns, slopes, squares, fourths):
     together = max(1, _MOST_NUMBERS // columns.shape[1])
     for start in range(0, len(slopes), together):
@@ -99,7 +61,6 @@ def residual_powers(columns, slopes, squares, fourths):
 _LOWEST_EXPONENT = -708.0
 
 
-@_by_numpy_if(lambda values, *_: len(values) <= SUBSETS, elementary.exp_shifted)
 def exp_shifted(values, shift, out):
     with np.errstate(invalid="ignore"):
         exponents = values - shift
@@ -108,9 +69,6 @@ def exp_shifted(values, shift, out):
     out[~inside] = 0.0
 
 
-@_by_numpy_if(
-    lambda weights, members, pairs: len(pairs) <= COLUMNS and len(members) <= SUBSETS, subset_sums.listed_inclusion
-)
 def listed_inclusion(weights, members, pairs):
     holds = np.zeros((len(members), len(pairs) + 1))
     holds[np.arange(len(members))[:, None], members] = 1.0
@@ -119,7 +77,6 @@ def listed_inclusion(weights, members, pairs):
     return float(weights.sum())
 
 
-@_by_numpy_if(lambda odds, *others: len(odds) <= COLUMNS and len(others[2]) <= SUBSETS, subset_sums.add_listed_prior)
 def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, out):
     out[:] = log_ratio + constant
     for chosen in members.T:
@@ -129,13 +86,6 @@ def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, ou
 
 
 # ---------------------------------------------------------------- log Λ of subsets
-
-
-def settle(log_ratios, weights):
-    """`cholesky.settled` of each, in place"""
-    if weights.sum() >= 0.0:
-        rounding = log_ratios <= 1e-6 + 1e-9 * abs(weights[-1])
-        log_ratios[:] = np.where(log_ratios > 0.0, np.where(rounding, 0.0, np.nan), log_ratios)
 
 
 def _log_ratios(scoring, shares):
@@ -173,7 +123,6 @@ def _swept(moments, absent, tolerance):
     return moments[:, 1:, 1:] - (row * reciprocal[:, None])[:, :, None] * row[:, None]
 
 
-@_by_numpy_if(_few, subset_tree.score_block)
 def score_block(scoring, fixed, starts, block, out):
     out[:] = _log_ratios(scoring, _outcome_shares(scoring, fixed, starts, block))
     unknown = np.flatnonzero(np.isnan(out))
@@ -185,7 +134,6 @@ def score_block(scoring, fixed, starts, block, out):
         out[unknown] = decided
 
 
-@_by_numpy_if(_few, subset_tree.score_extensions)
 def score_extensions(scoring, fixed, starts, block, prefix, first, max_size, members, out):
     scores = _log_ratios(scoring, _outcome_shares(scoring, fixed, starts, block))
     members[:], members[:, : len(prefix)] = -1, prefix
@@ -203,14 +151,6 @@ def _extensions(subset, n_features, max_size):
     return found
 
 
-def tolerated_step(n_steps, tolerated, most):
-    """(S,) as that of `subset_tree`"""
-    if n_steps == 0:
-        return np.zeros(len(tolerated), np.intp)
-    return np.ceil(n_steps * np.sqrt(np.clip(tolerated, 0.0, most) / most)).astype(np.intp)
-
-
-@_by_numpy_if(_few, subset_tree.screen_block)
 def screen_block(
     scoring, fixed, starts, block, squares, counts, limits, per_signal, most, spread_limit, high, low, share, state
 ):
@@ -228,7 +168,7 @@ def screen_block(
         spread /= 1.0 + ((1.0 / freedom).sum(axis=0) - 1.0 / left) / (3.0 * max(len(freedom) - 1, 1))
     with np.errstate(divide="ignore"):
         tolerated = np.nan_to_num(per_signal * counts[-1] * (1.0 / shares[-1] - 1.0))
-    step = tolerated_step(limits.shape[2] - 1, tolerated, most)
+    step = tolerated_steps(limits.shape[2] - 1, tolerated, most)
     state[:] = np.where((statistic > limits[ranks[-1], missing, step]) | (spread > spread_limit), REJECTED, POSSIBLE)
     state[~(share + local < np.inf)] = UNDECIDABLE
 
@@ -273,7 +213,6 @@ def _fits_from_rows(rows, g, members, outcome):
     return np.where((shares >= DEPENDENT) & (rows.counts[g] >= ranks + 2), shares, np.nan), ranks
 
 
-@_by_numpy_if(lambda scoring, penalty, *_: _few(scoring) and bool(np.isnan(penalty)), cholesky.score_subsets)
 def score_subsets(scoring, penalty, starts, members, out):
     """Without a penalty: it is NaN."""
     for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
@@ -288,7 +227,6 @@ def score_subsets(scoring, penalty, starts, members, out):
         out[which] = values
 
 
-@_by_numpy_if(_few, cholesky.subset_fits)
 def subset_fits(scoring, starts, members, shares, ranks):
     for which, chosen in of_one_size(starts, members, lambda k: scoring.weights.size * (k + 1) ** 2):
         found, found_ranks = _fits(scoring, chosen)
