@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.special import expit
 
 from invariance import UniformPrior
@@ -85,3 +86,16 @@ def datasets(draw: st.DrawFn, max_features: int = 5) -> MultiEnvironmentData:
     p = draw(st.integers(1, max_features))
     counts = draw(st.lists(st.integers(p + 3, 25), min_size=2, max_size=4))
     return simulated(p, tuple(counts), draw(st.integers(0, 10_000)))
+
+
+def icp_p_value(X: np.ndarray, y: np.ndarray, env: np.ndarray) -> float:
+    """Of one subset in ICP, straight from the definition, with residual vectors."""
+    design = np.column_stack([np.ones(len(y)), X])
+    residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+    labels, smallest = np.unique(env), np.inf
+    for e in labels:
+        inside, others = residual[env == e], residual[env != e]
+        cdf = stats.f.cdf(inside.var(ddof=1) / others.var(ddof=1), len(inside) - 1, len(others) - 1)
+        t_test = stats.ttest_ind(inside, others, equal_var=False).pvalue
+        smallest = min(smallest, t_test, 2 * min(cdf, 1 - cdf))
+    return min(1.0, 2 * (len(labels) - 1) * smallest)

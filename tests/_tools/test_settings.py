@@ -33,6 +33,9 @@ def test_engines() -> None:
         "tempering(steps=auto)": Tempering(steps="auto"),
         "exact(time_limit=none)": Enumeration(time_limit=None),
         "vi(iterations=50, screen=lasso)": Variational(iterations=50, screen="lasso"),
+        "vi-genes": "vi-genes",
+        "vi-genes(draws=9)": Variational.genes(draws=9),
+        "VI-simulation(screen=raw_lasso)": Variational.simulation(screen="raw_lasso"),
         "vi(starts=[searched, informative])": Variational(starts=("searched", "informative")),
     }.items():
         assert repr(parse_engine(text)) == repr(engine)
@@ -53,6 +56,8 @@ def test_engines() -> None:
         ("vi(schedule=3)", "schedule"),
         ("vi(screen=[lasso])", "screen"),
         ("vi(starts=true)", "starts"),
+        ("vi-genes(schedule=3)", "schedule"),
+        ("vi-simulation(pair=3)", "pairs"),
     ],
 )
 def test_engines_that_cannot_be_made(text: str, named: str) -> None:

@@ -13,6 +13,7 @@ from invariance.baselines import ICP
 from invariance.baselines.icp import f_test
 from invariance.exceptions import DataWarning
 from reference_data import load_reference, needs_reference, reference_files
+from twins import icp_p_value
 
 
 def simulated(n: int = 60, E: int = 3, p: int = 4, seed: int = 1) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -23,19 +24,6 @@ def simulated(n: int = 60, E: int = 3, p: int = 4, seed: int = 1) -> tuple[np.nd
     y = 2.0 * X[:, 0] + rng.normal(size=n * E)
     X[:, -1] = y * (1 + env) + rng.normal(size=n * E)
     return X, y, env
-
-
-def plain_p_value(X: np.ndarray, y: np.ndarray, env: np.ndarray) -> float:
-    """One subset, straight from the definition, with residual vectors."""
-    design = np.column_stack([np.ones(len(y)), X])
-    residual = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
-    labels, smallest = np.unique(env), np.inf
-    for e in labels:
-        inside, others = residual[env == e], residual[env != e]
-        cdf = stats.f.cdf(inside.var(ddof=1) / others.var(ddof=1), len(inside) - 1, len(others) - 1)
-        t_test = stats.ttest_ind(inside, others, equal_var=False).pvalue
-        smallest = min(smallest, t_test, 2 * min(cdf, 1 - cdf))
-    return min(1.0, 2 * (len(labels) - 1) * smallest)
 
 
 @needs_reference
@@ -79,7 +67,7 @@ def test_every_subset_equals_the_definition(make: Any, n: int, E: int) -> None:
     model = ICP().fit(X, y, env)
     for code, p_value in enumerate(model.subset_p_values_):
         chosen = [j for j in range(X.shape[1]) if code >> j & 1]
-        assert p_value == pytest.approx(plain_p_value(X[:, chosen], y, env), rel=1e-6, abs=1e-12)
+        assert p_value == pytest.approx(icp_p_value(X[:, chosen], y, env), rel=1e-6, abs=1e-12)
 
 
 def test_size_limit_tests_every_small_subset_once() -> None:

@@ -214,7 +214,7 @@ def test_what_cannot_be_drawn(model: BIP, tmp_path: Path) -> None:
     for drawer in (model.posterior_, model.decision_):
         with pytest.raises(SettingError, match="pie"):
             drawer.plot("pie")
-        for kind in ("environments", "frontier"):
+        for kind in ("environments", "frontier", "trace"):
             with pytest.raises(SettingError, match="top=3"):
                 drawer.plot(kind, top=3)
         for kind in ("inclusion", "subsets", "coefficients"):

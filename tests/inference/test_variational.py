@@ -8,6 +8,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
@@ -22,14 +23,15 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance.exceptions import ApproximationWarning, EngineError
+from invariance.exceptions import ApproximationWarning, EngineError, SettingError
 from invariance.inference import mean_field
-from invariance.inference.base import Target
+from invariance.inference.base import Target, as_engine
 from invariance.inference.mean_field import Cyclical, FreeSpace, MeanField, Mixture, climb, measured
 from invariance.inference.modes import around, log_joint_changes, with_swaps
 from invariance.inference.variational import VariationalPosterior, missed_at_modes, missed_in_table
 from invariance.kernels.mean_field import CompiledScorer, Objective, Trace, ascend, make_step, score_draws
 from invariance.models.base import BoundModel
+from invariance.screening import LassoScreen, Screening
 from quadratic_toy import Toy, run, with_sum
 from reference_data import load_reference, reference_files
 from twins import all_masks, simulated, u2g_estimates
@@ -246,6 +248,15 @@ def test_posterior_of_a_run() -> None:
     again = VariationalPosterior.from_json(posterior.to_json())
     np.testing.assert_array_equal(again.reweighted.inclusion, posterior.reweighted.inclusion)
     assert again.diagnostics["trace"] == trace
+    for one in (posterior, again):
+        ax = one.plot("trace", Figure().add_subplot())
+        *lines, chosen = ax.get_lines()
+        assert [line.get_ydata().tolist() for line in lines] == [trace[start]["elbo"] for start in trace]
+        assert chosen.get_xydata().tolist() == [[posterior.diagnostics["chosen_iteration"], posterior.elbo]]
+    with pytest.raises(SettingError, match="top=3"):
+        again.plot("trace", top=3)
+    with pytest.raises(SettingError, match="ELBO"):
+        posterior.reweighted.plot("trace")
 
 
 @pytest.mark.parametrize("name", [name for name in reference_files() if name.endswith("E10")])
@@ -288,6 +299,35 @@ def test_presets_are_the_published_settings() -> None:
     for preset, published in ((Variational.simulation(), simulation), (Variational.genes(draws=5), genes)):
         for name, value in (common | published).items():
             assert getattr(preset, name) == value, name
+    assert repr(as_engine("vi-simulation")) == repr(Variational.simulation())
+    assert repr(as_engine("vi-genes")) == repr(Variational.genes())
+
+
+def test_published_start_with_450_features() -> None:
+    """20 allowed and ten screened: 0.1 elsewhere would expect 49."""
+    data = MultiEnvironmentData.from_arrays(np.random.default_rng(0).normal(size=(40, 450)), np.arange(40.0) % 7)
+    space, kept = FreeSpace(Target(LinearGaussian().bind(data), UniformPrior(20).bind(450))), np.arange(450) < 10
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LassoScreen, "screen", lambda self, data: Screening(kept, np.zeros(450), False))
+        starts = Variational.simulation()._starts(space, kept[None])
+    assert starts["uninformative"] == pytest.approx(0.04)
+    np.testing.assert_allclose(starts["informative"], np.where(kept, 0.5, 13 / 440))
+    assert round(13 / 440, 4) == 0.0295
+
+
+def test_raw_lasso_is_led_by_units() -> None:
+    data = simulated(12, (60, 70), seed=2)
+    small = data.X[:, 0] * 1e-6  # the outcome follows it, in a coefficient that a penalty on raw features cannot afford
+    X, y = np.column_stack([small, data.X[:, 1:]]), 2e6 * small + data.X[:, 1]
+    model = LinearGaussian().bind(MultiEnvironmentData.from_arrays(X, y, data.environment_index))
+    settings = {"starts": ("informative",), "screened": 3}
+    space = FreeSpace(Target(model, UniformPrior().bind(12)))
+    first = {
+        screen: Variational.simulation(screen=screen, **settings)._starts(space, model.data.X[:1] > 9)["informative"][0]
+        for screen in ("lasso", "raw_lasso")
+    }
+    assert first["lasso"] == 0.5
+    assert first["raw_lasso"] < 0.5
 
 
 def starts_of(engine: Variational, modes: np.ndarray) -> dict[str, np.ndarray]:

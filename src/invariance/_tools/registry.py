@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from inspect import signature
+from operator import attrgetter
 from typing import Any
 
 from ..exceptions import SettingError
@@ -16,9 +17,9 @@ from ..exceptions import SettingError
 
 @cache
 def load(home: str) -> Any:
-    """The class at "room.module:Class"."""
+    """The class at "room.module:Class", or what makes one, at "room.module:Class.method"."""
     module, _, found = home.partition(":")
-    return getattr(import_module("." + module, __name__.partition(".")[0]), found)
+    return attrgetter(found)(import_module("." + module, __name__.partition(".")[0]))
 
 
 class Registry(UserDict[str, Any]):

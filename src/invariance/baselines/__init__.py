@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .linear_predictors import Anchor, RandomIntercept, VREx
     from .pooled import GradientBoosting, RandomForest, RidgeRegression
     from .regression import LassoSelection, MarginalSelection, Oracle, PooledRegression
+    from .stability import StabilityICP
     from .stabilized_regression import StabilizedRegression
 
 _HOMES = {
@@ -29,6 +30,7 @@ _HOMES = {
     "RidgeRegression": "pooled",
     "RandomIntercept": "linear_predictors",
     "Screened": "base",
+    "StabilityICP": "stability",
     "StabilizedRegression": "stabilized_regression",
     "VREx": "linear_predictors",
 }

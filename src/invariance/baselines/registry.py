@@ -23,6 +23,7 @@ class Method:
     kind : whether it asks for invariance, for prediction on all rows together, or must be told the truth
     many : it takes many features; screened : it sees only what a Lasso screen lets pass
     predictor : it predicts with all features, and is compared by default only where errors are
+    slow : it is compared only when named
     """
 
     name: str
@@ -32,6 +33,7 @@ class Method:
     many: bool = True
     screened: bool = False
     predictor: bool = False
+    slow: bool = False
 
     def load(self) -> Any:
         """The class of the method itself, without its screen."""
@@ -49,6 +51,7 @@ _predictor = partial(Method, kind="prediction", predictor=True)
 _ALONE = (
     Method("BIP", "estimators.bip:BIP", "the best predictor among invariant subsets"),
     Method("ICP", "baselines.icp:ICP", "what all subsets with invariant residuals have in common", many=False),
+    Method("Stability", "baselines.stability:StabilityICP", "what ICP selects in most samples", many=False, slow=True),
     Method("Hidden-ICP", "baselines.icp:HiddenICP", "effects that hold under hidden confounders", many=False),
     Method("EILLS", "baselines.eills:EILLS", "least squares with a penalty where environments disagree", many=False),
     Method(
@@ -73,15 +76,16 @@ _BEHIND_SCREENS = (replace(m, name=f"{m.name}-screen", screened=True) for m in _
 METHODS = {method.name: method for method in (*_ALONE, *_BEHIND_SCREENS)}
 LISTING = "\n".join(f"    {method.name:<10}  {method.help}" for method in _ALONE)
 REMARKS = (
-    f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP, EILLS and Stabilized see by default only those that a Lasso "
-    "screen lets pass. These and BIP also run behind a screen: add -screen to the name. The others do not ask for "
-    "invariance. Those from Ridge to V-REx predict with all features, and run by default only where errors in "
-    "environments left out are asked for."
+    f"Beyond {MOST_FEATURES} features ICP, Hidden-ICP, EILLS and Stabilized see by default only what a Lasso screen "
+    "lets pass; these, Stability and BIP run behind one as NAME-screen. From Regression on invariance is not asked "
+    "for. Stability runs if named; Ridge to V-REx predict with all features, and run if named or environments are left "
+    "out."
 )
 
 
 def default_names(n_features: int, left_out: bool = False) -> list[str]:
-    """Every method that need not be told the truth, screened where there are too many features for it; those that only
-    predict where environments are left out."""
-    told = [method for method in _ALONE if method.kind != "truth" and (left_out or not method.predictor)]
+    """Every method that is not slow and need not be told the truth, screened where there are too many features for it;
+    those that only predict where environments are left out."""
+    usual = (method for method in _ALONE if method.kind != "truth" and not method.slow)
+    told = [method for method in usual if left_out or not method.predictor]
     return [m.name if m.many or n_features <= MOST_FEATURES else f"{m.name}-screen" for m in told]

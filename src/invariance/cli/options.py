@@ -39,7 +39,7 @@ def option(
 
 
 Missing = StrEnum("Missing", ["error", "drop"])
-PlotKind = StrEnum("PlotKind", ["inclusion", "coefficients", "subsets", "environments", "frontier"])
+PlotKind = StrEnum("PlotKind", ["inclusion", "coefficients", "subsets", "environments", "frontier", "trace"])
 
 _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)]
@@ -148,8 +148,8 @@ _FAMILY = (
     'piecewise_exponential or additive. With settings: "logistic(pseudo_rows=0)".'
 )
 _ENGINE = (
-    "exact scores all subsets, tempering samples, vi approximates; auto: exact while quick. With settings: "
-    '"tempering(chains=8)".'
+    "exact: all subsets; tempering samples; vi approximates (published: vi-simulation, vi-genes); auto: exact if "
+    'quick. Or "tempering(chains=8)".'
 )
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
 _SELECT = "predictive: the best invariant predictor; mode: the most probable subset; threshold or median: features."

@@ -31,8 +31,15 @@ from .._tools.plotting import (
     title,
 )
 from .._tools.text import format_subset, name_labels, shorten
-from ..exceptions import SettingError
-from ..posterior.plots import MOST_BARS, check_kind, inclusion_size, plot_inclusion
+from ..posterior.plots import (
+    MOST_BARS,
+    TRACE_SIZE,
+    check_kind,
+    check_not_cut,
+    inclusion_size,
+    plot_inclusion,
+    plot_trace,
+)
 from ..posterior.posterior import check_at_least_one
 from ..posterior.summary import format_count, format_p_value, format_probability, format_share
 from .decision import Decision
@@ -84,9 +91,9 @@ def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None 
 def picture_size(decision: Decision, kind: str, top: int | None = None) -> Size:
     """The figure that `plot` wants, in inches."""
     default = PICTURES[kind].top
-    if top is not None and default is None:
-        raise SettingError(f"the picture {kind!r} is not cut to a number: leave out top={top}.")
-    if top is not None:
+    if default is None:
+        check_not_cut(kind, top)
+    elif top is not None:
         check_at_least_one("top", top)
     return _ONLY_TEXT if _nothing(decision, kind) else PICTURES[kind].size(decision, top or default or 0)
 
@@ -104,6 +111,8 @@ def _nothing(decision: Decision, kind: str) -> str:
         return "No feature is selected: there are no coefficients."
     if kind in ("environments", "frontier") and decision.findings.posterior.n_environments < 2:
         return "There is nothing to compare one environment with."
+    if kind == "trace" and "trace" not in decision.findings.posterior.diagnostics:
+        return 'Only variational inference, engine="vi", has an ELBO to draw.'
     return ""
 
 
@@ -368,4 +377,7 @@ PICTURES = {
         lambda decision, top: environments_size(decision.findings.posterior.n_environments),
     ),
     "frontier": Picture(_draw_frontier, lambda decision, top: (7.0, 4.8)),
+    "trace": Picture(
+        lambda decision, ax, top: plot_trace(decision.findings.posterior, ax), lambda decision, top: TRACE_SIZE
+    ),
 }

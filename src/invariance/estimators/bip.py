@@ -261,7 +261,8 @@ class BIP(IntervalRegressor):
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
-        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments" or "frontier"."""
+        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier" or,
+        of engine="vi", "trace"."""
         return self.decision_.plot(kind, ax, top)
 
     def report(self, path: str | Path, comparison: Any = None, source: Source | None = None) -> Path:

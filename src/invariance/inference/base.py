@@ -108,6 +108,8 @@ ENGINES = Registry(
         "exact": "inference.enumeration:Enumeration",
         "tempering": "inference.tempering:Tempering",
         "vi": "inference.variational:Variational",
+        "vi-simulation": "inference.variational:Variational.simulation",
+        "vi-genes": "inference.variational:Variational.genes",
     }
 )
 
@@ -145,7 +147,7 @@ def parse_engine(text: str) -> str | Engine:
     if not settings:
         return name
     engine: Any = ENGINES[name]
-    check_settings(name, engine, settings)
+    check_settings(name, getattr(engine, "__self__", engine), settings)  # of a preset: those of its class
     try:
         built: Engine = engine(**{key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()})
     except ValueError as error:

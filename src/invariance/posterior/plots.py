@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._tools.plotting import FALSE, GUIDE, PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, tidy, title
+from .._tools.plotting import FALSE, GUIDE, PARTS, PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, tidy, title
 from .._tools.text import name_labels, shorten
 from ..data.features import as_mask
 from ..exceptions import SettingError, WrongTypeError, use
@@ -19,9 +19,10 @@ from .summary import format_probability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PLOT_KINDS = ("inclusion", "subsets", "coefficients", "environments", "frontier")
+PLOT_KINDS = ("inclusion", "subsets", "coefficients", "environments", "frontier", "trace")
 _LONGEST_NAME = 32
 MOST_BARS = 30
+TRACE_SIZE = (7.0, 4.0)
 
 
 def check_kind(kind: str) -> str:
@@ -71,6 +72,31 @@ def plot_inclusion(
     if truth is not None:
         look: dict[str, Any] = {"frameon": False, "fontsize": "small", "borderpad": 0.2}
         ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, **look)
+    return ax
+
+
+def check_not_cut(kind: str, top: int | None) -> None:
+    if top is not None:
+        raise SettingError(f"the picture {kind!r} is not cut to a number: leave out top={top}.")
+
+
+def plot_trace(posterior: Posterior, ax: Axes | None = None, top: int | None = None) -> Axes:
+    """The ELBO of each start by the draws of every iteration; the dot is that of the chosen one, measured afresh."""
+    check_not_cut("trace", top)
+    said = posterior.diagnostics
+    if "trace" not in said:
+        raise SettingError("only variational inference has an ELBO to draw", use(engine="vi"))
+    ax = axes_for(ax, TRACE_SIZE)
+    for color, (start, trace) in zip(PARTS, said["trace"].items(), strict=False):
+        label = f"{start}: {said['elbo_by_start'][start]:.2f}"
+        ax.plot(np.arange(len(trace["elbo"])), trace["elbo"], color=color, linewidth=0.7, label=label, zorder=2)
+    ax.plot(said["chosen_iteration"], said["elbo"], "o", color=GUIDE, label=f"chosen ({said['start']})", zorder=3)
+    ax.set_yscale("symlog", linthresh=10.0)
+    tidy(ax, "both")
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("ELBO (nats)")
+    ax.legend(frameon=False, fontsize="small")
+    title(ax, _title(posterior))
     return ax
 
 

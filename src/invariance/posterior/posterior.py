@@ -370,12 +370,15 @@ class Posterior:
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
 
-        kind : "inclusion" and, after a fit, "subsets", "coefficients", "environments" and "frontier" of its decision
+        kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, "subsets", "coefficients",
+            "environments" and "frontier" of its decision
         """
-        from .plots import MOST_BARS, check_kind, plot_inclusion
+        from .plots import MOST_BARS, check_kind, plot_inclusion, plot_trace
 
         if check_kind(kind) == "inclusion":
             return plot_inclusion(self, ax, MOST_BARS if top is None else top)
+        if self.decision is None and kind == "trace":
+            return plot_trace(self, ax, top)
         if self.decision is None:
             raise SettingError(f"this posterior came without a fit, as from JSON, and has no {kind}.")
         return self.decision.plot(kind, ax, top)

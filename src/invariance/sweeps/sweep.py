@@ -326,7 +326,7 @@ def _identity(task: Sweep, device: str | None) -> dict[str, Any]:
 def checked_engine(sweep: Sweep, device: str) -> Variational:
     """The engine that the device runs; raise where it cannot do what the sweep asks for."""
     engine, family = sweep.model.engine, as_family(sweep.model.family)
-    engine = Variational() if engine == "vi" else engine
+    engine = engine if engine == "auto" else as_engine(engine)
     if not isinstance(engine, Variational):
         raise SettingError(f"device={device!r} does variational inference", use(engine="vi"), use(device=None))
     plain = isinstance(family, LinearGaussian) and family.invariance == "distribution"
