@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 STUDIES = {
     "theory": ("theory", "posterior at the true subset, and heterogeneity, by n, E and strength (p = 3)"),
     "identifiability": ("identifiability", "two invariant subsets in two environments, one in three (p = 2)"),
+    "assumptions": ("assumptions", "where the posterior goes when an assumption fails (p = 3)"),
     "comparison-p10": ("comparison", "all methods against E with 10 features"),
     "comparison-p450": ("comparison", "all methods against E with 450 features"),
     "cost": ("cost", "seconds per fit by n, E and p"),

@@ -27,7 +27,12 @@ def population(model: StructuralModel) -> tuple[Floats, Floats]:
 
 
 def mu(model: StructuralModel, masks: ArrayLike) -> Floats:
-    """(S,) heterogeneity μ(z) of the subsets in masks (S, p): how far y | x^z is from being the same everywhere.
+    """(S,) heterogeneity μ(z) of the subsets in masks (S, p): how far y | x^z is from being the same everywhere."""
+    return discrepancy(*population(model), masks)
+
+
+def discrepancy(means: Floats, factors: Floats, masks: ArrayLike) -> Floats:
+    """(S,) the same for means (E, p+1) and factors (E, p+1, m) of the covariances; the outcome is the last column.
 
     The paper's μ̄(z) = ½ [ log σ²_pool(z) − (1/E) Σ_e log σ²_e(z) ], with σ²_e(z) the residual variance of y on x^z
     in environment e and σ²_pool(z) that in their equal mixture: the limit of −log Λ(z) / N, 0 for an invariant z.
@@ -35,13 +40,13 @@ def mu(model: StructuralModel, masks: ArrayLike) -> Floats:
     Residuals come from orthogonalising factors of the covariances, without squares. Where columns are collinear, or
     fix y, up to a squared, scaled pivot under 1e-20 in some environment or in the pool, μ is nan.
     """
-    chosen = as_masks(masks, model.n_features)
-    used = np.append(np.flatnonzero(chosen.any(axis=0)), model.n_features)
+    n_environments, p = len(means), means.shape[1] - 1
+    chosen = as_masks(masks, p)
+    used = np.append(np.flatnonzero(chosen.any(axis=0)), p)
     starts, members = as_lists(chosen[:, used[:-1]])
-    means, factors = population(model)
     shifts = (means - means.mean(axis=0))[:, used]
     factors = factors[:, used]
-    mixture = np.concatenate([*factors, shifts.T], axis=1) / np.sqrt(model.n_environments)
+    mixture = np.concatenate([*factors, shifts.T], axis=1) / np.sqrt(n_environments)
     local = np.mean([_log_variances(factor, starts, members) for factor in factors], axis=0)
     values = 0.5 * (_log_variances(mixture, starts, members) - local)
     values[values < -ROUNDING] = np.nan

@@ -16,6 +16,7 @@ from invariance.baselines import ICP
 from invariance.exceptions import EngineError
 from invariance.simulation import p10, p450, theory
 from replication import SCALES, STUDIES, make_study
+from replication.assumptions import curved
 from replication.comparison import Comparison
 from replication.cost import PAPER, POINTS
 from replication.heterogeneity import mu_min
@@ -36,6 +37,7 @@ pytestmark = pytest.mark.integration
 TINY: dict[str, dict[str, Any]] = {
     "theory": {"replicates": 2, "sizes": (10, 50), "environments": (1, 2, 5)},
     "identifiability": {"replicates": 2, "n": 50},
+    "assumptions": {"replicates": 6, "sizes": (10, 200)},
     "comparison-p10": {
         **{"replicates": 1, "sizes": (50, 100), "environments": (2, 5), "strengths": (0.5, 1.0)},
         "methods": ("Oracle", "BIP", "ICP", "EILLS", "Hidden-ICP", "Regression"),
@@ -51,8 +53,9 @@ TINY: dict[str, dict[str, Any]] = {
     },
 }
 PICTURES = {
-    "theory": {"posterior", "heterogeneity"},
+    "theory": {"posterior", "heterogeneity", "bound", "process"},
     "identifiability": {"posterior"},
+    "assumptions": {"posterior"},
     "comparison-p10": {"rates", "rates-by-n", "posterior"},
     "comparison-p450": {"rates", "posterior"},
     "cost": {"seconds"},
@@ -91,11 +94,12 @@ def test_scales(name: str, scale: str) -> None:
     assert (study.name, study.scale) == (name, scale)
     keys = [cell.key for cell in study.cells()]
     assert len(set(keys)) == len(keys)
-    per_setting = {"theory": 1000, "identifiability": 1000, "cost": 3, "genes": 3}.get(name, 100)
+    per_setting = {"theory": 1000, "identifiability": 1000, "assumptions": 400, "cost": 3, "genes": 3}.get(name, 100)
     assert (study.replicates == per_setting) == (scale == "paper")
     if isinstance(study, Comparison):
         # The paper has 400 data sets for each n and E, over all strengths.
         assert len(study.strengths) * make_study(name, "paper").replicates == 400
+        assert any("tempering" in method for method in study.methods) == (scale == "quick")
 
 
 def test_theory_rows_agree_with_the_estimator(runs: dict[str, StudyRun]) -> None:
@@ -108,6 +112,20 @@ def test_theory_rows_agree_with_the_estimator(runs: dict[str, StudyRun]) -> None
         row = results.query("E == @cell['E'] and strength == @cell['strength'] and replicate == 1 and n == 50")
         assert row["posterior"].item() == pytest.approx(expected, rel=1e-9)
         assert row["mu_min"].item() == mu_min(model)
+        b = 8 * math.exp(-0.5 * 50 * cell["E"] * mu_min(model))
+        assert row["bound"].item() == pytest.approx(b / (1 + b), rel=1e-12)
+        assert row["mu_exact"].item() <= mu_min(model) + 0.1
+
+
+def test_rates_are_those_of_models_with_one_invariant_subset(runs: dict[str, StudyRun]) -> None:
+    study, results = runs["theory"].study, runs["theory"].results
+    table = study.rates(results)
+    assert table["models"].sum() == ((results["mu_min"] > 1e-9) & (results["E"] > 1)).sum()
+    np.testing.assert_allclose(table["TV"], 1 - table["posterior"], atol=1e-9)
+    line = table[(table["strength"] == "1") & (table["E"] == 5) & (table["n"] == 50)].iloc[0]
+    rows = results.query("E == 5 and n == 50 and strength == 1")
+    assert line["TV > bound"] == (1 - rows["posterior"] > rows["bound"]).mean()
+    assert line["μ_n not at z*"] == (rows["mu_n"] < 0).mean()
 
 
 def test_identifiability_rows_are_posteriors(runs: dict[str, StudyRun]) -> None:
@@ -115,6 +133,28 @@ def test_identifiability_rows_are_posteriors(runs: dict[str, StudyRun]) -> None:
     np.testing.assert_allclose(rows.sum(axis=1), 1.0, rtol=1e-12)
     table = runs["identifiability"].study.table(runs["identifiability"].results)
     assert table.loc[table["is_truth"], "subset"].tolist() == ["[1,0]", "[1,0]", "[1,1]", "[1,1]", "[1,0]", "[1,0]"]
+
+
+def test_the_posterior_goes_to_the_most_nearly_invariant_subsets(runs: dict[str, StudyRun]) -> None:
+    results = runs["assumptions"].results.query("n == 200").set_index("case")
+    assert (results["nearest"][results["gap"] > 0.02] > 0.99).all()
+    assert (results.loc["prior", "truth"] == 0.0).all()
+    assert (results.loc[["invariance", "model"], "mu_truth"] > 1e-3).all()
+    assert (results.loc["none", "mu_truth"] < 1e-9).all()
+    two = results.loc["uniqueness"]
+    assert (two["nearest"] > 0.999).all()
+    assert (two["truth"] < 0.95).all()
+
+
+def test_moments_of_a_curved_outcome_are_those_of_draws() -> None:
+    model = theory(2, 1.0, np.random.default_rng(3))
+    data = model.sample(40_000, np.random.default_rng(0))
+    means, factors = curved(model, int(np.flatnonzero(model.truth)[0]), 0.5)
+    rows = np.column_stack([data.X, data.y + 0.5 * data.X[:, model.truth][:, 0] ** 2])
+    for e in range(2):
+        own = rows[data.environment_index == e]
+        np.testing.assert_allclose(own.mean(axis=0), means[e], atol=0.02)
+        np.testing.assert_allclose(np.cov(own.T), factors[e] @ factors[e].T, rtol=0.06, atol=1e-3)
 
 
 def test_comparison_table(runs: dict[str, StudyRun]) -> None:
