@@ -50,9 +50,11 @@ docs: $(VENV)/.docs
 	@echo "docs/_build/html/index.html"
 
 # The paper's studies at the quick scale; `python -m replication NAME --scale paper` for one of them in full.
+# QUICKER='--replicates 1 --jobs 2' for less.
 replication: $(VENV)/.test
-	for study in theory identifiability comparison-p10 comparison-p450 cost; do $(BIN)/python -m replication $$study || exit 1; done
-	$(BIN)/python -m replication genes --simulated 600
+	for study in theory identifiability assumptions comparison-p10 comparison-p450 cost; do \
+	  $(BIN)/python -m replication $$study $(QUICKER) || exit 1; done
+	$(BIN)/python -m replication genes --simulated $(or $(GENES),600) $(QUICKER)
 
 # Environments of real data left out; SETS=folder: of the CSV files that its sets.toml lists.
 environments: $(VENV)/.test

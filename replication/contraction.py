@@ -113,7 +113,7 @@ def local_bias_variance(n: int, size: ArrayLike) -> Floats:
 
 def _log_density(rows: Floats, mean: Floats, factor: Floats) -> Floats:
     """(N,) log density of rows (N, k) under Normal(mean, factor factor'), without the powers of 2π."""
-    triangle = np.linalg.qr(factor.T, mode="r").T
+    triangle = np.asarray(np.linalg.qr(factor.T, mode="r")).T
     standard = solve_triangular(triangle, (rows - mean).T, lower=True)
     return np.asarray(-0.5 * (standard**2).sum(axis=0) - np.log(np.abs(np.diag(triangle))).sum())
 

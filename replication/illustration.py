@@ -49,7 +49,7 @@ def draw_process(model: StructuralModel | None = None) -> Any:
     ax.text((d - 1) / 2, foot, f"y is never intervened on: p(y | {causes}) is the same everywhere", ha="center")
     ax.set_xlim(-2.3, d - 0.4)
     ax.set_ylim(foot - 0.3, 1.45)
-    entries = [Patch(fc=_FILLS[color], ec=color) for color in (_INVARIANT, BLUE, _OTHER)]
+    entries: list[Any] = [Patch(fc=_FILLS[color], ec=color) for color in (_INVARIANT, BLUE, _OTHER)]
     entries.append(Line2D([], [], color=BLACK, marker="v", linestyle=""))
     labels = ("invariant feature", "outcome", "other feature", "intervened on")
     figure.legend(entries, labels, loc="outside lower center", ncols=4, frameon=False, fontsize="small")

@@ -148,7 +148,7 @@ class Theory(Study):
         return pd.DataFrame(
             [
                 {
-                    "strength": strength_name(strength),
+                    "strength": strength_name(float(str(strength))),
                     "E": n_environments,
                     "n": n,
                     "models": len(rows),
@@ -259,6 +259,11 @@ class Theory(Study):
             f"{strength_name(strongest)}, with the best linear Gaussian one {linear:.3f}: where features give the "
             "environment away, the exact one adapts to it. The posterior follows the linear one."
         )
+        priors = (("10 features", 10, None), ("450", 450, None), ("at most 20 of 450", 450, 20))
+        costs = [
+            f"{log_prior_factor(UniformPrior(most).bind(p), np.arange(p) < 1):.1f} ({name})" for name, p, most in priors
+        ]
+        said.append(f"log R of the uniform prior in nats: {', '.join(costs)}.")
         table = self.rates(results)
         for n in (small, large):
             rows = table[table["n"] == n]
