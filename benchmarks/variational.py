@@ -1,6 +1,6 @@
 """BIP-VI: ours beside a plain PyTorch version with the same budget (T=2000, M=20), one thread each.
 
-python benchmarks/variational.py             speed (needs torch==2.13.0: pip install 'invariance[bench]')
+python benchmarks/variational.py             speed (needs torch==2.13.0: pip install 'invariant-prediction[bench]')
 python benchmarks/variational.py --recovery  adds exact discovery at p=450, 20 data sets a cell (minutes)
 """
 
@@ -39,7 +39,7 @@ def against_torch() -> None:
 
         from _torch_vi import TorchVI
     except ImportError:
-        sys.exit("this comparison needs PyTorch: pip install 'invariance[bench]'")
+        sys.exit("this comparison needs PyTorch: pip install 'invariant-prediction[bench]'")
     torch.set_num_threads(1)
     print(f"\nT=2000, M=20, one thread\n{'p':>4} {'n':>5} {'E':>3} {'starts':>7} {'torch':>8} {'ours':>8} {'ratio':>7}")
     for preset, n, n_environments, max_size in ((p10, 200, 5, 10), (p450, 200, 5, 20)):

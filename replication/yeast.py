@@ -30,7 +30,7 @@ ORIGIN = (
 )
 PANELS = "panels_nodes.npz"
 _R_BEGINNINGS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"RDX")
-_EXTRA = "install it with pip install 'invariance[genes]'."
+_EXTRA = "pip install 'invariant-prediction[genes]'."
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,7 @@ class RunningApp:
 def running_app(temporary: Path, *arguments: str) -> Iterator[RunningApp]:
     """With `temporary` as the place of temporary files."""
     for needed in ("starlette", "uvicorn", "jinja2", "python_multipart"):
-        pytest.importorskip(needed, reason="needs pip install 'invariance[app]'")
+        pytest.importorskip(needed, reason="needs pip install 'invariant-prediction[app]'")
     command = [sys.executable, "-m", "invariance", "app", "--no-browser", *arguments]
     env = {**os.environ, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("python_multipart", reason="needs pip install 'invariance[app]'")
+pytest.importorskip("python_multipart", reason="needs pip install 'invariant-prediction[app]'")
 pytest.importorskip("httpx", reason="needs httpx")
 from starlette.testclient import TestClient
 

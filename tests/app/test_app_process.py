@@ -146,4 +146,4 @@ def test_a_page_from_its_start_to_its_end(name: str, tmp_path: Path, monkeypatch
 def test_without_the_extra_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "invariance.app.server", raising=False)
-    assert "pip install 'invariance[app]'" in fails("app", "--no-browser")
+    assert "pip install 'invariant-prediction[app]'" in fails("app", "--no-browser")

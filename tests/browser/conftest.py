@@ -23,7 +23,7 @@ FLAGS = (
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Of one file only: while Playwright lives, no other test of this process can run an event loop."""
-    sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'invariance[browser]'")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="needs pip install 'invariant-prediction[browser]'")
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("needs Chromium: apt install chromium")

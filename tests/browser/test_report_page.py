@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariant-prediction[report]'")
 
 from invariance import BIP, MultiEnvironmentData, compare
 from invariance.datasets import make_example

@@ -325,7 +325,7 @@ def test_the_extra_that_is_needed_is_named(
 ) -> None:
     path = saved(TABLE, tmp_path / f"t{suffix}")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(DataError, match=r"pip install 'invariance\[(excel|parquet)\]'"):
+    with pytest.raises(DataError, match=r"pip install 'invariant-prediction\[(excel|parquet)\]'"):
         read_table(path)
 
 

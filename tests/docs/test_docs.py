@@ -41,7 +41,7 @@ FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
 TYPED = re.compile(
     r"^```(?P<language>[^\n]*)\n(?P<block>.*?)^```$|`(?P<inline>invariance\s+\w[^`]*--[^`]*)`", re.DOTALL | re.MULTILINE
 )
-ASKED = re.compile(r"pip install ['\"](?:invariance|\.)\[([\w,]+)\]")
+ASKED = re.compile(r"pip install ['\"](?:invariant-prediction|\.)\[([\w,]+)\]")
 # {a package: extras that bring it}
 BROUGHT_BY = {
     "pyarrow": ("parquet", "spark"),
@@ -198,7 +198,7 @@ def test_other_programs_have_what_is_asked_of_them(page: Path) -> None:
         study_parser().parse_args(arguments[2:])
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target, *_ in commands(page, "make"))
-    asked = re.findall(r"(?:invariance|\.)\[([\w,]+)\]", text)
+    asked = re.findall(r"(?:invariant-prediction|\.)\[([\w,]+)\]", text)
     assert {extra for names in asked for extra in names.split(",")} <= EXTRAS
     assert re.findall(r"^```(?:text|sh|bash|shell)?\n(?:\$ )?(?:invariance|pip|python) .*", text, re.MULTILINE) == []
     for found in TYPED.finditer(text):

@@ -201,7 +201,9 @@ def test_a_regressor_is_trusted_by_type(tmp_path: Path, monkeypatch: pytest.Monk
     model, path = fitted(regressor=Ridge()), tmp_path / "model.json"
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "skops.io", None)
-        with pytest.raises(EngineError, match=r"saving a Ridge needs skops: pip install 'invariance\[skops\]'"):
+        with pytest.raises(
+            EngineError, match=r"saving a Ridge needs skops: pip install 'invariant-prediction\[skops\]'"
+        ):
             model.save(path)
     assert not path.exists()
     kept: dict[bytes, object] = {}

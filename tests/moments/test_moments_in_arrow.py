@@ -164,5 +164,5 @@ def test_what_cannot_be_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match=r"the label frozenset\({'d'}\) .* type frozenset cannot be stored: use"):
         replace(moments, environments=("a", "b", "c", frozenset("d"))).to_arrow()
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(DataError, match=r"invariance\[parquet\]"):
+    with pytest.raises(DataError, match=r"invariant-prediction\[parquet\]"):
         moments.to_arrow()

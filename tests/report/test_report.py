@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariance[report]'")
+pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariant-prediction[report]'")
 
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
@@ -215,7 +215,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_computed(
         with pytest.raises(FileError, match=name):
             model.report(tmp_path / name)
     monkeypatch.setattr(pages, "find_spec", lambda name: None)
-    with pytest.raises(FileError, match=re.escape("pip install 'invariance[report]'")):
+    with pytest.raises(FileError, match=re.escape("pip install 'invariant-prediction[report]'")):
         model.report(tmp_path / "report.html")
 
 

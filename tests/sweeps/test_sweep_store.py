@@ -204,7 +204,7 @@ def test_folders_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     with Store(tmp_path, {}).open(), pytest.raises(EngineError, match="another process is writing into"):
         run(tmp_path)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(FileError, match=r"pip install 'invariance\[parquet\]'"):
+    with pytest.raises(FileError, match=r"pip install 'invariant-prediction\[parquet\]'"):
         run(tmp_path)
 
 

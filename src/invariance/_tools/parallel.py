@@ -170,7 +170,7 @@ def dask_client(dask: Any, then: str) -> Iterator[Any]:
         from distributed import CancelledError, Client, KilledWorker
         from distributed.comm import CommClosedError
     except ImportError:
-        raise EngineError("a Dask cluster needs Dask: install it with pip install 'invariance[dask]'.") from None
+        raise EngineError("a Dask cluster needs Dask: pip install 'invariant-prediction[dask]'.") from None
     if not isinstance(dask, str | Client):
         raise EngineError(f"dask={dask!r} is no Client, and no address: give one, or the address of a scheduler.")
     with ExitStack() as opened:

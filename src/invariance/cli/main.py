@@ -35,6 +35,7 @@ from .options import (
 )
 from .predict import predict
 from .sweep import edges, sweep
+from .warmup import warmup
 
 
 class OneLineErrors(TyperGroup):
@@ -277,7 +278,7 @@ def open_page(
         try:
             from ..app.server import serve
         except ImportError as error:
-            raise FileError(f"the page needs {error.name}: install it with pip install 'invariance[app]'.") from error
+            raise FileError(f"the page needs {error.name}: pip install 'invariant-prediction[app]'.") from error
         serve(port, announce)
     show("The page is closed.")
 
@@ -318,6 +319,9 @@ After an interruption the same command continues. In Python, invariance.read_swe
   invariance fit table.csv --outcome yield --environment site \\
       --save model.json
   invariance predict model.json new.csv --out predicted.csv --coverage 0.8
+""",
+    warmup: """
+  invariance warmup --all
 """,
     open_page: """
   invariance app --port 8800 --no-browser

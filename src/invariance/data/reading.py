@@ -39,7 +39,10 @@ _GZIP = b"\x1f\x8b"
 _SAMPLE = 1 << 18  # bytes
 _ALL_ROWS = 1 << 60
 _MOST_CODES = 200  # different values that may be labels
-_NEEDS = {PARQUET: "pyarrow: pip install 'invariance[parquet]'", EXCEL: "openpyxl: pip install 'invariance[excel]'"}
+_NEEDS = {
+    PARQUET: "pyarrow: pip install 'invariant-prediction[parquet]'",
+    EXCEL: "openpyxl: pip install 'invariant-prediction[excel]'",
+}
 MISSING = frozenset(
     {
         *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan", "-NaN"),

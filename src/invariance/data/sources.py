@@ -192,7 +192,7 @@ def source_of(
     try:
         import pyarrow  # noqa: F401
     except ImportError as error:
-        raise DataError("reading rows in pieces needs pyarrow: pip install 'invariance[parquet]'.") from error
+        raise DataError("reading rows in pieces needs pyarrow: pip install 'invariant-prediction[parquet]'.") from error
     form = form or FileFormat(**stated)
     listed = rows if isinstance(rows, list | tuple) else [rows]
     if listed and all(isinstance(path, str | os.PathLike) for path in listed):

@@ -182,7 +182,7 @@ def _skops(what: str) -> Any:
     try:
         return import_module("skops.io")
     except ImportError:
-        raise EngineError(f"{what} needs skops: pip install 'invariance[skops]'.") from None
+        raise EngineError(f"{what} needs skops: pip install 'invariant-prediction[skops]'.") from None
 
 
 def _loaded(text: str, trusted: Sequence[str]) -> Any:

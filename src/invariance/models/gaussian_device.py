@@ -30,7 +30,7 @@ def as_device(name: str) -> torch.device:
     try:
         import torch
     except ImportError:
-        raise SettingError(f"device={name!r} needs PyTorch: install it with pip install 'invariance[gpu]'.") from None
+        raise SettingError(f"device={name!r} needs PyTorch: pip install 'invariant-prediction[gpu]'.") from None
     cuda = [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     known = ["cpu", *(["cuda"] if cuda else []), *cuda]
     if name not in known:

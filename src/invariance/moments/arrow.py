@@ -113,5 +113,5 @@ def _pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError as error:
-        raise DataError("moments are stored with pyarrow: pip install 'invariance[parquet]'.") from error
+        raise DataError("moments are stored with pyarrow: pip install 'invariant-prediction[parquet]'.") from error
     return pyarrow

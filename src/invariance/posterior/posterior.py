@@ -437,7 +437,7 @@ class Posterior:
         try:
             from xarray import Dataset, DataTree
         except ImportError as error:
-            raise ImportError("to_datatree() needs xarray: pip install 'invariance[xarray]'") from error
+            raise ImportError("to_datatree() needs xarray: pip install 'invariant-prediction[xarray]'") from error
         names = list(self.feature_names)
         whole = Dataset({"inclusion": ("feature", self.inclusion.copy())}, {"feature": names})
         if self.pairwise is not None:

@@ -145,7 +145,7 @@ def write_page(title: str, lead: str, sections: Sequence[tuple[str, str, Sequenc
 def checked_path(path: str | os.PathLike[str]) -> Path:
     """The path of a page; raises where it cannot be written, or nothing is there to write it with."""
     if find_spec("jinja2") is None:
-        raise FileError("a report needs jinja2: pip install 'invariance[report]'.")
+        raise FileError("a report needs jinja2: pip install 'invariant-prediction[report]'.")
     file = Path(path).expanduser()
     if file.suffix.lower() not in (".html", ".htm"):
         raise FileError(f"cannot write a report as {file.name!r}: use a name that ends in .html")

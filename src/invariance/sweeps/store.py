@@ -119,5 +119,5 @@ def _pyarrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise FileError("the folder of a sweep holds Parquet: pip install 'invariance[parquet]'.") from None
+        raise FileError("the folder of a sweep holds Parquet: pip install 'invariant-prediction[parquet]'.") from None
     return pyarrow

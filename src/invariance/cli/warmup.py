@@ -1,0 +1,92 @@
+"""The command `warmup`: small fits of every kind, so that what they need is compiled before it is waited for."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Annotated, Any
+
+from .console import messages, show
+from .options import SpeechOptions, option
+
+# {kind of fit: outcome, features, settings of BIP}; the first two are begun at once and have little in common.
+_USUAL: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "numbers, all subsets": ("number", 13, {}),
+    "two classes, all subsets": ("class", 4, {}),
+    "numbers, tempering": ("number", 24, {"engine": "tempering"}),
+}
+_OTHERS: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "times, all subsets": ("time", 4, {}),
+    "counts, all subsets": ("count", 4, {}),
+    "rates, all subsets": ("count", 4, {"family": "poisson"}),
+    "numbers, mean alone": ("number", 6, {"family": "linear_gaussian_mean"}),
+    "numbers, Bayes factors": ("number", 6, {"family": "bayesian_linear_gaussian"}),
+    "numbers, curves": ("number", 4, {"family": "additive"}),
+    "numbers, variational": ("number", 24, {"engine": "vi"}),
+    **{f"{name}, tempering": (name, 5, {"engine": "tempering"}) for name in ("class", "time", "count")},
+    **{f"{name}, variational": (name, 5, {"engine": "vi"}) for name in ("class", "time", "count")},
+    "mean alone, tempering": ("number", 6, {"engine": "tempering", "family": "linear_gaussian_mean"}),
+    "curves, tempering": ("number", 5, {"engine": "tempering", "family": "additive"}),
+    "sweep": ("number", 7, {}),
+    "comparison": ("number", 6, {}),
+}
+
+
+def warmup(
+    *,
+    everything: Annotated[bool, option(None, "Every family and engine, not the usual ones.", False, "--all")] = False,
+    speech: SpeechOptions,
+) -> None:
+    """Compile ahead what fits need, for the first fit not to wait: in images, on clusters, in checkouts.
+
+    Code is kept with the package, or in the folder that NUMBA_CACHE_DIR names.
+    """
+    with messages(speech):
+        from .._tools.parallel import run_tasks
+        from .._tools.progress import ProgressBar
+
+        names, start = [*_USUAL, *(_OTHERS if everything else ())], time.perf_counter()
+        _, done = run_tasks(_fit, names, shared=None, jobs=2)
+        with ProgressBar("compiling", len(names), speech.progress) as bar:
+            for name in done:
+                bar.advance(1, name)
+        show(f"Ready after {time.perf_counter() - start:.0f} s: {len(names)} kinds of fits find their code compiled.")
+
+
+def _fit(_: None, name: str) -> str:
+    """One of the fits, with a table of features of which some depend on others; gives its name."""
+    import numpy as np
+    import pandas as pd
+
+    from .. import BIP, Columns, MultiEnvironmentData, Tempering, Variational, compare, sweep
+
+    outcome, p, settings = (_USUAL | _OTHERS)[name]
+    rng, site = np.random.default_rng(0), np.repeat(np.arange(4), 60)
+    X = rng.normal(size=(240, p)) + 0.5 * rng.normal(size=(4, p))[site]
+    score = X[:, 0] - 0.8 * X[:, 1]
+    X[:, 2] = score * np.array([1.0, -1.0, 0.5, 2.0])[site] + rng.normal(size=240)
+    X[:, p - 1] = X[:, 0] + 1e-8 * X[:, p - 1]
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(p)])
+    outcomes = {
+        "number": lambda: score + rng.normal(size=240),
+        "class": lambda: (score + rng.logistic(size=240) > 0).astype(int),
+        "count": lambda: rng.poisson(np.exp(0.5 * score) * rng.gamma(2.0, 0.5, size=240)),
+        "time": lambda: rng.exponential(np.exp(-0.5 * score)),
+    }
+    y, event = outcomes[outcome](), (np.arange(240) % 5 > 0) if outcome == "time" else None
+    engines = {"tempering": Tempering(chains=1, steps=20, searches=1), "vi": Variational(iterations=20, draws=100)}
+    settings = settings | {"engine": engines.get(settings.get("engine", ""), "auto"), "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if name == "sweep":
+            sweep(table.assign(site=site), environments="site", outcomes=["x0", "x1"], progress=False)
+        elif name == "comparison":
+            compare(MultiEnvironmentData.from_arrays(X, y, site), progress=False)
+        else:
+            grouped = table.assign(group=np.array(list("abc"))[np.arange(240) % 3])
+            for rows, columns in ((table, None), (grouped, Columns(categorical=["group"]))):
+                model = BIP(columns=columns, progress=False, **settings)
+                model.fit(rows, y, environments=site, event=event)
+                model.diagnose()
+                model.predict(rows)
+    return name

@@ -1,0 +1,87 @@
+"""A wheel, built of a source distribution and installed in an environment of its own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks._installed import built_wheel, installed
+
+pytest.importorskip("hatchling", reason="needs pip install 'invariant-prediction[test]'")
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(sys.platform != "linux", reason="takes the right to write from the administrator, as on Linux"),
+]
+# Fits of several kinds; functions that have to be compiled are told.
+FITS = """
+import numpy as np
+from numba.core import event
+
+class Listener(event.Listener):
+    def on_start(self, compiled):
+        print("COMPILED", compiled.data["dispatcher"].py_func.__qualname__)
+
+    def on_end(self, compiled): ...
+
+event.register("numba:compile", Listener())
+from invariance import BIP, BIPClassifier, BIPSurvival
+from invariance.datasets import make_example
+
+print(BIP().fit(make_example()).selected_features_)
+rng, site = np.random.default_rng(0), np.arange(240) % 4
+X = rng.normal(size=(240, 30))
+y = X[:, 0] + rng.normal(size=240)
+BIP(engine="tempering", random_state=0).fit(X, y, environments=site)
+BIPClassifier().fit(X[:, :5], y > 0, environments=site)
+BIPSurvival().fit(X[:, :5], np.exp(y), environments=site, event=y < 2)
+"""
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its package cannot be written to."""
+    folder = tmp_path_factory.mktemp("installation")
+    wheel = built_wheel(folder)
+    assert wheel.name.startswith("invariant_prediction-")
+    assert not wheel.name.endswith("-any.whl")
+    found = installed(wheel, folder / "environment")
+    for path in found.parents[1].glob("lib/python*/site-packages/**/"):
+        path.chmod(0o555)
+    return found
+
+
+def start(python: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Without a home, and without an administrator's right to write everywhere."""
+
+    def drop_right_to_write() -> None:
+        ctypes.CDLL(None).prctl(24, 1)  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [str(python), *arguments]
+    return subprocess.Popen(command, env=environment, cwd=folder, text=True, preexec_fn=drop_right_to_write, **pipes)
+
+
+@pytest.mark.parametrize("processes", [1, 8])
+def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path, processes: int) -> None:
+    """And warns of nothing."""
+    started = [start(python, tmp_path, "-W", "error::UserWarning", "-c", FITS) for _ in range(processes)]
+    for process in started:
+        assert process.communicate(timeout=300) == ("('age', 'exercise', 'smoking')\n", "")
+        assert process.returncode == 0
+
+
+def test_the_command_and_the_name(python: Path, tmp_path: Path) -> None:
+    """And what cannot be written to stays as it is."""
+    lines = "import invariance, importlib.metadata as m; print(invariance.__file__, m.version('invariant-prediction'))"
+    file, version = start(python, tmp_path, "-c", lines).communicate()[0].split()
+    assert Path(file).is_relative_to(python.parents[1])
+    command = start(python, tmp_path, str(python.with_name("invariance")), "--version")
+    assert command.communicate()[0] == f"invariance {version}\n"
+    writes = f"open({str(Path(file).with_name('new'))!r}, 'w')"
+    assert "PermissionError" in start(python, tmp_path, "-c", writes).communicate()[1]
