@@ -31,7 +31,7 @@ def get_requires_for_build_wheel(config_settings: dict[str, Any] | None = None) 
     needed = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
     installed = {found.name.lower() for found in distributions(path=_INSTALLED)}
     there = all(re.match(r"[\w-]+", one)[0] in installed for one in needed)
-    return _usual() if there or os.environ.get("HATCH_BUILD_NO_HOOKS") else [*_usual(), *needed]
+    return _usual() if there or os.environ.get("HATCH_BUILD_NO_HOOKS") in ("1", "true") else [*_usual(), *needed]
 
 
 class CompiledKernels(BuildHookInterface):

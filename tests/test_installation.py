@@ -6,13 +6,17 @@ import ctypes
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from benchmarks._installed import built_wheel, installed
+from benchmarks._installed import ROOT, built_wheel, installed
 
 pytest.importorskip("hatchling", reason="needs pip install 'invariant-prediction[test]'")
+from hatchling.builders.wheel import WheelBuilder
+
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="takes the right to write from the administrator, as on Linux"),
@@ -85,3 +89,18 @@ def test_the_command_and_the_name(python: Path, tmp_path: Path) -> None:
     assert command.communicate()[0] == f"invariance {version}\n"
     writes = f"open({str(Path(file).with_name('new'))!r}, 'w')"
     assert "PermissionError" in start(python, tmp_path, "-c", writes).communicate()[1]
+
+
+@pytest.mark.parametrize("why", ["asked for", "compiling fails"])
+def test_a_wheel_for_all_machines(why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        assert command[-2:] == ["warmup", "--all"]
+        return subprocess.CompletedProcess(command, int(why == "compiling fails"))
+
+    monkeypatch.setattr(subprocess, "run", fails)
+    monkeypatch.setenv("HATCH_BUILD_NO_HOOKS", str(why == "asked for").lower())
+    wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
+    assert wheel.endswith("-py3-none-any.whl")
+    files = zipfile.ZipFile(wheel).namelist()
+    assert "invariance/kernels/compiled.py" in files
+    assert not [file for file in files if "__pycache__" in file]

@@ -6,6 +6,7 @@ import time
 import warnings
 from typing import Annotated, Any
 
+from ..exceptions import FileError, InvarianceWarning
 from .console import messages, show
 from .options import SpeechOptions, option
 
@@ -22,6 +23,7 @@ _OTHERS: dict[str, tuple[str, int, dict[str, Any]]] = {
     "numbers, mean alone": ("number", 6, {"family": "linear_gaussian_mean"}),
     "numbers, Bayes factors": ("number", 6, {"family": "bayesian_linear_gaussian"}),
     "numbers, curves": ("number", 4, {"family": "additive"}),
+    "numbers, small subsets": ("number", 24, {"prior": "small"}),
     "numbers, variational": ("number", 24, {"engine": "vi"}),
     **{f"{name}, tempering": (name, 5, {"engine": "tempering"}) for name in ("class", "time", "count")},
     **{f"{name}, variational": (name, 5, {"engine": "vi"}) for name in ("class", "time", "count")},
@@ -47,25 +49,28 @@ def warmup(
 
         names, start = [*_USUAL, *(_OTHERS if everything else ())], time.perf_counter()
         _, done = run_tasks(_fit, names, shared=None, jobs=2)
-        with ProgressBar("compiling", len(names), speech.progress) as bar:
-            for name in done:
-                bar.advance(1, name)
+        try:
+            with ProgressBar("compiling", len(names), speech.progress) as bar:
+                for name in done:
+                    bar.advance(1, name)
+        except InvarianceWarning as nothing_is_kept:
+            raise FileError(str(nothing_is_kept)) from None
         show(f"Ready after {time.perf_counter() - start:.0f} s: {len(names)} kinds of fits find their code compiled.")
 
 
 def _fit(_: None, name: str) -> str:
-    """One of the fits, with a table of features of which some depend on others; gives its name."""
+    """One of the fits: of numbers, with one that nearly depends on another, and with levels. Gives its name."""
     import numpy as np
     import pandas as pd
 
-    from .. import BIP, Columns, MultiEnvironmentData, Tempering, Variational, compare, sweep
+    from .. import BIP, MultiEnvironmentData, Tempering, UniformPrior, Variational, compare, sweep
+    from ..kernels.compiled import NOTHING_IS_KEPT
 
     outcome, p, settings = (_USUAL | _OTHERS)[name]
     rng, site = np.random.default_rng(0), np.repeat(np.arange(4), 60)
     X = rng.normal(size=(240, p)) + 0.5 * rng.normal(size=(4, p))[site]
     score = X[:, 0] - 0.8 * X[:, 1]
     X[:, 2] = score * np.array([1.0, -1.0, 0.5, 2.0])[site] + rng.normal(size=240)
-    X[:, p - 1] = X[:, 0] + 1e-8 * X[:, p - 1]
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(p)])
     outcomes = {
         "number": lambda: score + rng.normal(size=240),
@@ -76,17 +81,18 @@ def _fit(_: None, name: str) -> str:
     y, event = outcomes[outcome](), (np.arange(240) % 5 > 0) if outcome == "time" else None
     engines = {"tempering": Tempering(chains=1, steps=20, searches=1), "vi": Variational(iterations=20, draws=100)}
     settings = settings | {"engine": engines.get(settings.get("engine", ""), "auto"), "random_state": 0}
+    settings["prior"] = UniformPrior(max_size=2) if "prior" in settings else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", NOTHING_IS_KEPT)
         if name == "sweep":
             sweep(table.assign(site=site), environments="site", outcomes=["x0", "x1"], progress=False)
         elif name == "comparison":
             compare(MultiEnvironmentData.from_arrays(X, y, site), progress=False)
         else:
-            grouped = table.assign(group=np.array(list("abc"))[np.arange(240) % 3])
-            for rows, columns in ((table, None), (grouped, Columns(categorical=["group"]))):
-                model = BIP(columns=columns, progress=False, **settings)
-                model.fit(rows, y, environments=site, event=event)
+            near = table["x0"] + 1e-8 * table["x3"]
+            for rows in (table, table.assign(near=near), table.assign(level=np.array(list("abc"))[np.arange(240) % 3])):
+                model = BIP(progress=False, **settings).fit(rows, y, environments=site, event=event)
                 model.diagnose()
                 model.predict(rows)
     return name

@@ -56,14 +56,15 @@ def _stamp(file):
     return sha256(b"".join(texts[reached] for reached in sorted(texts))).hexdigest()[:12]
 
 
+NOTHING_IS_KEPT = (
+    "compiled code cannot be kept, and every process compiles again: name a folder that can be written to, by the "
+    "environment variable NUMBA_CACHE_DIR."
+)
+
+
 @cache
 def _warn_that_nothing_is_kept():
-    warnings.warn(
-        "compiled code cannot be kept, and is compiled again by every process: no folder can be written to. "
-        "Name one by the environment variable NUMBA_CACHE_DIR.",
-        InvarianceWarning,
-        stacklevel=2,
-    )
+    warnings.warn(NOTHING_IS_KEPT, InvarianceWarning, stacklevel=2)
 
 
 class _KeptCode(NullCache):
