@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from invariance._tools.arrays import Floats
+from invariance._tools.plotting import BLACK, BLUE, GREEN, PURPLE, VERMILION
 from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
@@ -27,7 +28,6 @@ from .runs import (
     mean_band,
     numbered_axis,
     panels,
-    shades,
     shared_legend,
 )
 
@@ -38,6 +38,7 @@ CASES = {
     "prior": "the prior holds only subsets smaller than the truth",
     "model": "the outcome also holds 0.5 times the square of a cause, and the model is linear",
 }
+_COLORS = (BLACK, BLUE, GREEN, VERMILION, PURPLE)
 TIE = 1e-9  # subsets whose μ̄ is this close to the smallest are all minimisers
 JITTER, CURVE = 0.5, 0.5
 
@@ -131,7 +132,7 @@ class Assumptions(Study):
     def pictures(self, results: pd.DataFrame) -> list[Picture]:
         figure, axes = panels(1, 2, 8.0, 3.8, sharey=True)
         for ax, column, label in zip(axes[0], ("truth", "nearest"), ("truth z*", "minimisers of μ̄"), strict=True):
-            for color, case in zip(shades(len(self.cases)), self.cases, strict=True):
+            for color, case in zip(_COLORS, self.cases, strict=False):
                 rows = results[results["case"] == case]
                 bands = [mean_band(rows.loc[rows["n"] == n, column], high=1.0) for n in self.sizes]
                 banded_line(ax, self.sizes, bands, color, case)
