@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -148,13 +149,14 @@ def test_the_posterior_goes_to_the_most_nearly_invariant_subsets(runs: dict[str,
 
 def test_moments_of_a_curved_outcome_are_those_of_draws() -> None:
     model = theory(2, 1.0, np.random.default_rng(3))
+    model = replace(model, variances=100.0 * model.variances)
     data = model.sample(40_000, np.random.default_rng(0))
     means, factors = curved(model, int(np.flatnonzero(model.truth)[0]), 0.5)
     rows = np.column_stack([data.X, data.y + 0.5 * data.X[:, model.truth][:, 0] ** 2])
     for e in range(2):
         own = rows[data.environment_index == e]
-        np.testing.assert_allclose(own.mean(axis=0), means[e], atol=0.02)
-        np.testing.assert_allclose(np.cov(own.T), factors[e] @ factors[e].T, rtol=0.06, atol=1e-3)
+        np.testing.assert_allclose(own.mean(axis=0), means[e], atol=0.1)
+        np.testing.assert_allclose(np.cov(own.T), factors[e] @ factors[e].T, rtol=0.05, atol=0.1)
 
 
 def test_comparison_table(runs: dict[str, StudyRun]) -> None:
