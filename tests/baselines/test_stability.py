@@ -43,6 +43,7 @@ def test_frequencies_are_those_of_plain_icp_in_the_same_samples() -> None:
     np.testing.assert_array_equal(again.frequencies_, model.frequencies_)
 
 
+@pytest.mark.filterwarnings("error")
 def test_a_feature_that_a_sample_lacks_is_not_selected_in_it() -> None:
     """And where every subset is rejected, nothing is."""
     X, y, env = shifted()

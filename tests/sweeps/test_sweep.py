@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from invariance.baselines import LassoSelection
 from invariance.exceptions import DataError, DataWarning, SettingError, WrongTypeError
 from invariance.sweeps.data import check_processes, read_sweep_data
 from invariance.sweeps.store import COLUMNS
-from invariance.sweeps.sweep import settings_of
+from invariance.sweeps.sweep import checked_engine, settings_of
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -294,3 +295,14 @@ def test_labels_and_constants_are_part_of_the_data() -> None:
     plain = read_sweep_data(rows, "site").identity
     assert plain == read_sweep_data(rows.copy(), "site").identity
     assert len({each["data"] for each in (plain, read_sweep_data(swapped, "site").identity, three, four)}) == 4
+
+
+def test_engines_by_name_on_a_device() -> None:
+    data = SimpleNamespace(moments=SimpleNamespace(groups={}))
+    for name, pairs in (("vi", 20), ("vi-genes", 10), ("vi-genes(pairs=7)", 7)):
+        task: Any = SimpleNamespace(model=BIP("linear_gaussian", engine=name), data=data)
+        assert checked_engine(task, "cuda").pairs == pairs
+    for name in ("auto", "exact"):
+        task = SimpleNamespace(model=BIP("linear_gaussian", engine=name), data=data)
+        with pytest.raises(SettingError, match="engine='vi'"):
+            checked_engine(task, "cuda")
