@@ -55,6 +55,7 @@ replication: $(VENV)/.test
 	for study in theory identifiability assumptions comparison-p10 comparison-p450 cost; do \
 	  $(BIN)/python -m replication $$study $(QUICKER) || exit 1; done
 	$(BIN)/python -m replication genes --simulated $(or $(GENES),600) $(QUICKER)
+	$(BIN)/python -m replication genes-cost --simulated $(or $(GENES),200) $(QUICKER)
 
 # Environments of real data left out; SETS=folder: of the CSV files that its sets.toml lists.
 environments: $(VENV)/.test

@@ -19,8 +19,12 @@ STUDIES = {
     "comparison-p450": ("comparison", "all methods against E with 450 features"),
     "cost": ("cost", "seconds per fit by n, E and p"),
     "genes": ("genes", "genes whose deletion moves a target, predicted and held out (yeast)"),
+    "genes-cost": ("genes_cost", "seconds per target gene, and how many subsets each method searches (yeast)"),
 }
 SCALES = ("quick", "paper")
+# Which predicted genes of the study "genes" are checked: those with a held-out deletion, as in the paper, or only those
+# whose deletion succeeded.
+COUNTS = ("published", "successful")
 
 
 def make_study(name: str, scale: str = "quick", **changes: Any) -> Study:

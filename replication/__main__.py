@@ -12,27 +12,31 @@ from pathlib import Path
 
 from invariance.exceptions import InvarianceError
 
-from . import SCALES, STUDIES, make_study
+from . import COUNTS, SCALES, STUDIES, make_study
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = study_parser()
     given = parser.parse_args(arguments)
     source = {name: getattr(given, name) for name in ("data", "simulated") if getattr(given, name) is not None}
-    if given.name == "genes" and len(source) != 1:
-        parser.error("genes needs --data PATH (the file of the yeast deletions) or --simulated GENES")
-    if given.name != "genes" and source:
+    on_genes = given.name.startswith("genes")
+    if on_genes and len(source) != 1:
+        parser.error(f"{given.name} needs --data PATH (the file of the yeast deletions) or --simulated GENES")
+    if not on_genes and source:
         parser.error(f"{given.name} makes its own data: leave --{next(iter(source))} out")
+    if given.count is not None and given.name != "genes":
+        parser.error(f"--count is for the study genes: leave it out for {given.name}")
     if given.jobs is not None and given.dask is not None:
         parser.error("--jobs is for this machine and --dask for a cluster: use one of them")
     folder = given.out or Path("results") / f"{given.name}-{given.scale}"
 
     from .runs import cost_sentences, run_study
 
-    changes = source | {"seed": given.seed} | ({} if given.replicates is None else {"replicates": given.replicates})
+    chosen = {name: getattr(given, name) for name in ("replicates", "count")}
+    changes = source | {"seed": given.seed} | {name: value for name, value in chosen.items() if value is not None}
     try:
         study = make_study(given.name, given.scale, **changes)
-        run = run_study(study, folder, jobs=given.jobs or -1, dask=given.dask)
+        run = run_study(study, folder, jobs=given.jobs or (1 if study.measures_time else -1), dask=given.dask)
     except InvarianceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -54,12 +58,13 @@ def study_parser() -> argparse.ArgumentParser:
     parser.add_argument("name", choices=STUDIES, metavar="NAME", help="one of the studies above")
     parser.add_argument("--scale", choices=SCALES, default="quick", help="quick (minutes) or paper")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the results (results/NAME-SCALE)")
-    parser.add_argument("--jobs", type=int, metavar="N", help="processes (all cores)")
+    parser.add_argument("--jobs", type=int, metavar="N", help="processes (all cores; one where seconds are measured)")
     parser.add_argument("--dask", metavar="ADDRESS", help="scheduler of a Dask cluster")
     parser.add_argument("--replicates", type=int, metavar="N", help="replicates of every cell (the scale's)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="another seed gives independent data (0)")
     parser.add_argument("--data", metavar="PATH", help="genes: the file of the yeast deletions")
     parser.add_argument("--simulated", type=int, metavar="GENES", help="genes: a simulated network instead")
+    parser.add_argument("--count", choices=COUNTS, help="genes: which deletions check a prediction (published: all)")
     return parser
 
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from invariance._tools.arrays import Floats, Mask
 from invariance._tools.plotting import BLUE, VERMILION
 from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.exceptions import ApproximationWarning, NotInvariantWarning, SettingError
 
+from . import COUNTS
 from .genes_methods import (
     EMPTY_MODE,
     FAILED,
     GENE_METHODS,
     INCOMPATIBLE,
     NO_EFFECT,
-    PAPER_TARGETS,
+    PAPER_COLUMNS,
+    PAPER_PREDICTIONS,
     PUBLISHED_LIMIT,
     PUBLISHED_SAMPLES,
     REJECTED,
@@ -38,7 +41,7 @@ from .genes_methods import (
     training_data,
 )
 from .knockouts import Deletions
-from .runs import Cell, Picture, Row, Study, Table, panels, seed_sequence, shared_legend
+from .runs import Cell, Picture, Row, Study, Table, check_methods, panels, seed_sequence, shared_legend
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,7 +84,7 @@ def validated(study: Genes, found: dict[Target, list[str]]) -> set[tuple[int, st
         (panel, target, gene)
         for (panel, target), genes in found.items()
         for gene in genes
-        if study.effects(panel).verdict(gene, target) == VALIDATED
+        if study.verdict(panel, gene, target) == VALIDATED
     }
 
 
@@ -155,16 +158,25 @@ def by_method(table: pd.DataFrame) -> dict[str, float]:
     return dict(zip(p_values.index, adjusted.tolist(), strict=True))
 
 
-Line = Row | pd.Series  # of `summary`
-
-# The counts of one fit, which add up over targets and folds.
-COUNTS = ("predicted", "checkable", "correct", "candidates", "effects")
+# The numbers of one fit, which add up over targets and folds.
+NUMBERS = ("predicted", "checkable", "correct", "candidates", "effects")
 
 
-def counts_of(selected: Mask, candidates: Mask, effects: Mask) -> Row:
-    """Of p genes: how many are predicted, can be checked, are right; how many could be, and have an effect."""
-    values = selected, selected & candidates, selected & effects, candidates, effects
-    return {name: int(mask.sum()) for name, mask in zip(COUNTS, values, strict=True)}
+def numbers_of(selected: Mask, verdicts: dict[str, NDArray[np.str_]]) -> Row:
+    """Of p genes: how many are predicted, are right, have an effect; by each count, how many of the predicted, and of
+    all, can be checked.
+    """
+    effects = verdicts[COUNTS[0]] == VALIDATED
+    masks = {"predicted": selected, "correct": selected & effects, "effects": effects}
+    for count, found in verdicts.items():
+        known = found != UNCHECKED
+        masks |= {f"checkable_{count}": selected & known, f"candidates_{count}": known}
+    return {name: int(mask.sum()) for name, mask in masks.items()}
+
+
+def counted(rows: pd.DataFrame, count: str) -> pd.DataFrame:
+    """The rows with the numbers of one count as `checkable` and `candidates`."""
+    return rows.assign(checkable=rows[f"checkable_{count}"], candidates=rows[f"candidates_{count}"])
 
 
 def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
@@ -173,7 +185,7 @@ def by_seed(rows: pd.DataFrame) -> pd.DataFrame:
     """
     lines = []
     for seed, chosen in rows.groupby("replicate"):
-        total = {name: int(chosen[name].sum()) for name in COUNTS}
+        total = {name: int(chosen[name].sum()) for name in NUMBERS}
         law = chance_law(chosen)
         low, high = central_range(law)
         checked = {
@@ -198,7 +210,7 @@ def summary(rows: pd.DataFrame) -> Row:
     return {
         "seeds": len(seeds),
         "seeds_with_predictions": int((seeds["checkable"] > 0).sum()),
-        **{name: float(seeds[name].mean()) for name in COUNTS},
+        **{name: float(seeds[name].mean()) for name in NUMBERS},
         "precision": _mean(seeds["precision"]),
         "precision_error": _error(seeds["precision"]),
         "recall": _mean(seeds["recall"]),
@@ -208,7 +220,7 @@ def summary(rows: pd.DataFrame) -> Row:
     }
 
 
-def undefined(line: Line) -> str:
+def undefined(line: Mapping[Any, Any]) -> str:
     """Why there is no precision."""
     return "none can be checked" if line["predicted"] else "none predicted"
 
@@ -260,9 +272,8 @@ def profile_of(study: Genes, results: pd.DataFrame, method: str = PROFILED) -> P
     rows = results[(results["panel"] == panel) & (results["target"] == target)]
     rows = rows[(rows["method"] == method) & (rows["setting"] == GENE_METHODS[method].settings[0])]
     means = held_out_means(study, rows)
-    effects = study.effects(panel)
     leading = sorted(means.items(), key=lambda pair: -pair[1])[:_TOP]
-    return Profile(panel, target, tuple((gene, value, effects.verdict(gene, target)) for gene, value in leading))
+    return Profile(panel, target, tuple((gene, value, study.verdict(panel, gene, target)) for gene, value in leading))
 
 
 def held_out_means(study: Genes, rows: pd.DataFrame) -> dict[str, float]:
@@ -282,7 +293,7 @@ def held_out_means(study: Genes, rows: pd.DataFrame) -> dict[str, float]:
 def _chosen(study: Genes, results: pd.DataFrame) -> Target:
     studied = set(zip(results["panel"], results["target"], strict=True))
     targets = [target for target in study.profiled if target in studied]
-    published = [(panel, target) for panel, target in targets if target == PAPER_TARGETS[0]]
+    published = [(panel, target) for panel, target in targets if target == next(iter(PAPER_PREDICTIONS))]
     if published:
         return published[0]
     hits = correct_by_target(study, results)
@@ -299,11 +310,11 @@ class Genes(Study):
 
     data : path of the published file, or of panels out of it; simulated : genes of a simulated network instead
     fingerprint : of the samples; targets : how many, spread over the panels (None: every gene)
-    methods : names out of invariance.studies.genes_methods.GENE_METHODS
-    iterations : of BIP-VI
+    methods : names out of replication.genes_methods.GENE_METHODS
+    iterations : of BIP-VI; count : out of replication.COUNTS, for verdicts, pictures and sentences; the rows have both
     """
 
-    choice: ClassVar[frozenset[str]] = Study.choice | {"data", "targets"}
+    choice: ClassVar[frozenset[str]] = Study.choice | {"data", "targets", "count"}
 
     data: str | None
     simulated: int | None
@@ -311,6 +322,7 @@ class Genes(Study):
     targets: int | None
     methods: tuple[str, ...] = tuple(GENE_METHODS)
     iterations: int = 10_000
+    count: str = COUNTS[0]
 
     @property
     def name(self) -> str:
@@ -322,7 +334,8 @@ class Genes(Study):
 
     @property
     def source(self) -> dict[str, Any]:
-        return {"data": self.data} if self.simulated is None else {"simulated": self.simulated}
+        data = {"data": self.data} if self.simulated is None else {"simulated": self.simulated}
+        return data if self.count == COUNTS[0] else {**data, "count": self.count}
 
     @property
     def samples(self) -> tuple[Deletions, ...]:
@@ -353,14 +366,17 @@ class Genes(Study):
     def effects(self, panel: int) -> Effects:
         return _effects(self.samples)[panel]
 
+    def verdict(self, panel: int, gene: str, target: str) -> str:
+        return self.effects(panel).verdict(gene, target, self.count)
+
     def replicate(self, cell: Cell, number: int) -> list[Row]:
-        """One row for each method and setting: counts of predictions, seconds of the fit (all settings together where
-        one fit serves them), what it warned of, `genes`, the predicted ones, all where the report lists them and the
+        """One row for each method and setting: numbers of predictions, seconds of the fit (the same one where it serves
+        all settings), what it warned of, `genes`, the predicted ones, all where the report lists them and the
         first otherwise, and in the row of the first setting `ranking`, the scores where the report may show a profile.
         """
         target, fold, panel = cell["target"], cell["fold"], cell["panel"]
         data = self.fitted(cell, number)
-        checks = self.effects(panel).checks(target, data.feature_names, self.split(panel, number).held_out(fold))
+        verdicts = self.effects(panel).checks(target, data.feature_names, self.split(panel, number).held_out(fold))
         training = Training(data, self.seed_of(cell, number), self.iterations)
         names = np.array(data.feature_names, dtype=object)
         rows = []
@@ -370,37 +386,40 @@ class Genes(Study):
             order = np.arange(len(names)) if found.score is None else np.argsort(-found.score, kind="stable")
             shown = name in RANKED and (panel, target) in self.profiled
             ranking = _ranking(names[order], found.score[order]) if shown and found.score is not None else ""
-            about = {"method": name, "seconds": seconds, "note": found.note, "warned": " ".join(warned)}
+            about = {"method": name, "note": found.note, "warned": " ".join(warned)}
+            took = found.seconds or (seconds,) * len(method.settings)
             for i, (setting, selected) in enumerate(zip(method.settings, found.selected, strict=True)):
                 listed = names[order][selected[order]][: None if LISTED.get(name) == setting else _EXCERPT]
                 genes = {"genes": " ".join(listed), "ranking": "" if i else ranking}
-                rows.append({**about, "setting": setting, **counts_of(selected, *checks), **genes})
+                numbers = numbers_of(selected, verdicts)
+                rows.append({**about, "setting": setting, "seconds": took[i], **numbers, **genes})
         return rows
 
     def table(self, results: pd.DataFrame) -> pd.DataFrame:
-        """One line for each method and setting: counts per seed, precision and recall with standard errors over seeds,
-        the precision of random predictions with the range of one seed, the p-value of the setting against them, and
-        that of the method.
+        """One line for each count, method and setting: numbers per seed, precision and recall with standard errors over
+        seeds, the precision of random predictions with the range of one seed, the p-value of the setting against them,
+        and that of the method.
         """
+        return pd.concat([self.table_of(results, count) for count in COUNTS], ignore_index=True)
+
+    def table_of(self, results: pd.DataFrame, count: str) -> pd.DataFrame:
+        """The lines of one count."""
         lines = []
         for name in self.methods:
-            chosen = results[results["method"] == name]
+            chosen = counted(results[results["method"] == name], count)
             for setting in GENE_METHODS[name].settings:
                 line = summary(chosen[chosen["setting"] == setting])
-                lines.append({"method": name, "setting": setting, **line})
+                lines.append({"count": count, "method": name, "setting": setting, **line})
         table = pd.DataFrame(lines)
         return table.assign(method_p_value=table["method"].map(by_method(table)))
 
     def tables(self, results: pd.DataFrame) -> list[Table]:
-
         return tables_of(self, results)
 
     def pictures(self, results: pd.DataFrame) -> list[Picture]:
-
         return pictures_of(self, results)
 
     def reading(self, results: pd.DataFrame) -> list[str]:
-
         return reading_of(self, results)
 
 
@@ -427,14 +446,20 @@ def _targets(samples: tuple[Deletions, ...], seed: int) -> tuple[tuple[int, str]
         rng = np.random.default_rng(seed_sequence("genes", seed, panel, "targets"))
         varies = np.ptp(one.values[one.wild_type], axis=0) > 0.0
         drawn = [one.genes[j] for j in rng.permutation(len(one.genes)) if varies[j]]
-        first = [gene for gene in PAPER_TARGETS if gene in drawn]
+        first = [gene for gene in PAPER_PREDICTIONS if gene in drawn]
         ordered = first + [gene for gene in drawn if gene not in first]
         ranked += [(rank, panel, gene) for rank, gene in enumerate(ordered)]
     return tuple((panel, gene) for _, panel, gene in sorted(ranked, key=lambda entry: entry[:2]))
 
 
 def at_scale(
-    name: str, scale: str, data: str | None = None, simulated: int | None = None, seed: int = 0, **changes: Any
+    name: str,
+    scale: str,
+    data: str | None = None,
+    simulated: int | None = None,
+    seed: int = 0,
+    kind: type[Genes] = Genes,
+    **changes: Any,
 ) -> Genes:
     samples = samples_of(data, simulated, seed)
     paper = scale == "paper"
@@ -445,10 +470,10 @@ def at_scale(
     }
     settings |= {"data": data, "simulated": simulated, "seed": seed, "fingerprint": fingerprint(samples)}
     settings |= changes
-    for method in settings.get("methods", ()):
-        if method not in GENE_METHODS:
-            raise SettingError(f"no method is named {method!r}: use some of {', '.join(GENE_METHODS)}.")
-    return Genes(**settings)
+    check_methods(settings.get("methods", ()), GENE_METHODS)
+    if settings.get("count", COUNTS[0]) not in COUNTS:
+        raise SettingError(f"count={settings['count']!r} is not known: use one of {', '.join(COUNTS)}.")
+    return kind(**settings)
 
 
 _VERDICT_COLORS = {VALIDATED: VERMILION, NO_EFFECT: BLUE, UNCHECKED: "0.65"}
@@ -456,7 +481,7 @@ _DOTS = (18.0, 130.0)
 
 
 def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
-    table = study.table(results)
+    table = study.table_of(results, study.count)
     drawn = [
         Picture(
             "precision-recall",
@@ -484,7 +509,7 @@ def pictures_of(study: Genes, results: pd.DataFrame) -> list[Picture]:
                     f"{profile.target} against genes of its profile: wild types (×), deletions of others (●) and "
                     "the deletion of the gene itself (★), which the fit did not see. Dashed: the 1% and 99% quantiles "
                     "of wild types. A star outside both pairs of lines validates the gene.",
-                    scatter_figure(study.effects(profile.panel), profile.target, genes),
+                    scatter_figure(study, profile, genes),
                 )
             )
     return drawn
@@ -545,11 +570,12 @@ def profile_figure(profile: Profile) -> Figure:
     return figure
 
 
-def scatter_figure(effects: Effects, target: str, genes: list[str]) -> Figure:
+def scatter_figure(study: Genes, profile: Profile, genes: list[str]) -> Figure:
     figure, axes = panels(1, len(genes), max(4.4 * len(genes), 5.6), 4.2, sharey=True)
     for ax, gene in zip(axes[0], genes, strict=True):
-        _scatter(ax, effects, target, gene)
-    axes[0, 0].set_ylabel(target)
+        _scatter(ax, study.effects(profile.panel), profile.target, gene)
+        ax.set_title(study.verdict(profile.panel, gene, profile.target), fontsize="medium")
+    axes[0, 0].set_ylabel(profile.target)
     shared_legend(figure, axes[0, 0], 3)
     return figure
 
@@ -570,7 +596,6 @@ def _scatter(ax: Axes, effects: Effects, target: str, gene: str) -> None:
         for limit in (effects.low[j], effects.high[j]):
             draw(limit, color="0.3", linestyle="--", linewidth=0.9)
     ax.set_xlabel(gene)
-    ax.set_title(effects.verdict(gene, target), fontsize="medium")
 
 
 MARKS = {VALIDATED: "**{}**", NO_EFFECT: "{}ˣ", UNCHECKED: "{}\\*"}
@@ -582,38 +607,48 @@ def tables_of(study: Genes, results: pd.DataFrame) -> list[Table]:
         Table(
             "Precision and recall: means over seeds ± standard errors. At random: were as many genes of each fit drawn "
             "by lot, with the central 95% of one seed. p: of being right as often by lot, with that of the method "
-            "adjusted for its settings and for the other methods",
+            "adjusted for its settings and for the other methods. Published count: a deletion without success is "
+            "checked and wrong. Successful: it is left out",
             precision_table(study, results),
         ),
         Table(
             "Genes predicted with every seed by the fit that holds out their deletion, or by all fits where they were "
-            "not deleted: **validated**, without effectˣ, cannot be checked\\*; ∅ none",
+            "not deleted: **validated**, without effectˣ, cannot be checked\\*; ∅ none. Where a "
+            "target is one of the paper's, its entries with its own verdicts",
             targets_table(study, results),
         ),
         *profile_tables(study, results),
-        Table("Seconds per target and fold on one thread: median and quartiles", cost_table(study, results)),
     ]
 
 
 def precision_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
-    lines = []
-    for _, line in study.table(results).iterrows():
-        low, high = line["chance_low"], line["chance_high"]
-        lines.append(
-            {
-                "method": line["method"],
-                "setting": line["setting"],
-                "predicted": round(line["predicted"], 1),
-                "can be checked": round(line["checkable"], 1),
-                "correct": round(line["correct"], 1),
-                "precision": with_error(line["precision"], line["precision_error"], undefined(line)),
-                "recall": with_error(line["recall"], line["recall_error"], "no effects"),
-                "at random": "" if np.isnan(low) else f"{line['chance']:.3f} ({low:.3f} to {high:.3f})",
-                "p": "" if np.isnan(line["p_value"]) else f"{line['p_value']:.2g}",
-                "p of the method": f"{line['method_p_value']:.2g}",
-            }
-        )
+    """The study's own count, and then what differs by the other."""
+    lines = [
+        {
+            "method": line["method"],
+            "setting": line["setting"],
+            "predicted": round(line["predicted"], 1),
+            "correct": round(line["correct"], 1),
+            "recall": with_error(line["recall"], line["recall_error"], "no effects"),
+            **_checked(line),
+            "p of the method": f"{line['method_p_value']:.2g}",
+        }
+        for line in study.table_of(results, study.count).to_dict("records")
+    ]
+    (other,) = set(COUNTS) - {study.count}
+    for shown, line in zip(lines, study.table_of(results, other).to_dict("records"), strict=True):
+        shown |= {f"{name} ({other})": value for name, value in _checked(line).items()}
     return pd.DataFrame(lines)
+
+
+def _checked(line: Mapping[Any, Any]) -> Row:
+    low, high = line["chance_low"], line["chance_high"]
+    return {
+        "checked": round(line["checkable"], 1),
+        "precision": with_error(line["precision"], line["precision_error"], undefined(line)),
+        "at random": "" if np.isnan(low) else f"{line['chance']:.3f} ({low:.3f} to {high:.3f})",
+        "p": "" if np.isnan(line["p_value"]) else f"{line['p_value']:.2g}",
+    }
 
 
 def with_error(value: float, error: float, otherwise: str) -> str:
@@ -623,20 +658,36 @@ def with_error(value: float, error: float, otherwise: str) -> str:
 
 
 def targets_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
-    """The paper's targets where they are there, and then those with the most validated predictions, up to ten."""
+    """The paper's targets where they are there, with its entries beside ours, and then those with the most validated
+    predictions, up to ten.
+    """
     found = listed_by(study, results)
     hits = correct_by_target(study, results)
     all_targets = list(dict.fromkeys(zip(results["panel"], results["target"], strict=True)))
-    in_order = sorted(all_targets, key=lambda target: (target[1] not in PAPER_TARGETS, -hits[target]))
+    in_order = sorted(all_targets, key=lambda target: (target[1] not in PAPER_PREDICTIONS, -hits[target]))
     lines = []
     for panel, target in in_order[:_TEN]:
-        effects = study.effects(panel)
         line = {"target": target if len(study.samples) == 1 else f"{target} (panel {panel})"}
-        for name, genes in found.items():
-            marked = [MARKS[effects.verdict(gene, target)].format(gene) for gene in genes[panel, target]]
-            line[f"{name} ({LISTED[name]})"] = ", ".join(marked) or "∅"
+        for name in found:
+            verdicts = [(gene, study.verdict(panel, gene, target)) for gene in found[name][panel, target]]
+            line[f"{name} ({LISTED[name]})"] = _marked(verdicts)
+        for column in PAPER_COLUMNS if target in PAPER_PREDICTIONS else ():
+            line[f"the paper: {column}"] = _marked(published(target, column))
         lines.append(line)
-    return pd.DataFrame(lines)
+    return pd.DataFrame(lines).fillna("")
+
+
+def _marked(verdicts: list[tuple[str, str]]) -> str:
+    return ", ".join(MARKS[verdict].format(gene) for gene, verdict in verdicts) or "∅"
+
+
+_PAPER_MARKS = {"*": UNCHECKED, "x": NO_EFFECT}
+
+
+def published(target: str, column: str) -> list[tuple[str, str]]:
+    """(gene, verdict) of an entry in the paper's table"""
+    entry = PAPER_PREDICTIONS[target][PAPER_COLUMNS.index(column)].split()
+    return [(gene.rstrip("*x"), _PAPER_MARKS.get(gene[-1], VALIDATED)) for gene in entry]
 
 
 def profile_tables(study: Genes, results: pd.DataFrame) -> list[Table]:
@@ -648,25 +699,6 @@ def profile_tables(study: Genes, results: pd.DataFrame) -> list[Table]:
             frame = pd.DataFrame(profile.leading, columns=["gene", meaning, "its deletion"])
             found.append(Table(f"Leading genes of {profile.target} by {name}", frame))
     return found
-
-
-def cost_table(study: Genes, results: pd.DataFrame) -> pd.DataFrame:
-    """Where one fit serves several settings it counts once; where each has its own, they count together."""
-    lines = []
-    for name in study.methods:
-        method = GENE_METHODS[name]
-        rows = results[(results["method"] == name) & (results["setting"] == method.settings[0])]
-        low, median, high = np.quantile(rows["seconds"], (0.25, 0.5, 0.75))
-        paper = "" if np.isnan(method.paper) else f"{method.paper:g}"
-        lines.append(
-            {
-                "method": name,
-                "median": f"{median:.2g}",
-                "quartiles": f"{low:.2g} to {high:.2g}",
-                "the paper's (6,169 features, 8 threads)": paper,
-            }
-        )
-    return pd.DataFrame(lines)
 
 
 _NOTES = {
@@ -700,12 +732,15 @@ def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
     wild = int(one.wild_type.sum())
     panels = "" if len(study.samples) == 1 else f" in each of {len(study.samples)} panels"
     n_targets = len(once[["panel", "target"]].drop_duplicates())
+    once = counted(once, study.count)
     candidates, effects = once["candidates"].sum(), once["effects"].sum()
     said = [
+        *(["A simulated network, not the yeast."] if study.data is None else []),
         f"{wild:,} wild types, {len(one.samples) - wild:,} deletions and {len(one.genes):,} genes{panels}; "
         f"targets: {n_targets:,}; seeds: {study.replicates}; five blocks of deletions, each held out once.",
-        f"Of the held-out deletions that can be checked, {effects / max(candidates, 1):.3f} move the target "
-        f"({effects:,} of {candidates:,}). This is the precision of predicting all of them; random predictions have "
+        f"Of the held-out {'' if study.count == COUNTS[0] else 'successful '}deletions, "
+        f"{effects / max(candidates, 1):.3f} have an effect ({effects:,} of {candidates:,}): the deletion succeeded "
+        "and the target moved. This is the precision of predicting all of them; random predictions have "
         "it only if as many are drawn in every fit, and the table has what they have with the numbers of each method.",
     ]
     limit = published_max_size(study.fitted(study.cells()[0], 0))
@@ -718,7 +753,7 @@ def _setting_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
 
 
 def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
-    table = study.table(results)
+    table = study.table_of(results, study.count)
     said = []
     checked = table[table["precision"].notna()].sort_values(["method_p_value", "p_value"], kind="stable")
     best = checked.drop_duplicates("method")
@@ -736,10 +771,14 @@ def _findings_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
             f"{first['method_p_value']:.2g}, of {first['method']} ({first['p_value']:.2g} before, with "
             f"{first['setting']})."
         )
+    (other,) = set(COUNTS) - {study.count}
+    p_values = by_method(study.table_of(results, other))
+    above = [f"{name} (p = {p_values[name]:.2g})" for name in study.methods if p_values[name] < LEVEL]
+    said.append(f"By the other count ({other}), above chance: {', '.join(above) or 'none'}.")
     silent = table[table["precision"].isna()]
     if len(silent):
-        by_method = silent.groupby("method", sort=False)["setting"]
-        listed = "; ".join(f"{name} {', '.join(settings)}" for name, settings in by_method)
+        settings_of = silent.groupby("method", sort=False)["setting"]
+        listed = "; ".join(f"{name} {', '.join(settings)}" for name, settings in settings_of)
         said.append(f"No prediction that can be checked: {listed}. Their precision is not defined.")
     return said
 
@@ -752,8 +791,34 @@ def _agreement_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
     return [
         f"Correct with every seed: BIP-VI ({LISTED['BIP-VI']}) {len(right['BIP-VI'])}, ICP-screen "
         f"({LISTED['ICP-screen']}) {len(right['ICP-screen'])}, both {len(both)}. The paper has 371, 67 and 27 on the "
-        "full file."
+        "full file.",
+        *_against_the_paper(study, results),
     ]
+
+
+def _against_the_paper(study: Genes, results: pd.DataFrame) -> list[str]:
+    """How many of the paper's entries are predicted here, and whether the deletions say of them what the paper says."""
+    studied = set(zip(results["panel"], results["target"], strict=True))
+    targets = [(panel, target) for panel, target in studied if target in PAPER_PREDICTIONS]
+    if not targets:
+        return ["None of the paper's ten targets is among these, so that its table has no counterpart here."]
+    said = []
+    for name in ("BIP-VI", "ICP-screen"):
+        found = agreed(study, results, name, LISTED[name])
+        entries = {(panel, target, gene) for panel, target in targets for gene, _ in published(target, name)}
+        here = {(panel, target, gene) for panel, target in targets for gene in found[panel, target]}
+        said.append(
+            f"{name} on the paper's targets: {len(entries)} genes in the paper, {len(here)} here, "
+            f"{len(entries & here)} in both."
+        )
+    told = {
+        (panel, target, *entry)
+        for panel, target in targets
+        for column in PAPER_COLUMNS
+        for entry in published(target, column)
+    }
+    same = sum(study.verdict(panel, gene, target) == verdict for panel, target, gene, verdict in told)
+    return [*said, f"The deletions say of {same} of the {len(told)} genes in the paper's table what the paper says."]
 
 
 def _notes_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
@@ -763,6 +828,12 @@ def _notes_in_words(study: Genes, results: pd.DataFrame) -> list[str]:
         asked = fits[fits["method"].isin(fits.loc[fits["note"] == note, "method"])]
         if len(asked):
             said.append(sentence.format(share=f"{(asked['note'] == note).mean():.2f}"))
+    return [*said, *failures_in_words(results)]
+
+
+def failures_in_words(results: pd.DataFrame) -> list[str]:
+    fits = _fits(results)
+    said = []
     failed = fits[fits["note"].str.startswith(FAILED)]
     for name, count in failed.groupby("method").size().items():
         example = failed.loc[failed["method"] == name, "note"].iloc[0].removeprefix(f"{FAILED}: ")

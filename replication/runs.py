@@ -9,7 +9,7 @@ import shlex
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -26,7 +26,7 @@ from invariance._tools.plotting import new_figure, tidy
 from invariance._tools.progress import ProgressBar, ProgressMode
 from invariance._tools.text import duration
 from invariance._version import __version__
-from invariance.exceptions import EngineError
+from invariance.exceptions import EngineError, SettingError
 
 from . import make_study
 
@@ -89,7 +89,7 @@ class Study(ABC):
 
     choice : fields that say which rows there are, and not what is in them; the others are the identity
     per_task : replicates that a worker does at a time
-    measures_time : its numbers are seconds, so that it has to run alone
+    measures_time : its numbers are seconds of this machine, which other processes lengthen
     """
 
     choice: ClassVar[frozenset[str]] = frozenset({"scale", "replicates"})
@@ -158,6 +158,12 @@ class Study(ABC):
                 left = tuple(number for number in numbers if (cell.key, number) not in done)
                 if left:
                     yield cell, left
+
+
+def check_methods(names: Iterable[str], known: Collection[str]) -> None:
+    for name in names:
+        if name not in known:
+            raise SettingError(f"no method is named {name!r}: use some of {', '.join(known)}.")
 
 
 ROWS, SETTINGS = "rows.jsonl", "settings.json"
@@ -336,7 +342,7 @@ def _workers(study: Study, tasks: list[Task], jobs: int | None, dask: str | None
         run_task,
         tasks,
         shared=study,
-        jobs=1 if study.measures_time else jobs,
+        jobs=jobs,
         dask=dask,
         kept="Finished replicates are kept",
     )

@@ -13,9 +13,9 @@ import pytest
 
 from invariance import BetaBinomialPrior, LinearGaussian
 from invariance.baselines import EILLS, ICP, HiddenICP
-from invariance.exceptions import ApproximationWarning, DataError, EngineError
+from invariance.exceptions import ApproximationWarning, DataError, EngineError, SettingError
 from invariance.screening import LassoFit, LassoScreen
-from replication import genes, genes_methods, make_study
+from replication import COUNTS, genes, genes_cost, genes_methods, make_study
 from replication.genes import Genes, chance_law, summary
 from replication.genes_methods import (
     GENE_METHODS,
@@ -75,8 +75,10 @@ def on(monkeypatch: pytest.MonkeyPatch):
     def make(*samples: object, **changes: object) -> Genes:
         monkeypatch.setattr(genes, "samples_of", lambda *source: samples)
         monkeypatch.setattr(genes, "same_samples", lambda *source: samples)
-        settings = {"methods": ("ICP-screen", "Lasso"), "targets": None, "replicates": 2} | changes
-        study = make_study("genes", simulated=1, **settings)
+        settings = {"methods": ("ICP-screen", "Lasso"), "replicates": 2} | changes
+        name = settings.pop("name", "genes")
+        targets = {} if name == "genes-cost" else {"targets": None}
+        study = make_study(name, simulated=1, **(targets | settings))
         assert isinstance(study, Genes)
         return study
 
@@ -126,10 +128,45 @@ def test_effects_by_hand() -> None:
     np.testing.assert_allclose(effects.low, -0.98, atol=1e-12)
     successful = dict(zip(effects.deleted, effects.successful, strict=True))
     assert successful == {"a": True, "b": True, "c": False, "d": True, "z": False}
-    # The deletion of c did not succeed, z is not measured, e was never deleted.
-    by_hand = {VALIDATED: "ab ac bc da", NO_EFFECT: "ad ae ba db", UNCHECKED: "ca za ea"}
+    # The deletion of c did not succeed, though a moved; e was never deleted.
+    by_hand = {VALIDATED: "ab ac bc da", NO_EFFECT: "ad ae ba db", UNCHECKED: "ea"}
     for verdict, pairs in by_hand.items():
-        assert {effects.verdict(*pair) for pair in pairs.split()} == {verdict}
+        assert {effects.verdict(*pair, count) for pair in pairs.split() for count in COUNTS} == {verdict}
+    assert effects.verdict("c", "a") == effects.verdict("c", "a", "published") == NO_EFFECT
+    assert effects.verdict("c", "a", "successful") == UNCHECKED
+
+
+def test_a_deletion_without_success_is_checked_and_wrong(on, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in the paper's appendix; the named alternative leaves it out, which can only raise the precision."""
+    samples = regulated()
+    for gene in (3, 4):  # among the wild types, where their own deletions leave them; the target moves all the same
+        samples.values[80 + gene, [gene, 2]] = 0.0, 9.0
+    monkeypatch.setitem(GENE_METHODS, "Lasso", replace(GENE_METHODS["Lasso"], predict=every_gene))
+    study = on(samples, methods=("Lasso",), replicates=1)
+    cells = [Cell((("panel", 0), ("target", "g2"), ("fold", fold))) for fold in range(5)]
+    results = pd.DataFrame([dict(c.values) | {"replicate": 0} | row for c in cells for row in study.replicate(c, 0)])
+    n_effects = sum(study.effects(0).verdict(gene, "g2") == VALIDATED for gene in samples.genes if gene != "g2")
+    assert n_effects >= 2
+    table = study.table(results).set_index("count")
+    assert table["checkable"].to_dict() == table["candidates"].to_dict() == {"published": 11, "successful": 9}
+    assert (table["correct"] == n_effects).all()
+    assert table["precision"].to_dict() == pytest.approx({"published": n_effects / 11, "successful": n_effects / 9})
+    assert (table["recall"] == 1.0).all()
+    assert table["chance"].to_dict() == pytest.approx(table["precision"].to_dict())
+    shown = genes.precision_table(study, results).iloc[0]
+    assert (shown["checked"], shown["checked (successful)"]) == (11, 9)
+    assert (shown["precision"], shown["precision (successful)"]) == (f"{n_effects / 11:.3f}", f"{n_effects / 9:.3f}")
+    other = on(samples, methods=("Lasso",), replicates=1, count="successful")
+    assert (study.verdict(0, "g3", "g2"), other.verdict(0, "g3", "g2")) == (NO_EFFECT, UNCHECKED)
+    assert other.identity() == study.identity()  # a finished folder serves both
+    assert other.source == {"simulated": 1, "count": "successful"}
+    assert genes.precision_table(other, results)["precision"][0] == shown["precision (successful)"]
+    with pytest.raises(SettingError, match="count='ours'"):
+        on(samples, count="ours")
+
+
+def every_gene(training: Training) -> Predicted:
+    return Predicted(np.full((1, training.data.n_features), True))
 
 
 def rows_of(*counts: tuple[int, ...]) -> pd.DataFrame:
@@ -276,9 +313,9 @@ def test_rows_count_what_the_fold_holds_out(on) -> None:
         lasso = rows[0]
         chosen = set(lasso["genes"].split())
         assert lasso["predicted"] == len(chosen)
-        assert lasso["candidates"] == sum(verdict != UNCHECKED for verdict in verdicts.values())
+        assert lasso["candidates_published"] == sum(verdict != UNCHECKED for verdict in verdicts.values())
         assert lasso["correct"] == sum(verdicts.get(gene) == VALIDATED for gene in chosen)
-        assert lasso["checkable"] == sum(verdicts.get(gene, UNCHECKED) != UNCHECKED for gene in chosen)
+        assert lasso["checkable_published"] == sum(verdicts.get(gene, UNCHECKED) != UNCHECKED for gene in chosen)
         total += lasso["effects"]
         assert "g2" not in chosen
     assert total == sum(effects.verdict(gene, "g2") == VALIDATED for gene in samples.genes if gene != "g2")
@@ -293,7 +330,8 @@ def without_g5(n_genes: int) -> Deletions:
 def made_up(genes_of: dict[tuple[int, int], str], ranking: str = "") -> pd.DataFrame:
     """Rows of one method for target g2; genes_of: {(seed, fold): predicted genes}"""
     about = {"panel": 0, "target": "g2", "method": "BIP-VI", "setting": "t=0.5", "note": "", "seconds": 1.0}
-    about |= dict.fromkeys(("predicted", "checkable", "correct", "candidates", "effects"), 0)
+    about |= dict.fromkeys(("predicted", "correct", "effects"), 0)
+    about |= {f"{name}_{count}": 0 for name in ("checkable", "candidates") for count in COUNTS}
     rows = [(seed, fold, found, ranking) for (seed, fold), found in genes_of.items()]
     return pd.DataFrame(rows, columns=["replicate", "fold", "genes", "ranking"]).assign(**about)
 
@@ -317,6 +355,88 @@ def test_predictions_agree_where_their_deletion_is_held_out(on) -> None:
     table = genes.targets_table(study, results)
     assert table["target"].tolist() == ["g2"]
     assert sorted(table["BIP-VI (t=0.5)"][0].split(", ")) == ["**g1**", "g5\\*"]
+
+
+def test_the_papers_entries_stand_beside_ours(on) -> None:
+    samples = without_g5(12)
+    names = {"g2": "YBR126C", "g1": "YDR074W", "g5": "YGR008C", "g3": "YKL035W"}
+    renamed = {
+        "genes": tuple(names.get(gene, gene) for gene in samples.genes),
+        "deleted": tuple(names.get(gene, gene) for gene in samples.deleted),
+    }
+    study = on(replace(samples, **renamed), methods=("BIP-VI", "ICP-screen"))
+    found = made_up({(seed, fold): "YDR074W YGR008C" for seed in range(2) for fold in range(5)})
+    found = found.assign(target="YBR126C")
+    results = pd.concat([found, found.assign(method="ICP-screen", setting="α=0.01", genes="")])
+    (line,) = genes.targets_table(study, results).to_dict("records")
+    assert line == {
+        "target": "YBR126C",
+        "ICP-screen (α=0.01)": "∅",
+        "BIP-VI (t=0.5)": "**YDR074W**, YGR008C\\*",
+        "the paper: Meinshausen et al. 2016": "**YDR074W**",
+        "the paper: ICP-screen": "∅",
+        "the paper: BIP-VI": "YGR008C\\*, YKL035W\\*, **YDR074W**",
+    }
+    said = genes._against_the_paper(study, results)
+    assert said[0] == "BIP-VI on the paper's targets: 3 genes in the paper, 2 here, 2 in both."
+    assert said[1] == "ICP-screen on the paper's targets: 0 genes in the paper, 0 here, 0 in both."
+    assert "of 2 of the 3 genes" in said[2]  # YKL035W was not deleted in the published file, and is here
+    elsewhere = genes.targets_table(on(without_g5(12), methods=("BIP-VI",)), made_up({(0, 0): ""}))
+    assert not [column for column in elsewhere if "paper" in column]
+
+
+def test_the_papers_table_is_whole() -> None:
+    entries = [genes.published(t, c) for t in genes_methods.PAPER_PREDICTIONS for c in genes_methods.PAPER_COLUMNS]
+    verdicts = [verdict for entry in entries for _, verdict in entry]
+    assert (len(entries), entries.count([])) == (30, 5)
+    assert [verdicts.count(verdict) for verdict in (VALIDATED, NO_EFFECT, UNCHECKED)] == [23, 1, 10]
+    assert genes.published("YLR170C", "Meinshausen et al. 2016") == [("YJL115W", NO_EFFECT)]
+
+
+def test_seconds_over_targets_and_seeds_in_one_fold(on, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(genes_cost, "_warm_up", lambda *arguments: None)
+    study = on(regulated(n_genes=14), name="genes-cost", replicates=3, methods=("ICP-screen", "EILLS-screen", "Lasso"))
+    assert [(cell["panel"], cell["fold"]) for cell in study.cells()] == [(0, 0)] * 10
+    rows = study.replicate(study.cells()[0], 0)
+    eills = [row["seconds"] for row in rows if row["method"] == "EILLS-screen"]
+    lasso = rows[-1]["seconds"]
+    assert len(set(eills)) == 5  # each γ has its own
+    assert all(seconds < lasso + 0.5 * (sum(eills) - 5 * lasso) for seconds in eills)
+    assert len({row["seconds"] for row in rows if row["method"] == "ICP-screen"}) == 1
+    lines = [
+        dict(cell.values) | row | {"replicate": number, "seconds": cell["target"].count("1") + number + 1.0}
+        for cell in study.cells()[:2]
+        for number in range(3)
+        for row in rows
+    ]
+    table = study.table(pd.DataFrame(lines)).set_index("method")
+    assert table.index.tolist() == ["ICP-screen", *(f"EILLS-screen γ={g:g}" for g in (1, 25, 50, 75, 100)), "Lasso"]
+    seconds = pd.Series([line["seconds"] for line in lines if line["method"] == "Lasso"])
+    assert (table["runs"] == 6).all()
+    assert table.loc["Lasso", ["seconds", "error", "paper"]].tolist() == pytest.approx(
+        [seconds.mean(), seconds.std() / np.sqrt(6), 8.7]
+    )
+    assert table.loc["ICP-screen", ["paper", "paper_error"]].tolist() == [11.0, 1.2]
+    assert table["log10_sets"].iloc[0] == pytest.approx(np.log10(1024))
+    with pytest.raises(SettingError, match="BIP-ratio"):
+        make_study("genes-cost", simulated=100, methods=("BIP-ratio",))
+
+
+def test_the_number_of_candidate_sets_is_the_published_one(training: Training) -> None:
+    published = replace(
+        training.data,
+        X=np.zeros((600, 6169)),
+        y=np.zeros(600),
+        environment_index=np.repeat([0, 1], 300),
+        feature_names=tuple(f"g{j}" for j in range(6169)),
+    )
+    sets = {name: genes_cost.candidate_sets(name, published) for name in genes_cost.METHODS}
+    assert round(np.log10(float(sets.pop("BIP-VI") // 10**300)) + 300) == 382
+    assert sets == {
+        "Marginal": 6169,
+        "Lasso": 0,
+        **dict.fromkeys(("BIP-screen", "ICP-screen", "Hidden-ICP-screen", "EILLS-screen"), 1024),
+    }
 
 
 def test_means_of_held_out_scores(on) -> None:
@@ -405,7 +525,8 @@ def test_methods_are_adjusted_for_settings_and_for_each_other() -> None:
 def results_of(lasso: tuple[int, int], marginal: tuple[int, int], note: str) -> pd.DataFrame:
     """So many of nine predictions are right in the first and in each other fold of two seeds."""
     about = {"panel": 0, "target": "g2", "note": note, "warned": "", "genes": "", "ranking": "", "seconds": 1.0}
-    about |= {"predicted": 9, "checkable": 9, "candidates": 20, "effects": 4}
+    about |= {"predicted": 9, "effects": 4}
+    about |= {f"{name}_{count}": n for name, n in (("checkable", 9), ("candidates", 20)) for count in COUNTS}
     rows = [
         (name, setting, seed, fold, correct[fold > 0])
         for name, setting, correct in (("Lasso", "5 folds", lasso), ("Marginal", "p<0.05", marginal))
@@ -420,7 +541,7 @@ def results_of(lasso: tuple[int, int], marginal: tuple[int, int], note: str) -> 
 def test_methods_above_chance_are_named(on, lasso: Any, marginal: Any, above: list[str]) -> None:
     """A small p-value of one of several methods is not enough; without one above chance it is a null result."""
     study, results = on(regulated(), methods=("Lasso", "Marginal")), results_of(lasso, marginal, "failed: at once")
-    table = study.table(results).set_index("method")
+    table = study.table_of(results, "published").set_index("method")
     assert table["method_p_value"]["Marginal"] == pytest.approx(min(2 * table["p_value"]["Marginal"], 1.0)) or not above
     assert [name for name in table.index if table["method_p_value"][name] < 0.05] == above
     assert (table["p_value"]["Lasso"] < 0.05) == (lasso == (2, 3))

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from invariance import BIP
 from invariance.baselines import ICP
-from invariance.exceptions import EngineError
+from invariance.exceptions import EngineError, SettingError
 from invariance.simulation import p10, p450, theory
 from replication import SCALES, STUDIES, make_study
 from replication.assumptions import curved
@@ -52,6 +53,7 @@ TINY: dict[str, dict[str, Any]] = {
         **{"simulated": 30, "targets": 1, "replicates": 1, "iterations": 50},
         "methods": ("BIP-VI", "ICP-screen", "Lasso"),
     },
+    "genes-cost": {"simulated": 30, "targets": 2, "replicates": 1, "iterations": 50},
 }
 PICTURES = {
     "theory": {"posterior", "heterogeneity", "bound", "process"},
@@ -61,6 +63,7 @@ PICTURES = {
     "comparison-p450": {"rates", "posterior"},
     "cost": {"seconds"},
     "genes": {"precision-recall", "profile", "validation"},
+    "genes-cost": set(),
 }
 
 
@@ -90,13 +93,13 @@ def test_folder_and_report(runs: dict[str, StudyRun], name: str) -> None:
 
 @pytest.mark.parametrize(("name", "scale"), list(itertools.product(STUDIES, SCALES)))
 def test_scales(name: str, scale: str) -> None:
-    study = make_study(name, scale, **({"simulated": 60} if name == "genes" else {}))
+    study = make_study(name, scale, **({"simulated": 60} if name.startswith("genes") else {}))
     assert isinstance(study, Study)
     assert (study.name, study.scale) == (name, scale)
     keys = [cell.key for cell in study.cells()]
     assert len(set(keys)) == len(keys)
-    per_setting = {"theory": 1000, "identifiability": 1000, "assumptions": 400, "cost": 3, "genes": 3}.get(name, 100)
-    assert (study.replicates == per_setting) == (scale == "paper")
+    replicates = {"theory": 1000, "identifiability": 1000, "assumptions": 400, "cost": 3, "genes": 3, "genes-cost": 3}
+    assert (study.replicates == replicates.get(name, 100)) == (scale == "paper")
     if isinstance(study, Comparison):
         # The paper has 400 data sets for each n and E, over all strengths.
         assert len(study.strengths) * make_study(name, "paper").replicates == 400
@@ -190,6 +193,36 @@ def test_cost_table(runs: dict[str, StudyRun]) -> None:
         assert line.seconds == chosen["seconds"].median()
     assert table.loc[(table["method"] == "ICP") & (table["n"] == 200), "paper"].item() == 2.60
     assert all(len(values) == len(POINTS) for values in PAPER.values())
+
+
+def test_the_papers_seconds_stand_beside_its_own_configuration() -> None:
+    study = make_study("cost")
+    assert study.methods[:2] == ("BIP-VI-published", "BIP-VI")
+    rows = [dict(cell.values) | {"method": name, "seconds": 1.0} for cell in study.cells() for name in study.methods]
+    table = study.table(pd.DataFrame(rows)).set_index(["method", "p", "n"])["paper"]
+    assert table["BIP-VI-published", 450, 200] == 11.43
+    assert table["BIP-VI"].isna().all()
+    assert METHODS["BIP-VI-published"].build(0).engine.starts == ("uninformative", "informative")
+    with pytest.raises(SettingError, match="BIP-VI-fast"):
+        make_study("cost", methods=("BIP-VI-fast",))
+
+
+def test_seconds_of_any_method_with_450_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a screen where there is such a method: this was a KeyError for the published BIP-VI."""
+    asked = []
+
+    def fit(name: str, *rest: object) -> dict[str, Any]:
+        asked.append(name)
+        return {"seconds": 1.0, "outcome": "failed"}
+
+    monkeypatch.setattr("replication.cost.fit_and_score", fit)
+    monkeypatch.setattr(TimedScreening, "of", lambda data, names: None)
+    study = make_study("cost", points=((450, 50, 2),), methods=("BIP-VI-published", "BIP-VI", "ICP", "Oracle"))
+    rows = study.replicate(study.cells()[0], 0)
+    assert asked[-4:] == ["BIP-VI-published", "BIP-VI", "ICP-screen", "Oracle"]
+    assert [row["method"] for row in rows] == list(study.methods)
+    results = pd.DataFrame([dict(study.cells()[0].values) | row for row in rows])
+    assert all("No result in 1 of 1 fits" in said for said in study.reading(results))
 
 
 def test_every_method_is_scored() -> None:
