@@ -1,7 +1,7 @@
 """Seconds from the start of a process to the first answer, imports among them.
 
-From a wheel in a new environment, which carries its kernels compiled, and from a checkout, which compiles them once:
-the first time and the second. On the clock and of the processor.
+From a wheel in a new environment, which carries its kernels compiled, in Python and on the command line; and from a
+checkout, which compiles them, the first time and the second. Two figures each: on the clock and of the processor.
 
 python benchmarks/first_answer.py                  all
 python benchmarks/first_answer.py exact            cases whose name has this word
@@ -83,21 +83,20 @@ def main() -> None:
         if given.wheel is None:
             print(f"building {wheel.name}: {time.perf_counter() - started:.0f} s, {wheel.stat().st_size / 1e6:.1f} MB")
         python = installed(wheel, folder / "environment")
-        print(f"{'':36} {'wheel':>18} {'checkout, at first':>18} {'checkout, then':>18}")
+        columns = "wheel, Python", "command line", "checkout, at first", "checkout, then"
+        print(f"{'':24}" + "".join(f"{column:>20}" for column in columns))
         for name, (frame, model, options) in CASES.items():
             if given.words and not any(word in name for word in given.words):
                 continue
-            path = folder / "table.csv"
+            path, checkout = folder / "table.csv", folder / "src"
             frame.to_csv(path, index=False)
+            shutil.copytree(ROOT / "src", checkout, ignore=shutil.ignore_patterns("__pycache__"))
             lines = ["-c", LINES, str(path), model]
             typed = ["-m", "invariance", "fit", str(path), "--outcome", "y", "--environment", "site", *options]
-            for face, arguments in (("Python", lines), ("command line", typed)):
-                checkout = folder / "src"
-                shutil.copytree(ROOT / "src", checkout, ignore=shutil.ignore_patterns("__pycache__"))
-                runs = [seconds([str(python), *arguments], None)]
-                runs += [seconds([sys.executable, *arguments], checkout) for _ in range(2)]
-                shutil.rmtree(checkout)
-                print(f"{name:24} {face:>12}" + "".join(f"{wall:10.1f} {used:8.1f}" for wall, used in runs), flush=True)
+            runs = [seconds([str(python), *arguments], None) for arguments in (lines, typed)]
+            runs += [seconds([sys.executable, *lines], checkout) for _ in range(2)]
+            shutil.rmtree(checkout)
+            print(f"{name:24}" + "".join(f"{wall:11.1f} {used:8.1f}" for wall, used in runs), flush=True)
 
 
 if __name__ == "__main__":

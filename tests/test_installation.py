@@ -21,8 +21,8 @@ pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(sys.platform != "linux", reason="takes the right to write from the administrator, as on Linux"),
 ]
-# Fits of several kinds; functions that have to be compiled are told.
-FITS = """
+# A fit, and some of other kinds; functions that have to be compiled are told.
+FIT = """
 import numpy as np
 from numba.core import event
 
@@ -37,6 +37,8 @@ from invariance import BIP, BIPClassifier, BIPSurvival
 from invariance.datasets import make_example
 
 print(BIP().fit(make_example()).selected_features_)
+"""
+FURTHER = """
 rng, site = np.random.default_rng(0), np.arange(240) % 4
 X = rng.normal(size=(240, 30))
 y = X[:, 0] + rng.normal(size=240)
@@ -71,13 +73,17 @@ def start(python: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, cwd=folder, text=True, preexec_fn=drop_right_to_write, **pipes)
 
 
-@pytest.mark.parametrize("processes", [1, 8])
-def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path, processes: int) -> None:
-    """And warns of nothing."""
-    started = [start(python, tmp_path, "-W", "error::UserWarning", "-c", FITS) for _ in range(processes)]
-    for process in started:
-        assert process.communicate(timeout=300) == ("('age', 'exercise', 'smoking')\n", "")
-        assert process.returncode == 0
+@pytest.mark.parametrize(
+    ("processes", "rounds"), [(1, 1), (8, 1), *(pytest.param(n, 20, marks=pytest.mark.slow) for n in (2, 8))]
+)
+def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path, processes: int, rounds: int) -> None:
+    """And warns of nothing. All kinds of fits by one process; the first of them by several that start at once."""
+    lines = ["-W", "error::UserWarning", "-c", FIT + (FURTHER if processes == 1 else "")]
+    for _ in range(rounds):
+        started = [start(python, tmp_path, *lines) for _ in range(processes)]
+        for process in started:
+            assert process.communicate(timeout=300) == ("('age', 'exercise', 'smoking')\n", "")
+            assert process.returncode == 0
 
 
 def test_the_command_and_the_name(python: Path, tmp_path: Path) -> None:

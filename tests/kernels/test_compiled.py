@@ -125,12 +125,14 @@ def check_both(order: tuple[float, ...]) -> None:
         assert answers(order)[0] == [2 * value + 1 for value in order]
 
 
-@pytest.mark.parametrize("processes", [2, 8])
-def test_processes_that_start_at_once(package: Path, processes: int) -> None:
+@pytest.mark.parametrize(
+    ("processes", "rounds"), [(2, 2), (8, 1), *(pytest.param(n, 20, marks=pytest.mark.slow) for n in (2, 8))]
+)
+def test_processes_that_start_at_once(package: Path, processes: int, rounds: int) -> None:
     """Each compiles for two types in another order, or reads what others have compiled."""
     imported()
     fork = multiprocessing.get_context("fork")
-    for _ in range(int(os.environ.get("ROUNDS", "2"))):
+    for _ in range(rounds):
         for file in package.glob("__pycache__/*.nbc"):
             file.unlink()
         orders = [(3, 0.5), (0.5, 3)] * (processes // 2)
