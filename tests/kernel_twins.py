@@ -8,7 +8,6 @@ import numpy as np
 
 from invariance.kernels.cholesky import settle
 from invariance.kernels.row_residuals import DEPENDENT, of_one_size, relative_residuals
-from invariance.kernels.subset_tree import POSSIBLE, REJECTED, UNDECIDABLE, tolerated_steps
 
 
 def centred_rows(X, y, rows, centre, rest, minimum, maximum):
@@ -151,26 +150,20 @@ def _extensions(subset, n_features, max_size):
     return found
 
 
-def screen_block(
-    scoring, fixed, starts, block, squares, counts, limits, per_signal, most, spread_limit, high, low, share, state
-):
-    shares, ranks = _outcome_shares(scoring, fixed, starts, block), high[:, None] + low
-    freedom = np.maximum(counts[:-1, None] - 1.0 - ranks[:-1], 1.0)
-    left = freedom.sum(axis=0)
-    rss = squares[:, None] * shares
-    local = rss[:-1].sum(axis=0)
-    share[:] = np.log(shares[-1])
-    between = counts[-1] - 1.0 - ranks[-1] - left
-    missing = (ranks[-1] - ranks[:-1]).sum(axis=0)
+def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, first_missing, least, gain):
+    total, environments = screen.counts[-1], len(screen.counts) - 1
+    rank, lacking = first_rank + ranks, first_missing + missing
+    left = total - environments * (1.0 + rank) + lacking
+    between = total - 1.0 - rank - left
     with np.errstate(divide="ignore", invalid="ignore"):
-        statistic = np.where(between > 0.0, (rss[-1] - local) / between / (local / left), 0.0)
-        spread = left * np.log(local / left) - (freedom * np.log(rss[:-1] / freedom)).sum(axis=0)
-        spread /= 1.0 + ((1.0 / freedom).sum(axis=0) - 1.0 / left) / (3.0 * max(len(freedom) - 1, 1))
-    with np.errstate(divide="ignore"):
-        tolerated = np.nan_to_num(per_signal * counts[-1] * (1.0 / shares[-1] - 1.0))
-    step = tolerated_steps(limits.shape[2] - 1, tolerated, most)
-    state[:] = np.where((statistic > limits[ranks[-1], missing, step]) | (spread > spread_limit), REJECTED, POSSIBLE)
-    state[~(share + local < np.inf)] = UNDECIDABLE
+        gain[:] = -0.5 * total * np.log(pooled)
+        statistic = np.where(between > 0.0, (screen.squares[-1] * pooled - local) / between / (local / left), 0.0)
+        tolerated = np.clip(np.nan_to_num(screen.per_signal * total * (1.0 / pooled - 1.0)), 0.0, screen.most)
+        step = np.ceil((screen.limits.shape[2] - 1) * np.sqrt(tolerated / screen.most)).astype(int)
+        spread = left * np.log(local / left) - (2.0 * own - (1.0 + rank) * logs + screen.spread_centre[rank])
+        wide = (lacking == 0) & (spread / screen.spread_divisor[rank] > screen.spread_limit[rank])
+        light = ~(gain >= least[rank]) | np.isnan(logs)
+    gain[light | wide | (statistic > screen.limits[rank, lacking, step])] = np.nan
 
 
 def _fits(scoring, members):

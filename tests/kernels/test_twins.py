@@ -110,13 +110,6 @@ def walks(model, draw) -> Iterator[Call]:
     n = len(kernel_twins._extensions((), f - first, most - first))
     listed = np.zeros((n, max(most, 1)), np.int32), np.empty(n)
     yield Call(subset_tree, "score_extensions", (scoring, *block, prefix, first, most, *listed), slack=slack)
-    counts = model.moments.group_counts
-    low = np.array([all_masks(p) @ own for own in model.moments.varying_widths])
-    limits = draw(st.floats(0.5, 20.0)) * np.ones((p + 1, p * len(counts) + 2, 1)) * np.array([1.0, 2.0, 5.0])
-    squares = np.ascontiguousarray(model.moments.scatter[:, -1, -1])
-    tests = squares, counts, limits, draw(st.floats(0.0, 1.0)), draw(st.floats(0.1, 5.0)), draw(st.floats(0.5, 20.0))
-    out = np.zeros(len(counts), np.int64), low, np.empty(1 << p), np.zeros(1 << p, np.uint8)
-    yield Call(subset_tree, "screen_block", (scoring, columns[:0], np.arange(p + 1), columns, *tests, *out))
 
 
 def rows_and_sums(model, draw) -> Iterator[Call]:
@@ -275,32 +268,35 @@ def test_pivots_at_the_tolerance(pivot, share) -> None:
     assert np.isnan(values).tolist() == [share < 1.0, pivot < 1.0 or share < 1.0] * 2
 
 
-# Rows of the environments: enough, so few that degrees of freedom end at 1, and so few that none are left between.
-@pytest.mark.parametrize(("counts", "high"), [((12, 9, 15), 0), ((3, 6, 5), 1), ((2, 3, 2), 0)])
-def test_the_screen_at_every_limit(counts, high) -> None:
-    scale, y, groups = SCORING.inverse_scale, SCORING.outcome, len(counts) + 1
-    low = np.array([MASKS @ (own[:y] > 0.0).astype(int) for own in scale])
-    every = np.add.outer(np.arange(6), np.arange(4 * groups))
-    # The last two reject all or none by rank and by what is missing of it.
-    every = every[:, :, None]
-    sizes, never = np.geomspace(1e-3, 1e3, 20), np.full(every.shape, np.inf)
-    limits = [(never, size) for size in sizes] + [(np.full(every.shape, size), np.inf) for size in sizes]
-    limits += [(np.where(every % 2 == odd, np.inf, -np.inf), np.inf) for odd in (0, 1)]
-    states = []
-    for each in limits:
-        tests = (
-            np.ascontiguousarray(SCORING.scatter[:, y, y]),
-            np.array([*counts, sum(counts)], dtype=float),
-            each[0],
-            0.0,
-            1.0,
-            each[1],
-        )
-        out = np.full(groups, high), low, np.empty(16), np.zeros(16, np.uint8)
-        block = np.empty(0, np.int64), np.arange(5), np.arange(4)
-        states.append(check(Call(subset_tree, "screen_block", (SCORING, *block, *tests, *out)))[-1])
-    assert set(states[0]) == {subset_tree.REJECTED}
-    assert set(states[-1]) == {subset_tree.REJECTED, subset_tree.POSSIBLE}
+# Limits so low that they reject all, so high that they reject none, and between.
+@pytest.mark.parametrize("size", [1e-3, 1.0, 2.0, 1e3])
+@pytest.mark.parametrize("which", ["mean", "spread", "gain", "nothing"])
+def test_the_screen_at_every_limit(size, which) -> None:
+    rng, n, E = np.random.default_rng(3), 64, 3
+    shares, counts = rng.uniform(0.2, 1.0, (E + 1, n)), np.array([12.0, 9.0, 15.0, 36.0])
+    shares[-1] = shares[:-1].mean(axis=0) * rng.uniform(1.0, 1.4, n)
+    shares[1, 5] = np.nan
+    ranks, missing = rng.integers(0, 4, n), rng.integers(0, 3, n)
+    limits = np.where(which == "mean", size, np.inf) * np.ones((6, 4, 1)) * np.array([1.0, 1.3, 1.8])
+    spread = np.full(6, size if which == "spread" else np.inf)
+    per_rank = rng.normal(size=6), rng.uniform(1.0, 1.2, 6)
+    screen = subset_tree.Screen(rng.uniform(5.0, 9.0, E + 1), counts, limits, 0.01, 0.4, spread, *per_rank)
+    logs, local = np.log(shares[:-1]).sum(axis=0), screen.squares[:-1] @ shares[:-1]
+    sums = shares[-1], logs, local, 0.5 * counts[:-1] @ np.log(shares[:-1])
+    least = np.full(6, 10.0 * size if which == "gain" else -np.inf)
+    gain = check(Call(subset_tree, "screen_block", (screen, *sums, ranks, missing, 1, 1, least, np.empty(n))))[-1]
+    assert np.isnan(gain[5])
+    rejected = int(np.isnan(gain).sum()) - 1
+    assert rejected == 0 if which == "nothing" else rejected < n
+
+
+def test_environments_add_up() -> None:
+    rng = np.random.default_rng(0)
+    shares, sums = rng.uniform(0.1, 1.0, 50), rng.normal(size=(3, 50))
+    found = sums.copy()
+    subset_tree.add_environment(7.0, 3.0, shares, *found)
+    log = np.log(shares)
+    np.testing.assert_allclose(found, sums + [7.0 * log, log, 3.0 * shares], rtol=1e-12, atol=1e-12)
 
 
 def test_rows_decide_where_second_moments_say_more_than_is_possible() -> None:

@@ -33,14 +33,13 @@ def level_of(value: Any) -> str:
 
 def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
     """Codes (N,) into the labels, -1 where missing; and the labels in order of first appearance"""
-    index: dict[Hashable, int] = {}
-    raw: list[int] = []
     try:
-        for value in values:
-            raw.append(index.setdefault(value, len(index)))
+        index = {value: place for place, value in enumerate(dict.fromkeys(values))}
     except TypeError:
-        found = f"{type(values[len(raw)]).__name__} {values[len(raw)]!r}"
-        raise DataError(f"label in row {len(raw)} is not hashable ({found}). Use strings, numbers or tuples.") from None
+        row = next(row for row, value in enumerate(values) if not isinstance(value, Hashable))
+        found = f"{type(values[row]).__name__} {values[row]!r}"
+        raise DataError(f"label in row {row} is not hashable ({found}). Use strings, numbers or tuples.") from None
+    raw = [index[value] for value in values]
     places: dict[Hashable, int] = {}
     labels = map(label_of, index)
     recode = [-1 if label is None else places.setdefault(label, len(places)) for label in labels]

@@ -379,7 +379,7 @@ def _checked_data(
     """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None: one environment"""
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
     outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
-    alike = tell_alike({label for label in labels or () if isinstance(label, str)}, environment)
+    alike = tell_alike([label for label in set(labels or ()) if isinstance(label, str)], environment)
     notes: tuple[str, ...] = ()
     if choice.regroups:
         new, notes = choice.renamed(environments, np.bincount(codes[codes >= 0], minlength=len(environments)))

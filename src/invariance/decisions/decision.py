@@ -320,6 +320,14 @@ class Decision(Rendered):
         """Whether the data leave it open that the chosen subset is invariant."""
         return self.evidence.p_invariant >= self.findings.tolerance.lowest_level
 
+    @cached_property
+    def rejected(self) -> bool:
+        """Whether the data speak against the invariance of the selected features."""
+        predictive = vars(self.findings).get("predictive")
+        if predictive is not None and (predictive.mode_mask == self.mask).all():
+            return False
+        return bool(self.findings.judge.rejected(self.mask[None])[0])
+
     @property
     def judged(self) -> bool:
         """Whether the rows suffice to judge the chosen subset."""

@@ -15,13 +15,14 @@ from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..inference.base import Engine, RunOptions, Target, choose_engine
+from ..inference.enumeration import Enumeration
 from ..models.base import VARIANCE, BoundModel, Family
 from ..models.invariance_test import Tolerance
 from ..models.registry import as_family, refuse_unused
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
 from ..priors import Prior, as_prior
-from .predictive import FoundSource, PredictiveScore, predictive_posterior
+from .predictive import Candidates, FoundSource, PredictiveScore, predictive_posterior
 from .rules import Rule, as_rule
 
 Data = MultiEnvironmentData | Moments
@@ -35,6 +36,7 @@ class Findings:
     posterior: Posterior
     engine: Engine
     options: RunOptions
+    candidates: Candidates | None = None
 
     @property
     def tolerance(self) -> Tolerance:
@@ -55,7 +57,8 @@ class Findings:
     def predictive(self) -> Posterior | None:
         """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
         options = replace(self.options, rng=copy.deepcopy(self.options.rng))
-        found = predictive_posterior(self.target, self.engine, options, self.posterior.masks)
+        found = predictive_posterior(self.target, self.engine, options, self.posterior.masks, self.candidates)
+        self.candidates = None
         return None if found is None else replace(found, notes=(*found.notes, *self.posterior.notes))
 
     def at(self, tolerance: Tolerance) -> Findings:
@@ -110,8 +113,13 @@ class FitSettings:
         """By one pass of the engine; rng : to draw from, by default the random numbers of the fit"""
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.engine, target)
-        posterior = engine.run(target, options)
-        return Findings(target, posterior, engine, replace(options, rng=options.rng.spawn(1)[0]))
+        candidates = None
+        if isinstance(engine, Enumeration) and getattr(self.rule, "by_prediction", False):
+            candidates = Candidates(target)
+            posterior = engine.run(target, options, candidates)
+        else:
+            posterior = engine.run(target, options)
+        return Findings(target, posterior, engine, replace(options, rng=options.rng.spawn(1)[0]), candidates)
 
 
 def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:

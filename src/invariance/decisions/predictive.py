@@ -7,24 +7,23 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from ..data.features import as_masks
 from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
-from ..inference.enumeration import Enumeration, SubsetBlocks, subset_blocks
+from ..inference.enumeration import Enumeration, ScoredBlock, subset_blocks
 from ..inference.replicas import CompiledSampler, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
-from ..models.base import BoundModel, FlipGuess, GuessesFlips, SubsetWalk, of_all_features
+from ..models.base import BoundModel, FlipGuess, GuessesFlips
 from ..models.gaussian_fits import group_weights
 from ..models.invariance_test import Tolerance, deviance_moments
 from ..posterior.posterior import Judge, Posterior, SubsetTable
@@ -63,8 +62,7 @@ class PredictiveScore:
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)
-        compatible = self.model.invariance_test(chosen, self.tolerance).joint >= self.tolerance.level
-        return np.where(compatible, self.log_weights(chosen), -np.inf)
+        return np.where(self.model.compatible(chosen, self.tolerance), self.log_weights(chosen), -np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,19 +91,25 @@ class FoundSource:
 
 
 def predictive_posterior(
-    target: Target, engine: Engine, options: RunOptions, known: Mask | None = None
+    target: Target,
+    engine: Engine,
+    options: RunOptions,
+    known: Mask | None = None,
+    candidates: Candidates | None = None,
 ) -> Posterior | None:
     """Over the subsets that reach the target's level or, where none does, its weak level; None where none does.
 
     Exact where the engine is. Other engines estimate how often a chain is where, which the gate would stop at once:
-    there a search takes their place. known (k, p): subsets that are worth a look.
+    there a search takes their place. known (k, p): subsets that are worth a look; candidates: collected by the engine
     """
+    if isinstance(engine, Enumeration) and candidates is None:
+        candidates = Candidates(target).walked(options)
     for accepted in dict.fromkeys((target.tolerance, target.tolerance.weak)):
-        score = PredictiveScore.with_price(target.model.untilted, accepted)
         if isinstance(engine, Enumeration):
-            found = _enumerated(target, score, options, engine.keep)
+            assert candidates is not None
+            found = candidates.posterior(accepted, engine.keep, options)
         else:
-            found = _searched(target, score, options, known)
+            found = _searched(target, PredictiveScore.with_price(target.model.untilted, accepted), options, known)
         if found is not None:
             return found
     return None
@@ -116,12 +120,12 @@ _MOST_PAIRED, _PAIRED_AT_ONCE = 1000, 1 << 16
 
 
 def _posterior(
-    target: Target, score: PredictiveScore, masks: Mask, log_joint: Floats, keep: int, **about: Any
+    target: Target, score: PredictiveScore, masks: Mask, log_joint: Floats, log_ratios: Floats, **about: Any
 ) -> Posterior:
-    """Over the compatible subsets masks (m, p) with their log p(z)·exp(−½ cost) (m,), of which `keep` are listed."""
-    order = np.argsort(-log_joint, kind="stable")
-    masks, log_joint = masks[order], log_joint[order]
-    log_evidence = float(logsumexp(log_joint))
+    """Over the compatible subsets masks (m, p) with their log p(z)·exp(−½ cost) (m,), most probable first; of the first
+    of them, which are listed, log_ratios (k,)."""
+    keep = len(log_ratios)
+    log_evidence = float(np.logaddexp.reduce(log_joint))
     log_probabilities = log_joint - log_evidence
     weights, pairwise = np.exp(log_probabilities), None
     if target.n_features <= _MOST_PAIRED:
@@ -134,7 +138,7 @@ def _posterior(
         inclusion=weights @ masks if pairwise is None else np.diagonal(pairwise),
         pairwise=pairwise,
         masks=masks[:keep],
-        log_ratios=score.model.log_ratio_many(masks[:keep]),
+        log_ratios=log_ratios,
         log_probabilities=log_probabilities[:keep],
         kind="predictive",
         log_evidence=log_evidence,
@@ -145,121 +149,199 @@ def _posterior(
 
 # ---------------------------------------------------------------- all subsets
 
-# Nats below the best compatible subset from which on subsets may be left undecided, after so many rows × subsets.
-WINDOW, SOON = 40.0, 1 << 24
-_FIRST_COLLECTED = 1 << 17
-_DECIDED_AT_ONCE = 1 << 10
-# Of k subsets, the heaviest first: positions (k,) in a walk, weights (k,) with the prior, draws (k, f).
-Candidates = tuple[Integers, Floats, Mask]
+# Share of the probability that subsets may have which are left undecided.
+UNDECIDED = 1e-8
+_FEWEST_AT_ONCE, _MOST_AT_ONCE, _SORTED_AT_ONCE = 1 << 7, 1 << 10, 1 << 12
+_MOST_WAITING, _MOST_KEPT = 1 << 16, 1 << 20
+# More than any pooled fit gains.
+_HUGE_GAIN = 1e9
 
 
-def _enumerated(target: Target, score: PredictiveScore, options: RunOptions, keep: int) -> Posterior | None:
-    """All subsets; where a walk screens them, the heaviest are decided first, until what is left weighs nothing."""
-    started, model = time.perf_counter(), score.model
-    most = float(model.gain_many(~target.prior.forced_out[None])[0])
-    # The price is the lowest one unless some subset explains so much; one outside the support may be part of such.
-    if most == -np.inf or PredictiveScore.with_price(model, score.tolerance, most).price > score.price:
-        gain = _largest_gain(target, score, options)
-        if gain is None:
-            return None
-        score = PredictiveScore.with_price(model, score.tolerance, gain)
-    walk = CompatibleWalk(target, score, target.prior, options)
-    found: list[tuple[Mask, Floats]] = []
-    best, n_decided, all_decided = -np.inf, 0, True
-    for weights, masks in walk.heaviest_first():
-        if walk.screens and n_decided * model.n_rows >= SOON and weights[0] < best - WINDOW:
-            all_decided = False
-            break
-        log_joint = score.log_ratio_many(masks) + target.prior.log_prob(masks) if walk.screens else weights
-        compatible = log_joint > -np.inf
-        best = max(best, float(weights[compatible].max(initial=-np.inf)))
-        n_decided += len(masks)
-        found.append((masks[compatible], log_joint[compatible]))
-    if best == -np.inf:
+class Picked(NamedTuple):
+    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ (n,); draws: (m, f) of
+    m of their places (n,) in a block"""
+
+    gain: Floats
+    columns: Integers
+    log_prior: Floats
+    log_ratio: Floats
+    places: Integers
+    draws: Callable[[Integers], Mask]
+
+    def weights(self, price: float) -> Floats:
+        """(n,) log p(z) − ½ cost(z) at this price of a column"""
+        return self.gain + self.log_prior - 0.5 * price * self.columns
+
+    def of(self, rows: Integers | Mask) -> Picked:
+        return Picked(*(values[rows] for values in self[:-1]), self.draws)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Picked]) -> Picked:
+        ends = np.cumsum([0, *(len(part.gain) for part in parts)])
+        figures = [np.concatenate(values) for values in zip(*(part[:-1] for part in parts), strict=True)]
+
+        def draws(rows: Integers) -> Mask:
+            which = np.searchsorted(ends, rows, side="right") - 1
+            found = np.empty((len(rows), parts[0].draws(rows[:0]).shape[1]), bool)
+            for k in np.unique(which).tolist():
+                found[which == k] = parts[k].draws(parts[k].places[rows[which == k] - ends[k]])
+            return found
+
+        return cls(*figures[:-1], np.arange(ends[-1]), draws)
+
+
+class Candidates:
+    """The subsets that may be compatible and may weigh something beside those that are; an enumeration collects them.
+
+    least (c + 1,): smallest gain of such, by columns of the pooled fit. The price of a column, which depends on the
+    largest gain of a compatible subset, is one of two prices or between them.
+    """
+
+    def __init__(self, target: Target, most_kept: int = _MOST_KEPT) -> None:
+        model, prior, self.target = target.model.untilted, target.prior, target
+        self.tolerance, self._accepted, self._most_kept = target.tolerance.weak, target.tolerance, most_kept
+        everything = float(model.gain_many(~prior.forced_out[None])[0])
+        gains = 0.0, everything if everything > -np.inf else _HUGE_GAIN
+        self._prices = sorted({PredictiveScore.with_price(model, self.tolerance, gain).price for gain in gains})
+        self._free = prior.free[model.walk_order(prior.free)]
+        self._window = np.log(float(prior.support_size())) - np.log(UNDECIDED / 8.0)
+        self._most_prior = _largest_log_prior(prior.over(self._free), model.free_columns, self._free, prior.forced)
+        self.least = np.full(len(self._most_prior), -np.inf)
+        self._parts: list[Picked] = []
+        self._known, self._heaviest_dropped = np.empty(0, np.int8), -np.inf
+
+    def walked(self, options: RunOptions) -> Candidates:
+        """After a pass over all subsets"""
+        blocks = subset_blocks(replace(self.target, model=self.target.model.untilted), self.tolerance)
+
+        def of_block(block: int) -> Picked:
+            return self.picked(blocks.scored(block, self.least))
+
+        with ProgressBar("scoring compatible subsets", blocks.n_blocks, options.progress) as bar:
+            for part in ordered_map(of_block, range(blocks.n_blocks), options.n_jobs):
+                self.add(part)
+                bar.advance()
+        return self
+
+    def picked(self, scored: ScoredBlock) -> Picked:
+        places = np.flatnonzero(~np.isnan(scored.gain))
+        log_ratio = scored.log_ratio[places]
+        figures = scored.gain[places], scored.columns(places), scored.log_posterior[places] - log_ratio, log_ratio
+        return Picked(*figures, places, scored.masks)
+
+    def add(self, part: Picked) -> None:
+        # `least` may have grown since the block was scored: so what is added does not depend on threads.
+        self._parts.append(part.of((part.gain >= self.least[part.columns]) & (part.log_prior > -np.inf)))
+        if sum(len(each.gain) for each in self._parts) > len(self._known) + _MOST_WAITING:
+            self._sift()
+
+    def _sift(self) -> None:
+        """Look for compatible subsets among the heaviest, and drop what weighs nothing beside them."""
+        found = self._taken()
+        c, bounds, kept = np.arange(len(self.least)), [], np.zeros(len(found.gain), bool)
+        for price in self._prices:
+            weights = found.weights(price)
+            lightest = weights[best] - self._window if (best := self._first(weights)) is not None else -np.inf
+            bounds.append(lightest + 0.5 * price * c - self._most_prior)
+            kept |= weights >= lightest
+        if len(self._prices) > 1:
+            best = self._first(found.gain)
+            largest = found.gain[best] if best is not None else -np.inf
+            bounds.append(np.full(len(c), largest))
+            kept |= found.gain >= largest
+        self.least = np.maximum(self.least, np.min(bounds, axis=0))
+        if kept.sum() > self._most_kept:
+            weights = np.where(kept, found.weights(self._prices[0]), -np.inf)
+            order = np.argsort(-weights, kind="stable")
+            self._heaviest_dropped = max(self._heaviest_dropped, float(weights[order[self._most_kept]]))
+            kept[order[self._most_kept :]] = False
+        draws = found.draws(np.flatnonzero(kept))
+        found = found.of(kept)._replace(places=np.arange(len(draws)), draws=lambda rows: draws[rows])
+        self._parts, self._known = [found], self._known[kept]
+
+    def _taken(self) -> Picked:
+        """All candidates, as one part"""
+        found = Picked.joined(self._parts)
+        self._parts = [found]
+        self._known = np.append(self._known, np.full(len(found.gain) - len(self._known), -1, np.int8))
+        return found
+
+    def masks(self, rows: Integers) -> Mask:
+        """(m, p) of m candidates, once they are one part"""
+        return self.target.masks(self._parts[0].draws(rows), self._free)
+
+    def _first(self, values: Floats) -> int | None:
+        """The compatible candidate with the largest of values (n,), None where there is none"""
+        for rows, _ in _largest_first(values):
+            self._decide(rows)
+            found = rows[self._known[rows] == 1]
+            if len(found):
+                return int(found[0])
         return None
-    masks, log_joint = (np.concatenate(parts) for parts in zip(*found, strict=True))
-    diagnostics = {
-        "seconds": time.perf_counter() - started,
-        "subsets_scored": walk.blocks.n_positions,
-        "subsets_compatible": len(masks),
-        "compatible_counted": all_decided,
-    }
-    return _posterior(target, score, masks, log_joint, keep, engine="exact enumeration", diagnostics=diagnostics)
+
+    def _decide(self, rows: Integers) -> None:
+        asked = rows[self._known[rows] < 0]
+        if len(asked):
+            self._known[asked] = self.target.model.untilted.compatible(self.masks(asked), self._accepted)
+
+    def posterior(self, accepted: Tolerance, keep: int, options: RunOptions) -> Posterior | None:
+        """Over the subsets that are compatible at the accepted level, of which `keep` are listed; None where none is"""
+        started, candidates, model = time.perf_counter(), self._taken(), self.target.model.untilted
+        if accepted != self._accepted:
+            self._accepted, self._known[:] = accepted, -1
+        gain = None if len(self._prices) == 1 else self._first(candidates.gain)
+        score = PredictiveScore.with_price(model, accepted, 0.0 if gain is None else float(candidates.gain[gain]))
+        weights, compatible, mass, left = candidates.weights(score.price), [np.empty(0, np.intp)], -np.inf, -np.inf
+        for rows, left in _largest_first(weights):
+            if left < mass + np.log(UNDECIDED / 2.0):
+                break
+            self._decide(rows)
+            compatible.append(rows[self._known[rows] == 1])
+            mass = float(np.logaddexp.reduce(weights[compatible[-1]], initial=mass))
+        found = np.concatenate(compatible)
+        heaviest = weights[found[0]] - self._window if len(found) else -np.inf
+        if self._heaviest_dropped > heaviest:
+            return Candidates(self.target, 8 * self._most_kept).walked(options).posterior(accepted, keep, options)
+        if not len(found):
+            return None
+        masks, seconds = self.masks(found), time.perf_counter() - started
+        counted = bool((self._known >= 0).all())
+        diagnostics = {"seconds": seconds, "subsets_compatible": len(found), "compatible_counted": counted}
+        # A walk may have fewer digits, or reward prediction.
+        exact = self.target.model is model and not model.walk_error
+        log_ratios = candidates.log_ratio[found[:keep]] if exact else model.log_ratio_many(masks[:keep])
+        about: dict[str, Any] = {"engine": "exact enumeration", "diagnostics": diagnostics}
+        return _posterior(self.target, score, masks, weights[found], log_ratios, **about)
 
 
-def _largest_gain(target: Target, score: PredictiveScore, options: RunOptions) -> float | None:
-    """Of a compatible subset that the prior allows; None where none is."""
-    walk = CompatibleWalk(target, replace(score, price=0.0), target.prior.flat, options)
-    for weights, masks in walk.heaviest_first():
-        compatible = score.log_ratio_many(masks) > -np.inf if walk.screens else weights > -np.inf
-        if compatible.any():
-            return float(score.model.gain_many(masks[[np.argmax(compatible)]])[0])
-    return None
+def _largest_first(values: Floats) -> Iterator[tuple[Integers, float]]:
+    """Places of values (n,) in their order, part by part; with each the log of the sum of exp(values) from there on."""
+    rest = np.arange(len(values))
+    while len(rest):
+        first, beyond = rest, -np.inf
+        if len(rest) > 2 * _SORTED_AT_ONCE:
+            bound = -np.partition(-values[rest], _SORTED_AT_ONCE)[_SORTED_AT_ONCE]
+            first, rest = rest[values[rest] > bound], rest[values[rest] <= bound]
+            beyond = float(bound + np.log(np.exp(values[rest] - bound).sum()))
+        else:
+            rest = rest[:0]
+        first = first[np.argsort(-values[first], kind="stable")]
+        left = np.logaddexp.accumulate(np.append(beyond, values[first][::-1]))[::-1]
+        start, n = 0, _FEWEST_AT_ONCE
+        while start < len(first):
+            yield first[start : start + n], float(left[start])
+            start, n = start + n, min(2 * n, _MOST_AT_ONCE)
 
 
-class CompatibleWalk:
-    """All subsets in the support of a prior that a screen of the model does not reject, or, where it has none and
-    `screens` is False, that are compatible."""
-
-    def __init__(self, target: Target, score: PredictiveScore, prior: BoundPrior, options: RunOptions) -> None:
-        model, self._options, self._n_features = score.model, options, target.n_features
-        self._free, self._forced = prior.free[model.walk_order(prior.free)], prior.forced
-        walk = model.screening_walk(self._free, self._forced, score.tolerance, score.weigh)
-        self.screens = walk is not None
-        walk = walk or SubsetWalk(score.log_ratio_many, score.n_features, self._free, self._forced)
-        self.blocks = subset_blocks(walk, prior.over(self._free), model.dense_advantage)
-
-    def heaviest_first(self) -> Iterator[tuple[Floats, Mask]]:
-        """Weights (n,), with the prior, and masks (n, p), part by part."""
-        most = _FIRST_COLLECTED if self.screens else self.blocks.n_positions + 1
-        with ProgressBar("scoring compatible subsets", self.blocks.n_blocks, self._options.progress) as bar:
-            for weights, draws in _heaviest_first(self.blocks, most, self._options.n_jobs, bar):
-                yield weights, of_all_features(draws, self._free, self._forced, self._n_features)
-
-
-def _heaviest_first(
-    blocks: SubsetBlocks, most: int, n_jobs: int | None, bar: ProgressBar
-) -> Iterator[tuple[Floats, Mask]]:
-    """Weights and draws of all subsets that have a weight, in small parts of ever larger collections."""
-    last = np.inf, -1
-    while True:
-        positions, weights, draws = _collected(blocks, most, last, n_jobs, bar)
-        for start in range(0, len(positions), _DECIDED_AT_ONCE):
-            yield weights[start : start + _DECIDED_AT_ONCE], draws[start : start + _DECIDED_AT_ONCE]
-        if len(positions) < most:
-            return
-        most, last = 8 * most, (float(weights[-1]), int(positions[-1]))
-
-
-def _collected(
-    blocks: SubsetBlocks, most: int, last: tuple[float, int], n_jobs: int | None, bar: ProgressBar
-) -> Candidates:
-    """The heaviest that come after the `last` one (its weight and position), ties by position."""
-    kept: Candidates = np.empty(0, np.int64), np.empty(0), np.empty((0, blocks.n_features), dtype=bool)
-    waiting: list[Candidates] = []
-
-    def of_block(block: int) -> Candidates:
-        scored = blocks.scored(block)
-        start, values = scored.start, scored.log_posterior
-        # Later blocks lose ties: only larger values can still enter. How soon a thread knows that changes no result.
-        lightest = kept[1][-1] if len(kept[1]) == most else -np.inf
-        after = (values < last[0]) | ((values == last[0]) & (np.arange(start, start + len(values)) > last[1]))
-        places = np.flatnonzero(after & (values > lightest))
-        if len(places) > most:
-            places = places[np.argsort(-values[places], kind="stable")[:most]]
-        return start + places, values[places], scored.masks(places)
-
-    def heaviest(parts: list[Candidates]) -> Candidates:
-        positions, weights, draws = map(np.concatenate, zip(*parts, strict=True))
-        order = np.argsort(-weights, kind="stable")[:most]
-        return positions[order], weights[order], draws[order]
-
-    for part in ordered_map(of_block, range(blocks.n_blocks), n_jobs):
-        waiting.append(part)
-        bar.advance(int(bar.done < bar.total))
-        if sum(len(positions) for positions, _, _ in waiting) > most:
-            kept, waiting = heaviest([kept, *waiting]), []
-    return heaviest([kept, *waiting])
+def _largest_log_prior(prior: BoundPrior, columns: Integers, free: Integers, forced: Integers) -> Floats:
+    """(c + 1,) at least that of any subset with so many columns; prior: over the free features"""
+    odds, weights = np.sort(prior.log_odds)[::-1], prior.log_size_weight
+    n_forced = int(columns[forced].sum())
+    if (columns[free] == 1).all():
+        by_size = weights + np.concatenate([[0.0], np.cumsum(odds)])
+        return np.concatenate([np.full(n_forced, -np.inf), by_size]) - prior.log_normalizer
+    most = weights.max() + odds[odds > 0.0].sum()
+    return np.full(int(columns[free].sum()) + n_forced + 1, most - prior.log_normalizer)
 
 
 # ---------------------------------------------------------------- a search
@@ -417,11 +499,11 @@ def _searched(target: Target, score: PredictiveScore, options: RunOptions, known
         "searches_that_found_the_best": n_found,
         "complete": complete,
     }
-    found = examined.masks[compatible], examined.log_joint[compatible]
-    about: dict[str, Any] = {"notes": tuple(notes), "diagnostics": diagnostics}
-    return _posterior(
-        target, examined.score, *found, _MOST_LISTED, engine=f"annealed search ({len(runs)} searches)", **about
-    )
+    order = np.argsort(-examined.log_joint, kind="stable")[:n_compatible]
+    log_ratios = examined.score.model.log_ratio_many(examined.masks[order[:_MOST_LISTED]])
+    found = examined.masks[order], examined.log_joint[order], log_ratios
+    engine = f"annealed search ({len(runs)} searches)"
+    return _posterior(target, examined.score, *found, engine=engine, notes=tuple(notes), diagnostics=diagnostics)
 
 
 def flipped_log_prior(prior: BoundPrior, mask: Mask) -> Floats:

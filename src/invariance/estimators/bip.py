@@ -217,10 +217,9 @@ class BIP(IntervalRegressor):
         self._keep(data, decision.mask, outcome, coefficients, fit.intercept)
         self.posterior_ = replace(decision.findings.posterior, decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
-        self.invariant_ = not decision.findings.judge.rejected(decision.mask[None])[0]
+        self.invariant_ = not decision.rejected
         if not self.invariant_:
             warn(_not_invariant(decision), NotInvariantWarning)
-        self._predictions.resolved(self.predict_with)
         self.regressor_ = None if self._regressor is None else getattr(self.predictor_, "regressor", None)
 
     @property

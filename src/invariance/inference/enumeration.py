@@ -9,9 +9,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,8 @@ from .._tools.text import approximate_count, duration
 from ..exceptions import EngineError, use
 from ..kernels.elementary import exp_shifted
 from ..kernels.subset_sums import add_listed_prior, fold_inclusion, listed_inclusion, weighted_sum
-from ..models.base import SubsetWalk, listed_subsets
+from ..models.base import SubsetWalk, listed_subsets, sums_over_subsets
+from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior
 from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_remarks
@@ -37,15 +39,30 @@ _STEPS_PER_SECOND = 150_000_000  # subsets × groups that a core scores
 class ScoredBlock:
     """start: position of its first subset; log_ratio (n,): NaN where undecidable; log_posterior (n,): -inf there;
     undecidable: positions in the block of such subsets inside the prior's support, small subsets first
+    gain (n,): as a `SubsetWalk` has it, or no rows
     inclusion: of weights (n,), which it may overwrite: their sum, and (f, f) sums over subsets that hold two features
-    masks: (m, f) of m positions in the block"""
+    masks: (m, f) of m positions in the block; columns: (m,) how many these have in the pooled fit"""
 
     start: int
     log_ratio: Floats
     log_posterior: Floats
+    gain: Floats
     undecidable: Integers
     inclusion: Callable[[Floats], tuple[float, Floats]]
     masks: Callable[[Integers], Mask]
+    columns: Callable[[Integers], Integers]
+
+
+class Collector(Protocol):
+    """Takes subsets that may be compatible with invariance while all are scored: `picked` from blocks, in any thread,
+    and added in the order of the blocks. least (c + 1,): smallest gain of interest, by columns of the pooled fit"""
+
+    tolerance: Tolerance
+    least: Floats
+
+    def picked(self, scored: ScoredBlock) -> Any: ...
+
+    def add(self, part: Any) -> None: ...
 
 
 class _Blocks:
@@ -56,6 +73,8 @@ class _Blocks:
 
     def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
         self.walk, self.prior, self.n_features = walk, prior, walk.n_features
+        columns = walk.model.free_columns
+        self._columns, self._forced_columns = columns[walk.free].astype(np.int64), int(columns[walk.forced].sum())
         self._sizes = prior.log_size_weight > -np.inf
 
     def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
@@ -79,11 +98,12 @@ class DenseBlocks(_Blocks):
         # (2**n_low,) log prior less that of the high features, by how many of these there are
         n_high = range(self.n_features - self.n_low + 1)
         self._low_log_prior = [log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high]
+        self._low_columns = sums_over_subsets(self._columns[: self.n_low])
 
-    def scored(self, block: int) -> ScoredBlock:
+    def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
         prior, start = self.prior, block << self.n_low
         high = self.n_low + np.flatnonzero(block >> np.arange(self.n_features - self.n_low) & 1)
-        log_ratio = self.walk.dense(high, self._sizes)
+        log_ratio, gain = self.walk.dense(high, self._sizes, least)
         log_posterior = log_ratio + self._low_log_prior[len(high)]
         log_posterior += float(prior.log_odds[high].sum()) - prior.log_normalizer
         np.fmax(log_posterior, -np.inf, out=log_posterior)
@@ -99,7 +119,12 @@ class DenseBlocks(_Blocks):
             pairs[high[:, None], high] = total
             return total, pairs
 
-        return ScoredBlock(start, log_ratio, log_posterior, undecidable, inclusion, lambda at: self.masks(start + at))
+        n_columns = self._forced_columns + int(self._columns[high].sum())
+        members = partial(self._of_block, start), lambda at: n_columns + self._low_columns[at]
+        return ScoredBlock(start, log_ratio, log_posterior, gain, undecidable, inclusion, *members)
+
+    def _of_block(self, start: int, at: Integers) -> Mask:
+        return self.masks(start + at)
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
@@ -124,12 +149,12 @@ class ListedBlocks(_Blocks):
         self.n_blocks = len(sizes)
         self.n_positions = int(self._starts[-1])
 
-    def scored(self, block: int) -> ScoredBlock:
+    def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
         prior, f = self.prior, self.n_features
         start, end = self._starts[block : block + 2].tolist()
         members = np.empty((end - start, max(prior.max_size, 1)), np.int32)
         prefix = np.array(self._prefixes[block], dtype=np.int64)
-        log_ratio = self.walk.listed(prefix, self._limits[block], self._sizes, members)
+        log_ratio, gain = self.walk.listed(prefix, self._limits[block], self._sizes, members, least)
         log_posterior, constant = np.empty(end - start), -prior.log_normalizer
         add_listed_prior(prior.log_odds, constant, prior.log_size_weight, members, log_ratio, log_posterior)
         unknown = np.flatnonzero(np.isnan(log_ratio))
@@ -143,7 +168,10 @@ class ListedBlocks(_Blocks):
         def masks(at: Integers) -> Mask:
             return listed_subsets(members[at], f)
 
-        return ScoredBlock(start, log_ratio, log_posterior, undecidable, inclusion, masks)
+        def columns(at: Integers) -> Integers:
+            return np.asarray(self._forced_columns + np.append(self._columns, 0)[members[at]].sum(axis=1))
+
+        return ScoredBlock(start, log_ratio, log_posterior, gain, undecidable, inclusion, masks, columns)
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
@@ -171,11 +199,13 @@ def _prefix_length(n_features: int, max_size: int) -> int:
     return depth
 
 
-def subset_blocks(walk: SubsetWalk, prior: BoundPrior, dense_advantage: int) -> SubsetBlocks:
-    """The cheaper of the two walks over all subsets that the prior allows."""
-    f = walk.n_features
-    dense = 1 << f <= dense_advantage * count_subsets(f, prior.max_size)
-    return DenseBlocks(walk, prior) if dense else ListedBlocks(walk, prior)
+def subset_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetBlocks:
+    """The cheaper of the two walks over all subsets that the prior allows; tolerance: where gains are asked for"""
+    model, prior = target.model, target.prior
+    free = prior.free[model.walk_order(prior.free)]
+    walk, over_free = model.subset_walk(free, prior.forced, tolerance), prior.over(free)
+    dense = 1 << len(free) <= model.dense_advantage * count_subsets(len(free), over_free.max_size)
+    return DenseBlocks(walk, over_free) if dense else ListedBlocks(walk, over_free)
 
 
 def enumeration_steps(target: Target) -> int:
@@ -206,24 +236,28 @@ class Enumeration:
     in_memory: int = 1 << 24
     time_limit: float | None = 3600.0
 
-    def run(self, target: Target, options: RunOptions) -> Posterior:
+    def run(self, target: Target, options: RunOptions, collector: Collector | None = None) -> Posterior:
+        """collector : what is to collect subsets in the same pass"""
         started = time.perf_counter()
         self._refuse_hours(target)
         model, prior = target.model, target.prior
-        free = prior.free[model.walk_order(prior.free)]
-        blocks = subset_blocks(model.subset_walk(free, prior.forced), prior.over(free), model.dense_advantage)
+        blocks = subset_blocks(target, None if collector is None else collector.tolerance)
+        free = blocks.walk.free
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
         sums, log_masses = None, []
 
-        def work(block: int) -> _Sums:
-            scored = blocks.scored(block)
+        def work(block: int) -> tuple[_Sums, Any]:
+            scored = blocks.scored(block, None if collector is None else collector.least)
             if whole is not None:
                 whole[scored.start : scored.start + len(scored.log_posterior)] = scored.log_posterior
-            return _Sums.of(scored, self.keep, -np.inf if sums is None else sums.lowest(self.keep))
+            picked = None if collector is None else collector.picked(scored)
+            return _Sums.of(scored, self.keep, -np.inf if sums is None else sums.lowest(self.keep)), picked
 
         with ProgressBar("scoring subsets", blocks.n_blocks, options.progress) as bar:
             # In the order of the blocks, whatever thread scored them.
-            for part in ordered_map(work, range(blocks.n_blocks), options.n_jobs):
+            for part, picked in ordered_map(work, range(blocks.n_blocks), options.n_jobs):
+                if collector is not None:
+                    collector.add(picked)
                 sums = part if sums is None else sums.joined(part, self.keep)
                 log_masses.append(part.log_total)
                 bar.advance()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .cholesky import fill_scaled, log_ratio_from_rows, settled, sweep_first, sweep_in_place
 from .compiled import ZERO, copy_into, kernel, longest
-from .elementary import add_weighted_log
+from .elementary import add_weighted_log, logarithm
 from .row_residuals import fill_shares_from_rows, rows_at_hand, share_from_rows
 
 
@@ -182,71 +182,78 @@ def walk_order(widths: NDArray[np.int64]) -> NDArray[np.int64]:
         n_low -= 1
 
 
-REJECTED, POSSIBLE, UNDECIDABLE = 0, 1, 2
-
-
 @kernel
 def tolerated_step(n_steps, tolerated, most):
     """The first of n_steps, whose roots are equally far apart, that is at least what is tolerated, at most `most`."""
     return int(np.ceil(n_steps * np.sqrt(min(tolerated, most) / most))) if tolerated > 0.0 and n_steps > 0 else 0
 
 
-def tolerated_steps(n_steps, tolerated, most):
-    """The same of each (S,)"""
-    if n_steps == 0:
-        return np.zeros(len(tolerated), np.intp)
-    return np.ceil(n_steps * np.sqrt(np.clip(tolerated, 0.0, most) / most)).astype(np.intp)
+class Screen(NamedTuple):
+    """By which second moments reject subsets. squares, counts (G,): sums of squares of the outcome, and rows. limits
+    (r, m, j): of the F statistic of common coefficients, by the rank in the pool, by how much less the ranks in the E
+    environments are in sum than E times that, and by `tolerated_step` of per_signal times the signal, N·R²/(1 − R²), up
+    to `most`. Of Bartlett's statistic where no rank is missing, (r,) each: limit, inf where not known; the sum over
+    environments of ν log(squares/ν), ν their degrees of freedom; and what the statistic is divided by."""
+
+    squares: np.ndarray
+    counts: np.ndarray
+    limits: np.ndarray
+    per_signal: float
+    most: float
+    spread_limit: np.ndarray
+    spread_centre: np.ndarray
+    spread_divisor: np.ndarray
+
+
+@kernel(fastmath={"contract"})
+def add_environment(weight, square, shares, out, logs, local):
+    """Adds weight · log(share), log(share) and the residual sums of squares."""
+    for s in range(shares.size):
+        log = logarithm(shares[s])
+        out[s] += weight * log
+        logs[s] += log
+        local[s] += square * shares[s]
 
 
 @kernel
-def screen_block(
-    scoring, fixed, starts, block, squares, counts, limits, per_signal, most, spread_limit, high, low, share, state
-):
-    """Of the subsets of `score_block`, by second moments alone: share (2**b,): log of what the pooled fit leaves of the
-    outcome; state (2**b,): REJECTED where the F statistic of common coefficients or Bartlett's is above its limit,
-    UNDECIDABLE where second moments do not tell.
+def block_shares(scoring, g, fixed, block, absent, work):
+    """(2**b,) what the columns `fixed`, joined by each subset of b features, leave of the outcome in group g, NaN where
+    undecidable; block: their columns; absent (d,), work: as in `outcome_shares`, and written to"""
+    reduce_to_block(scoring, g, fixed, block, work.matrix, absent)
+    return outcome_shares(absent, scoring.tolerance, work)
 
-    squares, counts (G,): sums of squares of the outcome, and rows. high (G,), low (G, 2**b): ranks of `fixed`, and of
-    each subset of the block. limits (r, m, j): of the F statistic, by the rank in the pool, by how much less those in
-    the E environments are in sum than E times that, and by `tolerated_step` of per_signal times the signal, N·R²/(1 −
-    R²), up to `most`; spread_limit: of Bartlett's.
-    """
-    n, last = share.size, scoring.weights.size - 1
-    absent, work = np.empty(block.size + 1, np.bool_), tree_work(starts)
-    local, left, spread, inverse = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
-    freedom, variance, logs = np.empty(n), np.empty(n), np.empty(n)
-    for g in range(last):
-        reduce_to_block(scoring, g, fixed, block, work.matrix, absent)
-        shares = outcome_shares(absent, scoring.tolerance, work)
-        for s in range(n):
-            freedom[s] = max(counts[g] - 1.0 - high[g] - low[g, s], 1.0)
-            variance[s] = squares[g] * shares[s] / freedom[s]
-        logs[:] = 0.0
-        add_weighted_log(logs, 1.0, variance)
-        for s in range(n):
-            local[s] += squares[g] * shares[s]
-            left[s] += freedom[s]
-            spread[s] += freedom[s] * logs[s]
-            inverse[s] += 1.0 / freedom[s]
-    reduce_to_block(scoring, last, fixed, block, work.matrix, absent)
-    shares = outcome_shares(absent, scoring.tolerance, work)
-    share[:] = 0.0
-    add_weighted_log(share, 1.0, shares)
-    for s in range(n):
-        if not share[s] + local[s] < np.inf:
-            state[s] = UNDECIDABLE
+
+@kernel
+def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, first_missing, least, gain):
+    """gain (2**b,): of the pooled fits in nats, NaN where it is below `least` (r,) of its rank or undecidable, and
+    where the screen rejects. pooled (2**b,): what these fits leave of the outcome; logs, local, own (2**b,): sums over
+    environments of log(share), of the residual sums of squares and of ½ rows · log(share).
+
+    ranks, missing (2**b,): rank in the pool of each subset of the block, and by how much less the environments' are in
+    sum than E times that; first_rank, first_missing: of columns that are always in, to be added."""
+    last = screen.counts.size - 1
+    total = screen.counts[last]
+    gain[:] = 0.0
+    add_weighted_log(gain, -0.5 * total, pooled)
+    for s in range(gain.size):
+        rank, gained = first_rank + ranks[s], gain[s]
+        gain[s] = np.nan
+        if not gained >= least[rank] or logs[s] != logs[s]:
             continue
-        pooled_rank = high[last] + low[last, s]
-        missing = 0
-        for g in range(last):
-            missing += pooled_rank - high[g] - low[g, s]
-        between = counts[last] - 1.0 - pooled_rank - left[s]
-        statistic = (squares[last] * shares[s] - local[s]) / between / (local[s] / left[s]) if between > 0.0 else 0.0
-        correction = 1.0 + (inverse[s] - 1.0 / left[s]) / (3.0 * max(last - 1, 1))
-        bartlett = (left[s] * np.log(local[s] / left[s]) - spread[s]) / correction
-        step = tolerated_step(limits.shape[2] - 1, per_signal * counts[last] * (1.0 / shares[s] - 1.0), most)
-        rejected = statistic > limits[pooled_rank, missing, step] or bartlett > spread_limit
-        state[s] = REJECTED if rejected else POSSIBLE
+        lacking = first_missing + missing[s]
+        left = total - last * (1.0 + rank) + lacking
+        between = total - 1.0 - rank - left
+        statistic = (screen.squares[last] * pooled[s] - local[s]) / between / (local[s] / left) if between > 0.0 else 0.0
+        signal = total * (1.0 / pooled[s] - 1.0)
+        step = tolerated_step(screen.limits.shape[2] - 1, screen.per_signal * signal, screen.most)
+        if statistic > screen.limits[rank, lacking, step]:
+            continue
+        if lacking == 0 and screen.spread_limit[rank] < np.inf:
+            spread = 2.0 * own[s] - (1.0 + rank) * logs[s] + screen.spread_centre[rank]
+            bartlett = (left * np.log(local[s] / left) - spread) / screen.spread_divisor[rank]
+            if bartlett > screen.spread_limit[rank]:
+                continue
+        gain[s] = gained
 
 
 @kernel

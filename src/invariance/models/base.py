@@ -40,8 +40,6 @@ INTERCEPT, SLOPES = IN_MEAN = "intercept", "slopes"
 VARIANCE, DISPERSION, BASELINE = "variance", "dispersion", "baseline"
 # A squared pivot, or an eigenvalue, of columns scaled to unit length: below it second moments have under six digits.
 PIVOT_TOLERANCE = 1e-9
-# Gain (S,) of pooled fits, as in `gain_many`, and their number of columns (S,) → weights (S,).
-Weigh = Callable[[Floats, Integers], Floats]
 
 
 class Predicts(StrEnum):
@@ -199,24 +197,47 @@ def of_all_features(draws: Mask, free: Integers, forced: Iterable[int], n_featur
     return masks
 
 
-class SubsetWalk:
-    """All subsets of the `free` features (f,), each joined by the `forced` ones (k,), by their score among all
-    features: (S, n_all) → (S,), -inf outside the support, where a walk yields NaN.
+def sums_over_subsets(values: Integers) -> Integers:
+    """(2**f,) of values (f,) over the members of each subset, bit j of whose position stands for member j"""
+    sums = np.zeros(1 << len(values), np.int64)
+    for j, value in enumerate(values):
+        sums[1 << j : 2 << j] = sums[: 1 << j] + value
+    return sums
 
-    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count.
+
+class Walked(NamedTuple):
+    """Of n subsets: log_ratio (n,), NaN outside the support; gain (n,): of the pooled fit, NaN where it was not asked
+    for, where it is too small and where the subset cannot be invariant up to the tolerance; or no rows"""
+
+    log_ratio: Floats
+    gain: Floats
+
+
+NO_GAIN = np.empty(0)
+
+
+class SubsetWalk:
+    """All subsets of the `free` features (f,), each joined by the `forced` ones (k,).
+
+    n_low: how many features a dense block ranges over. sizes (f + 1,): which numbers of features count. least (c + 1,):
+    the smallest gain that is of interest, by the number of columns of the pooled fit; None: gains are not asked for.
     """
 
-    def __init__(self, score: Callable[[Mask], Floats], n_all: int, free: Integers, forced: Integers) -> None:
-        self.score, self.n_all, self.free, self.forced = score, n_all, free, forced
+    def __init__(
+        self, model: BoundModel, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> None:
+        self.model, self.free, self.forced, self.tolerance = model, free, forced, tolerance
         self.n_features, self.n_low = len(free), min(len(free), LOW_FEATURES)
 
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
+    def dense(self, high: Integers, sizes: Mask, least: Floats | None = None) -> Walked:
         """(2**n_low,) of the features `high` joined by each subset of the first n_low (bit j = feature j)"""
-        return self._scored(self.dense_draws(high), sizes)
+        return self._scored(self.dense_draws(high), sizes, least)
 
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+    def listed(
+        self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
+    ) -> Walked:
         """(n,) of the subsets of `listed_draws`, which fills `members`"""
-        return self._scored(self.listed_draws(prefix, max_size, members), sizes)
+        return self._scored(self.listed_draws(prefix, max_size, members), sizes, least)
 
     def dense_draws(self, high: Integers) -> Mask:
         """(2**n_low, f) the features `high` joined by each subset of the first n_low"""
@@ -238,14 +259,24 @@ class SubsetWalk:
 
     def of_all_features(self, draws: Mask) -> Mask:
         """(S, p) from subsets (S, f) of the free features"""
-        return of_all_features(draws, self.free, self.forced, self.n_all)
+        return of_all_features(draws, self.free, self.forced, self.model.n_features)
 
-    def _scored(self, draws: Mask, sizes: Mask) -> Floats:
+    def _scored(self, draws: Mask, sizes: Mask, least: Floats | None) -> Walked:
         wanted = sizes[draws.sum(axis=1)]
-        log_ratio = np.full(len(draws), np.nan)
-        log_ratio[wanted] = self.score(self.of_all_features(draws[wanted]))
+        log_ratio, masks = np.full(len(draws), np.nan), self.of_all_features(draws)
+        log_ratio[wanted] = self.model.log_ratio_many(masks[wanted])
         log_ratio[log_ratio == -np.inf] = np.nan
-        return log_ratio
+        if least is None:
+            return Walked(log_ratio, NO_GAIN)
+        gain, known = np.full(len(draws), np.nan), ~np.isnan(log_ratio)
+        gain[known] = self.model.untilted.gain_many(masks[known])
+        return Walked(log_ratio, of_interest(gain, masks @ self.model.free_columns, least))
+
+
+def of_interest(gain: Floats, columns: Integers, least: Floats) -> Floats:
+    """(n,) NaN where the gain is below that of its number of columns (n,), of least (c + 1,), or not finite"""
+    with np.errstate(invalid="ignore"):
+        return np.where((gain >= least[columns]) & (gain > -np.inf), gain, np.nan)
 
 
 class BoundModel(ABC):
@@ -333,6 +364,10 @@ class BoundModel(ABC):
         joint[tested] = without_spread(p_values, tolerance)
         each, unknown = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed), np.full(len(joint), np.nan)
         return InvarianceTest(unknown, unknown, each, with_each(joint, each))
+
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        """(S,) whether the joint p-values of `invariance_test` are at least the level"""
+        return np.asarray(self.invariance_test(masks, tolerance).joint >= tolerance.level)
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
         """How different the coefficients of subsets (S, p) are between environments; ends: of intervals too"""
@@ -451,9 +486,9 @@ class BoundModel(ABC):
         """How many times cheaper a subset is when all are walked than when it is one of a list; 1 without a walk."""
         return 1
 
-    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk:
-        """All subsets of the `free` features, each joined by the `forced` ones."""
-        return SubsetWalk(self.log_ratio_many, self.n_features, free, forced)
+    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> SubsetWalk:
+        """All subsets of the `free` features, each joined by the `forced` ones; tolerance: where gains are asked for"""
+        return SubsetWalk(self, free, forced, tolerance)
 
     def scoring(self) -> Scoring | None:
         """What compiled samplers score with, column by column; only where every feature is one column."""
@@ -489,10 +524,6 @@ class BoundModel(ABC):
     def flip_steps(self, size: float) -> float:
         """Cost of `flip_neighbours` at a subset of so many features, in multiplications."""
         return float(self.n_features * self.steps_per_subset)
-
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk | None:
-        """As `subset_walk`, with the weights of those subsets that may be invariant up to the tolerance."""
-        return None
 
 
 @runtime_checkable

@@ -35,7 +35,6 @@ from .base import (
     Null,
     StandardErrors,
     SubsetWalk,
-    Weigh,
     check_choice,
     check_number,
     in_parts,
@@ -49,12 +48,17 @@ from .invariance_test import (
     InvarianceTest,
     Residuals,
     Tolerance,
+    compatible,
     deviance_moments,
     f_difference,
     invariance_test,
 )
 
 _MOST_REASONS, _EXAMPLES = 3, 64
+# So many features are always prepared together.
+_FEW = 32
+# A pivot from which on second moments have ten digits.
+_WELL_CONDITIONED = 1e-4
 
 
 class MomentModel(BoundModel):
@@ -125,6 +129,11 @@ class MomentModel(BoundModel):
         chosen = as_masks(masks, self.n_features)
         rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
         return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), rests)
+
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        chosen = as_masks(masks, self.n_features)
+        rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
+        return compatible(self.residuals(chosen), tolerance, lambda rows: self.excess_kurtosis(chosen[rows]), rests)
 
     def signal_of(self, gain: Floats) -> Floats:
         """N·R²/(1 − R²), R² by the likelihood."""
@@ -225,6 +234,7 @@ class GaussianModel(MomentModel):
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
         super().__init__(data, n_jobs)
         self.prediction = prediction
+        self._rest_models: dict[bytes, GaussianFromMoments] = {}  # the latest, by the features it has
 
     @property
     def name(self) -> str:
@@ -365,17 +375,21 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return Residuals(shares * total, ranks, self.moments.group_counts, float(total[-1]))
 
     def rests(self, masks: Mask) -> Residuals:
-        used = np.asarray(masks.any(axis=0))
-        used[0] |= not used.any()
-        if self.data is not None and not self.decides_all:
-            rows, places = self.data.narrowed(used), np.arange(self.n_environments)
-            e, index = np.nonzero(rows.environment_index != places[:, None])
-            others: EnvironmentData = replace(rows, X=rows.X[index], y=rows.y[index], environment_index=e)
-        else:
-            columns = *self.features.chosen(used).columns, self.moments.outcome_name
-            others = rest_moments(self.moments.of_columns(columns))
-        found = GaussianFromMoments(others, self.n_jobs).residuals(masks[:, used])
+        used = np.ones(self.n_features, bool) if self.n_features <= _FEW else held_features(masks)
+        others = self._rest_models.get(used.tobytes())
+        if others is None:
+            others = GaussianFromMoments(self._rests_of(used), self.n_jobs)
+            self._rest_models = {used.tobytes(): others}
+        found = others.residuals(masks[:, used])
         return found._replace(rss=found.rss[:, :-1], ranks=found.ranks[:, :-1], counts=found.counts[:-1])
+
+    def _rests_of(self, used: Mask) -> EnvironmentData:
+        """All rows but those of an environment, for each; of the features used (p,)"""
+        if self.data is None or self.decides_all:
+            return rest_moments(self.moments.of_columns((*self.features.chosen(used).columns, self.moments.outcome_name)))
+        rows, places = self.data.narrowed(used), np.arange(self.n_environments)
+        e, index = np.nonzero(rows.environment_index != places[:, None])
+        return replace(rows, X=rows.X[index], y=rows.y[index], environment_index=e)
 
     def ranks(self, masks: Mask) -> Integers:
         """Columns that vary there; those that are constant in every environment have rank E − 1 at most."""
@@ -419,11 +433,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def dense_advantage(self) -> int:
         return max(2, round(16 / float(self.features.widths.mean())))
 
-    def subset_walk(self, free: Integers, forced: Integers) -> SubsetWalk:
-        return gaussian_fits.GaussianWalk(self, free, forced)
-
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
-        return gaussian_fits.GaussianScreen(self, free, forced, tolerance, weigh)
+    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> SubsetWalk:
+        return gaussian_fits.GaussianWalk(self, free, forced, tolerance)
 
     def walk_order(self, free: Integers) -> Integers:
         return walk_order(self.features.widths[free])
@@ -464,8 +475,9 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return np.argsort(-closest, kind="stable")[:most]
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
-        """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot."""
-        if not self.has_rows:
+        """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot; None where these
+        have all digits."""
+        if not self.has_rows or self._smallest_pivot > _WELL_CONDITIONED:
             return None
         chosen, scoring = self.features.expand(as_masks(masks, self.n_features)), self.scoring_by_moments()
         used = np.flatnonzero(chosen.any(axis=0))
@@ -493,14 +505,18 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def _by_moments(self) -> Scoring:
         return self.scoring_of(self.moments.scatter, gaussian_fits.no_rows(self.moments))
 
-    @cached_property
+    @property
     def decides_all(self) -> bool:
         """Whether second moments decide every subset."""
-        return gaussian_fits.always_decidable(self.moments, self._by_moments.inverse_scale, PIVOT_TOLERANCE)
+        return self._smallest_pivot > 2.0 * PIVOT_TOLERANCE
+
+    @cached_property
+    def _smallest_pivot(self) -> float:
+        return gaussian_fits.smallest_pivot(self.moments, self._by_moments.inverse_scale)
 
     @cached_property
     def _rows(self) -> GroupRows:
-        decided = self.decides_all or not self.has_rows
+        decided = not self.has_rows or self.decides_all
         return gaussian_fits.no_rows(self.moments) if decided else gaussian_fits.group_rows(self.data, self.moments)
 
     def _fits(self, masks: Mask) -> tuple[Floats, Integers]:

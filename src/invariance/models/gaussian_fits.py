@@ -3,35 +3,55 @@ rows) or second moments alone, and walks over all subsets."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2, f, ncf, ncx2
+from scipy.special import chdtri, chndtrix, fdtri, ncfdtr, ncfdtri
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.cholesky import score_subsets, subset_slopes
-from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, triangular_factor
+from ..kernels.cholesky import score_subsets, settle, subset_slopes
+from ..kernels.elementary import add_weighted_log
+from ..kernels.row_residuals import (
+    DEPENDENT,
+    GroupRows,
+    fill_shares_from_rows,
+    residual_powers,
+    share_from_rows,
+    triangular_factor,
+)
 from ..kernels.subset_tree import (
-    POSSIBLE,
-    UNDECIDABLE,
+    Screen,
+    TreeWork,
+    add_environment,
+    block_shares,
     feature_starts,
     low_features,
-    score_block,
     score_extensions,
     screen_block,
-    tolerated_steps,
+    tree_work,
 )
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import least_squares_of_units, root_of, unit_columns, unit_rows
 from ..moments.moments import Moments
 from ..moments.random_intercept import whitening_of
-from .base import PIVOT_TOLERANCE, Fit, NDArray32, StandardErrors, SubsetWalk, Weigh, in_parts, listed_subsets
-from .invariance_test import MARGIN, Residuals, Tolerance, spread_statistics
+from .base import (
+    NO_GAIN,
+    PIVOT_TOLERANCE,
+    Fit,
+    NDArray32,
+    StandardErrors,
+    SubsetWalk,
+    Walked,
+    in_parts,
+    listed_subsets,
+    of_interest,
+    sums_over_subsets,
+)
+from .invariance_test import MARGIN, Residuals, Tolerance, bartlett_correction, smallest_p_value, spread_statistics
 
 if TYPE_CHECKING:
     from .gaussian import GaussianFromMoments
@@ -168,20 +188,15 @@ def group_rows(data: MultiEnvironmentData | None, moments: Moments) -> GroupRows
     return GroupRows(values, ends[:-1], ends[1:], moments.group_counts, np.empty((0, d)))
 
 
-def always_decidable(moments: Moments, inverse_scale: Floats, tolerance: float) -> bool:
-    """Whether second moments decide every subset: no pivot is below the smallest eigenvalue of all scaled columns."""
-    for g, scatter in enumerate(moments.scatter):
-        varying = np.flatnonzero(inverse_scale[g])
-        if len(varying) >= moments.group_counts[g]:
-            return False
-        scale = inverse_scale[g, varying]
-        gram = scatter[np.ix_(varying, varying)] * scale[:, None] * scale
-        gram[np.diag_indices_from(gram)] -= 2.0 * tolerance
-        try:
-            np.linalg.cholesky(gram)
-        except np.linalg.LinAlgError:
-            return False
-    return True
+def smallest_pivot(moments: Moments, inverse_scale: Floats) -> float:
+    """No pivot of any subset is below it: the smallest eigenvalue of all scaled columns of a group; 0 where columns are
+    as many as rows"""
+    if ((inverse_scale > 0.0).sum(axis=1) >= moments.group_counts).any():
+        return 0.0
+    grams = moments.scatter * inverse_scale[:, :, None] * inverse_scale[:, None, :]
+    # Columns that do not vary are no part of it.
+    grams[:, *np.diag_indices(grams.shape[1])] += np.where(inverse_scale > 0.0, 0.0, 1.0)
+    return float(np.linalg.eigvalsh(grams)[:, 0].min())
 
 
 # ---------------------------------------------------------------- kurtosis of residuals
@@ -369,23 +384,69 @@ class GaussianWalk(SubsetWalk):
     """From second moments, and from the rows where those cannot decide. starts (f+1,): free feature j has the columns
     starts[j]:starts[j+1] of the columns of all free features."""
 
-    def __init__(self, model: GaussianFromMoments, free: Integers, forced: Integers) -> None:
-        super().__init__(model.log_ratio_many, model.n_features, free, forced)
-        self.model, self.scoring, widths = model, model.scoring_by_moments(), model.features.widths[free]
+    model: GaussianFromMoments
+
+    def __init__(
+        self, model: GaussianFromMoments, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> None:
+        super().__init__(model, free, forced, tolerance)
+        self.scoring, widths = model.scoring_by_moments(), model.features.widths[free]
         self._forced, self._free = model.columns_of(forced), model.columns_of(free)
         self.starts, self.n_low = feature_starts(widths), low_features(widths)
+        self._rows, y = model.scoring_by_rows().rows, model.moments.outcome
+        self._squares = np.ascontiguousarray(model.moments.scatter[:, y, y])
+        if tolerance is not None:
+            self._limits = Limits.of(model, tolerance)
+            # Of all subsets of the first features
+            pooled, missing = self._limits.ranks.T[free[: self.n_low]].T
+            self._low_ranks = sums_over_subsets(pooled), sums_over_subsets(missing)
 
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        log_ratio, block = np.empty(1 << self.n_low), self._block(high)
-        score_block(self.scoring, *block, log_ratio)
-        unknown = self._for_rows(np.isnan(log_ratio), high, sizes)
-        if len(unknown):
-            decided = np.empty(1 << self.n_low)
-            score_block(self.model.scoring_by_rows(), *block, decided)
-            log_ratio[unknown] = decided[unknown]
-        return log_ratio
+    def dense(self, high: Integers, sizes: Mask, least: Floats | None = None) -> Walked:
+        low = self.starts[: self.n_low + 1]
+        fixed, block, work = self._with_forced(high), self._free[: low[-1]], tree_work(low)
+        absent, weights, squares = np.empty(len(block) + 1, bool), self.scoring.weights, self._squares
+        log_ratio, logs, local = np.zeros((3, 1 << self.n_low))
+        for g in range(len(weights)):
+            shares = block_shares(self.scoring, g, fixed, block, absent, work)
+            if self._rows.values.size:
+                self._from_rows(g, fixed, block, work, len(high), sizes, shares)
+            if least is None:
+                add_weighted_log(log_ratio, weights[g], shares)
+            elif g < len(weights) - 1:
+                add_environment(weights[g], squares[g], shares, log_ratio, logs, local)
+        gain = NO_GAIN if least is None else np.empty(len(log_ratio))
+        if least is not None:
+            first = self._limits.ranks[:, [*self.forced, *self.free[high]]].sum(axis=1)
+            sums = shares, logs, local, log_ratio
+            screen_block(self._limits.screen, *sums, *self._low_ranks, *first, least, gain)
+            add_weighted_log(log_ratio, weights[-1], shares)
+        log_ratio += self.scoring.offset
+        settle(log_ratio, weights)
+        # Where second moments say more than is possible.
+        wrong = np.flatnonzero(np.isnan(log_ratio) & ~np.isnan(shares)) if self._rows.values.size else []
+        if len(wrong):
+            log_ratio[wrong] = self.model.log_ratio_many(self.of_all_features(self.dense_draws(high)[wrong]))
+            log_ratio[log_ratio == -np.inf] = np.nan
+        return Walked(log_ratio, gain)
 
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+    def _from_rows(
+        self, g: int, fixed: Integers, block: Integers, work: TreeWork, n_high: int, sizes: Mask, shares: Floats
+    ) -> None:
+        """Fill in what only the rows can decide."""
+        unknown = np.flatnonzero(np.isnan(shares))
+        if not sizes[n_high + np.bitwise_count(unknown.astype(np.uint64))].any():
+            return
+        outcome, low = self.scoring.outcome, work.starts
+        if len(block) == self.n_low:
+            fill_shares_from_rows(self._rows, g, fixed, block, work.rows, outcome, shares)
+            return
+        for s in unknown.tolist():
+            members = [block[low[j] : low[j + 1]] for j in range(self.n_low) if s >> j & 1]
+            shares[s] = share_from_rows(self._rows, g, np.concatenate([fixed, *members]), outcome)
+
+    def listed(
+        self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
+    ) -> Walked:
         log_ratio, first = np.empty(len(members)), int(prefix[-1]) + 1 if len(prefix) else 0
         later = self.starts[first:] - self.starts[first]
         block = self._with_forced(prefix), later, self._free[self.starts[first] :]
@@ -398,24 +459,28 @@ class GaussianWalk(SubsetWalk):
             decided, columns = np.empty(len(unknown)), np.concatenate([self._forced, self._free])[chosen]
             score_subsets(self.model.scoring_by_rows(), np.nan, starts, columns, decided)
             log_ratio[unknown] = decided
-        return log_ratio
+        if least is None:
+            return Walked(log_ratio, NO_GAIN)
+        gain = np.full(len(members), np.nan)
+        wanted = np.flatnonzero(~np.isnan(log_ratio) & sizes[(members >= 0).sum(axis=1)])
+        for start in range(0, len(wanted), _MOST_SUBSETS):
+            part = wanted[start : start + _MOST_SUBSETS]
+            gain[part] = self._one_by_one(listed_subsets(members[part], self.n_features), least)
+        return Walked(log_ratio, gain)
+
+    def _one_by_one(self, draws: Mask, least: Floats) -> Floats:
+        """(S,) gains of draws (S, f) over the free features, from the rows where second moments do not tell"""
+        masks = self.of_all_features(draws)
+        residuals = self.model.residuals(masks)
+        with np.errstate(invalid="ignore"):
+            gain = 0.5 * residuals.counts[-1] * np.log(residuals.total / residuals.rss[:, -1])
+        gain[~self._limits.allow(residuals)] = np.nan
+        return of_interest(gain, masks @ self.model.free_columns, least)
 
     def _with_forced(self, features: Integers) -> Integers:
         """Columns that are always in, and those of free features"""
         parts = [self._forced, *(self._free[self.starts[j] : self.starts[j + 1]] for j in features)]
         return np.sort(np.concatenate(parts))
-
-    def _block(self, high: Integers) -> tuple[Integers, Integers, Integers]:
-        """Columns of all subsets of a dense block, and the features that it ranges over"""
-        low = self.starts[: self.n_low + 1]
-        return self._with_forced(high), low, self._free[: low[-1]]
-
-    def _for_rows(self, undecided: Mask, high: Integers, sizes: Mask) -> Integers:
-        """Those of a dense block that only the rows can decide"""
-        unknown = np.flatnonzero(undecided)
-        if not self.model.has_rows:
-            return unknown[:0]
-        return unknown[sizes[len(high) + np.bitwise_count(unknown.astype(np.uint64))]]
 
 
 # Steps in which a screen knows what is tolerated.
@@ -438,13 +503,11 @@ def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:
     between = moments.n_rows - 1.0 - pooled - left
     tested = (between > 0.0) & (left > 0.0)
     allowed = most * (np.arange(_STEPS + 1 if most > 0.0 else 1) / _STEPS) ** 2
-    between, left, smallest = between[tested, None], left[tested, None], _smallest_p_value(tolerance)
-    with warnings.catch_warnings():
-        # On its way to a quantile scipy may try values at which its series does not converge; a wrong one is no limit.
-        warnings.simplefilter("ignore", RuntimeWarning)
-        noncentral = ncf.isf(smallest, between, left, allowed[1:])
-        noncentral[~(ncf.sf(noncentral, between, left, allowed[1:]) <= 1.001 * smallest)] = np.inf
-    found = np.hstack([f.isf(smallest, between, left), noncentral])
+    between, left, smallest = between[tested, None], left[tested, None], smallest_p_value(tolerance)
+    noncentral = ncfdtri(between, left, allowed[1:], 1.0 - smallest)
+    # Its series may not converge; a wrong one is no limit.
+    noncentral[~(1.0 - ncfdtr(between, left, allowed[1:], noncentral) <= 1.001 * smallest)] = np.inf
+    found = np.hstack([fdtri(between, left, 1.0 - smallest), noncentral])
     limits = np.full((*reached.shape, len(allowed)), np.inf)
     limits[pooled[tested], missing[tested]] = MARGIN * np.where(np.isnan(found), np.inf, found)
     return limits
@@ -457,11 +520,6 @@ def most_tolerated(model: GaussianFromMoments, tolerance: Tolerance) -> float:
     return float(tolerance.noncentrality(np.nan_to_num(signal, nan=np.inf), model.n_rows)[0]) if tolerance.rho else 0.0
 
 
-def _smallest_p_value(tolerance: Tolerance) -> float:
-    """By Fisher's rule the product of both p-values is at least this, and so is each of them."""
-    return float(np.exp(-0.5 * chi2.isf(tolerance.level, 4)))
-
-
 def spread_limit(model: GaussianFromMoments, tolerance: Tolerance) -> float:
     """Largest statistic of Bartlett's test of a compatible subset, whatever its tails. Where the statistic is at least
     its noncentrality, its p-value grows with the inflation by heavy tails: it is the probability that a normal vector
@@ -470,69 +528,42 @@ def spread_limit(model: GaussianFromMoments, tolerance: Tolerance) -> float:
     inflation = 1.0 + largest_excess_kurtosis(model.data, model.moments) / 2.0
     if degrees < 1 or inflation == np.inf:
         return np.inf
-    allowed, smallest = model.moments.n_rows * tolerance.tau**2 / 2.0, _smallest_p_value(tolerance)
-    found = ncx2.isf(smallest, degrees, allowed / inflation) if allowed > 0.0 else chi2.isf(smallest, degrees)
+    allowed, smallest = model.moments.n_rows * tolerance.tau**2 / 2.0, smallest_p_value(tolerance)
+    found = chndtrix(1.0 - smallest, degrees, allowed / inflation) if allowed > 0.0 else chdtri(degrees, smallest)
     return np.inf if np.isnan(found) else MARGIN * max(float(inflation * found), allowed)
 
 
-def within_limits(residuals: Residuals, limits: Floats, per_signal: float, most: float, spread: float) -> Mask:
-    """(S,) whether the F statistics are within the limits (r, m, j) of their ranks and of what is tolerated, so much
-    per unit of the signal up to `most`, and Bartlett's within that of all"""
-    ranks, (statistics, _, _) = residuals.ranks, residuals.f_test()
-    missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
-    step = tolerated_steps(limits.shape[2] - 1, np.nan_to_num(per_signal * residuals.signal), most)
-    equal = statistics <= limits[ranks[:, -1], missing, step]
-    return np.asarray(equal & (spread_statistics(residuals) <= spread) & ~np.isnan(residuals.rss).any(axis=1))
+class Limits(NamedTuple):
+    """Of the statistics of compatible subsets. ranks (2, p): columns that a feature adds to the pooled fit, and how many
+    fewer than E times that to those of the environments; spread: limit of Bartlett's statistic"""
 
+    screen: Screen
+    ranks: Integers
+    spread: float
 
-class GaussianScreen(GaussianWalk):
-    """The weights of subsets; NaN where the F test of common coefficients or Bartlett's alone rejects them."""
-
-    def __init__(
-        self, model: GaussianFromMoments, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh
-    ) -> None:
-        super().__init__(model, free, forced)
-        most = most_tolerated(model, tolerance)
-        mean = mean_limits(model.moments, tolerance, most), tolerance.rho**2, most
-        self._limits, self._weigh = (*mean, spread_limit(model, tolerance)), weigh
-        # (G, 2**n_low) of all subsets of the first features
-        self._low_ranks = np.zeros((model.moments.n_environments + 1, 1 << self.n_low), np.int64)
-        for j, widths in enumerate(model.moments.varying_widths[:, free[: self.n_low]].T):
-            self._low_ranks[:, 1 << j : 2 << j] = self._low_ranks[:, : 1 << j] + widths[:, None]
-
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
-        moments, low_ranks = self.model.moments, self._low_ranks
-        always = np.concatenate([self.forced, self.free[high]]).astype(np.intp)
-        high_ranks = moments.varying_widths[:, always].sum(axis=1)
-        share, state = np.empty(1 << self.n_low), np.empty(1 << self.n_low, np.uint8)
+    @classmethod
+    def of(cls, model: GaussianFromMoments, tolerance: Tolerance) -> Limits:
+        moments, widths = model.moments, model.moments.varying_widths
+        counts, n_environments, most = moments.group_counts, moments.n_environments, most_tolerated(model, tolerance)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
-        tests = squares, moments.group_counts, *self._limits, high_ranks, low_ranks
-        screen_block(self.scoring, *self._block(high), *tests, share, state)
-        weights = np.full(len(share), np.nan)
-        possible = np.flatnonzero(state == POSSIBLE)
-        columns = high_ranks[-1] + low_ranks[-1, possible]
-        weights[possible] = self._weigh(-0.5 * moments.n_rows * share[possible], columns)
-        unknown = self._for_rows(state == UNDECIDABLE, high, sizes)
-        if len(unknown):
-            weights[unknown] = self._one_by_one(self.dense_draws(high)[unknown])
-        return weights
+        mean, spread = mean_limits(moments, tolerance, most), spread_limit(model, tolerance)
+        # By rank, where all columns vary in every environment.
+        freedom = counts[:-1] - 1.0 - np.arange(len(mean))[:, None]
+        known = freedom.min(axis=1) >= 1.0
+        freedom = np.maximum(freedom, 1.0)
+        centre = (freedom * np.log(squares[:-1] / freedom)).sum(axis=1)
+        divisor = bartlett_correction(freedom)
+        screen = Screen(
+            *(squares, counts, mean, tolerance.rho**2, most), np.where(known, spread, np.inf), centre, divisor
+        )
+        return cls(screen, np.array([widths[-1], n_environments * widths[-1] - widths[:-1].sum(axis=0)]), spread)
 
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
-        draws = self.listed_draws(prefix, max_size, members)
-        weights = np.full(len(draws), np.nan)
-        wanted = np.flatnonzero(sizes[draws.sum(axis=1)])
-        for start in range(0, len(wanted), _MOST_SUBSETS):
-            part = wanted[start : start + _MOST_SUBSETS]
-            weights[part] = self._one_by_one(draws[part])
-        return weights
+    def allow(self, residuals: Residuals) -> Mask:
+        """(S,) whether the statistics are within the limits"""
+        ranks, (statistics, _, _), (_, _, limits, per_signal, most, *_) = residuals.ranks, residuals.f_test(), self.screen
+        missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
+        tolerated = np.clip(np.nan_to_num(per_signal * residuals.signal), 0.0, most)
+        step = np.ceil((limits.shape[2] - 1) * np.sqrt(tolerated / most)).astype(np.intp) if most else 0
+        equal = statistics <= limits[ranks[:, -1], missing, step]
+        return np.asarray(equal & (spread_statistics(residuals) <= self.spread) & ~np.isnan(residuals.rss).any(axis=1))
 
-    def _one_by_one(self, draws: Mask) -> Floats:
-        """(S,) of draws (S, f) over the free features, from the rows where second moments do not tell"""
-        masks = self.of_all_features(draws)
-        residuals = self.model.residuals(masks)
-        moments, allowed = self.model.moments, within_limits(residuals, *self._limits)
-        total = moments.scatter[-1][moments.outcome, moments.outcome]
-        gain = -0.5 * moments.n_rows * np.log(residuals.rss[allowed, -1] / total)
-        weights = np.full(len(draws), np.nan)
-        weights[allowed] = self._weigh(gain, masks[allowed] @ moments.varying_widths[-1])
-        return weights

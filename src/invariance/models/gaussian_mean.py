@@ -107,6 +107,9 @@ class MeanGaussian(GaussianModel):
         each = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed)
         return InvarianceTest(p_values, np.full(len(p_values), np.nan), each, with_each(joint, each))
 
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        return BoundModel.compatible(self, masks, tolerance)
+
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
         """By what −2 log Λ loses without an environment, which has its variance in both."""
         chosen, places = as_masks(masks, self.n_features), np.arange(self.n_environments)

@@ -10,9 +10,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, chdtri, digamma, fdtrc, fdtri, polygamma
+from scipy.special import chdtrc, chdtri, chndtr, digamma, fdtrc, fdtri, ncfdtr, polygamma
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import SettingError
 
 # However strong the signal, coefficients that differ may explain at most this share of the residual variance.
@@ -78,6 +78,8 @@ class Tolerance:
 MARGIN = 1.0 + 1e-6
 # No decision depends on a smaller tail, and the series for F' takes ever more terms there.
 _FAR_OUT = 1e-16
+# A tail of which the difference from 1 has too few digits.
+_SMALL = 1e-6
 # A noncentrality from which on a scaled central law has seven digits of the tails.
 _HUGE = 1e7
 
@@ -151,18 +153,23 @@ def mean_p_values(residuals: Residuals, allowed: Floats) -> Floats:
 def each_p_values(residuals: Residuals, rests: Residuals, allowed: Floats) -> Floats:
     """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule. rests: of the rows outside
     each environment; allowed (S,): noncentrality, shared by rows. Where fits to the rest are undecidable, 1."""
-    counts, local, freedom = residuals.counts[:-1], residuals.rss[:, :-1], residuals.freedom
-    left = freedom[:, :-1].sum(axis=1, keepdims=True)
+    statistics, degrees, left = _each_f_test(residuals, rests)
+    p_values = np.ones(degrees.shape)
+    tested = (degrees > 0.0) & (left[:, None] > 0.0) & ~np.isnan(statistics)
+    shares = allowed[:, None] * residuals.counts[:-1] / residuals.counts[-1]
+    given = (np.broadcast_to(values, degrees.shape)[tested] for values in (statistics, degrees, left[:, None], shares))
+    p_values[tested] = _noncentral_tails(*given)
+    return sidak(p_values)
+
+
+def _each_f_test(residuals: Residuals, rests: Residuals) -> tuple[Floats, Floats, Floats]:
+    """F statistics (S, E) of each environment against the rest, and their degrees of freedom (S, E) and (S,)"""
+    local, freedom = residuals.rss[:, :-1], residuals.freedom
+    left = freedom[:, :-1].sum(axis=1)
     degrees = freedom[:, -1:] - rests.freedom - freedom[:, :-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         saved = np.maximum(residuals.rss[:, -1:] - rests.rss - local, 0.0)
-        statistics = saved / degrees / (local.sum(axis=1, keepdims=True) / left)
-    p_values = np.ones(local.shape)
-    tested = (degrees > 0.0) & (left > 0.0) & ~np.isnan(statistics)
-    shares = allowed[:, None] * counts / residuals.counts[-1]
-    given = (np.broadcast_to(values, local.shape)[tested] for values in (statistics, degrees, left, shares))
-    p_values[tested] = _noncentral_tails(*given)
-    return sidak(p_values)
+        return saved / degrees / (local.sum(axis=1) / left)[:, None], degrees, left
 
 
 def sidak(p_values: Floats) -> Floats:
@@ -181,10 +188,12 @@ def _noncentral_tails(statistic: Floats, d: Floats, v: Floats, noncentrality: Fl
     and with a huge noncentrality, where Patnaik's central F is as good."""
     tails = fdtrc((d + noncentrality) ** 2 / (d + 2.0 * noncentrality), v, statistic / (1.0 + noncentrality / d))
     near = (tails > _FAR_OUT) & (noncentrality > 0.0) & (noncentrality < _HUGE)
-    if near.any():
+    tails[near] = 1.0 - ncfdtr(d[near], v[near], noncentrality[near], statistic[near])
+    small = near & (tails < _SMALL)
+    if small.any():
         from scipy.stats import ncf
 
-        tails[near] = ncf.sf(statistic[near], d[near], v[near], noncentrality[near])
+        tails[small] = ncf.sf(statistic[small], d[small], v[small], noncentrality[small])
     return np.asarray(tails)
 
 
@@ -194,8 +203,12 @@ def spread_statistics(residuals: Residuals) -> Floats:
     total = freedom.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = total * np.log(rss.sum(axis=1) / total) - (freedom * np.log(rss / freedom)).sum(axis=1)
-        correction = 1.0 + ((1.0 / freedom).sum(axis=1) - 1.0 / total) / (3.0 * max(rss.shape[1] - 1, 1))
-    return np.maximum(statistic, 0.0) / correction
+    return np.maximum(statistic, 0.0) / bartlett_correction(freedom)
+
+
+def bartlett_correction(freedom: Floats) -> Floats:
+    """(S,) what the statistic is divided by, from degrees of freedom (S, E)"""
+    return np.asarray(1.0 + ((1.0 / freedom).sum(axis=1) - 1.0 / freedom.sum(axis=1)) / (3.0 * max(freedom.shape[1] - 1, 1)))
 
 
 def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
@@ -226,6 +239,64 @@ def invariance_test(
     if rests is not None and len(open_yet):
         each[open_yet] = each_p_values(residuals.of(open_yet), rests(open_yet), allowed[open_yet])
     return InvarianceTest(mean, spread, each, with_each(joint, each))
+
+
+# Tail probabilities to which a p-value is rounded down before it is computed.
+_GRID = np.array([0.5, 0.3, 0.2, 0.1, 0.05])
+
+
+def compatible(
+    residuals: Residuals,
+    tolerance: Tolerance,
+    excess_kurtosis: Callable[[Integers], Floats],
+    rests: Callable[[Integers], Residuals] | None,
+) -> Mask:
+    """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell of most subsets.
+
+    Central laws have smaller tails. So has Bartlett's statistic without heavy tails where it is above the noncentrality;
+    below that its p-value is at least ½, since the noncentral mean lies outside the ball of such statistics.
+    excess_kurtosis, rests: of some of the subsets"""
+    decided = ~np.isnan(residuals.rss).any(axis=1)
+    statistics, between, left = residuals.f_test()
+    allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
+    limits = _central_quantiles(np.where(decided, between, 0.0), left, _GRID)
+    mean = np.append(_GRID, 0.0)[(statistics[:, None] > limits).sum(axis=1)]
+    spread = spread_p_values(residuals, tolerance.tau, 0.0)
+    spread[spread_statistics(residuals) <= residuals.counts[-1] * tolerance.tau**2 / 2.0] = 0.5
+    passed = decided & (joint_p_value(mean, spread) >= tolerance.level)
+    asked = np.flatnonzero(decided & ~passed)
+    mean = mean_p_values(residuals.of(asked), allowed[asked])
+    passed[asked] = joint_p_value(mean, spread[asked]) >= tolerance.level
+    asked = asked[~passed[asked] & (mean >= smallest_p_value(tolerance))]
+    if len(asked):
+        passed[asked] = invariance_test(residuals.of(asked), tolerance, excess_kurtosis(asked)).joint >= tolerance.level
+    open_yet = np.flatnonzero(passed)
+    if rests is None or not len(open_yet):
+        return passed
+    part, others, enough = residuals.of(open_yet), rests(open_yet), EACH * tolerance.level
+    statistics, degrees, left = _each_f_test(part, others)
+    alone = -np.expm1(np.log1p(-enough) / statistics.shape[1])
+    limits = _central_quantiles(degrees.ravel(), np.repeat(left, degrees.shape[1]), np.array([alone]))
+    asked = np.flatnonzero((statistics > limits.reshape(degrees.shape)).any(axis=1))
+    if len(asked):
+        each = each_p_values(part.of(asked), others.of(asked), allowed[open_yet[asked]])
+        passed[open_yet[asked]] = each >= enough
+    return passed
+
+
+def _central_quantiles(d: Floats, v: Floats, tails: Floats) -> Floats:
+    """(S, t) of F with (d, v) degrees of freedom (S,), above which are these tails (t,); inf where one is not positive"""
+    tested = (d > 0.0) & (v > 0.0)
+    quantiles = np.full((len(d), len(tails)), np.inf)
+    if tested.any():
+        pairs, place = np.unique(d[tested] + 1j * v[tested], return_inverse=True)
+        quantiles[tested] = fdtri(pairs.real[:, None], pairs.imag[:, None], 1.0 - tails)[place]
+    return quantiles
+
+
+def smallest_p_value(tolerance: Tolerance) -> float:
+    """By Fisher's rule the product of both p-values of a compatible subset is at least this, and so is each of them."""
+    return float(np.exp(-0.5 * chdtri(4.0, tolerance.level)))
 
 
 _Tails = Callable[[Floats], Floats]
@@ -323,6 +394,11 @@ def _noncentral_chi_square_tails(statistic: Floats, degrees: Floats | float, non
     near = (noncentrality > 0.0) & (noncentrality < _HUGE)
     if not near.any():
         return tails
-    from scipy.stats import ncx2
+    excess = np.where(near, noncentrality, 1.0)
+    tails = np.where(near, 1.0 - chndtr(statistic, degrees, excess), tails)
+    small = near & (tails < _SMALL)
+    if small.any():
+        from scipy.stats import ncx2
 
-    return np.where(near, ncx2.sf(statistic, degrees, np.where(near, noncentrality, 1.0)), tails)
+        tails = np.where(small, ncx2.sf(statistic, degrees, excess), tails)
+    return tails

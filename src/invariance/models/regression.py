@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from ..kernels.likelihoods import LOGISTIC, Own, Rows, aligned, evaluate, place_
 from ..kernels.newton import flip_gains, invert, score_dense, score_lists, score_rests
 from .base import (
     IN_MEAN,
+    NO_GAIN,
     EnvironmentData,
     Fit,
     FlipGuess,
@@ -32,9 +33,10 @@ from .base import (
     Remarks,
     StandardErrors,
     SubsetWalk,
-    Weigh,
+    Walked,
     check_number,
     in_parts,
+    of_interest,
     rows_for,
     too_few_rows_for,
 )
@@ -64,16 +66,15 @@ _STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
 _NEARLY_ALL = 0.5
 _R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the fit without features (Cox and Snell)."
 
-# Figures of subsets and their numbers of columns (S,) → values (S,).
-Valued = Callable[[Figures, Integers], Floats]
-
-
 class RegressionWalk(SubsetWalk):
-    """By fits of lower precision, which the model remembers; value: of a subset, its log Λ if None."""
+    """By fits of lower precision, which the model remembers."""
 
-    def __init__(self, model: RegressionModel, free: Integers, forced: Integers, value: Valued | None = None) -> None:
-        super().__init__(model.log_ratio_many, model.n_features, free, forced)
-        self.model, self.value = model, value
+    model: RegressionModel
+
+    def __init__(
+        self, model: RegressionModel, free: Integers, forced: Integers, tolerance: Tolerance | None = None
+    ) -> None:
+        super().__init__(model, free, forced, tolerance)
         first, own, widths = model.n_always, model.beginning, model.features.widths
         # Columns that are always in come first.
         n_always = first + int(widths[forced].sum())
@@ -84,15 +85,19 @@ class RegressionWalk(SubsetWalk):
         share = _SHARE if model.specification.pseudo_rows > 0.0 else _SHARE_IF_SEPARATED
         self._tolerance = min(IN_BULK, _WALK_ERROR * share / len(own))
 
-    def dense(self, high: Integers, sizes: Mask) -> Floats:
+    def dense(self, high: Integers, sizes: Mask, least: Floats | None = None) -> Walked:
         draws = self.dense_draws(high)
-        return self._valued((high.tobytes(),), draws, lambda masks: self._walked(high, masks))
+        return self._known((high.tobytes(),), draws, least, lambda masks: self._walked(high, masks))
 
-    def listed(self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32) -> Floats:
+    def listed(
+        self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
+    ) -> Walked:
         draws, key = self.listed_draws(prefix, max_size, members), (prefix.tobytes(), max_size)
-        return self._valued((*key, sizes.tobytes()), draws, lambda masks: self._one_by_one(masks, sizes))
+        return self._known((*key, sizes.tobytes()), draws, least, lambda masks: self._one_by_one(masks, sizes))
 
-    def _valued(self, block: tuple[Hashable, ...], draws: Mask, walk: Callable[[Mask], Figures]) -> Floats:
+    def _known(
+        self, block: tuple[Hashable, ...], draws: Mask, least: Floats | None, walk: Callable[[Mask], Figures]
+    ) -> Walked:
         masks, walked = self.of_all_features(draws), self.model.walked
         key = self.free.tobytes(), self.forced.tobytes(), *block
         known = walked.get(key)
@@ -100,7 +105,23 @@ class RegressionWalk(SubsetWalk):
             known = walk(masks)
             if sum(len(figures.pooled) for figures in list(walked.values())) + len(masks) <= _MOST_SUBSETS_REMEMBERED:
                 walked[key] = known
-        return known.log_ratio if self.value is None else self.value(known, masks @ self.model.features.widths)
+        gain = NO_GAIN if least is None else self._screened(known, masks @ self.model.features.widths, least)
+        return Walked(known.log_ratio, gain)
+
+    def _screened(self, figures: Figures, columns: Integers, least: Floats) -> Floats:
+        """(S,) gains of subsets with so many columns (S,), NaN where the deviance is too large for compatible ones"""
+        model, tolerance = self.model, self.tolerance
+        assert tolerance is not None
+        gain = np.where(np.isnan(figures.log_ratio), np.nan, figures.pooled - model.empty)
+        gain = of_interest(gain, columns, least)
+        asked = np.flatnonzero(~np.isnan(gain))
+        null = model.null_of(Figures(*(values[asked] for values in figures)))
+        tested, asked = null.variance > 0.0, asked[null.variance > 0.0]
+        deviance = np.maximum(-2.0 * (figures.log_ratio[asked] + model.walk_error), 0.0)
+        allowed = model.tolerated(gain[asked] + model.walk_error, tolerance)
+        p_values = deviance_test(deviance, -2.0 * null.expected[tested], null.degrees[tested], allowed)
+        gain[asked[MARGIN * without_spread(p_values, tolerance) < tolerance.level]] = np.nan
+        return gain
 
     def _walked(self, high: Integers, masks: Mask) -> Figures:
         most = len(self._rows.columns) + self._beginning.shape[1]
@@ -373,24 +394,8 @@ class RegressionModel(LikelihoodRatioModel):
         values = self._errors(self.features.expand(mask), scores.thetas[0])
         return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
 
-    def subset_walk(self, free: Integers, forced: Integers) -> RegressionWalk:
-        return RegressionWalk(self, free, forced)
-
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> RegressionWalk:
-        return RegressionWalk(self, free, forced, partial(self._weights, tolerance, weigh))
-
-    def _weights(self, tolerance: Tolerance, weigh: Weigh, figures: Figures, columns: Integers) -> Floats:
-        """(S,) of subsets with so many columns (S,), NaN where the deviance is too large for compatible ones"""
-        possible, null = ~np.isnan(figures.log_ratio), self.null_of(figures)
-        tested = possible & (null.variance > 0.0)
-        deviance = np.maximum(-2.0 * (figures.log_ratio[tested] + self.walk_error), 0.0)
-        gain = figures.pooled - self.empty
-        allowed = self.tolerated(gain[tested] + self.walk_error, tolerance)
-        p_values = deviance_test(deviance, -2.0 * null.expected[tested], null.degrees[tested], allowed)
-        possible[tested] = MARGIN * without_spread(p_values, tolerance) >= tolerance.level
-        values = np.full(len(possible), np.nan)
-        values[possible] = weigh(gain[possible], columns[possible])
-        return values
+    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> RegressionWalk:
+        return RegressionWalk(self, free, forced, tolerance)
 
     @property
     def steps_per_subset(self) -> int:

@@ -137,11 +137,11 @@ class Judge:
 
     def compatible(self, masks: Mask) -> Mask:
         """(S,) whether subsets are compatible with invariance, up to the tolerance"""
-        return self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.level
+        return self.model.compatible(masks, self.tolerance)
 
     def rejected(self, masks: Mask) -> Mask:
         """(S,) whether the data speak against the invariance of subsets"""
-        return ~(self.model.invariance_test(masks, self.tolerance).joint >= self.tolerance.lowest_level)
+        return ~self.model.compatible(masks, self.tolerance.weak)
 
 
 # A collection reaches a level, or a table holds all mass, up to rounding; re-scored subsets may move a sum past one.
@@ -195,6 +195,9 @@ class Posterior:
     decision: Any = None
 
     def __post_init__(self) -> None:
+        arrays = self.masks, self.log_probabilities, self.inclusion
+        if all(isinstance(values, np.ndarray) and not values.flags.writeable for values in arrays):
+            return  # those of another posterior, which are checked
         names, environments = tuple(self.feature_names), tuple(self.environments)
         p, k = len(names), len(self.masks)
         if p == 0 or len(set(names)) != p:
