@@ -86,7 +86,7 @@ def throughput() -> None:
 def all_log_ratios(model) -> np.ndarray:
     """(2**p,) by the walk of an enumeration"""
     walk = model.subset_walk(np.arange(model.n_features), np.empty(0, np.int64))
-    blocks = subset_blocks(walk, UniformPrior().bind(model.n_features), model.dense_advantage)
+    blocks = subset_blocks(walk, UniformPrior().bind(model.n_features))
     return np.concatenate([blocks.scored(b).log_ratio for b in range(blocks.n_blocks)])
 
 

@@ -42,7 +42,7 @@ def walked(model: BoundModel, order: np.ndarray) -> float:
     def all_blocks() -> None:
         for block in range(blocks.n_blocks):
             high = walk.n_low + np.flatnonzero(block >> np.arange(len(order) - walk.n_low) & 1)
-            assert np.isfinite(walk.dense(high, np.ones(len(order) + 1, bool))).all()
+            assert np.isfinite(walk.dense(high, np.ones(len(order) + 1, bool)).log_ratio).all()
 
     return blocks.n_positions / best_seconds(all_blocks) / 1e6
 

@@ -61,7 +61,7 @@ def walked_log_ratios(model: BoundModel, max_size: int | None = None) -> np.ndar
     limit = model.largest_size if max_size is None else min(max_size, model.n_features)
     model.check_max_size(limit)
     walk = model.subset_walk(np.arange(model.n_features), np.empty(0, np.int64))
-    blocks = subset_blocks(walk, UniformPrior(limit).bind(model.n_features), model.dense_advantage)
+    blocks = subset_blocks(walk, UniformPrior(limit).bind(model.n_features))
     log_ratios = np.concatenate([blocks.scored(b).log_ratio for b in range(blocks.n_blocks)])
     return np.where(np.isnan(log_ratios), -np.inf, log_ratios)
 

@@ -209,9 +209,9 @@ def test_rows_are_not_asked_about_sizes_that_do_not_count() -> None:
     unasked = undecided & ~sizes[draws.sum(axis=1)]
     assert 0 < unasked.sum() < undecided.sum()
     expected = np.where(unasked, np.nan, model.log_ratio_many(draws))
-    np.testing.assert_allclose(walk.dense(NOTHING, sizes), expected, rtol=1e-8)
+    np.testing.assert_allclose(walk.dense(NOTHING, sizes).log_ratio, expected, rtol=1e-8)
     members = np.empty((64, 6), np.int32)
-    values = walk.listed(NOTHING, 6, sizes, members)
+    values = walk.listed(NOTHING, 6, sizes, members).log_ratio
     codes = np.where(members < 0, 0, 1 << np.maximum(members, 0)).sum(axis=1)
     np.testing.assert_allclose(values, expected[codes], rtol=1e-8)
 
@@ -260,7 +260,7 @@ def test_steps_are_those_of_the_walk(monkeypatch: pytest.MonkeyPatch, p: int, ma
     monkeypatch.setattr("invariance.inference.enumeration._LARGEST_LISTED_BLOCK", 200)
     model = LinearGaussian().bind(simulated(p, (60, 70), seed=3))
     walk, prior = model.subset_walk(np.arange(p), NOTHING), UniformPrior(max_size).bind(p)
-    blocks, steps = subset_blocks(walk, prior, model.dense_advantage), enumeration_steps(Target(model, prior))
+    blocks, steps = subset_blocks(walk, prior), enumeration_steps(Target(model, prior))
     if isinstance(blocks, DenseBlocks):
         assert steps == 3 * blocks.n_positions
     else:

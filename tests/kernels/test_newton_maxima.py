@@ -91,7 +91,7 @@ def exposed(seed: int, pseudo_rows: float = 1.0) -> RegressionModel:
 def reported_and_walked(model: RegressionModel) -> tuple[np.ndarray, np.ndarray]:
     f = model.n_features
     walk = model.subset_walk(np.arange(f), NONE)
-    return model.log_ratio_many(all_masks(f)), walk.dense(NONE, np.ones(f + 1, dtype=bool))
+    return model.log_ratio_many(all_masks(f)), walk.dense(NONE, np.ones(f + 1, dtype=bool)).log_ratio
 
 
 def test_a_step_too_far_is_not_the_end() -> None:

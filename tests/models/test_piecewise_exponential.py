@@ -102,7 +102,7 @@ def test_finite_and_at_most_zero(kind: str, pseudo_rows: float) -> None:
     assert np.isfinite(fit.baseline.hazards).all()
     assert not np.isnan(fit.baseline.survival(fit.risk(data.X)[:, None], np.array([0.0, 1.0, 1e30]))).any()
     walk = model.subset_walk(np.arange(5), np.zeros(0, np.int64))
-    assert (walk.dense(np.zeros(0, np.int64), np.ones(6, dtype=bool)) <= 0.0).all()
+    assert (walk.dense(np.zeros(0, np.int64), np.ones(6, dtype=bool)).log_ratio <= 0.0).all()
 
 
 def test_an_environment_that_is_not_watched_has_no_parameter_there() -> None:

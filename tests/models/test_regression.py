@@ -167,30 +167,32 @@ def test_screen_lets_all_compatible_subsets_pass(counts: bool, tolerance: Tolera
     free, forced = np.array([0, 1, 3, 4, 5]), np.array([2])
     masks = np.zeros((32, 6), dtype=bool)
     masks[:, free], masks[:, forced] = all_masks(5), True
-    predictive = PredictiveScore.with_price(model, tolerance)
-    screen = model.screening_walk(free, forced, tolerance, predictive.weigh)
-    weights = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool))
+    screen, least = model.subset_walk(free, forced, tolerance), np.full(7, -np.inf)
+    gain = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool), least).gain
     assert len(model.walked) == 1
     accepted = model.invariance_test(masks, tolerance).joint >= tolerance.level
     assert 0 < accepted.sum() < 32
-    np.testing.assert_array_equal(~np.isnan(weights), accepted)
-    np.testing.assert_allclose(weights[accepted], predictive.log_weights(masks)[accepted], atol=1e-3)
+    np.testing.assert_array_equal(~np.isnan(gain), accepted)
+    np.testing.assert_allclose(gain[accepted], model.gain_many(masks)[accepted], atol=1e-3)
     members = np.empty((32, 5), np.int32)
-    listed = screen.listed(np.empty(0, np.int64), 5, np.ones(6, dtype=bool), members)
+    listed = screen.listed(np.empty(0, np.int64), 5, np.ones(6, dtype=bool), members, least).gain
     codes = [sum(1 << j for j in row if j >= 0) for row in members.tolist()]
-    np.testing.assert_allclose(listed, weights[codes], atol=1e-3)
+    np.testing.assert_allclose(listed, gain[codes], atol=1e-3)
+    least[masks.sum(axis=1).max()] = np.inf
+    light = screen.dense(np.empty(0, np.int64), np.ones(6, dtype=bool), least).gain
+    np.testing.assert_array_equal(np.isnan(light), np.isnan(gain) | masks.all(axis=1))
 
 
 def test_the_screen_allows_for_the_error_of_a_walk() -> None:
     """What a walk puts just beyond the limit may be within it."""
     model, tolerance = bound(False, n=150, p=6), Tolerance()
-    screen = model.screening_walk(np.arange(6), np.arange(0), tolerance, lambda gain, columns: gain)
+    screen = model.subset_walk(np.arange(6), np.arange(0), tolerance)
     degrees = float(model.figures(np.zeros((1, 6), dtype=bool)).degrees[0])
     # Nothing is tolerated of the empty subset, and by Fisher's rule nothing is said by the spread.
     limit = -0.5 * chi2.isf(np.exp(-0.5 * chi2.isf(tolerance.level, 4)), np.array([degrees]))
     for beyond, possible in ((0.5, True), (2.0, False)):
         figures = Figures(limit - beyond * model.walk_error, np.array([model.empty]), np.array([degrees]), np.ones(1))
-        assert np.isnan(screen.value(figures, np.zeros(1, np.int64)))[0] != possible
+        assert np.isnan(screen._screened(figures, np.zeros(1, np.int64), np.full(7, -np.inf)))[0] != possible
 
 
 @BOTH

@@ -281,12 +281,15 @@ def test_walks_and_searches_count_the_same_coefficients() -> None:
     masks = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
     expected = masks @ np.array([2.0 if name == "k" else 1.0 for name in model.feature_names])
     free, nothing, sizes = np.arange(2), np.arange(0), np.ones(3, dtype=bool)
-    walk = model.screening_walk(free, nothing, Tolerance(rho=1.0, tau=1.0, level=1e-9), ColumnsOnly().values)
+    walk = model.subset_walk(free, nothing, Tolerance(rho=1.0, tau=1.0, level=1e-9))
     assert walk.n_low == 2
-    np.testing.assert_array_equal(walk.dense(nothing, sizes), expected)
-    members = np.empty((4, 2), dtype=np.int32)
-    listed = walk.listed(nothing, 2, sizes, members)
-    np.testing.assert_array_equal(listed, [expected[(1 << row[row >= 0]).sum()] for row in members])
+    for columns in range(4):  # gains are asked for of subsets with so many columns alone
+        least = np.where(np.arange(4) == columns, -np.inf, np.inf)
+        np.testing.assert_array_equal(~np.isnan(walk.dense(nothing, sizes, least).gain), expected == columns)
+        members = np.empty((4, 2), dtype=np.int32)
+        listed = walk.listed(nothing, 2, sizes, members, least).gain
+        codes = [(1 << row[row >= 0]).sum() for row in members]
+        np.testing.assert_array_equal(~np.isnan(listed), expected[codes] == columns)
     gate: Any = ColumnsOnly()
     flipped = plain_neighbours(model, gate)(masks[0])
     np.testing.assert_array_equal(flipped, expected[[1, 2]])

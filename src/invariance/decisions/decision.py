@@ -44,7 +44,7 @@ from .environments import ALARM, WorstEnvironment, compared_model, environment_t
 from .luck import Luck, luck
 from .noise import NoiseChecks, noise_checks
 from .pipeline import Findings
-from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule
+from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule, all_subsets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 # Residuals that a survey may compute, for the tails' weight.
 _MOST_RESIDUALS = 1_000_000_000
+# Subsets × rows up to which all compatible subsets are counted.
+_MOST_COUNTED = 1 << 24
 _MOST_SURVEYED, _FEWEST_SURVEYED = 8192, 200
 # Other features whose breaking environment is looked for, those that predict most first.
 MOST_OTHERS = 20
@@ -124,8 +126,12 @@ def compatible_subsets(findings: Findings) -> CompatibleSubsets:
     assert judge is not None
     n = int(predictive.diagnostics.get("subsets_compatible", len(masks)))
     all_scored = predictive.diagnostics.get("compatible_counted", False) or n == posterior.n_subsets
-    in_all = np.asarray(masks.all(axis=0) & probable[judge.compatible(probable)].all(axis=0))
-    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, in_all)
+    known = np.concatenate([masks, probable[judge.compatible(probable)]])
+    if not all_scored and posterior.n_subsets * judge.model.n_rows <= _MOST_COUNTED:
+        every = all_subsets(findings.target)
+        known = every[judge.compatible(every)]
+        n, all_scored = len(known), True
+    return CompatibleSubsets(masks, n, all_scored, judge.tolerance, np.asarray(known.all(axis=0)))
 
 
 class Survey(NamedTuple):

@@ -20,7 +20,7 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from ..data.features import as_masks
 from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
-from ..inference.enumeration import Enumeration, ScoredBlock, subset_blocks
+from ..inference.enumeration import Enumeration, ScoredBlock, target_blocks
 from ..inference.replicas import CompiledSampler, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, FlipGuess, GuessesFlips
@@ -197,9 +197,9 @@ class Candidates:
     largest gain of a compatible subset, is one of two prices or between them.
     """
 
-    def __init__(self, target: Target, most_kept: int = _MOST_KEPT) -> None:
+    def __init__(self, target: Target, most_kept: int | None = None) -> None:
         model, prior, self.target = target.model.untilted, target.prior, target
-        self.tolerance, self._accepted, self._most_kept = target.tolerance.weak, target.tolerance, most_kept
+        self.tolerance, self._accepted, self._most_kept = target.tolerance.weak, target.tolerance, most_kept or _MOST_KEPT
         everything = float(model.gain_many(~prior.forced_out[None])[0])
         gains = 0.0, everything if everything > -np.inf else _HUGE_GAIN
         self._prices = sorted({PredictiveScore.with_price(model, self.tolerance, gain).price for gain in gains})
@@ -208,11 +208,11 @@ class Candidates:
         self._most_prior = _largest_log_prior(prior.over(self._free), model.free_columns, self._free, prior.forced)
         self.least = np.full(len(self._most_prior), -np.inf)
         self._parts: list[Picked] = []
-        self._known, self._heaviest_dropped = np.empty(0, np.int8), -np.inf
+        self._known, self._sifted, self._heaviest_dropped = np.empty(0, np.int8), False, -np.inf
 
     def walked(self, options: RunOptions) -> Candidates:
         """After a pass over all subsets"""
-        blocks = subset_blocks(replace(self.target, model=self.target.model.untilted), self.tolerance)
+        blocks = target_blocks(replace(self.target, model=self.target.model.untilted), self.tolerance)
 
         def of_block(block: int) -> Picked:
             return self.picked(blocks.scored(block, self.least))
@@ -257,7 +257,7 @@ class Candidates:
             kept[order[self._most_kept :]] = False
         draws = found.draws(np.flatnonzero(kept))
         found = found.of(kept)._replace(places=np.arange(len(draws)), draws=lambda rows: draws[rows])
-        self._parts, self._known = [found], self._known[kept]
+        self._parts, self._known, self._sifted = [found], self._known[kept], True
 
     def _taken(self) -> Picked:
         """All candidates, as one part"""
@@ -305,7 +305,7 @@ class Candidates:
         if not len(found):
             return None
         masks, seconds = self.masks(found), time.perf_counter() - started
-        counted = bool((self._known >= 0).all())
+        counted = not self._sifted and bool((self._known >= 0).all())
         diagnostics = {"seconds": seconds, "subsets_compatible": len(found), "compatible_counted": counted}
         # A walk may have fewer digits, or reward prediction.
         exact = self.target.model is model and not model.walk_error

@@ -199,13 +199,18 @@ def _prefix_length(n_features: int, max_size: int) -> int:
     return depth
 
 
-def subset_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetBlocks:
-    """The cheaper of the two walks over all subsets that the prior allows; tolerance: where gains are asked for"""
+def subset_blocks(walk: SubsetWalk, prior: BoundPrior) -> SubsetBlocks:
+    """The cheaper of the two walks over all subsets that the prior, over the free features, allows."""
+    f = walk.n_features
+    dense = 1 << f <= walk.model.dense_advantage * count_subsets(f, prior.max_size)
+    return DenseBlocks(walk, prior) if dense else ListedBlocks(walk, prior)
+
+
+def target_blocks(target: Target, tolerance: Tolerance | None = None) -> SubsetBlocks:
+    """tolerance : where gains are asked for"""
     model, prior = target.model, target.prior
     free = prior.free[model.walk_order(prior.free)]
-    walk, over_free = model.subset_walk(free, prior.forced, tolerance), prior.over(free)
-    dense = 1 << len(free) <= model.dense_advantage * count_subsets(len(free), over_free.max_size)
-    return DenseBlocks(walk, over_free) if dense else ListedBlocks(walk, over_free)
+    return subset_blocks(model.subset_walk(free, prior.forced, tolerance), prior.over(free))
 
 
 def enumeration_steps(target: Target) -> int:
@@ -241,7 +246,7 @@ class Enumeration:
         started = time.perf_counter()
         self._refuse_hours(target)
         model, prior = target.model, target.prior
-        blocks = subset_blocks(target, None if collector is None else collector.tolerance)
+        blocks = target_blocks(target, None if collector is None else collector.tolerance)
         free = blocks.walk.free
         whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
         sums, log_masses = None, []

@@ -434,13 +434,13 @@ class GaussianWalk(SubsetWalk):
     ) -> None:
         """Fill in what only the rows can decide."""
         unknown = np.flatnonzero(np.isnan(shares))
-        if not sizes[n_high + np.bitwise_count(unknown.astype(np.uint64))].any():
-            return
+        counts = sizes[n_high + np.bitwise_count(unknown.astype(np.uint64))]
         outcome, low = self.scoring.outcome, work.starts
-        if len(block) == self.n_low:
+        if counts.any() and len(block) == self.n_low:
             fill_shares_from_rows(self._rows, g, fixed, block, work.rows, outcome, shares)
+            shares[unknown[~counts]] = np.nan
             return
-        for s in unknown.tolist():
+        for s in unknown[counts].tolist():
             members = [block[low[j] : low[j + 1]] for j in range(self.n_low) if s >> j & 1]
             shares[s] = share_from_rows(self._rows, g, np.concatenate([fixed, *members]), outcome)
 

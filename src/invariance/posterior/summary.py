@@ -118,9 +118,9 @@ def _mode(posterior: Posterior) -> str:
     if posterior.kind != "predictive":
         return f"If one subset is exactly invariant, it is {name}, with probability {probability}."
     n, outcome = posterior.diagnostics.get("subsets_compatible"), printable(posterior.outcome_name)
-    if n == 1:
+    if n == 1 and posterior.diagnostics.get("compatible_counted", True):
         return f"{name} alone is compatible with invariance."
-    those = "compatible subsets" if n is None else f"{format_count(n)} compatible subsets that were compared"
+    those = "compatible subsets" if n in (None, 1) else f"{format_count(n)} compatible subsets that were compared"
     return f"Of the {those}, {name} predicts {outcome} best for its price, with probability {probability}."
 
 
