@@ -321,8 +321,8 @@ def _largest_first(values: Floats) -> Iterator[tuple[Integers, float]]:
         first, beyond = rest, -np.inf
         if len(rest) > 2 * _SORTED_AT_ONCE:
             bound = -np.partition(-values[rest], _SORTED_AT_ONCE)[_SORTED_AT_ONCE]
-            first, rest = rest[values[rest] > bound], rest[values[rest] <= bound]
-            beyond = float(bound + np.log(np.exp(values[rest] - bound).sum()))
+            first, rest = rest[values[rest] >= bound], rest[values[rest] < bound]
+            beyond = float(np.logaddexp.reduce(values[rest]))
         else:
             rest = rest[:0]
         first = first[np.argsort(-values[first], kind="stable")]
