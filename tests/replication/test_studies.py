@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 
 from invariance import BIP
 from invariance.baselines import ICP
+from invariance.decisions.pipeline import FitSettings
 from invariance.exceptions import EngineError, SettingError
+from invariance.inference.base import Target
+from invariance.screening import LassoScreen
 from invariance.simulation import p10, p450, theory
 from replication import SCALES, STUDIES, make_study
 from replication.assumptions import curved
 from replication.comparison import Comparison
-from replication.cost import PAPER, POINTS
+from replication.cost import PAPER, POINTS, timed
 from replication.heterogeneity import mu_min
 from replication.methods import (
     METHODS,
@@ -207,6 +210,24 @@ def test_the_papers_seconds_stand_beside_its_own_configuration() -> None:
         make_study("cost", methods=("BIP-VI-fast",))
 
 
+@pytest.mark.parametrize("name", ["BIP", "BIP-screen", "BIP-VI-published"])
+def test_seconds_of_bip_end_with_the_posterior(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the paper does not have is not timed: no verdict, no predictor."""
+    rng = np.random.default_rng(1)
+    data = p10(3, rng).sample(50, rng)
+    shared = TimedScreening(LassoScreen(k=4).screen(data), 7.0)
+    seen = []
+
+    def findings(self: FitSettings, target: Target, progress: object) -> None:
+        seen.append(target.n_features)
+
+    monkeypatch.setattr(FitSettings, "findings", findings)
+    monkeypatch.setattr(BIP, "fit", lambda self, data: 1 / 0)
+    row = timed(name, data, 0, shared)
+    assert (row["outcome"], seen) == ("posterior", [4 if name == "BIP-screen" else 10])
+    assert (row["seconds"] > 7.0) == (name == "BIP-screen")
+
+
 def test_seconds_of_any_method_with_450_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a screen where there is such a method: this was a KeyError for the published BIP-VI."""
     asked = []
@@ -215,7 +236,7 @@ def test_seconds_of_any_method_with_450_features(monkeypatch: pytest.MonkeyPatch
         asked.append(name)
         return {"seconds": 1.0, "outcome": "failed"}
 
-    monkeypatch.setattr("replication.cost.fit_and_score", fit)
+    monkeypatch.setattr("replication.cost.timed", fit)
     monkeypatch.setattr(TimedScreening, "of", lambda data, names: None)
     study = make_study("cost", points=((450, 50, 2),), methods=("BIP-VI-published", "BIP-VI", "ICP", "Oracle"))
     rows = study.replicate(study.cells()[0], 0)
