@@ -25,6 +25,8 @@ MOST_COLUMNS = 25
 _MOST_BYTES = 32_000_000
 # Rows whose products are formed together, and subsets whose forms are.
 _ROWS, _SUBSETS = 1024, 256
+# Coordinates whose pairs are multiplied together: fewer do less in vain, more are quicker
+_TOGETHER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,23 +103,51 @@ class Functions(NamedTuple):
 
 
 class FourthSum:
-    """Collects the products; whitening (E, k, k): deviations · whitening[e] are the coordinates."""
+    """Collects the products; whitening (E, k, k): deviations · whitening[e] are the coordinates.
+
+    Of coordinates a ≤ b ≤ c ≤ d the sum of products is kept once: products of pairs (a, b), ordered by b, and of pairs
+    (c, d), ordered by c, are multiplied where c reaches the first b of a few.
+    """
 
     def __init__(self, counts: Integers, whitening: Floats) -> None:
         self._constants, self._whitening = 1.0 / np.sqrt(counts), whitening
-        self._pairs = np.triu_indices(whitening.shape[1] + 1)
-        k = len(self._pairs[0])
-        self.products = np.zeros((len(counts), k, k))
+        m = whitening.shape[1] + 1
+        self._of_last = np.append(0, np.cumsum(np.arange(1, m + 1)))  # where the pairs begin whose last is b,
+        self._of_first = np.append(0, np.cumsum(np.arange(m, 0, -1)))  # and those whose first is c
+        ends = np.minimum(np.arange(0, m, _TOGETHER) + _TOGETHER, m)
+        self._heights = self._of_last[ends] - self._of_last[0:m:_TOGETHER]
+        self._widths = self._of_first[-1] - self._of_first[0:m:_TOGETHER]
+        self._offsets = np.append(0, np.cumsum(self._heights * self._widths))
+        self._sums = np.zeros((len(counts), self._offsets[-1]))
+        self._pairs = np.empty((2, self._of_first[-1], _ROWS))  # by their last, and by their first; work space
 
     def add(self, e: int, values: Floats, deviations: Floats) -> None:
-        first, second = self._pairs
+        m, n_pairs = len(self._of_first) - 1, self._of_first[-1]
         for start in range(0, len(deviations), _ROWS):
-            z = np.insert(deviations[start : start + _ROWS] @ self._whitening[e], 0, self._constants[e], axis=1)
-            products = z[:, first] * z[:, second]
-            self.products[e] += products.T @ products
+            rows = deviations[start : start + _ROWS].T
+            z = np.vstack([np.full(rows.shape[1], self._constants[e]), self._whitening[e].T @ rows])
+            by_last, by_first = self._pairs[:, :, : rows.shape[1]]
+            for a in range(m):
+                np.multiply(z[a], z[: a + 1], out=by_last[self._of_last[a] : self._of_last[a + 1]])
+                np.multiply(z[a], z[a:], out=by_first[self._of_first[a] : self._of_first[a + 1]])
+            begin = 0
+            for height, width, offset in zip(self._heights, self._widths, self._offsets, strict=False):
+                found = by_last[begin : begin + height] @ by_first[n_pairs - width :].T
+                self._sums[e, offset : offset + height * width] += found.ravel()
+                begin += height
 
     def merge(self, other: FourthSum) -> None:
-        self.products += other.products
+        self._sums += other._sums
+
+    @property
+    def products(self) -> Floats:
+        """(E, q, q) as in `FourthMoments`"""
+        pairs = np.array(np.triu_indices(len(self._of_first) - 1))
+        a, b, c, d = np.sort(np.broadcast_arrays(*pairs[:, :, None], *pairs[:, None, :]), axis=0)
+        part = b // _TOGETHER
+        row = self._of_last[b] - self._of_last[part * _TOGETHER] + a
+        column = self._of_first[c] - self._of_first[part * _TOGETHER] + d - c
+        return self._sums[:, self._offsets[part] + row * self._widths[part] + column]
 
 
 def most_columns(n_environments: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,25 +112,36 @@ class SampleSum:
 
     def __init__(self, task: int, n_environments: int, k: int, most: int) -> None:
         self._rng, self._most = np.random.default_rng([_SEED, task]), most
-        self._kept = [(np.empty(0), np.empty((0, k)))] * n_environments  # chances and rows of each
+        self._kept = [[(np.empty(0), np.empty((0, k)))] for _ in range(n_environments)]  # chances and rows of each
+        self._limits = np.ones(n_environments)  # chances above these are not among the smallest
 
     def add(self, e: int, values: Floats, deviations: Floats) -> None:
         self._take(e, self._rng.random(len(values)), values)
 
     def merge(self, other: SampleSum) -> None:
-        for e, (chances, values) in enumerate(other._kept):
-            self._take(e, chances, values)
+        for e, parts in enumerate(other._kept):
+            for chances, values in parts:
+                self._take(e, chances, values)
 
     def sample(self, columns: tuple[str, ...]) -> SampledRows:
-        places = np.repeat(np.arange(len(self._kept)), [len(chances) for chances, _ in self._kept])
-        return SampledRows(columns, places, np.concatenate([values for _, values in self._kept]))
+        kept = [self._smallest(parts) for parts in self._kept]
+        places = np.repeat(np.arange(len(kept)), [len(chances) for chances, _ in kept])
+        return SampledRows(columns, places, np.concatenate([values for _, values in kept]))
 
     def _take(self, e: int, chances: Floats, values: Floats) -> None:
-        known, rows = self._kept[e]
-        drawn = chances < (known.max() if len(known) == self._most else 1.0)
-        chances, values = np.append(known, chances[drawn]), np.concatenate([rows, values[drawn]])
-        smallest = np.sort(np.argsort(chances, kind="stable")[: self._most])
-        self._kept[e] = chances[smallest], values[smallest]
+        drawn = chances < self._limits[e]
+        if drawn.any():
+            self._kept[e].append((chances[drawn], values[drawn]))
+        if sum(len(chances) for chances, _ in self._kept[e]) > 2 * self._most:
+            self._kept[e] = [self._smallest(self._kept[e])]
+            self._limits[e] = self._kept[e][0][0].max()
+
+    def _smallest(self, parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+        chances, values = (np.concatenate(listed) for listed in zip(*parts, strict=True))
+        if len(chances) > self._most:
+            smallest = np.sort(np.argpartition(chances, self._most - 1)[: self._most])
+            chances, values = chances[smallest], values[smallest]
+        return chances, values
 
 
 class RootSum:
@@ -295,14 +307,16 @@ class _Reading:
         import pyarrow as pa
 
         for batch in task.batches([self.environment, *self.read]):
-            for first in range(0, batch.num_rows, _BLOCK_ROWS):
-                table = pa.Table.from_batches([batch.slice(first, _BLOCK_ROWS)])
-                places = self._places(table.column(self.environment))
-                # Rows of other environments may hold levels that the encoding does not know.
-                known = places >= 0
-                if known.any():
-                    whole, values = self._complete(table if known.all() else table.filter(pa.array(known)))
-                    yield places[known][whole], values
+            table = pa.Table.from_batches([batch])
+            places = self._places(table.column(self.environment))
+            # Rows of other environments may hold levels that the encoding does not know.
+            known = np.flatnonzero(places >= 0)
+            if len(known):
+                whole, values = self._complete(table if len(known) == len(places) else table.take(known))
+                rows = known[whole]
+                cuts = np.searchsorted(rows, np.arange(0, batch.num_rows + _BLOCK_ROWS, _BLOCK_ROWS))
+                for first, end in pairwise(cuts):
+                    yield places[rows[first:end]], values[first:end]
 
     def _places(self, labels: pa.ChunkedArray) -> NDArray[np.intp]:
         """(n,) -1 for rows without a label, and for other environments"""
@@ -330,7 +344,9 @@ class _Reading:
         frame, encoding = nw.from_native(table, eager_only=True), self._encoding
         plain = np.column_stack([text_as_numbers(frame[name], name) for name in self._plain])
         raw = RawTable((), np.empty((len(plain), 0))) if encoding is None else encoding.read(frame)
-        whole = np.asarray(~np.isnan(np.column_stack([plain, raw.values])).any(axis=1))
+        whole = ~(np.isnan(plain).any(axis=1) | np.isnan(raw.values).any(axis=1))
+        if tuple(self._plain) == self.columns:
+            return whole, plain if whole.all() else plain[whole]
         columns = dict(zip(self._plain, plain[whole].T, strict=True))
         if encoding is not None:
             encoded = encoding.encode(replace(raw, values=raw.values[whole]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -16,6 +16,7 @@ from ..data.features import Features
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.pipeline import Data, Findings, FitSettings
 from ..exceptions import DataError, SettingError, use
+from ..inference.base import Target
 from ..models.base import EnvironmentData, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
@@ -72,12 +73,26 @@ class Selection:
     data: Data
 
     @cached_property
+    def target(self) -> Target:
+        return self.settings.target(self.data)
+
+    @cached_property
     def findings(self) -> Findings:
-        return self.settings.findings(self.settings.target(self.data), False)
+        return self.settings.findings(self.target, False)
 
     @cached_property
     def mask(self) -> Mask:
         return self.settings.rule.select(self.findings)
+
+    @cached_property
+    def averaged(self) -> tuple[Mask, Floats]:
+        """Subsets (m, p) and weights (m,); the selected one where no subset is compatible"""
+        predictive = self.findings.predictive
+        if predictive is None:
+            return self.mask[None], np.ones(1)
+        weights = np.exp(predictive.log_probabilities)
+        n = int(np.searchsorted(np.cumsum(weights) / weights.sum(), AVERAGED_MASS)) + 1
+        return predictive.masks[:n], weights[:n] / weights[:n].sum()
 
     @property
     def predicts(self) -> Predicts:
@@ -91,32 +106,55 @@ class Selection:
     @classmethod
     def known(cls, settings: FitSettings, data: Data, findings: Findings, mask: Mask) -> Selection:
         found = cls(settings, data)
-        vars(found).update(findings=findings, mask=mask)
+        vars(found).update(target=findings.target, findings=findings, mask=mask)
         return found
 
 
 def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
-    """kind: one of PREDICT_WITH but "auto", or "constant". Where no subset is compatible, there is nothing to average,
-    and the average is the selected one."""
+    """kind: one of PREDICT_WITH but "auto", or "constant"."""
     data = selection.data
+    if regressor is not None and (columns := columns_of_kind(kind, selection)):
+        return _refitted(regressor, rows_for("regressor", data), columns)
     if kind == "everything":
-        if regressor is not None:
-            return _refitted(regressor, rows_for("regressor", data), data.features.columns)
         if selection.linear:
             return _of_line(line_of_everything(data), data)
         return _of_fits([regression_on_everything(selection.settings.family, rows_for("whole", data))], [1.0], data)
-    mask, predictive = selection.mask, selection.findings.predictive if kind == "average" else None
-    if kind == "constant":
-        mask, regressor = np.zeros_like(mask), None
-    masks, weights = mask[None], np.ones(1)
-    if predictive is not None:
-        weights = np.exp(predictive.log_probabilities)
-        n = int(np.searchsorted(np.cumsum(weights) / weights.sum(), AVERAGED_MASS)) + 1
-        masks, weights = predictive.masks[:n], weights[:n] / weights[:n].sum()
-    elif regressor is not None and mask.any():
-        return _refitted(regressor, rows_for("regressor", data), data.features.chosen(mask).columns)
-    model = selection.findings.target.model
+    masks, weights = np.zeros((1, data.features.n_features), dtype=bool), np.ones(1)
+    if kind != "constant":
+        masks, weights = selection.averaged if kind == "average" else (selection.mask[None], weights)
+    model = selection.target.model
     return _of_fits([model.fit(mask, local=False) for mask in masks], weights.tolist(), data)
+
+
+def columns_of_kind(kind: str, selection: Selection) -> tuple[str, ...]:
+    """That one fit uses: of all features, of the selected ones, or none"""
+    features = selection.data.features
+    if kind == "constant":
+        return ()
+    return features.columns if kind == "everything" else features.chosen(selection.mask).columns
+
+
+@dataclass(eq=False)
+class Refits:
+    """A regressor fitted without one environment at a time: what it predicts there, each found once."""
+
+    regressor: Any
+    data: MultiEnvironmentData
+    _known: dict[tuple[int, tuple[str, ...]], Floats] = field(default_factory=dict)
+
+    def predicted(self, place: int, columns: tuple[str, ...]) -> Floats:
+        """(n_e,) of the rows of an environment, by what is fitted to these columns of the others; without columns by
+        their mean"""
+        if (place, columns) not in self._known:
+            left_out = self.data.environment_index == place
+            X, y = columns_of(self.data, columns), self.data.y[~left_out]
+            n = int(left_out.sum())
+            if columns:
+                predicted = clone(self.regressor).fit(X[~left_out], y).predict(X[left_out])
+            else:
+                predicted = np.full(n, y.mean())
+            self._known[place, columns] = np.asarray(predicted, dtype=float).reshape(n)
+        return self._known[place, columns]
 
 
 def _of_fits(fits: list[Any], weights: list[float], data: Data) -> LinearPredictor:
@@ -259,15 +297,16 @@ def gate(everything: Floats, selected: Floats, predicts: Predicts) -> tuple[floa
     return ratio, float(np.exp(max(least, _FEW / max(n, 1) ** 2)))
 
 
-def choose(selection: Selection, regressor: Any = None) -> Choice:
-    """All features, unless the environments show that they fail: each is left out with the selection as it is."""
+def choose(selection: Selection, refits: Refits | None = None) -> Choice:
+    """All features, unless the environments show that they fail: each is left out with the selection as it is. refits:
+    of a regressor that predicts in place of linear fits"""
     data, chosen = selection.data, selection.data.features.chosen(selection.mask)
     errors, reason = np.full((2, data.n_environments), np.nan), ""
     try:
-        if not selection.linear and regressor is None:
+        if not selection.linear and refits is None:
             regression_on_everything(selection.settings.family, rows_for("whole", data))
         if data.n_environments > 1:
-            errors = _left_out_errors(selection, chosen, regressor)
+            errors = _left_out_errors(selection, chosen, refits)
     except DataError as error:
         reason = str(error)
     if selection.predicts is Predicts.number:
@@ -276,23 +315,30 @@ def choose(selection: Selection, regressor: Any = None) -> Choice:
     everything, selected = errors
     ratio, threshold = gate(everything, selected, selection.predicts)
     uses = "selected" if reason or ratio > threshold else "everything"
-    used = data.features.n_features if regressor is not None else len(data.features.with_columns(usable_columns(data)))
+    used = data.features.n_features if refits is not None else len(data.features.with_columns(usable_columns(data)))
     sizes, constant = (used, chosen.n_features), data.features.n_features - used
     about = ratio, threshold, *sizes, selection.predicts, reason, constant
     return Choice(uses, data.environments, everything, selected, *about)
 
 
-def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> Floats:
+def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | None) -> Floats:
     """(2, E) of all features and of the chosen ones; NaN where the other environments alone cannot be fitted"""
     data: Any = selection.data
-    if selection.linear and regressor is None and not shrinks(data):
-        known = getattr(selection.findings.target.model, "moments", None)
+    if selection.linear and refits is None and not shrinks(data):
+        known = getattr(selection.target.model, "moments", None)
         data = known if known is not None and known.scatter.size else moments_of(data)
     errors = np.full((2, data.n_environments), np.nan)
     for place, label in enumerate(data.environments):
         with suppress(DataError):
             others: Any = without(data, label)
-            fits = _fit_both(selection, others, chosen, regressor)
+            kept, every = set(others.features.columns), others.features.columns
+            columns = tuple(name for name in chosen.columns if name in kept)
+            if refits is not None:
+                y = data.y[data.rows(place)]
+                predicted = [refits.predicted(place, used) for used in (every, columns)]
+                errors[:, place] = np.sqrt(np.mean((y - predicted) ** 2, axis=1))
+                continue
+            fits = _fit_both(selection, others, chosen, columns)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
             if isinstance(fits[0], Fit) and selection.predicts is not Predicts.number:
                 constant = regression_on(selection.settings.family, rows_for("whole", others), ())
@@ -300,26 +346,12 @@ def _left_out_errors(selection: Selection, chosen: Features, regressor: Any) -> 
     return errors
 
 
-class _Refitted(NamedTuple):
-    columns: tuple[str, ...]
-    regressor: Any
-
-
-def _fit_both(selection: Selection, others: Any, chosen: Features, regressor: Any) -> tuple[Any, Any]:
-    """All features, and the chosen ones"""
-    kept, family = set(others.features.columns), selection.settings.family
-    columns = tuple(name for name in chosen.columns if name in kept)
-    if regressor is not None:
-        return _refit(regressor, others, others.features.columns), _refit(regressor, others, columns)
+def _fit_both(selection: Selection, others: Any, chosen: Features, columns: tuple[str, ...]) -> tuple[Any, Any]:
+    """All features, and the chosen ones, of which these columns vary in the other environments"""
     if selection.linear:
         return line_of_everything(others), least_squares_line(others, columns)
+    family = selection.settings.family
     return regression_on_everything(family, others), regression_on(family, others, chosen.names)
-
-
-def _refit(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ...]) -> _Refitted | Line:
-    if not columns:
-        return least_squares_line(rows, ())
-    return _Refitted(columns, clone(regressor).fit(columns_of(rows, columns), rows.y))
 
 
 def _error(fit: Any, data: Any, place: int) -> float:
@@ -328,6 +360,5 @@ def _error(fit: Any, data: Any, place: int) -> float:
         return mean_deviance(fit, data, data.rows(place))
     if isinstance(data, Moments):
         return float(np.sqrt(squared_error(data, place, fit.columns, fit.coefficients, fit.intercept)))
-    X = columns_of(data, fit.columns)[data.rows(place)]
-    predicted = fit.regressor.predict(X) if isinstance(fit, _Refitted) else fit.predict(X)
-    return float(np.sqrt(np.mean((data.y[data.rows(place)] - np.reshape(predicted, len(X))) ** 2)))
+    rows = data.rows(place)
+    return float(np.sqrt(np.mean((data.y[rows] - fit.predict(columns_of(data, fit.columns)[rows])) ** 2)))

@@ -19,12 +19,11 @@ from .._tools.sections import Rendered, Section, by_environment
 from .._tools.text import in_quotes, printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..decisions.pipeline import Data, FitSettings
 from ..exceptions import DataError, EngineError
 from ..models.base import Predicts
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
-from .choice import Selection
+from .choice import Refits, Selection, build, columns_of_kind
 from .everything import without
 from .predictor import (
     LinearPredictor,
@@ -161,8 +160,8 @@ _MOST_KEPT = 1001
 # Rounding must not move a share of the environments that is a whole number to the next one.
 _ROUNDING = 1e-9
 
-# What predicts, by what is selected of some data
-Builder = Callable[[Selection], Predictor]
+# {environment left out: what was selected without it, as `Selection` has it}
+Selected = dict[Hashable, dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,68 +289,86 @@ class NewEnvironments(Rendered):
 
 
 def cross_validate(
-    settings: FitSettings, data: Data, outcome: PredictedOutcome, builders: Sequence[Builder], progress: ProgressMode
-) -> tuple[NewEnvironments, ...]:
-    """For each builder. Repeats the selection without each environment, with the random numbers of the fit, where a
-    builder asks for it."""
+    whole: Selection,
+    outcome: PredictedOutcome,
+    kinds: Sequence[str],
+    progress: ProgressMode,
+    refits: Refits | None,
+    selected: Selected,
+) -> dict[str, NewEnvironments]:
+    """Of each of the kinds that `build` takes. Repeats the selection without each environment, with the random numbers
+    of the fit, where a kind needs it and it is not among those `selected`, which it joins; refits: of a regressor."""
+    data = whole.data
     if data.n_environments == 1:
-        return (NewEnvironments(outcome, ()),) * len(builders)
-    found: list[list[EnvironmentErrors | None]] = [[] for _ in builders]
+        return {kind: NewEnvironments(outcome, (), by=kind) for kind in kinds}
+    found: list[list[EnvironmentErrors | None]] = []
     with ProgressBar("leaving out environments", data.n_environments, progress) as bar:
         for label in data.environments:
-            for errors, own in zip(found, _without(label, settings, data, outcome.predicts, builders), strict=True):
-                errors.append(own)
+            found.append(_without(label, whole, outcome.predicts, kinds, refits, selected))
             bar.advance()
-    labelled = [list(zip(data.environments, errors, strict=True)) for errors in found]
-    return tuple(
-        NewEnvironments(
+    labelled = {kind: list(zip(data.environments, own, strict=True)) for kind, *own in zip(kinds, *found, strict=True)}
+    return {
+        kind: NewEnvironments(
             outcome,
             tuple(own for _, own in errors if own is not None),
             tuple(label for label, own in errors if own is None),
+            kind,
         )
-        for errors in labelled
-    )
+        for kind, errors in labelled.items()
+    }
 
 
 def _without(
-    label: Hashable, settings: FitSettings, data: Data, predicts: Predicts, builders: Sequence[Builder]
+    label: Hashable,
+    whole: Selection,
+    predicts: Predicts,
+    kinds: Sequence[str],
+    refits: Refits | None,
+    selected: Selected,
 ) -> list[EnvironmentErrors | None]:
-    """For each builder, None where it cannot be fitted without this environment"""
-    predictors: list[Predictor | None] = [None] * len(builders)
+    """For each kind, None where it cannot be fitted without this environment"""
+    data, place = whole.data, whole.data.environments.index(label)
+    predictors: list[Predictor | tuple[str, ...] | None] = [None] * len(kinds)
     with warnings.catch_warnings():
         # The fit to all environments has warned already.
         warnings.simplefilter("ignore")
         try:
-            selection = Selection(settings, without(data, label))
+            selection = Selection(whole.settings, without(data, label))
         except DataError:
-            return [None] * len(builders)
-        for k, build in enumerate(builders):
+            return [None] * len(kinds)
+        vars(selection).update(selected.get(label, {}))
+        for k, kind in enumerate(kinds):
             with suppress(DataError, EngineError):
-                predictors[k] = build(selection)
+                predictors[k] = build(kind, selection) if refits is None else columns_of_kind(kind, selection)
+        if "findings" in vars(selection):
+            selected[label] = {"mask": selection.mask, "averaged": selection.averaged}
     features = selection.data.features
     unseen = tuple(name for name in data.features.columns if name not in set(features.columns))
-    place = data.environments.index(label)
     found: list[EnvironmentErrors | None] = []
     for predictor in predictors:
         if predictor is None:
             found.append(None)
             continue
-        if isinstance(data, Moments):
+        columns = predictor if isinstance(predictor, tuple) else predictor.design.columns
+        if isinstance(predictor, tuple):
+            assert refits is not None
+            absolute, figures = _errors_of_rows(refits.data, place, refits.predicted(place, columns), predicts)
+        elif isinstance(data, Moments):
             absolute, figures = _errors_of_moments(data, place, predictor)
         else:
-            absolute, figures = _errors_of_rows(data, place, predictor, predicts)
-        used = features.with_columns(predictor.design.columns)
+            X = columns_of(data, columns)[data.rows(place)]
+            mean = predictor.order(X) if isinstance(predictor, SurvivalPredictor) else predictor.predict(X)
+            absolute, figures = _errors_of_rows(data, place, mean, predicts)
+        used = features.with_columns(columns)
         found.append(EnvironmentErrors(label, used, absolute, unseen, int(data.counts[place]), figures))
     return found
 
 
 def _errors_of_rows(
-    data: MultiEnvironmentData, place: int, predictor: Predictor, predicts: Predicts
+    data: MultiEnvironmentData, place: int, mean: Floats, predicts: Predicts
 ) -> tuple[Floats | None, dict[str, float]]:
-    """Absolute errors of numbers, and figures, in an environment."""
+    """Absolute errors of numbers, and figures, of predicted means (n_e,) of the rows of an environment."""
     rows = data.rows(place)
-    X = columns_of(data, predictor.design.columns)
-    mean = (predictor.order(X) if isinstance(predictor, SurvivalPredictor) else predictor.predict(X))[rows]
     outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
     figures = figures_of(predicts, data.y[rows], mean, **outcome_columns)
     return _kept(np.abs(data.y[rows] - mean)) if predicts is Predicts.number else None, figures

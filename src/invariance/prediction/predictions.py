@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .._tools.progress import ProgressMode
-from .choice import Choice, Selection, build, choose
-from .new_environments import NewEnvironments, cross_validate
+from ..models.base import rows_for
+from .choice import Choice, Refits, Selection, build, choose
+from .new_environments import NewEnvironments, Selected, cross_validate
 from .predictor import PredictedOutcome, Predictor
 from .price import Price
 
@@ -25,11 +26,16 @@ class Predictions:
     asked: str = "auto"
     _predictors: dict[str, Predictor] = field(default_factory=dict)
     _elsewhere: dict[str, NewEnvironments] = field(default_factory=dict)
+    _selected: Selected = field(default_factory=dict)
 
     @cached_property
     def choice(self) -> Choice:
         """Whether all features predict, or the selected ones."""
-        return choose(self.selection, self.regressor)
+        return choose(self.selection, self._refits)
+
+    @cached_property
+    def _refits(self) -> Refits | None:
+        return None if self.regressor is None else Refits(self.regressor, rows_for("regressor", self.selection.data))
 
     @cached_property
     def price(self) -> Price:
@@ -70,7 +76,6 @@ class Predictions:
         """Find the errors of these kinds of predictions, together, where they are not known."""
         new = [kind for kind in kinds if kind not in self._elsewhere]
         if new:
-            builders = [partial(build, kind, regressor=self.regressor) for kind in new]
-            settings, data = self.selection.settings, self.selection.data
-            found = cross_validate(settings, data, self.outcome, builders, self.progress)
-            self._elsewhere |= {kind: replace(errors, by=kind) for kind, errors in zip(new, found, strict=True)}
+            self._elsewhere |= cross_validate(
+                self.selection, self.outcome, new, self.progress, self._refits, self._selected
+            )
