@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from ._tools.registry import on_first_use
@@ -58,6 +59,8 @@ _NAMES = {
     "posterior.posterior": ("Posterior",),
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
+
+logging.getLogger(__name__).addHandler(logging.NullHandler())
 
 __all__ = ["__version__", *_HOMES]
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

@@ -63,6 +63,18 @@ def test_kernels_that_compile_without_a_bar(mode: progress.ProgressMode, capfd: 
     assert (COMPILING in capfd.readouterr().err) == (mode is True)
 
 
+@pytest.mark.parametrize(("mode", "lines"), [("auto", [COMPILING]), (False, []), (True, [])])
+def test_kernels_that_compile_where_nobody_looks_are_logged_once(
+    mode: progress.ProgressMode, lines: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_logged", [])
+    with caplog.at_level("INFO", "invariance"), compilation_explained(mode):
+        for _ in range(2):
+            with ProgressBar("counting", 2, mode), compilation():
+                pass
+    assert caplog.messages == lines
+
+
 def test_a_function_hears_of_every_stage_and_of_compilations() -> None:
     heard: list[tuple[float, str]] = []
 

@@ -195,3 +195,30 @@ def test_hints_on_perturbed_columns_work_as_typed(example: Path) -> None:
     assert "use --allow-unmeasured to" in fails(*given, "--exclude", "patient")
     swept(*asked, "--exclude", "patient", "--allow-unmeasured")
     assert read_sweep("out")["notes"][0].startswith("1 row that perturbs 'age' left out.")
+
+
+@pytest.mark.parametrize(
+    ("command", "key"),
+    [
+        (("fit", *EXAMPLE), "decision"),
+        (("compare", *EXAMPLE, "--methods", "Lasso"), "methods"),
+        (("explain", *EXAMPLE), "environments"),
+        (("demo",), "decision"),
+    ],
+)
+def test_json_on_standard_output_stands_alone(example: Path, command: tuple[str, ...], key: str) -> None:
+    result = run(*command, "--json", "-")
+    assert result.exit_code == 0
+    assert key in json.loads(result.stdout)
+    assert "age" in result.stderr
+    assert not Path("-").exists()
+
+
+def test_the_second_reading_is_announced_and_can_be_left_out(example: Path) -> None:
+    twice, once = (run("fit", *EXAMPLE, "--stream", "--json", "-", *more) for more in ((), ("--one-pass",)))
+    assert twice.stderr.count("second reading") == 1
+    assert "second reading" not in once.stderr
+    notes = [" ".join(json.loads(result.stdout)["notes"]) for result in (twice, once)]
+    assert "read again" in notes[0]
+    assert "second moments alone" in notes[1]
+    assert "second reading" not in run("fit", *EXAMPLE, "--stream", "--quiet").stderr

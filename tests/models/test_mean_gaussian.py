@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.models.gaussian_mean import MeanGaussian
 from twins import all_masks
 
@@ -167,3 +168,32 @@ def test_moments_of_some_columns_need_no_kernel_of_their_own() -> None:
     few = moments.of_columns(moments.columns[1:])
     assert few.gaps.flags.f_contiguous
     assert all(part.flags.c_contiguous for part in bound(few).local_moments[:3])
+
+
+@pytest.mark.parametrize("tolerance", [Tolerance(), Tolerance().weak, Tolerance.strict()])
+def test_the_screen_rejects_no_compatible_subset(tolerance: Tolerance) -> None:
+    n_rejected = 0
+    for seed in range(12):
+        data = simulated(seed, counts=((12, 15, 20), (30, 40, 60, 25))[seed % 2], noise=(0.5, 1.0, 3.0, 1.0))
+        model = bound(data)
+        walk = model.screening_walk(np.arange(5), np.empty(0, np.int64), tolerance, lambda gain, columns: gain)
+        weights, gain = walk.dense(np.empty(0, np.int64), np.ones(6, dtype=bool)), model.gain_many(MASKS)
+        kept = ~np.isnan(weights)
+        assert_allclose(weights[kept], gain[kept])
+        assert kept[model.invariance_test(MASKS, tolerance).joint >= tolerance.level].all()
+        n_rejected += int((~kept).sum())
+    assert n_rejected > 30
+
+
+def test_walks_score_every_subset_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    computed = MeanGaussian._computed
+
+    def counted(model: MeanGaussian, masks: NDArray, *more: bool) -> object:
+        sizes.append(len(masks))
+        return computed(model, masks, *more)
+
+    monkeypatch.setattr(MeanGaussian, "_computed", counted)
+    model = BIP(family="linear_gaussian_mean", progress=False).fit(simulated(p=11))
+    assert model.predictive_ is not None
+    assert [size for size in sizes if size >= 1024] == [1024, 1024]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,9 @@ from sklearn.tree import DecisionTreeRegressor
 
 from invariance import BIP, Columns, Moments, MultiEnvironmentData, load, spline
 from invariance.datasets import make_example
+from invariance.decisions.pipeline import FitSettings
 from invariance.estimators.saved import to_plain
 from invariance.exceptions import PredictionWarning, SettingError
-from invariance.prediction import predictions
 from invariance.prediction.new_environments import EnvironmentErrors, NewEnvironments
 from invariance.prediction.predictor import Design, PredictedOutcome
 from shifted_sites import DATA, NEW, fitted
@@ -122,26 +123,46 @@ def test_a_regressor_that_was_changed_after_the_fit_waits_for_the_next_one() -> 
 
 
 def test_saving_selects_once_without_each_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
-
-    def counted(search, data, outcome, builders, progress):
-        calls.append(len(builders))
-        return original(search, data, outcome, builders, progress)
-
-    original = predictions.cross_validate
-    monkeypatch.setattr(predictions, "cross_validate", counted)
-    model, alone = fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1)), fitted()
+    selections: list[int] = []
+    original = FitSettings.findings
+    monkeypatch.setattr(FitSettings, "findings", lambda *given: selections.append(1) or original(*given))
+    alone, model = fitted(), fitted().set_params(regressor=DecisionTreeRegressor(max_depth=1))
+    selections.clear()
+    for kind in ("selected", "average", "everything"):  # the selection is repeated for the first, and serves the others
+        alone.set_params(predict_with=kind).new_environments()
+    assert len(selections) == DATA.n_environments
     plain = to_plain(model)  # of the regressor as it was at the fit
     assert plain["settings"]["regressor"] == "None"
     assert set(plain["predictors"]) == set(plain["new_environments"]) == {"selected", "everything", "average"}
-    assert calls == [4]  # a constant too, for the price
+    assert len(selections) == 2 * DATA.n_environments
     for kind in ("selected", "everything", "average"):
         elsewhere = alone.set_params(predict_with=kind).new_environments()
         together = model.set_params(predict_with=kind, regressor=None).new_environments()
         for a, b in zip(elsewhere.left_out, together.left_out, strict=True):
             np.testing.assert_array_equal(a.absolute_errors, b.absolute_errors)
             assert a.features == b.features
-    assert calls == [4, 1, 1, 1]
+    assert len(selections) == 2 * DATA.n_environments
+
+
+class Counted(Ridge):
+    """Knows what it was fitted to, of all its copies."""
+
+    seen: ClassVar[list[bytes]] = []
+
+    def fit(self, X, y):
+        self.seen.append(X.tobytes() + y.tobytes())
+        return super().fit(X, y)
+
+
+def test_a_regressor_is_fitted_once_to_the_same_rows_and_columns() -> None:
+    """By the choice of what predicts, the interval, the price and the saved model."""
+    Counted.seen.clear()
+    model = fitted(regressor=Counted())
+    model.predict_interval(NEW)
+    assert model.decision_.price is not None
+    to_plain(model)
+    assert len(Counted.seen) > 2 * DATA.n_environments
+    assert len(set(Counted.seen)) == len(Counted.seen)
 
 
 def with_a_rare_level() -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

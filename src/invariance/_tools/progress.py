@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 import sys
 import threading
 import time
@@ -16,6 +17,9 @@ from .text import duration
 COMPILING = "compiling, once after an installation"
 ProgressMode = bool | Literal["auto"] | Callable[[float, str], None]
 
+# Who waits where no bar is shown reads there that kernels compile, once a process, and that rows are read again.
+LOGGER = logging.getLogger("invariance")
+
 _WORTH_SHOWING = 2.0
 _BETWEEN_UPDATES = 0.1
 
@@ -23,9 +27,9 @@ _BETWEEN_UPDATES = 0.1
 class ProgressBar:
     """Counts steps; shows a bar on standard error once two seconds have passed.
 
-    mode : "auto" shows it in terminals and notebooks only, True everywhere, False never; a function is called with the
-        fraction that is done and what is being done, by the thread that waits for the work. What it raises stops the
-        work.
+    mode : "auto" shows it in terminals and notebooks, and elsewhere logs that kernels compile; True everywhere, False
+        never; a function is called with the fraction that is done and what is being done, by the thread that waits for
+        the work. What it raises stops the work.
     only_compiling : show nothing but compilations
     """
 
@@ -34,10 +38,10 @@ class ProgressBar:
             raise SettingError(
                 f"progress={mode!r} is not known: use True, False, 'auto' or a function of a fraction and a message."
             )
-        unseen = mode == "auto" and not sys.stderr.isatty() and _notebook() is None
+        self._unseen = mode == "auto" and not sys.stderr.isatty() and _notebook() is None
         self.description = description
         self.total = total
-        self.mode: ProgressMode = False if unseen else mode
+        self.mode: ProgressMode = False if self._unseen else mode
         self.only_compiling = only_compiling
         self.done = 0
         self._display: _TerminalBar | _NotebookBar | None = None
@@ -50,6 +54,8 @@ class ProgressBar:
 
     def __enter__(self) -> Self:
         self._thread, self._latest = threading.get_ident(), time.perf_counter()
+        if self._unseen and not _logged and "numba" in sys.modules:
+            self._until_exit.enter_context(_watch_compilations(_log_compilation))
         if self.mode is False:
             return self
         if callable(self.mode) and not self.only_compiling:
@@ -117,6 +123,14 @@ class ProgressBar:
 
 # The innermost bar, which is last, tells of compilations.
 _open: list[ProgressBar] = []
+# That kernels compile, as it was logged
+_logged: list[str] = []
+
+
+def _log_compilation(change: int) -> None:
+    if not _logged:
+        _logged.append(COMPILING)
+        LOGGER.info(COMPILING)
 
 
 def compilation_explained(mode: ProgressMode) -> ProgressBar:

@@ -3,6 +3,7 @@ remedies worded as options are typed."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import sys
@@ -12,12 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ..exceptions import InvarianceError, Message
-from .options import SpeechOptions, write_merges, write_names
+from .options import STANDARD_OUTPUT, SpeechOptions, write_merges, write_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,16 +29,23 @@ if TYPE_CHECKING:
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _LOUDNESS = ContextVar("loudness", default="usual")  # or "quiet", "verbose"
+# Where results go: standard error where a result as JSON takes standard output
+_ASIDE = ContextVar("aside", default=False)
 
 
 @contextmanager
-def messages(options: SpeechOptions) -> Iterator[None]:
+def messages(options: SpeechOptions, json: Path | None = None) -> Iterator[None]:
     """Inside the block: warnings become `warning:` lines, bad input an `error:` line and exit code 2, an interrupt exit
-    code 130. Any other exception passes through: it is a bug, and its traceback the report."""
+    code 130. Any other exception passes through: it is a bug, and its traceback the report. json : the file of the
+    result, - for standard output, which then has nothing else"""
     if options.quiet and options.verbose:
         raise typer.BadParameter("--quiet and --verbose ask for opposite things: use one of them.")
     before = _LOUDNESS.set("quiet" if options.quiet else "verbose" if options.verbose else "usual")
-    start, said = time.perf_counter(), set[str]()
+    aside = _ASIDE.set(json == STANDARD_OUTPUT)
+    start, said, logger, log = time.perf_counter(), set[str](), logging.getLogger("invariance"), _Notes()
+    logger.addHandler(log)
+    level = logger.level
+    logger.setLevel(logging.INFO)
 
     def say_once(message: Warning | str, *details: Any, **more: Any) -> None:
         if str(message) not in said:
@@ -58,7 +67,17 @@ def messages(options: SpeechOptions) -> Iterator[None]:
         say("error", said_by(error))
         raise typer.Exit(2) from None
     finally:
+        logger.removeHandler(log)
+        logger.setLevel(level)
         _LOUDNESS.reset(before)
+        _ASIDE.reset(aside)
+
+
+class _Notes(logging.Handler):
+    """What the package logs, as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say("note", record.getMessage())
 
 
 def _console(stderr: bool = False) -> Console:
@@ -92,7 +111,7 @@ def show(content: object) -> None:
     if not isinstance(content, str):
         text.highlight_regex(r"(?m)^\S.*$", "bold")
         text.highlight_regex(r"(?m)[█▏▎▍▌▋▊▉]+$", "cyan")
-    _console().print(text, soft_wrap=True)
+    _console(stderr=_ASIDE.get()).print(text, soft_wrap=True)
 
 
 # Parameters whose option has another name.

@@ -54,14 +54,19 @@ class Need(NamedTuple):
 ALL_METHODS = Need("comparing methods")
 
 
-def fit_model(named: InputFiles, given: FitOptions, stream: bool | None, need: Need | None = None) -> tuple[BIP, Any]:
-    """The model, and the rows or moments it was fitted to. stream : None by size; need : what needs rows anyway"""
+def fit_model(
+    named: InputFiles, given: FitOptions, stream: bool | None, one_pass: bool = False, need: Need | None = None
+) -> tuple[BIP, Any]:
+    """The model, and the rows or moments it was fitted to. stream : None by size; one_pass : without a second reading
+    of what is read in pieces; need : what needs rows anyway"""
     model = given.bip(given.jobs)
     in_pieces = _streams(named, stream)
     data, source = _read_in_pieces(named, given, model, need) if in_pieces else (read_rows(named, given), None)
     for note in default_notes(model, given, data):
         say("note", note)
-    return model.fit(data, environments=None if source is None else given.environment, rows=source), data
+    if source is None or one_pass:
+        return model.fit(data), data
+    return model.fit(data, environments=given.environment, rows=source), data
 
 
 def _streams(named: InputFiles, asked: bool | None) -> bool:

@@ -23,6 +23,7 @@ from .options import (
     Command,
     FilesArgument,
     FitOptions,
+    OnePassOption,
     PlotKind,
     PlotKindOption,
     SpeechOptions,
@@ -94,6 +95,7 @@ def fit(
     context: typer.Context,
     given: FitOptions,
     stream: StreamOption = None,
+    one_pass: OnePassOption = False,
     json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
@@ -111,7 +113,7 @@ def fit(
     Prints the decision with its reasons, and the posterior over invariant subsets. The outcome model follows from the
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
-    with messages(given):
+    with messages(given, json):
         from ..decisions.plots import save_picture
         from .inputs import ALL_METHODS, InputFiles, fit_model
         from .outputs import checked_outputs, deliver_fit, save, source_of_report
@@ -127,7 +129,7 @@ def fit(
             if report is None:
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
-        model, data = fit_model(named, given, stream, None if compared is None else ALL_METHODS)
+        model, data = fit_model(named, given, stream, one_pass, None if compared is None else ALL_METHODS)
         draw = partial(save_picture, model.decision_, str(plot_kind or PlotKind.inclusion))
         if "report" in outputs:  # what it tells of luck and price is told here and in the other files, too
             model.decision_.explain_luck()
@@ -161,7 +163,7 @@ def compare(
 
     Options of the model apply to BIP, as in `invariance fit`.
     """
-    with messages(given):
+    with messages(given, json):
         from ..baselines.comparison import compare as run_methods
         from .inputs import ALL_METHODS, InputFiles, default_notes, read_rows
         from .outputs import Files, checked_outputs, deliver
@@ -186,6 +188,7 @@ def explain(
     ] = None,
     given: FitOptions,
     stream: StreamOption = None,
+    one_pass: OnePassOption = False,
     json: Annotated[Path | None, json_option("the diagnosis")] = None,
     plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
 ) -> None:
@@ -195,7 +198,7 @@ def explain(
     which experiment would separate the leading subsets, the cost of small environments, and how often luck among so
     many subsets would select as much.
     """
-    with messages(given):
+    with messages(given, json):
         from .._tools.sections import Section, as_text
         from ..data.features import as_mask
         from ..decisions.plots import save_environments
@@ -204,7 +207,7 @@ def explain(
 
         named = InputFiles(files)
         outputs = checked_outputs({"json": json, "plot": plot}, named.file)
-        model, data = fit_model(named, given, stream)
+        model, data = fit_model(named, given, stream, one_pass)
         chosen = None if subset is None else as_mask(read_names(subset), data.feature_names)
         diagnosis = model.diagnose(chosen, "auto" if leave_out is None else leave_out)
         notes = [Section("Notes", sentences=tuple(data.losses))] if data.losses else []
@@ -226,7 +229,7 @@ def demo(
     speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
-    with messages(speech):
+    with messages(speech, json):
         from ..datasets import make_example, make_new_hospital
         from ..decisions.plots import save_picture
         from ..estimators.bip import BIP

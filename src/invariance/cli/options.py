@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..inference.base import Engine
     from ..models.invariance_test import Tolerance
 
-STANDARD_INPUT = Path("-")
+STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
 TYPED = "typed"  # in the context of a command: its name and arguments
 _RARE = "Further options"
 
@@ -48,13 +48,16 @@ FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help=_FILES
 StreamOption = Annotated[
     bool | None, option(None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True)
 ]
+OnePassOption = Annotated[
+    bool, option(None, "No second reading of pieces, for tails and intervals.", False, "--one-pass", rare=True)
+]
 PlotKindOption = Annotated[
     PlotKind | None, option("KIND", f"Picture of {', '.join(PlotKind)}.", "inclusion", rare=True)
 ]
 
 
 def json_option(what: str) -> Any:
-    return option("OUT", f"Save {what} as JSON.", False, "--json")
+    return option("OUT", f"Save {what} as JSON; - prints it, and the rest on standard error.", False, "--json")
 
 
 def plot_option(what: str) -> Any:

@@ -7,7 +7,10 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+
+import typer
 
 from .._tools.files import check_writable, replacing
 from ..data.settings import FileFormat
@@ -20,7 +23,7 @@ from ..report.methods import Source
 from ..report.page import checked_path
 from .console import for_shell, posterior_for_shell, show
 from .inputs import InputFiles
-from .options import FitOptions, PlotKind
+from .options import STANDARD_OUTPUT, FitOptions, PlotKind
 
 _PICTURES = (".png", ".pdf", ".svg")
 _SAVED = "table.csv"
@@ -40,6 +43,8 @@ def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn
     outputs = {kind: Path(os.path.expanduser(path)) for kind, path in given.items() if path is not None}
     taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
     for kind, path in outputs.items():
+        if kind == "json" and path == STANDARD_OUTPUT:
+            continue
         if kind == "plot":
             path = outputs[kind] = path if path.suffix else path.with_name(path.name + ".png")
             if path.suffix.lower() not in _PICTURES:
@@ -63,6 +68,13 @@ def save(path: Path, write: Callable[[Path], object]) -> None:
             write(temporary)
 
 
+def print_json(write: Callable[[Path], object]) -> None:
+    """On standard output, what is written to files otherwise."""
+    with TemporaryDirectory() as folder:
+        write(Path(folder, "out.json"))
+        typer.echo(Path(folder, "out.json").read_text(encoding="utf-8").rstrip("\n"))
+
+
 @contextmanager
 def _write_errors(path: Path) -> Iterator[None]:
     try:
@@ -78,7 +90,9 @@ def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -
     saved = []
     try:
         for kind, (what, write) in files.items():
-            if kind in outputs:
+            if kind == "json" and outputs.get(kind) == STANDARD_OUTPUT:
+                print_json(write)
+            elif kind in outputs:
                 save(outputs[kind], write)
                 saved.append(f"Saved {what} to {outputs[kind]}")
     finally:

@@ -183,7 +183,8 @@ class BIP(IntervalRegressor):
             raise SettingError("rows=, and format= of their files, are for a fit to Moments: leave both out.")
         if not isinstance(column, str):
             raise SettingError("rows= needs the name of the column of their labels", use(environments="site"))
-        again = SecondPass(moments, rows, column, self.n_jobs, {} if format is None else vars(format))
+        options = {} if format is None else vars(format)
+        again = SecondPass(moments, rows, column, self.n_jobs, options, self.progress)
         decided = moments if GaussianFromMoments(moments).decides_all else again.with_factors()
         if len(moments.feature_columns) <= again.most_features:
             return again.with_fourth_moments(decided, moments.columns)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +22,19 @@ from ..kernels.generalised_least_squares import (
 )
 from ..kernels.row_residuals import GroupRows
 from ..moments.moments import with_own_means
-from .base import IN_MEAN, PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, StandardErrors, in_parts
+from .base import (
+    IN_MEAN,
+    LOW_FEATURES,
+    PIVOT_TOLERANCE,
+    BoundModel,
+    EnvironmentData,
+    Fit,
+    Null,
+    StandardErrors,
+    SubsetWalk,
+    Weigh,
+    in_parts,
+)
 from .gaussian import GaussianModel
 from .gaussian_fits import group_rows, weighted_errors
 from .invariance_test import (
@@ -47,10 +60,17 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
     own, joint = freedom / 2.0, (freedom + ahead) / 2.0
     known = (freedom > 0.0).all(axis=1)
     mean, variance = np.zeros((2, len(ranks)))
-    regained = 2.0 / freedom[known] * (leverages - leverages**2 / leverages.sum(axis=1, keepdims=True))[known]
+    whole = np.maximum(leverages.sum(axis=1, keepdims=True), np.finfo(float).tiny)
+    regained = 2.0 / freedom[known] * (leverages - leverages**2 / whole)[known]
     mean[known] = ((digamma(joint) - digamma(own))[known] * counts - regained).sum(axis=1)
     variance[known] = (polygamma(1, own) - polygamma(1, joint))[known] @ counts**2
     return mean, variance
+
+
+# Scores of blocks of so many subsets, at least, are kept, at most of so many of them.
+_BLOCK, _MOST_BLOCKS = 1 << LOW_FEATURES, 1 << 12
+# p-values that are so many times too small are not rejected yet where leverages are not known.
+_MARGIN = 10.0
 
 
 class _Scores(NamedTuple):
@@ -82,9 +102,7 @@ class MeanGaussian(GaussianModel):
 
     def gain_many(self, masks: ArrayLike) -> Floats:
         """Of the log-likelihood with own variances."""
-        scores = self._scored(as_masks(masks, self.n_features))
-        gain = scores.ratios + scores.gains - self._empty
-        return np.where(np.isnan(gain), -np.inf, gain)
+        return self._gains(self._scored(as_masks(masks, self.n_features)))
 
     def r2_many(self, masks: ArrayLike) -> Floats:
         """Of all rows, whatever the variance of their environment."""
@@ -93,15 +111,15 @@ class MeanGaussian(GaussianModel):
 
     def null_many(self, masks: ArrayLike) -> Null:
         """−2 log Λ is chi-square for many rows; its mean and variance are those of few."""
-        _, mean, variance, degrees = self._law(as_masks(masks, self.n_features))
+        _, mean, variance, degrees = self._law(as_masks(masks, self.n_features))[1]
         return Null.of_deviance(mean, variance, degrees)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Of the coefficients alone, by the law of log Λ: variances may differ by as much as they do."""
-        ratios, mean, variance, _ = self._law(as_masks(masks, self.n_features))
+        scores, (ratios, mean, variance, _) = self._law(as_masks(masks, self.n_features))
         p_values = np.where(np.isnan(ratios), 0.0, 1.0)
         tested = variance > 0.0
-        allowed = self.tolerated(self.untilted.gain_many(masks), tolerance)
+        allowed = self.tolerated(self._gains(scores), tolerance)
         p_values[tested] = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed[tested])
         joint = without_spread(p_values, tolerance)
         each = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed)
@@ -110,16 +128,38 @@ class MeanGaussian(GaussianModel):
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         return BoundModel.compatible(self, masks, tolerance)
 
+    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
+        """Rejects what the largest law of −2 log Λ does, that without leverages: these take as long as log Λ."""
+        counts = self.moments.counts.astype(float)
+
+        def weights(masks: Mask) -> Floats:
+            scores, found = self._scored(masks), np.full(len(masks), -np.inf)
+            ratios, gain = scores.ratios, self._gains(scores)
+            listed, which = np.unique(self.ranks(masks)[:, :-1], axis=0, return_inverse=True)
+            largest = mean_deviance_moments(counts, listed, np.zeros(listed.shape))
+            mean, variance = (moment[which] for moment in largest)
+            possible = ~np.isnan(ratios)
+            tested = np.flatnonzero(possible & (variance > 0.0) & (-2.0 * ratios > mean))
+            allowed = self.tolerated(gain[tested], tolerance)
+            tails = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed)
+            possible[tested] = _MARGIN * without_spread(tails, tolerance) >= tolerance.level
+            found[possible] = weigh(gain[possible], masks[possible] @ self.free_columns)
+            return found
+
+        return SubsetWalk(weights, self.n_features, free, forced)
+
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
         """By what −2 log Λ loses without an environment, which has its variance in both."""
         chosen, places = as_masks(masks, self.n_features), np.arange(self.n_environments)
         rows, each = np.flatnonzero(asked), np.full(len(chosen), np.nan)
         if self.n_environments < 3 or not len(rows):
             return each
-        law, p_values = self._law(chosen[rows]), np.ones((len(rows), len(places)))
+        law, p_values = self._law(chosen[rows])[1], np.ones((len(rows), len(places)))
         for e in places:
             others = MeanGaussian(with_own_means(self.moments, places != e, places < 0), self.n_jobs)
-            ratio, mean, _, degrees = (whole - part for whole, part in zip(law, others._law(chosen[rows]), strict=True))
+            ratio, mean, _, degrees = (
+                whole - part for whole, part in zip(law, others._law(chosen[rows])[1], strict=True)
+            )
             tested = ~np.isnan(ratio) & (degrees > 0.0) & (mean > 0.0)
             deviance, share = (
                 -2.0 * np.minimum(ratio[tested], 0.0),
@@ -188,8 +228,31 @@ class MeanGaussian(GaussianModel):
         """How far the log-likelihood of the empty subset is below that of the environments' own means"""
         return float(self._scored(np.zeros((1, self.n_features), dtype=bool)).ratios[0])
 
+    def _gains(self, scores: _Scores) -> Floats:
+        """(S,) as `gain_many`"""
+        gain = scores.ratios + scores.gains - self._empty
+        return np.where(np.isnan(gain), -np.inf, gain)
+
     def _scored(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
-        """From second moments, or the rows where those cannot decide; with squares and leverages if `pooled`."""
+        """From second moments, or the rows where those cannot decide; with squares and leverages if `pooled`. Blocks of
+        a walk are kept for the next walk."""
+        if pooled or from_rows or len(masks) < _BLOCK:
+            return self._computed(masks, pooled, from_rows)
+        key = blake2b(masks.tobytes()).digest()
+        if (known := self._blocks.get(key)) is None:
+            known = self._computed(masks)
+            if len(self._blocks) < _MOST_BLOCKS:
+                self._blocks[key] = known
+        return known
+
+    @cached_property
+    def _blocks(self) -> dict[bytes, _Scores]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_blocks"}
+
+    def _computed(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
         n = len(masks)
         order = np.lexsort((np.arange(n), *masks.T[::-1]))
         scores = _Scores(*np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments)))
@@ -208,19 +271,20 @@ class MeanGaussian(GaussianModel):
         in_parts(n, self.n_jobs, one)
         unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and not from_rows and len(unknown):
-            for part, decided in zip(scores, self._scored(masks[unknown], pooled, from_rows=True), strict=True):
+            for part, decided in zip(scores, self._computed(masks[unknown], pooled, True), strict=True):
                 part[unknown[: len(decided)]] = decided
         return scores
 
-    def _law(self, masks: Mask) -> tuple[Floats, Floats, Floats, Floats]:
-        """(S,) log Λ, and the mean, the variance and the degrees of freedom of −2 log Λ; 0 where nothing is known"""
-        ratios, _, _, leverages = self._scored(masks, pooled=True)
+    def _law(self, masks: Mask) -> tuple[_Scores, tuple[Floats, Floats, Floats, Floats]]:
+        """The scores, and (S,) log Λ, mean, variance and degrees of freedom of −2 log Λ; 0 where nothing is known"""
+        scores = self._scored(masks, pooled=True)
+        ratios, leverages = scores.ratios, scores.leverages
         ranks = self.ranks(masks)[:, :-1]
         known, counts = ~np.isnan(ratios) & (self.moments.n_environments > 1), self.moments.counts.astype(float)
         mean, variance, degrees = np.zeros((3, len(masks)))
         mean[known], variance[known] = mean_deviance_moments(counts, ranks[known], leverages[known])
         degrees[known] = np.rint((ranks + 1.0 - leverages)[known].sum(axis=1))
-        return ratios, mean, variance, degrees
+        return scores, (ratios, mean, variance, degrees)
 
     def _pooled(self, mask: Mask) -> tuple[Floats, Floats]:
         """(k + 1,) constant and slopes of the common fit, (E,) its residual sums of squares, in common units"""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import one_thread, ordered_map
+from .._tools.progress import LOGGER, ProgressBar, ProgressMode
 from .._tools.text import in_quotes
 from ..data.checks import nearest, quoted
 from ..data.columns import RawTable, text_as_numbers
@@ -182,11 +183,17 @@ class SecondPass:
     """
 
     def __init__(
-        self, moments: Moments, rows: Any, environment: str, n_jobs: int | None, file_options: Mapping[str, Any]
+        self,
+        moments: Moments,
+        rows: Any,
+        environment: str,
+        n_jobs: int | None,
+        file_options: Mapping[str, Any],
+        progress: ProgressMode = False,
     ) -> None:
         words = () if moments.encoding is None else tuple(moments.encoding.of_levels)
         self._source = source_of(rows, **file_options, words=words, warn_unnamed=False)
-        self._moments, self._environment, self._n_jobs = moments, environment, n_jobs
+        self._moments, self._environment, self._n_jobs, self._progress = moments, environment, n_jobs, progress
         self.most_features = most_columns(moments.n_environments) - 1
         available = self._source.schema.names
         if environment not in available:
@@ -224,7 +231,7 @@ class SecondPass:
         return replace(moments, second=replace(second, roots=roots[0].roots) if roots else second)
 
     def _reading(self, moments: Moments, columns: tuple[str, ...]) -> _Reading:
-        return _Reading(moments, self._source, self._environment, columns, self._n_jobs)
+        return _Reading(moments, self._source, self._environment, columns, self._n_jobs, self._progress)
 
     def _root_sum(self) -> RootSum:
         return RootSum(self._moments.n_environments, len(self._moments.columns))
@@ -262,6 +269,7 @@ class _Reading:
     environment: str
     columns: tuple[str, ...]
     n_jobs: int | None
+    progress: ProgressMode
 
     def collect(self, start: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
         """What the collectors make of all rows; start: makes those of the task of a number.
@@ -275,11 +283,13 @@ class _Reading:
             number, task = numbered
             return self._read_task(task, start(number))
 
-        with one_thread():
+        LOGGER.info("second reading of %s, for the tails of residuals and for intervals", self.source.name)
+        with ProgressBar(f"Reading {self.source.name} again", len(tasks), self.progress) as bar, one_thread():
             for collectors, found in ordered_map(read, tasks, self.n_jobs):
                 counts += found
                 for whole, part in zip(total, collectors, strict=True):
                     whole.merge(part)
+                bar.advance()
         for label, n, known in zip(self.moments.environments, counts, self.moments.counts, strict=True):
             if n != known:
                 raise _other_rows(self.source, f"environment {in_quotes(label)} has {n:,} complete rows, not {known:,}")
