@@ -18,11 +18,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from _harness import header
-from invariance import LinearGaussian, Moments, MultiEnvironmentData
-from invariance.inference.enumeration import DenseBlocks
+from _harness import header, seconds
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData
 from invariance.models.base import BoundModel
-from invariance.priors import UniformPrior
 
 Floats = NDArray[np.float64]
 TRUTH = np.array([True, True, False, False, False, False])
@@ -103,25 +101,37 @@ def calibration(sets: int, numbers: list[int], rows: list[int]) -> None:
             print(f"| {noise} | {' | '.join(f'{a:.3f} / {b:.3f}' for a, b in shares)} |", flush=True)
 
 
-def speed() -> None:
-    """All subsets of p = 15 features, N = 1,000 rows in E = 5 environments, one thread."""
+def of_features(p: int) -> MultiEnvironmentData:
+    """N = 1,000 rows in E = 5 environments"""
     rng = np.random.default_rng(0)
     environment = np.repeat(range(5), 200)
-    X = rng.normal(size=(1000, 15)) + rng.normal(size=(5, 15))[environment]
+    X = rng.normal(size=(1000, p)) + rng.normal(size=(5, p))[environment]
     y = X[:, 0] - X[:, 2] + 0.5 * X[:, 3] + rng.uniform(0.5, 2.0, 5)[environment] * rng.normal(size=1000)
     X[:, 5] = rng.normal(size=5)[environment] * y + rng.normal(size=1000)
-    data = MultiEnvironmentData.from_arrays(X, y, environment)
+    return MultiEnvironmentData.from_arrays(X, y, environment)
+
+
+def speed() -> None:
+    """All subsets of 15 features by one thread, and whole fits."""
+    data = of_features(15)
     print("\nThousand subsets a second of one core's time, p = 15, N = 1,000, E = 5:")
     for kind in ("distribution", "mean"):
-        walk = LinearGaussian(invariance=kind).bind(data).subset_walk(np.arange(15), np.empty(0, np.int64))
-        blocks = DenseBlocks(walk, UniformPrior().bind(15))
 
-        def all_blocks(walk=walk, blocks=blocks) -> None:
-            for block in range(blocks.n_blocks):
+        def all_blocks(kind=kind) -> None:
+            walk = LinearGaussian(invariance=kind).bind(data).subset_walk(np.arange(15), np.empty(0, np.int64))
+            for block in range(1 << (15 - walk.n_low)):
                 high = walk.n_low + np.flatnonzero(block >> np.arange(15 - walk.n_low) & 1)
                 walk.dense(high, np.ones(16, bool))
 
-        print(f"  {kind:14} {blocks.n_positions / least_processor_time(all_blocks) / 1e3:>10,.0f}", flush=True)
+        print(f"  {kind:14} {(1 << 15) / least_processor_time(all_blocks) / 1e3:>10,.0f}", flush=True)
+    print('\nSeconds of BIP(LinearGaussian(invariance="mean")).fit, one thread and all cores:')
+    for p in (15, 18, 21):
+        table = of_features(p)
+        taken = [
+            seconds(lambda jobs=jobs, table=table: BIP(LinearGaussian(invariance="mean"), n_jobs=jobs).fit(table))
+            for jobs in (1, -1)
+        ]
+        print(f"  p = {p}: {taken[0]:.1f} {taken[1]:.1f}", flush=True)
 
 
 def least_processor_time(work: Callable[[], None], repeats: int = 9) -> float:

@@ -2,7 +2,7 @@
 they are.
 
 python benchmarks/rows.py                       all (some minutes; files of 0.5 GB in a temporary folder)
-python benchmarks/rows.py --parts time memory   some of time, threads, memory, files, digits, dask, billion
+python benchmarks/rows.py --parts time memory   some of time, threads, again, memory, files, digits, dask, billion
 
 Times are ratios of one run: processor time of one thread to that of decoding the same columns batch by batch.
 """
@@ -28,11 +28,12 @@ from _harness import header
 from _rows_on_dask import measure as on_dask
 from invariance import Moments
 from invariance.moments.accumulator import MomentsAccumulator
+from invariance.moments.second_pass import SecondPass
 
 # Features: rows. About 0.5 GB each.
 SIZES = {20: 3_000_000, 200: 300_000, 1000: 60_000}
 N_SITES, ROW_GROUPS, REPEATS = 10, 24, 3
-PARTS = ("time", "threads", "memory", "files", "digits", "dask", "billion")
+PARTS = ("time", "threads", "again", "memory", "files", "digits", "dask", "billion")
 
 
 def write(path: Path, p: int, n: int, row_groups: int = ROW_GROUPS, seed: int = 0) -> Path:
@@ -99,6 +100,24 @@ def threads(folder: Path) -> None:
         one, two = least(time.perf_counter, [lambda path=path: moments(path, 1), lambda path=path: moments(path, 2)])
         same = all(np.array_equal(moments(path, 1).scatter, moments(path, jobs).scatter) for jobs in (2, 3))
         print(f"p = {p:>4}: {one:.2f} s, {two:.2f} s, ratio {two / one:.2f}; bits equal for 1, 2 and 3: {same}")
+
+
+def again(folder: Path) -> None:
+    """Fourth powers of all columns, factors and a sample, of which a fit to moments with `rows=` takes what it needs"""
+    path = write(folder / "again.parquet", 20, SIZES[20])
+    known = moments(path)
+
+    def second(n_jobs: int) -> None:
+        SecondPass(known, str(path), "site", n_jobs, {}).with_fourth_moments(known, known.columns)
+
+    print(
+        "\nThe second reading beside the first and beside decoding, p = 20: processor time of one thread, two threads"
+    )
+    with threadpool_limits(1):
+        one, two = least(time.process_time, [lambda: moments(path), lambda: second(1)])
+    first, later = least(time.perf_counter, [lambda: moments(path, 2), lambda: second(2)])
+    print(f"one thread, processor time: {one:.1f} s and {two:.1f} s, ratio {two / one:.1f}")
+    print(f"two threads, wall clock: {first:.1f} s and {later:.1f} s, ratio {later / first:.1f}", flush=True)
 
 
 # A process begins with the peak of the one that starts it: that is forgotten first.
@@ -205,7 +224,13 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp())
     try:
         rates = times(folder) if {"time", "billion"} & {*parts} else {}
-        for part, work in (("threads", threads), ("memory", memory), ("files", files), ("dask", dask)):
+        for part, work in (
+            ("threads", threads),
+            ("again", again),
+            ("memory", memory),
+            ("files", files),
+            ("dask", dask),
+        ):
             if part in parts:
                 work(folder)
         if "digits" in parts:

@@ -354,7 +354,7 @@ class _Reading:
         frame, encoding = nw.from_native(table, eager_only=True), self._encoding
         plain = np.column_stack([text_as_numbers(frame[name], name) for name in self._plain])
         raw = RawTable((), np.empty((len(plain), 0))) if encoding is None else encoding.read(frame)
-        whole = ~(np.isnan(plain).any(axis=1) | np.isnan(raw.values).any(axis=1))
+        whole = np.asarray(~(np.isnan(plain).any(axis=1) | np.isnan(raw.values).any(axis=1)))
         if tuple(self._plain) == self.columns:
             return whole, plain if whole.all() else plain[whole]
         columns = dict(zip(self._plain, plain[whole].T, strict=True))
