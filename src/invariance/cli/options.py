@@ -57,7 +57,7 @@ PlotKindOption = Annotated[
 
 
 def json_option(what: str) -> Any:
-    return option("OUT", f"Save {what} as JSON; - prints it, and the rest on standard error.", False, "--json")
+    return option("OUT", f"Save {what} as JSON; - prints it.", False, "--json")
 
 
 def plot_option(what: str) -> Any:
