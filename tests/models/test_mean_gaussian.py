@@ -176,10 +176,11 @@ def test_the_screen_rejects_no_compatible_subset(tolerance: Tolerance) -> None:
     for seed in range(12):
         data = simulated(seed, counts=((12, 15, 20), (30, 40, 60, 25))[seed % 2], noise=(0.5, 1.0, 3.0, 1.0))
         model = bound(data)
-        walk = model.screening_walk(np.arange(5), np.empty(0, np.int64), tolerance, lambda gain, columns: gain)
-        weights, gain = walk.dense(np.empty(0, np.int64), np.ones(6, dtype=bool)), model.gain_many(MASKS)
-        kept = ~np.isnan(weights)
-        assert_allclose(weights[kept], gain[kept])
+        walk = model.subset_walk(np.arange(5), np.empty(0, np.int64), tolerance)
+        walked = walk.dense(np.empty(0, np.int64), np.ones(6, dtype=bool), np.full(6, -np.inf))
+        kept = ~np.isnan(walked.gain)
+        assert_allclose(walked.gain[kept], model.gain_many(MASKS)[kept])
+        assert_allclose(walked.log_ratio, model.log_ratio_many(MASKS))
         assert kept[model.invariance_test(MASKS, tolerance).joint >= tolerance.level].all()
         n_rejected += int((~kept).sum())
     assert n_rejected > 30
@@ -187,13 +188,13 @@ def test_the_screen_rejects_no_compatible_subset(tolerance: Tolerance) -> None:
 
 def test_walks_score_every_subset_once(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
-    computed = MeanGaussian._computed
+    scored = MeanGaussian._scored
 
-    def counted(model: MeanGaussian, masks: NDArray, *more: bool) -> object:
+    def counted(model: MeanGaussian, masks: NDArray, *more: bool, **named: bool) -> object:
         sizes.append(len(masks))
-        return computed(model, masks, *more)
+        return scored(model, masks, *more, **named)
 
-    monkeypatch.setattr(MeanGaussian, "_computed", counted)
+    monkeypatch.setattr(MeanGaussian, "_scored", counted)
     model = BIP(family="linear_gaussian_mean", progress=False).fit(simulated(p=11))
     assert model.predictive_ is not None
     assert [size for size in sizes if size >= 1024] == [1024, 1024]

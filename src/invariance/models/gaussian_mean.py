@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +23,7 @@ from ..kernels.row_residuals import GroupRows
 from ..moments.moments import with_own_means
 from .base import (
     IN_MEAN,
-    LOW_FEATURES,
+    NO_GAIN,
     PIVOT_TOLERANCE,
     BoundModel,
     EnvironmentData,
@@ -32,8 +31,9 @@ from .base import (
     Null,
     StandardErrors,
     SubsetWalk,
-    Weigh,
+    Walked,
     in_parts,
+    of_interest,
 )
 from .gaussian import GaussianModel
 from .gaussian_fits import group_rows, weighted_errors
@@ -67,8 +67,6 @@ def mean_deviance_moments(counts: Floats, ranks: Integers, leverages: Floats) ->
     return mean, variance
 
 
-# Scores of blocks of so many subsets, at least, are kept, at most of so many of them.
-_BLOCK, _MOST_BLOCKS = 1 << LOW_FEATURES, 1 << 12
 # p-values that are so many times too small are not rejected yet where leverages are not known.
 _MARGIN = 10.0
 
@@ -128,25 +126,8 @@ class MeanGaussian(GaussianModel):
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         return BoundModel.compatible(self, masks, tolerance)
 
-    def screening_walk(self, free: Integers, forced: Integers, tolerance: Tolerance, weigh: Weigh) -> SubsetWalk:
-        """Rejects what the largest law of −2 log Λ does, that without leverages: these take as long as log Λ."""
-        counts = self.moments.counts.astype(float)
-
-        def weights(masks: Mask) -> Floats:
-            scores, found = self._scored(masks), np.full(len(masks), -np.inf)
-            ratios, gain = scores.ratios, self._gains(scores)
-            listed, which = np.unique(self.ranks(masks)[:, :-1], axis=0, return_inverse=True)
-            largest = mean_deviance_moments(counts, listed, np.zeros(listed.shape))
-            mean, variance = (moment[which] for moment in largest)
-            possible = ~np.isnan(ratios)
-            tested = np.flatnonzero(possible & (variance > 0.0) & (-2.0 * ratios > mean))
-            allowed = self.tolerated(gain[tested], tolerance)
-            tails = deviance_tails(-2.0 * ratios[tested], mean[tested], variance[tested], allowed)
-            possible[tested] = _MARGIN * without_spread(tails, tolerance) >= tolerance.level
-            found[possible] = weigh(gain[possible], masks[possible] @ self.free_columns)
-            return found
-
-        return SubsetWalk(weights, self.n_features, free, forced)
+    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> MeanWalk:
+        return MeanWalk(self, free, forced, tolerance)
 
     def each_p_values(self, masks: ArrayLike, asked: Mask, allowed: Floats) -> Floats:
         """By what −2 log Λ loses without an environment, which has its variance in both."""
@@ -234,25 +215,7 @@ class MeanGaussian(GaussianModel):
         return np.where(np.isnan(gain), -np.inf, gain)
 
     def _scored(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
-        """From second moments, or the rows where those cannot decide; with squares and leverages if `pooled`. Blocks of
-        a walk are kept for the next walk."""
-        if pooled or from_rows or len(masks) < _BLOCK:
-            return self._computed(masks, pooled, from_rows)
-        key = blake2b(masks.tobytes()).digest()
-        if (known := self._blocks.get(key)) is None:
-            known = self._computed(masks)
-            if len(self._blocks) < _MOST_BLOCKS:
-                self._blocks[key] = known
-        return known
-
-    @cached_property
-    def _blocks(self) -> dict[bytes, _Scores]:
-        return {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_blocks"}
-
-    def _computed(self, masks: Mask, pooled: bool = False, from_rows: bool = False) -> _Scores:
+        """From second moments, or the rows where those cannot decide; with squares and leverages if `pooled`."""
         n = len(masks)
         order = np.lexsort((np.arange(n), *masks.T[::-1]))
         scores = _Scores(*np.empty((2, n)), *np.empty((2, n if pooled else 0, self.moments.n_environments)))
@@ -271,7 +234,7 @@ class MeanGaussian(GaussianModel):
         in_parts(n, self.n_jobs, one)
         unknown = np.flatnonzero(np.isnan(scores.ratios))
         if self.has_rows and not from_rows and len(unknown):
-            for part, decided in zip(scores, self._computed(masks[unknown], pooled, True), strict=True):
+            for part, decided in zip(scores, self._scored(masks[unknown], pooled, from_rows=True), strict=True):
                 part[unknown[: len(decided)]] = decided
         return scores
 
@@ -295,3 +258,29 @@ class MeanGaussian(GaussianModel):
             beta, squares = fit_from_moments(self.local_moments, columns)
         self.require(not np.isnan(beta).any(), mask)
         return beta, squares
+
+
+class MeanWalk(SubsetWalk):
+    """Rejects what the largest law of −2 log Λ does, that without leverages: these take as long as log Λ."""
+
+    model: MeanGaussian
+
+    def _scored(self, draws: Mask, sizes: Mask, least: Floats | None) -> Walked:
+        model, wanted, masks = self.model, sizes[draws.sum(axis=1)], self.of_all_features(draws)
+        scores, (ratios, log_ratio, gain) = model._scored(masks[wanted]), np.full((3, len(draws)), np.nan)
+        ratios[wanted], log_ratio[wanted] = scores.ratios, model._values(scores)
+        log_ratio[log_ratio == -np.inf] = np.nan
+        if least is None:
+            return Walked(log_ratio, NO_GAIN)
+        assert self.tolerance is not None
+        gain[wanted] = model._gains(scores)
+        gain = of_interest(gain, masks @ model.free_columns, least)
+        asked = np.flatnonzero(~np.isnan(gain))
+        listed, which = np.unique(model.ranks(masks[asked])[:, :-1], axis=0, return_inverse=True)
+        largest = mean_deviance_moments(model.moments.counts.astype(float), listed, np.zeros(listed.shape))
+        mean, variance = (moment[which] for moment in largest)
+        tested = (variance > 0.0) & (-2.0 * ratios[asked] > mean)
+        mean, variance, asked = mean[tested], variance[tested], asked[tested]
+        tails = deviance_tails(-2.0 * ratios[asked], mean, variance, model.tolerated(gain[asked], self.tolerance))
+        gain[asked[_MARGIN * without_spread(tails, self.tolerance) < self.tolerance.level]] = np.nan
+        return Walked(log_ratio, gain)
