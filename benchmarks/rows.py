@@ -110,9 +110,7 @@ def again(folder: Path) -> None:
     def second(n_jobs: int) -> None:
         SecondPass(known, str(path), "site", n_jobs, {}).with_fourth_moments(known, known.columns)
 
-    print(
-        "\nThe second reading beside the first and beside decoding, p = 20: processor time of one thread, two threads"
-    )
+    print("\nThe second reading beside the first, p = 20")
     with threadpool_limits(1):
         one, two = least(time.process_time, [lambda: moments(path), lambda: second(1)])
     first, later = least(time.perf_counter, [lambda: moments(path, 2), lambda: second(2)])
