@@ -12,6 +12,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from .compiled import copy_into, kernel, longest
+from .parts import AS_PART
 from .row_residuals import PairedMoments, gram_entry, rank_from_rows, rows_at_hand, share_from_rows
 
 # Subsets from so many members on are factorised in tiles of LANES × LANES entries that stay in vector registers.
@@ -269,12 +270,12 @@ def _is_paired(scatter):
     return isinstance(scatter, types.BaseNamedTuple) and scatter.instance_class is PairedMoments
 
 
-@overload(gather)
+@overload(gather, jit_options=AS_PART)
 def _gather(scatter, work, b):
     return _gather_paired if _is_paired(scatter) else _gather_entries
 
 
-@overload(send_for)
+@overload(send_for, jit_options=AS_PART)
 def _send_for(scatter, order, b, first, stop):
     return _send_for_pairs if _is_paired(scatter) else lambda scatter, order, b, first, stop: None
 
@@ -421,13 +422,13 @@ def _log_ratio(scoring, members, matrix):
     return value if value == value else log_ratio_from_rows(scoring, members)
 
 
-@kernel(inline="always")
+@kernel
 def subset_log_ratio(scoring, members):
     """log Λ of the columns `members`, ascending, few of them; NaN where undecidable."""
     return _log_ratio(scoring, members, np.empty((members.size + 1, members.size + 1)))
 
 
-@kernel(inline="always")
+@kernel
 def score_members(scoring, penalty, members, work):
     """log Λ of the columns `members`; NaN where neither second moments nor rows at hand decide.
 
@@ -445,7 +446,7 @@ def score_members(scoring, penalty, members, work):
     return _log_ratio(scoring, members, work.matrices[0])
 
 
-@kernel(inline="always")
+@kernel
 def _penalised(scoring, penalty, members, matrices):
     n_groups, k = scoring.weights.size, members.size
     inverse_scale, tolerance = scoring.inverse_scale, scoring.tolerance

@@ -13,6 +13,7 @@ from numba.extending import overload
 from .active_set import Scoring
 from .cholesky import SubsetWork, score_members
 from .compiled import copy_into, kernel
+from .parts import AS_PART
 
 
 class Objective(NamedTuple):
@@ -59,7 +60,7 @@ def score_draw(scorer, draw):
     raise NotImplementedError("only for compiled code")
 
 
-@overload(score_draw)
+@overload(score_draw, jit_options=AS_PART)
 def _score_draw(scorer, draw):
     return _looked_up if isinstance(scorer, types.Array) else _remembered_or_computed
 

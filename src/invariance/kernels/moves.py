@@ -174,7 +174,7 @@ def _toggle_back(scoring, state, included, column):
         load(scoring, state, included)
 
 
-@kernel(inline="always")
+@kernel
 def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, chance, inclusion, best, rng):
     """n proposals of one flip with probability ∝ its single-site conditional (Zanella 2020, Barker's weight), accepted
     with min(1, Z(z)/Z(z')), Z the sum of all. inclusion (d,): adds P(z_j = 1 | the others), n + 1 times. Returns log Λ;
@@ -207,7 +207,7 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
     return log_ratio
 
 
-@kernel(inline="always")
+@kernel
 def place_weights(scoring, prior, beta, rest, state, log_weights):
     """log_weights[j] = log π_β(rest + j) up to a constant, for free columns j outside `rest` (d,), to which `state`
     belongs; -inf elsewhere and where undecidable."""
@@ -219,7 +219,7 @@ def place_weights(scoring, prior, beta, rest, state, log_weights):
             log_weights[j] = beta * change[j] + prior.log_odds[j]
 
 
-@kernel(inline="always")
+@kernel
 def exchange(scoring, prior, beta, included, log_ratio, state, best, rng):
     """Take one free member out, uniformly, and draw what fills its place from the exact conditional over all columns: a
     Gibbs step, as every candidate has the same number of members. Returns log Λ."""
@@ -250,7 +250,7 @@ def active_chance(expected, size):
     return min(MOST_ACTIVE, expected / max(size, 1))
 
 
-@kernel(inline="always")
+@kernel
 def choose_block(prior, rule, included, rng):
     """Columns of a block, ascending; one more than `rule.largest` stands for "too many". All enter independently: free
     members, k of them, with probability a(k) = min(0.9, rule.active / k) where the rule follows z, the others with
@@ -273,7 +273,7 @@ def write_block(included, block, code):
         included[block[i]] = (code >> i) & 1 == 1
 
 
-@kernel(inline="always")
+@kernel
 def score_in_block(scoring, prior, included, block, log_ratios, log_prior):
     """Of every z that agrees with `included` outside the block: log Λ, NaN where undecidable, and log p(z) (2**b,).
     Returns the members outside."""
@@ -297,7 +297,7 @@ def best_of(log_ratios, log_prior):
     return highest, top
 
 
-@kernel(inline="always")
+@kernel
 def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
     """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
 
@@ -318,7 +318,7 @@ def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_r
     return log_weights
 
 
-@kernel(inline="always")
+@kernel
 def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, inclusion, count, best, rng):
     """Draw all columns of the block jointly, given the others. Returns log Λ. inclusion, count (d,): add P(z_j = 1 |
     columns outside the block) and 1, unless `tilted`: then the plain average over blocks would be wrong."""
@@ -354,7 +354,7 @@ def block_move(scoring, prior, rule, beta, included, log_ratio, block, tilted, i
     return proposed
 
 
-@kernel(inline="always")
+@kernel
 def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal):
     """Probability of flipping the columns `flipped` (d,) together, and log Λ of the `proposal` (d,), written here."""
     for j in range(proposal.size):
@@ -366,7 +366,7 @@ def jump_acceptance(scoring, prior, beta, included, log_ratio, flipped, proposal
     return np.exp(min(0.0, gain)) if gain == gain else 0.0, value
 
 
-@kernel(inline="always")
+@kernel
 def jump(scoring, prior, beta, included, log_ratio, differences, best, rng):
     """Flip all columns of one row of `differences` (n, d), fixed beforehand and drawn uniformly: symmetric proposal."""
     if differences.shape[0] == 0:
@@ -402,7 +402,7 @@ class Effort(NamedTuple):
     searching: bool
 
 
-@kernel(inline="always")
+@kernel
 def searching_block(prior, rule, beta, included, change, rng):
     """A block for finding modes: members, then others, then any. What it draws must be thrown away: it depends on z.
     The others are drawn in proportion to the weight of their flip where the rule follows the subset, else to the rule's

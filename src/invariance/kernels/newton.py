@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from .._tools.arrays import Floats, Integers
 from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel, longest
 from .likelihoods import (
     BLOCK,
@@ -256,7 +259,7 @@ def _other_maximum(rows, group, members, k, theta, n, inverse, value, rank, tole
     return value, rank
 
 
-@kernel(inline="always")
+@kernel
 def fit_group(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """As `maximise`; with a dispersion, the higher of two maxima, one of them at or near 0. Where the tolerance is not
     that of reported fits, the second is looked for only where it seems within reach."""
@@ -530,3 +533,65 @@ def flip_gains(rows, chosen, starts, always, thetas, extra, work, gains):
                 gains[g, i] = _half_quadratic(work.hessian, work.score, wide, k, n, part, own) - left
                 first += width
             j = stop
+
+
+@kernel
+def second_derivatives(rows, members, thetas, work, inverses):
+    """inverses (m, n, n): `invert` of minus the second derivatives at thetas (m, n), slopes of the members first, in
+    the last m of the environments and the pool. The pool comes first: what environments have may go by it."""
+    k, n, pool, most = members.size, thetas.shape[1], rows.starts.size - 1, len(thetas) - 1
+    for i in range(most, -1, -1):
+        g = pool - most + i
+        first_environment, stop_environment = (g, g + 1) if g < pool else (ZERO, pool)
+        evaluate(rows, first_environment, stop_environment, members, k, thetas[i], n, YES, work)
+        if g == pool and rows.shares.size:
+            place_pseudo_data(rows, members, k, thetas[i], work)
+        invert(work.hessian, k, n, inverses[i])
+
+
+# ---------------------------------------------------------------- what Python asks for, compiled as one
+
+WALK, LIST, RESTS, FLIPS, CURVATURES = range(5)
+
+
+class Answer(NamedTuple):
+    """Arrays that a task fills; those of others have no rows."""
+
+    log_ratio: Floats = np.empty(0)
+    pooled: Floats = np.empty(0)
+    ranks: Integers = np.empty((0, 0), np.int64)
+    thetas: Floats = np.empty((0, 0, 0))
+    against: Floats = np.empty((0, 0))
+    rests: Integers = np.empty((0, 0), np.int64)
+    gains: Floats = np.empty((0, 0))
+    inverses: Floats = np.empty((0, 0, 0))
+
+
+_NO_FEATURES = np.empty(0, np.int64)
+
+
+def regress(task, rows, masks, starts, always, beginning, tolerance, work, high=_NO_FEATURES, n_low=0, **answer):
+    """WALK: `score_dense`; LIST: `score_lists`; RESTS: `score_rests`; FLIPS: `flip_gains`; CURVATURES:
+    `second_derivatives` of the columns `always` at `beginning`"""
+    given = starts, always, beginning, tolerance, work
+    _regress(task, rows, np.ascontiguousarray(masks), high, n_low, *given, Answer(**answer))
+
+
+@kernel
+def _regress(task, rows, masks, high, n_low, starts, always, beginning, tolerance, work, answer):
+    if task == WALK:
+        found = answer.log_ratio, answer.pooled, answer.ranks
+        score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, found[0], found[1], found[2])
+    elif task == LIST:
+        found = answer.log_ratio, answer.pooled, answer.ranks
+        score_lists(
+            rows, masks, starts, always, beginning, tolerance, work, found[0], found[1], found[2], answer.thetas
+        )
+    elif task == RESTS:
+        against, rests = answer.against, answer.rests
+        score_rests(rows, masks, starts, always, beginning, tolerance, work, against, answer.ranks, rests)
+    elif task == FLIPS:
+        extra = beginning.shape[1] - always.size
+        flip_gains(rows, masks[0], starts, always, answer.thetas[0], extra, work, answer.gains)
+    else:
+        second_derivatives(rows, always, beginning, work, answer.inverses)

@@ -13,6 +13,7 @@ from numba import types
 from numba.extending import overload
 
 from .compiled import ZERO, copy_into, kernel
+from .parts import AS_PART
 
 # Squared, scaled pivot below which float64 rows cannot tell a column from a combination of those before it.
 DEPENDENT = 1e-26
@@ -405,14 +406,14 @@ def gram_entry(scatter, g, a, b):
     raise NotImplementedError("only for compiled code")
 
 
-@overload(gram_row)
+@overload(gram_row, jit_options=AS_PART)
 def _row(scatter, g, column):
     if isinstance(scatter, types.Array):
         return lambda scatter, g, column: scatter[g, column]
     return lambda scatter, g, column: scatter.cache[_slot_of(scatter, column), g]
 
 
-@overload(gram_entry)
+@overload(gram_entry, jit_options=AS_PART)
 def _entry(scatter, g, a, b):
     if isinstance(scatter, types.Array):
         return lambda scatter, g, a, b: scatter[g, a, b]

@@ -105,7 +105,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
         sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], ZERO)
 
 
-@kernel(inline="always")
+@kernel
 def synergy(scoring, first, last, clique):
     """R² of the first k columns of `clique` less the sum of R² of each alone, at its largest over k; that k; and the
     share of the outcome that all leave. Second moments of groups first..last-1 added up; where these cannot tell what a
@@ -157,7 +157,7 @@ def free_block(prior, clique, most):
     return block[:n]
 
 
-@kernel(inline="always")
+@kernel
 def best_in_block(scoring, prior, included, block, found):
     """The best log p(z)Λ(z) over all z that agree with `included` (d,) outside the block; that z is written to `found`.
     -inf, with `found` = included, when none of them is decidable."""

@@ -12,8 +12,8 @@ from scipy.special import gammaln
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, Message, use
-from ..kernels.likelihoods import NEGATIVE_BINOMIAL, NO_OWN, POISSON, Counts, Rows, dispersion_of, work_for
-from ..kernels.newton import maximise
+from ..kernels.likelihoods import NEGATIVE_BINOMIAL, NO_OWN, NO_SHARES, POISSON, Counts, Rows, work_for
+from ..kernels.newton import LIST, regress
 from .base import DISPERSION, Null, Predicts
 from .invariance_test import deviance_moments
 from .likelihood import Figures
@@ -101,11 +101,15 @@ def overdispersion(model: RegressionModel, mask: Mask) -> float:
     data, n_environments = model.data, model.data.n_environments
     sites = np.repeat(np.eye(n_environments), data.counts, axis=1)
     columns = np.concatenate([sites, model.problem.columns[1:][model.features.expand(mask)]])
-    rows, k = model.problem._replace(columns=columns, own=NO_OWN), len(columns)
-    theta, inverse = np.append(model.beginning[:-1, 0], np.zeros(k - n_environments)), np.empty((k, k))
-    members, work = np.arange(k), work_for(rows, k)
-    largest, rank = maximise(rows, 0, n_environments, members, k, theta, k, inverse, False, REPORTED, work)
-    if np.isnan(largest) or rank >= data.n_rows:
+    # One environment of all rows, with an intercept for each of the others.
+    ends, k = np.array([0, data.n_rows]), len(columns)
+    rows = model.problem._replace(columns=columns, starts=ends, own=NO_OWN, shares=NO_SHARES)
+    largest, ranks, thetas = np.empty(1), np.empty((1, 2), np.int64), np.empty((1, 2, k))
+    layout = np.arange(n_environments, k + 1), np.arange(n_environments), np.tile(model.beginning[:-1, 0], (2, 1))
+    answer = {"log_ratio": np.empty(1), "pooled": largest, "ranks": ranks, "thetas": thetas}
+    regress(LIST, rows, np.ones((1, k - n_environments), dtype=bool), *layout, REPORTED, work_for(rows, k), **answer)
+    rank, theta = ranks[0, -1], thetas[0, -1]
+    if np.isnan(largest[0]) or rank >= data.n_rows:
         return np.nan
     order = model.specification.order(data)
     mean = exposure_of(data)[order] * np.exp(theta @ columns)
@@ -128,7 +132,7 @@ def counts_of(y: Floats, expected: Floats, exposure: Floats, share: float, start
     n_pieces = int(np.ceil(np.log1p(_LARGEST_DISPERSION * scale) / _PIECE))
     nodes = np.polynomial.chebyshev.chebpts1(_DEGREE + 1)
     phi = (_PIECE * (np.arange(n_pieces)[:, None] + 0.5 + 0.5 * nodes)).ravel()
-    alpha = dispersion_of(phi, scale)
+    alpha = np.expm1(phi) / scale
     to_powers = np.linalg.inv(np.vander(nodes))
     pieces = np.empty((len(starts) - 1, n_pieces, _DEGREE + 1))
     for e in range(len(pieces)):

@@ -19,8 +19,8 @@ from ..data.checks import listing, with_counts
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
-from ..kernels.likelihoods import LOGISTIC, Own, Rows, aligned, evaluate, place_pseudo_data, with_columns, work_for
-from ..kernels.newton import flip_gains, invert, score_dense, score_lists, score_rests
+from ..kernels.likelihoods import LOGISTIC, Own, Rows, aligned, with_columns, work_for
+from ..kernels.newton import CURVATURES, FLIPS, LIST, RESTS, WALK, regress
 from .base import (
     IN_MEAN,
     NO_GAIN,
@@ -127,7 +127,8 @@ class RegressionWalk(SubsetWalk):
         most = len(self._rows.columns) + self._beginning.shape[1]
         log_ratio, pooled, ranks, _ = self.model.empty_scores(len(masks), 0)
         layout = self._starts, np.arange(self._starts[0]), self._beginning, self._tolerance, work_for(self._rows, most)
-        score_dense(self._rows, high.astype(np.int64), self.n_low, *layout, log_ratio, pooled, ranks)
+        found = {"log_ratio": log_ratio, "pooled": pooled, "ranks": ranks}
+        regress(WALK, self._rows, masks[:0], *layout, high.astype(np.int64), self.n_low, **found)
         log_ratio[~self.model.supported(masks)] = np.nan
         return Figures.of(log_ratio, pooled, ranks, self.model.profiled)
 
@@ -185,12 +186,12 @@ class RegressionModel(LikelihoodRatioModel):
         """(S, 3, E) log Λ, its degrees of freedom and the parameters of the pooled fit"""
         problem, beginning, E = self.problem, self.beginning, self.data.n_environments
         most = beginning.shape[1] + int(self.features.expand(masks).sum(axis=1).max())
-        found, given = np.empty((len(masks), 3, E)), ((E, float), (E + 1, np.int64), (E, np.int64))
+        found, sizes = np.empty((len(masks), 3, E)), ((E, float), (E + 1, np.int64), (E, np.int64))
 
         def one(part: slice) -> None:
-            chosen, work = np.ascontiguousarray(masks[part]), work_for(problem, most)
-            log_ratio, ranks, rests = (np.empty((len(chosen), n), kind) for n, kind in given)
-            score_rests(problem, chosen, *self._layout, beginning, IN_BULK, work, log_ratio, ranks, rests)
+            log_ratio, ranks, rests = (np.empty((len(masks[part]), n), kind) for n, kind in sizes)
+            given = *self._layout, beginning, IN_BULK, work_for(problem, most)
+            regress(RESTS, problem, masks[part], *given, against=log_ratio, ranks=ranks, rests=rests)
             parameters, others = ranks + self.profiled, rests + self.profiled_rests
             pooled = np.broadcast_to(parameters[:, -1:], log_ratio.shape)
             found[part] = np.stack([log_ratio, parameters[:, :-1] + others - pooled, pooled], axis=1)
@@ -266,8 +267,8 @@ class RegressionModel(LikelihoodRatioModel):
 
         def one(first: int) -> None:
             part, work = slice(first, first + at_once), work_for(self.problem, most)
-            chosen, found = np.ascontiguousarray(masks[part]), (values[part] for values in scores)
-            score_lists(self.problem, chosen, *self._layout, beginning, tolerance, work, *found)
+            found = {name: values[part] for name, values in scores._asdict().items()}
+            regress(LIST, self.problem, masks[part], *self._layout, beginning, tolerance, work, **found)
 
         for _ in ordered_map(one, range(0, n, at_once), self.n_jobs):
             pass
@@ -334,8 +335,9 @@ class RegressionModel(LikelihoodRatioModel):
         problem, beginning, widths = self.problem, self.beginning, self.features.widths
         most, groups = len(problem.columns) + beginning.shape[1], len(problem.starts)
         work, scores, gains = work_for(problem, most), self.empty_scores(1, most), np.empty((groups, self.n_features))
-        score_lists(problem, mask[None], *self._layout, beginning, _ROUGHLY, work, *scores)
-        flip_gains(problem, mask, *self._layout, scores.thetas[0], beginning.shape[1] - self.n_always, work, gains)
+        given = problem, mask[None], *self._layout, beginning, _ROUGHLY, work
+        regress(LIST, *given, **scores._asdict())
+        regress(FLIPS, *given, thetas=scores.thetas, gains=gains)
         own, change = Figures.of(*scores[:3], self.profiled), np.where(mask, -widths, widths)
         log_ratios = np.minimum(own.log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
         # NaN: the fit of the subset itself comes to no end.
@@ -373,19 +375,12 @@ class RegressionModel(LikelihoodRatioModel):
         """(E + 1, k) of the slopes of columns (q,) at thetas (E + 1, K); NaN where one is constant or dependent."""
         k, first, problem = int(chosen.sum()), self.n_always, self.problem
         members = np.concatenate([np.arange(first), first + np.flatnonzero(chosen)])
-        n, pool = k + self.beginning.shape[1], len(problem.starts) - 1
-        work, inverse = work_for(problem, n), np.empty((n, n))
-        values = np.full((pool + 1, k), np.nan)
-        # The pool first: what is evaluated of an environment may go by it.
-        for g in range(pool, -1, -1):
-            groups = (g, g + 1) if g < pool else (0, pool)
-            evaluate(problem, *groups, members, first + k, thetas[g], n, True, work)
-            if g == pool and problem.shares.size:
-                place_pseudo_data(problem, members, first + k, thetas[g], work)
-            invert(work.hessian, first + k, n, inverse)
-            variances = np.diagonal(inverse)[first : first + k]
-            values[g] = np.sqrt(np.where(variances > 0.0, variances, np.nan)) / self._scale[g, chosen]
-        return values
+        n = k + self.beginning.shape[1]
+        at, inverses = np.ascontiguousarray(thetas[:, :n]), np.empty((len(thetas), n, n))
+        given = members[None, :0] > 0, members, members, at, 0.0, work_for(problem, n)
+        regress(CURVATURES, problem, *given, inverses=inverses)
+        variances = np.diagonal(inverses, axis1=1, axis2=2)[:, first : first + k]
+        return np.asarray(np.sqrt(np.where(variances > 0.0, variances, np.nan)) / self._scale[:, chosen])
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         mask = as_mask(subset, self.feature_names)

@@ -14,7 +14,8 @@ from ..data.checks import quoted, warn
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, DataWarning, use
-from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, evaluate, work_for
+from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, work_for
+from ..kernels.newton import CURVATURES, regress
 from .base import BASELINE, Fit, Predicts, check_whole_number
 from .regression import READ, Regression, RegressionModel, environment_starts
 
@@ -129,7 +130,8 @@ class PiecewiseExponentialModel(RegressionModel):
         plain, members = super().fit(mask, local), np.flatnonzero(self.features.expand(mask))
         k, theta = len(members), self.scores(mask[None], READ).thetas[0, -1]
         work = work_for(self.problem, k)
-        evaluate(self.problem, 0, self.data.n_environments, members, k, theta, k, False, work)
+        given = mask[None], members, members, theta[None, :k].copy(), 0.0, work
+        regress(CURVATURES, self.problem, *given, inverses=np.empty((1, k, k)))
         baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard), rates.end)
         return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
 
