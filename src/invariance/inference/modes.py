@@ -16,7 +16,8 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from ..exceptions import DataError
-from ..kernels.active_set import ActiveSet, active_set, flip_scores, load
+from ..kernels.active_set import ActiveSet, active_set, flip_changes
+from ..kernels.cholesky import score_subsets
 from ..kernels.moves import Best, BlockRule
 from ..kernels.row_residuals import without_values
 from ..kernels.search import (
@@ -27,7 +28,6 @@ from ..kernels.search import (
     inverse_scale_of,
     pursuit,
     scan_cliques,
-    undecidable_cliques,
 )
 from .base import EXAMPLES, RunOptions, Target
 from .mean_field import MeanField
@@ -67,10 +67,7 @@ def climb(sampler: CompiledSampler, included: Mask, state: ActiveSet) -> None:
     """Steepest ascent: change `included` (d,) by a flip or an exchange at a time, until none helps."""
     prior = sampler.prior
     for _ in range(_MOST_STEPS):
-        if not load(sampler.scoring, state, included):
-            return
-        change = np.empty(included.size)
-        flip_scores(sampler.scoring, state, change)
+        change = flip_changes(sampler.scoring, state, included)
         gains = change + prior_changes(prior.log_odds, prior.by_size, prior.free, included)
         gains[np.isnan(gains)] = -np.inf
         column = int(np.argmax(gains))
@@ -95,16 +92,15 @@ def _best_exchange(
 ) -> tuple[int, int, float]:
     """The free member and the free other column whose exchange raises log p(z)Λ(z) most, and by how much; change (d,):
     of the flips of `included` (d,). Overwrites `state`."""
-    prior, best, without = sampler.prior, (-1, -1, 0.0), np.empty(included.size)
+    prior, best = sampler.prior, (-1, -1, 0.0)
     for leaving in np.flatnonzero(included & prior.free & ~np.isnan(change)).tolist():
         rest = included.copy()
         rest[leaving] = False
-        if load(sampler.scoring, state, rest):
-            flip_scores(sampler.scoring, state, without)
-            gains = np.where(prior.free & ~included & ~np.isnan(without), without + prior.log_odds, -np.inf)
-            entering = int(np.argmax(gains))
-            gain = float(change[leaving] + gains[entering] - prior.log_odds[leaving])
-            best = max(best, (leaving, entering, gain), key=itemgetter(2))
+        without = flip_changes(sampler.scoring, state, rest)
+        gains = np.where(prior.free & ~included & ~np.isnan(without), without + prior.log_odds, -np.inf)
+        entering = int(np.argmax(gains))
+        gain = float(change[leaving] + gains[entering] - prior.log_odds[leaving])
+        best = max(best, (leaving, entering, gain), key=itemgetter(2))
     return best
 
 
@@ -204,9 +200,13 @@ class Synergies:
         """(m, p) subsets of features that pick each other and that cannot be decided; with rows, these are features
         that together determine the outcome."""
         sampler = self.sampler
-        wanted = self.determining if sampler.scoring.rows.values.size else np.ones(len(self.sizes), bool)
-        how = self.members, self.sizes, sampler.capacity, wanted
-        found = np.flatnonzero(undecidable_cliques(sampler.scoring, sampler.prior, *how))[:EXAMPLES]
+        every = np.arange(len(self.sizes))
+        wanted = every[self.determining] if sampler.scoring.rows.values.size else every
+        cliques = [own[: self.sizes[s]] for s, own in zip(wanted, self.members[wanted], strict=True)]
+        blocks = [np.sort(own[sampler.free[own]][: sampler.capacity]) for own in cliques]
+        starts, values = np.cumsum([0, *map(len, blocks)]), np.empty(len(blocks))
+        score_subsets(sampler.scoring, np.nan, starts, np.concatenate([_NONE, *blocks]), values)
+        found = wanted[np.isnan(values)][:EXAMPLES]
         masks = np.zeros((len(found), sampler.n_columns), bool)
         for mask, s in zip(masks, found, strict=True):
             mask[self.members[s, : self.sizes[s]][: sampler.capacity]] = True

@@ -15,7 +15,8 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from ..exceptions import EngineError
 from ..kernels.active_set import Scoring, active_set
-from ..kernels.moves import Best, BlockRule, Effort, SubsetPrior, log_ratio_of, sweeps
+from ..kernels.cholesky import score_subsets
+from ..kernels.moves import Best, BlockRule, Effort, SubsetPrior, sweeps
 from ..kernels.row_residuals import GramRows, gram_rows, without_values
 from ..models.base import GuessesFlips
 from .base import Report, RunOptions, ScoredSubsets, Target
@@ -146,6 +147,13 @@ class CompiledReplica(Replica):
         self.work = active_set(len(self.scoring.weights), sampler.n_columns, sampler.capacity + 1)
 
 
+def _log_ratio_of(scoring: Scoring, included: Mask) -> float:
+    """Of one subset of columns (d,)"""
+    members, value = np.flatnonzero(included), np.empty(1)
+    score_subsets(scoring, np.nan, np.array([0, len(members)]), members, value)
+    return float(value[0])
+
+
 class CompiledSampler(Sampler):
     """Over d columns (features and outcome), as the kernels want it; replicas are spread over threads.
 
@@ -165,7 +173,7 @@ class CompiledSampler(Sampler):
         self.largest_block = 12 if len(scoring.weights) <= 21 else 10
         log_odds, start = np.zeros(d), np.zeros(d, bool)
         log_odds[self.features], start[self.features] = prior.log_odds, prior.forced_in
-        super().__init__(target, start, log_ratio_of(scoring, start), self.features[prior.free], options, report)
+        super().__init__(target, start, _log_ratio_of(scoring, start), self.features[prior.free], options, report)
         self.prior = SubsetPrior(log_odds, np.array(prior.log_size_weight), self.free, -prior.log_normalizer)
         self.capacity = max(1, min(prior.max_size, self.n_free + int(start.sum())))
         size = 8.0 * self.capacity * d * len(scoring.weights)
@@ -176,7 +184,7 @@ class CompiledSampler(Sampler):
 
     def value_of(self, included: Mask, scoring: Scoring | None = None) -> float:
         """log p(z)Λ(z) of one subset (d,); -inf where it is undecidable."""
-        log_ratio = log_ratio_of(self.scoring if scoring is None else scoring, included)
+        log_ratio = _log_ratio_of(self.scoring if scoring is None else scoring, included)
         return -np.inf if np.isnan(log_ratio) else float(self.log_posterior(included[None], np.array([log_ratio]))[0])
 
     def rounds(self, proposals: Proposals, n: int) -> Iterator[Round]:

@@ -326,3 +326,13 @@ def flip_log_shares(scoring, state, included, out):
         out[g] = np.log(state.remaining[g, scoring.outcome])
         add_weighted_log(out[g], 1.0, state.ratio)
     return True
+
+
+def flip_changes(scoring, state, included):
+    """(d,) change of log Λ when each column of the subset `included` (d,) is flipped; NaN for the outcome, where
+    undecidable, and everywhere if the subset itself is."""
+    logs = np.empty(scoring.inverse_scale.shape)
+    flip_log_shares(scoring, state, included, logs)
+    change = scoring.weights @ (logs - logs[:, scoring.outcome, None])
+    change[scoring.outcome] = np.nan
+    return change

@@ -119,7 +119,7 @@ def kernel(function=None, **options):
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
     compiled = numba.njit(**options)(function)
     compiled._cache = _KeptCode(function)
-    return called_as(numba.njit(**options, **AS_PART)(function), compiled)
+    return called_as(numba.njit(**{**options, **AS_PART})(function), compiled)
 
 
 ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)

@@ -45,7 +45,7 @@ class PartCompiler(Compiler):
         super().__init__(typing_context, target_context, _Part(target_context.codegen(), "part"), *others)
 
 
-AS_PART = {"no_cpython_wrapper": True, "pipeline_class": PartCompiler} if POSSIBLE else {}
+AS_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler} if POSSIBLE else {}
 
 
 def called_as(part, whole):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .cholesky import subset_log_ratio, sweep_in_place, to_unit_diagonal
+from .cholesky import sweep_in_place, to_unit_diagonal
 from .compiled import ZERO, copy_into, kernel
 from .moves import best_of, score_in_block, write_block
 from .row_residuals import gram_entry, gram_row, share_from_rows, subtract
@@ -183,14 +183,3 @@ def scan_cliques(scoring, prior, included, members, sizes, found):
             highest = value
             copy_into(found, candidate)
     return highest
-
-
-@kernel
-def undecidable_cliques(scoring, prior, members, sizes, largest, wanted):
-    """(s,) bool: whether the first `largest` free columns of each wanted (s,) clique cannot be decided together."""
-    found = np.zeros(sizes.size, np.bool_)
-    for s in range(sizes.size):
-        if wanted[s]:
-            value = subset_log_ratio(scoring, free_block(prior, members[s, : sizes[s]], largest))
-            found[s] = value != value
-    return found

@@ -19,7 +19,7 @@ from ..data.checks import quoted, warn
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
-from ..kernels.active_set import Scoring, active_set, flip_scores, load
+from ..kernels.active_set import Scoring, active_set, flip_changes
 from ..kernels.cholesky import score_subsets, settle, subset_fits
 from ..kernels.row_residuals import DEPENDENT, GramRows, GroupRows, centred_rows, gram_rows, relative_residuals
 from ..kernels.subset_sums import sizes
@@ -447,11 +447,10 @@ class GaussianFromMoments(HomoscedasticGaussian):
             return super().flip_neighbours(mask)
         chosen = as_masks(mask, self.n_features)
         scoring, d = self.scoring_by_moments(), len(self.moments.columns)
-        included, change = np.zeros(d, dtype=bool), np.full(d, np.nan)
+        included = np.zeros(d, dtype=bool)
         included[self.columns_of(np.flatnonzero(chosen[0]))] = True
         state = active_set(len(scoring.weights), d, max(1, int(included.sum())))
-        if load(scoring, state, included):
-            flip_scores(scoring, state, change)
+        change = flip_changes(scoring, state, included)
         now = self.log_ratio_many(chosen)[0]
         self.require(now > -np.inf, chosen)
         change = change[self.moments.feature_columns]
