@@ -98,7 +98,7 @@ def test_folders_in_turn(package: Path, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(named))
     assert answers() == ([7], 1)
-    assert len(list(named.iterdir())) == 2
+    assert len(list(named.iterdir())) == 1  # the helper is a part of it
     named.rename(package / "__pycache__")
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(blocked))
     assert answers() == ([7], 0)

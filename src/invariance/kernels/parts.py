@@ -6,12 +6,11 @@ that compiling takes. What is used of numba here is not public; a version withou
 
 from __future__ import annotations
 
-from numba.core import codegen
+from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 
-_Library = getattr(codegen, "JITCodeLibrary", object)
 _OVERRIDDEN = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")
-POSSIBLE = all(hasattr(_Library, name) for name in _OVERRIDDEN)
+POSSIBLE = all(hasattr(JITCodeLibrary, name) for name in _OVERRIDDEN)
 
 
 class _NoEnvironment:
@@ -22,7 +21,7 @@ class _NoEnvironment:
         pass
 
 
-class _Part(_Library):
+class _Part(JITCodeLibrary):
     """The code of a function that is never run by itself"""
 
     codegen = _NoEnvironment
