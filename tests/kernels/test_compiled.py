@@ -142,4 +142,4 @@ def test_processes_that_start_at_once(package: Path, processes: int, rounds: int
         for process in started:
             process.join()
         assert [process.exitcode for process in started] == [0] * processes
-        assert len(list(package.glob("__pycache__/*.nbc"))) == 4
+        assert len(list(package.glob("__pycache__/*.nbc"))) == 2
