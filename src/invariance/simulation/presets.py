@@ -118,7 +118,7 @@ def p10(
 ) -> StructuralModel:
     """The model of the low-dimensional comparison. A number as strength fixes the fraction in all environments.
 
-    The truth need not be the only invariant subset: half of the models have another at E=2, one in fifty at E=20.
+    The truth need not be the only invariant subset: 0.6 of the models have another at E=2, 0.03 at E=20.
     changes : fields of `SimulationParameters` that differ from `P10`
     """
     return random_model(p, n_environments, rng, _changed(P10, strength, changes))
