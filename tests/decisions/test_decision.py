@@ -244,16 +244,16 @@ def test_the_least_risky_subset_can_be_fitted() -> None:
 
 
 def test_how_many_subsets_are_compatible(plain: Decision, unmoved: Decision) -> None:
-    """An exact engine that stopped early, and a search, do not claim to have counted."""
+    """Where subsets and rows are few, all are tested, whatever the engine; where it stopped early, it says so."""
     n = int(plain.findings.judge.compatible(all_masks(4)).sum())
     assert 0 < n < 16
-    assert plain.compatible.n == n == len(plain.compatible.masks)
+    assert plain.compatible.n == n
     assert plain.compatible.all_scored
     assert unmoved.compatible.n < unmoved.findings.judge.compatible(all_masks(12)).sum()
     searched = decided(made(), engine="tempering", random_state=1)
-    for decision in (unmoved, searched):
-        assert decision.to_plain()["compatible"]["all_scored"] is False
-        assert f"at least {decision.compatible.n:,}" in str(decision)
+    assert unmoved.to_plain()["compatible"]["all_scored"] is False
+    assert f"at least {unmoved.compatible.n:,}" in str(unmoved)
+    assert searched.compatible.n == searched.findings.judge.compatible(all_masks(4)).sum()
     assert searched.findings.predictive.kind == "predictive"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +24,6 @@ from invariance import (
     UniformPrior,
     Variational,
 )
-from invariance._tools.progress import ProgressBar
 from invariance.decisions import predictive
 from invariance.decisions.predictive import (
     SHARE,
@@ -252,7 +250,7 @@ def test_units_and_orders_of_rows_features_and_environments(seed: int) -> None:
 
 
 def test_what_weighs_nothing_is_left_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces of any size, and few candidates in memory, find the same; nothing left undecided changes next to nothing"""
+    """Pieces of any size, and few candidates in memory, find the same, and so do all, decided to the last."""
     data = plain(p=9, counts=(1600, 1500, 1700))
     monkeypatch.setattr(predictive, "_FEWEST_AT_ONCE", 4)
     usual = exact(data)

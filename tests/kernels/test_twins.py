@@ -296,7 +296,7 @@ def test_environments_add_up() -> None:
     found = sums.copy()
     subset_tree.add_environment(7.0, 3.0, shares, *found)
     log = np.log(shares)
-    np.testing.assert_allclose(found, sums + [7.0 * log, log, 3.0 * shares], rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found, sums + np.array([7.0 * log, log, 3.0 * shares]), rtol=1e-12, atol=1e-12)
 
 
 def test_rows_decide_where_second_moments_say_more_than_is_possible() -> None:

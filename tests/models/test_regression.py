@@ -13,7 +13,6 @@ from scipy.stats import chi2
 
 from count_twins import counted
 from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
-from invariance.decisions.predictive import PredictiveScore
 from invariance.models.counts import overdispersion
 from invariance.models.gaussian_fits import row_groups
 from invariance.models.invariance_test import Tolerance

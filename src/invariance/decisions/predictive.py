@@ -173,12 +173,12 @@ class Picked(NamedTuple):
         return self.gain + self.log_prior - 0.5 * price * self.columns
 
     def of(self, rows: Integers | Mask) -> Picked:
-        return Picked(*(values[rows] for values in self[:-1]), self.draws)
+        return Picked._make([*(values[rows] for values in self[:-1]), self.draws])
 
     @classmethod
     def joined(cls, parts: Sequence[Picked]) -> Picked:
         ends = np.cumsum([0, *(len(part.gain) for part in parts)])
-        figures = [np.concatenate(values) for values in zip(*(part[:-1] for part in parts), strict=True)]
+        figures = (np.concatenate(values) for values in list(zip(*parts, strict=True))[:4])
 
         def draws(rows: Integers) -> Mask:
             which = np.searchsorted(ends, rows, side="right") - 1
@@ -187,7 +187,7 @@ class Picked(NamedTuple):
                 found[which == k] = parts[k].draws(parts[k].places[rows[which == k] - ends[k]])
             return found
 
-        return cls(*figures[:-1], np.arange(ends[-1]), draws)
+        return cls._make([*figures, np.arange(ends[-1]), draws])
 
 
 class Candidates:
@@ -199,7 +199,8 @@ class Candidates:
 
     def __init__(self, target: Target, most_kept: int | None = None) -> None:
         model, prior, self.target = target.model.untilted, target.prior, target
-        self.tolerance, self._accepted, self._most_kept = target.tolerance.weak, target.tolerance, most_kept or _MOST_KEPT
+        self.tolerance, self._accepted = target.tolerance.weak, target.tolerance
+        self._most_kept = most_kept or _MOST_KEPT
         everything = float(model.gain_many(~prior.forced_out[None])[0])
         gains = 0.0, everything if everything > -np.inf else _HUGE_GAIN
         self._prices = sorted({PredictiveScore.with_price(model, self.tolerance, gain).price for gain in gains})

@@ -239,7 +239,7 @@ class Rescoring(NamedTuple):
 def rescore_leading(model: BoundModel, masks: Mask, log_ratios: Floats, n: int) -> Rescoring:
     """Check the first n subsets against the rows, which win where they differ by more than 1e-6. A walk of known error
     is always corrected; only a larger difference is reported."""
-    old, new = log_ratios[:n], model.rescore(masks[:n]) if n else None
+    old, new = log_ratios[:n], None if model.walk_has_all_digits or not n else model.rescore(masks[:n])
     if new is None:
         return Rescoring(log_ratios)
     inexact = model.walk_error > 0.0

@@ -243,7 +243,9 @@ def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, f
         lacking = first_missing + missing[s]
         left = total - last * (1.0 + rank) + lacking
         between = total - 1.0 - rank - left
-        statistic = (screen.squares[last] * pooled[s] - local[s]) / between / (local[s] / left) if between > 0.0 else 0.0
+        statistic = (
+            (screen.squares[last] * pooled[s] - local[s]) / between / (local[s] / left) if between > 0.0 else 0.0
+        )
         signal = total * (1.0 / pooled[s] - 1.0)
         step = tolerated_step(screen.limits.shape[2] - 1, screen.per_signal * signal, screen.most)
         if statistic > screen.limits[rank, lacking, step]:

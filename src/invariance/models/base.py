@@ -223,9 +223,7 @@ class SubsetWalk:
     the smallest gain that is of interest, by the number of columns of the pooled fit; None: gains are not asked for.
     """
 
-    def __init__(
-        self, model: BoundModel, free: Integers, forced: Integers, tolerance: Tolerance | None = None
-    ) -> None:
+    def __init__(self, model: BoundModel, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> None:
         self.model, self.free, self.forced, self.tolerance = model, free, forced, tolerance
         self.n_features, self.n_low = len(free), min(len(free), LOW_FEATURES)
 
@@ -497,6 +495,11 @@ class BoundModel(ABC):
     def walk_order(self, free: Integers) -> Integers:
         """(f,) in which order the features of a walk are best given to it."""
         return np.arange(len(free))
+
+    @property
+    def walk_has_all_digits(self) -> bool:
+        """So that `rescore` would find the same"""
+        return False
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by another, safer way."""

@@ -386,7 +386,9 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def _rests_of(self, used: Mask) -> EnvironmentData:
         """All rows but those of an environment, for each; of the features used (p,)"""
         if self.data is None or self.decides_all:
-            return rest_moments(self.moments.of_columns((*self.features.chosen(used).columns, self.moments.outcome_name)))
+            return rest_moments(
+                self.moments.of_columns((*self.features.chosen(used).columns, self.moments.outcome_name))
+            )
         rows, places = self.data.narrowed(used), np.arange(self.n_environments)
         e, index = np.nonzero(rows.environment_index != places[:, None])
         return replace(rows, X=rows.X[index], y=rows.y[index], environment_index=e)
@@ -474,9 +476,8 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return np.argsort(-closest, kind="stable")[:most]
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
-        """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot; None where these
-        have all digits."""
-        if not self.has_rows or self._smallest_pivot > _WELL_CONDITIONED:
+        """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot."""
+        if not self.has_rows:
             return None
         chosen, scoring = self.features.expand(as_masks(masks, self.n_features)), self.scoring_by_moments()
         used = np.flatnonzero(chosen.any(axis=0))
@@ -508,6 +509,10 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def decides_all(self) -> bool:
         """Whether second moments decide every subset."""
         return self._smallest_pivot > 2.0 * PIVOT_TOLERANCE
+
+    @property
+    def walk_has_all_digits(self) -> bool:
+        return self._smallest_pivot > _WELL_CONDITIONED
 
     @cached_property
     def _smallest_pivot(self) -> float:

@@ -195,7 +195,7 @@ def smallest_pivot(moments: Moments, inverse_scale: Floats) -> float:
         return 0.0
     grams = moments.scatter * inverse_scale[:, :, None] * inverse_scale[:, None, :]
     # Columns that do not vary are no part of it.
-    grams[:, *np.diag_indices(grams.shape[1])] += np.where(inverse_scale > 0.0, 0.0, 1.0)
+    grams += np.where(inverse_scale > 0.0, 0.0, 1.0)[:, :, None] * np.eye(grams.shape[1])
     return float(np.linalg.eigvalsh(grams)[:, 0].min())
 
 
@@ -423,8 +423,8 @@ class GaussianWalk(SubsetWalk):
         log_ratio += self.scoring.offset
         settle(log_ratio, weights)
         # Where second moments say more than is possible.
-        wrong = np.flatnonzero(np.isnan(log_ratio) & ~np.isnan(shares)) if self._rows.values.size else []
-        if len(wrong):
+        wrong = np.flatnonzero(np.isnan(log_ratio) & ~np.isnan(shares))
+        if len(wrong) and self._rows.values.size:
             log_ratio[wrong] = self.model.log_ratio_many(self.of_all_features(self.dense_draws(high)[wrong]))
             log_ratio[log_ratio == -np.inf] = np.nan
         return Walked(log_ratio, gain)
@@ -534,8 +534,8 @@ def spread_limit(model: GaussianFromMoments, tolerance: Tolerance) -> float:
 
 
 class Limits(NamedTuple):
-    """Of the statistics of compatible subsets. ranks (2, p): columns that a feature adds to the pooled fit, and how many
-    fewer than E times that to those of the environments; spread: limit of Bartlett's statistic"""
+    """Of the statistics of compatible subsets. ranks (2, p): columns that a feature adds to the pooled fit, and how
+    many fewer than E times that to those of the environments; spread: limit of Bartlett's statistic"""
 
     screen: Screen
     ranks: Integers
@@ -560,10 +560,13 @@ class Limits(NamedTuple):
 
     def allow(self, residuals: Residuals) -> Mask:
         """(S,) whether the statistics are within the limits"""
-        ranks, (statistics, _, _), (_, _, limits, per_signal, most, *_) = residuals.ranks, residuals.f_test(), self.screen
+        ranks, (statistics, _, _), (_, _, limits, per_signal, most, *_) = (
+            residuals.ranks,
+            residuals.f_test(),
+            self.screen,
+        )
         missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
         tolerated = np.clip(np.nan_to_num(per_signal * residuals.signal), 0.0, most)
         step = np.ceil((limits.shape[2] - 1) * np.sqrt(tolerated / most)).astype(np.intp) if most else 0
         equal = statistics <= limits[ranks[:, -1], missing, step]
         return np.asarray(equal & (spread_statistics(residuals) <= self.spread) & ~np.isnan(residuals.rss).any(axis=1))
-

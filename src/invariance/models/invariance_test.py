@@ -208,7 +208,9 @@ def spread_statistics(residuals: Residuals) -> Floats:
 
 def bartlett_correction(freedom: Floats) -> Floats:
     """(S,) what the statistic is divided by, from degrees of freedom (S, E)"""
-    return np.asarray(1.0 + ((1.0 / freedom).sum(axis=1) - 1.0 / freedom.sum(axis=1)) / (3.0 * max(freedom.shape[1] - 1, 1)))
+    return np.asarray(
+        1.0 + ((1.0 / freedom).sum(axis=1) - 1.0 / freedom.sum(axis=1)) / (3.0 * max(freedom.shape[1] - 1, 1))
+    )
 
 
 def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
@@ -253,7 +255,7 @@ def compatible(
 ) -> Mask:
     """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell of most subsets.
 
-    Central laws have smaller tails. So has Bartlett's statistic without heavy tails where it is above the noncentrality;
+    Central laws have smaller tails. So has Bartlett's statistic without heavy tails where it exceeds the noncentrality;
     below that its p-value is at least ½, since the noncentral mean lies outside the ball of such statistics.
     excess_kurtosis, rests: of some of the subsets"""
     decided = ~np.isnan(residuals.rss).any(axis=1)
@@ -285,7 +287,7 @@ def compatible(
 
 
 def _central_quantiles(d: Floats, v: Floats, tails: Floats) -> Floats:
-    """(S, t) of F with (d, v) degrees of freedom (S,), above which are these tails (t,); inf where one is not positive"""
+    """(S, t) of F with (d, v) degrees of freedom (S,) and these tails (t,) above; inf where one is not positive"""
     tested = (d > 0.0) & (v > 0.0)
     quantiles = np.full((len(d), len(tails)), np.inf)
     if tested.any():

@@ -66,6 +66,7 @@ _STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
 _NEARLY_ALL = 0.5
 _R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the fit without features (Cox and Snell)."
 
+
 class RegressionWalk(SubsetWalk):
     """By fits of lower precision, which the model remembers."""
 

@@ -195,9 +195,6 @@ class Posterior:
     decision: Any = None
 
     def __post_init__(self) -> None:
-        arrays = self.masks, self.log_probabilities, self.inclusion
-        if all(isinstance(values, np.ndarray) and not values.flags.writeable for values in arrays):
-            return  # those of another posterior, which are checked
         names, environments = tuple(self.feature_names), tuple(self.environments)
         p, k = len(names), len(self.masks)
         if p == 0 or len(set(names)) != p:
@@ -207,7 +204,10 @@ class Posterior:
         total = float(np.exp(log_probabilities).sum())
         if not 0.0 < total <= 1.0 + EXCESS_TOLERANCE:
             raise ValueError(f"log_probabilities: the probabilities of the subsets sum to {total:.6g}")
-        order = table_order(masks, log_probabilities)
+        # The arrays of another posterior, which cannot be written to, are in order.
+        given = self.masks, self.log_probabilities
+        in_order = all(isinstance(values, np.ndarray) and not values.flags.writeable for values in given)
+        order = slice(None) if in_order else table_order(masks, log_probabilities)
         self.__dict__.update(
             feature_names=names,
             inclusion=np.clip(_checked("inclusion", self.inclusion, (p,)), 0.0, 1.0),
