@@ -47,7 +47,8 @@ from _harness import header, peak_memory_gb, sample_apart, table
 from _worlds import FRESH, PRESETS, Cell
 from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tolerance
 from invariance.baselines import EILLS, ICP, PooledRegression
-from invariance.simulation import StructuralModel, p450
+from invariance.simulation import StructuralModel
+from replication.simulators import p450
 
 LARGEST_RATIO = 10.0
 COVERAGE = 0.9

@@ -34,7 +34,7 @@ from invariance.inference.replicas import sampler_of
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.subset_tree import score_block
 from invariance.priors import Prior
-from invariance.simulation import p450
+from replication.simulators import p450
 
 MAX_SIZE = 20
 BOTH = ("uninformative", "informative")

@@ -11,7 +11,8 @@ import numpy as np
 
 from _harness import header
 from invariance.baselines import EILLS, LassoScreen
-from invariance.simulation import p10, p450
+from invariance.simulation import p10
+from replication.simulators import p450
 
 
 def data_set(preset, n_environments: int, n: int, seed: int):

@@ -29,7 +29,8 @@ from invariance.baselines.regression import PooledRegression
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
 from invariance.inference.mean_field import FreeSpace
-from invariance.simulation import p10, p450
+from invariance.simulation import p10
+from replication.simulators import p450
 
 Score = Callable[[np.ndarray], np.ndarray]  # log Λ (B, D) of draws (B, D, p), NaN outside the support
 

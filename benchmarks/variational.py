@@ -17,7 +17,8 @@ from _harness import header, median_seconds, seconds
 from invariance import LinearGaussian, UniformPrior, Variational
 from invariance.baselines import LassoScreen
 from invariance.inference.base import RunOptions, Target
-from invariance.simulation import p10, p450
+from invariance.simulation import p10
+from replication.simulators import p450
 
 BOTH = ("uninformative", "informative")
 

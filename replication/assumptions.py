@@ -14,7 +14,7 @@ from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.priors import UniformPrior
-from invariance.simulation import StructuralModel, example_1, theory
+from invariance.simulation import StructuralModel
 
 from .heterogeneity import all_subsets, discrepancy, population
 from .runs import (
@@ -30,6 +30,7 @@ from .runs import (
     panels,
     shared_legend,
 )
+from .simulators import example_1, theory
 
 CASES = {
     "none": "every assumption holds",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pandas as pd
 
 from invariance.exceptions import SettingError
-from invariance.simulation import p10, p450
+from invariance.simulation import p10
 
 from .heterogeneity import mu_min
 from .methods import METHODS, TimedScreening, fit_and_score, rate
@@ -27,6 +27,7 @@ from .runs import (
     shared_legend,
     whiskered_lines,
 )
+from .simulators import p450
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

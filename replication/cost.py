@@ -15,10 +15,11 @@ from invariance.data.multi_environment import MultiEnvironmentData
 from invariance.decisions.pipeline import FitSettings
 from invariance.estimators.bip import BIP
 from invariance.exceptions import EngineError
-from invariance.simulation import p10, p450
+from invariance.simulation import p10
 
 from .methods import METHODS, TimedScreening, fit_and_score
 from .runs import Cell, Picture, Row, Study, Table, check_methods, numbered_axis, panels, shared_legend
+from .simulators import p450
 
 _PRESETS = {10: p10, 450: p450}
 # Seconds in the paper's table (8 threads), by (p, n, E).

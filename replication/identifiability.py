@@ -12,10 +12,11 @@ import pandas as pd
 from invariance._tools.plotting import BLUE, GREEN
 from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
-from invariance.simulation import StructuralModel, example_1, example_2, example_3
+from invariance.simulation import StructuralModel, example_2
 
 from .heterogeneity import all_subsets
 from .runs import Cell, Picture, Row, Study, grid, mean_band, panels
+from .simulators import example_1, example_3
 
 _EXAMPLES: dict[int, Callable[[int], StructuralModel]] = {1: example_1, 2: example_2, 3: example_3}
 # Columns of a row, by the bit pattern of the subset (bit 0 is x1).

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from invariance._tools.plotting import BLACK, BLUE, new_figure
-from invariance.simulation import StructuralModel, theory
+from invariance.simulation import StructuralModel
+
+from .simulators import theory
 
 _INVARIANT, _OTHER = "#c04828", "#7d7c75"
 _FILLS = {_INVARIANT: "#faece7", _OTHER: "#f1efe8", BLUE: "#e6f1fb"}

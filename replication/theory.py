@@ -11,7 +11,6 @@ import pandas as pd
 from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.priors import UniformPrior
-from invariance.simulation import theory
 
 from .contraction import epsilon, exact_pool, local_bias, log_prior_factor, rate_bound, v
 from .heterogeneity import all_subsets, mu
@@ -30,6 +29,7 @@ from .runs import (
     shades,
     shared_legend,
 )
+from .simulators import theory
 
 KAPPA = 0.5  # the theorem holds for any κ in (0, 1)
 N_EXACT, DRAWS = (

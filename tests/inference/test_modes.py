@@ -33,8 +33,8 @@ from invariance.kernels.search import (
 from invariance.models.base import BoundModel
 from invariance.models.gaussian import GaussianOnDemand
 from invariance.posterior.posterior import Posterior
-from invariance.simulation import p450
 from quadratic_toy import PRIORS, Toy, TwoModes, brute_force, run, target_of
+from replication.simulators import p450
 from twins import simulated
 
 

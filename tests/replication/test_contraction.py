@@ -11,7 +11,7 @@ import pytest
 from invariance.models.gaussian import LinearGaussian
 from invariance.moments.moments import Moments
 from invariance.priors import BetaBinomialPrior, InclusionPrior, UniformPrior
-from invariance.simulation import StructuralModel, example_1, theory
+from invariance.simulation import StructuralModel
 from replication.contraction import (
     epsilon,
     exact_pool,
@@ -23,6 +23,7 @@ from replication.contraction import (
     v,
 )
 from replication.heterogeneity import all_subsets, mu, population
+from replication.simulators import example_1, theory
 
 
 def small_model(seed: int = 3, n_environments: int = 3, strength: float = 1.0) -> StructuralModel:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from invariance import LinearGaussian, Moments
 from invariance.moments.moments import filled_pool
-from invariance.simulation import StructuralModel, example_1, example_2, example_3, flat, p10, p450, theory
+from invariance.simulation import StructuralModel, example_2, flat, p10
 from replication.heterogeneity import mu, mu_min, population
+from replication.simulators import example_1, example_3, p450, theory
 
 seeds = st.integers(0, 2**32)
 

@@ -19,7 +19,7 @@ from invariance.decisions.pipeline import FitSettings
 from invariance.exceptions import EngineError, SettingError
 from invariance.inference.base import Target
 from invariance.screening import LassoScreen
-from invariance.simulation import p10, p450, theory
+from invariance.simulation import p10
 from replication import SCALES, STUDIES, make_study
 from replication.assumptions import curved
 from replication.comparison import Comparison
@@ -36,6 +36,7 @@ from replication.methods import (
     recall,
 )
 from replication.runs import Study, StudyRun, mean_band, run_study
+from replication.simulators import p450, theory
 
 pytestmark = pytest.mark.integration
 

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import strategies as st
 
 from invariance.exceptions import SettingError
-from invariance.simulation import (
-    CoefficientBound,
-    StructuralModel,
-    example_1,
-    flat,
-    p10,
-    theory,
-)
+from invariance.simulation import CoefficientBound, StructuralModel, flat, p10
+from replication.simulators import example_1, theory
 
 seeds = st.integers(0, 2**32)
 RNG = np.random.default_rng(0)

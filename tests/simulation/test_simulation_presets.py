@@ -11,18 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, chisquare, kstest, norm
 
-from invariance.simulation import (
-    P10,
-    P450,
-    THEORY,
-    SimulationParameters,
-    example_1,
-    example_2,
-    example_3,
-    flat,
-    p10,
-    random_model,
-)
+from invariance.simulation import P10, SimulationParameters, example_2, flat, p10, random_model
+from replication.simulators import P450, THEORY, example_1, example_3
 
 
 @settings(max_examples=20, deadline=None)

@@ -83,34 +83,6 @@ P10 = SimulationParameters(
     factor_extra=(0.1, 0.5),
     p_change=(0.1, 0.3),
 )
-THEORY = replace(
-    P10,
-    true_features=(1, 3),
-    p_active=(1.0,),
-    coefficients=(0.5, 2.0),
-    strength=(1.0, 1.0),
-    new_lower=CoefficientBound(0.01, power=2.0),
-    new_upper=CoefficientBound(0.5, power=2.0),
-    p_change=(1.0, 1.0),
-)
-P450 = replace(
-    P10,
-    true_features=(1, 10),
-    p_active=(0.1, 0.15, 0.2, 0.25),
-    intercept_mean=(0.0, 0.4),
-    new_lower=CoefficientBound(0.01),
-    new_upper=CoefficientBound(0.01, factor=1.5),
-)
-
-
-def theory(
-    n_environments: int, strength: float | Range, rng: np.random.Generator, p: int = 3, **changes: Any
-) -> StructuralModel:
-    """The model of the theory study; strength 1/3, 2/3 or 1 intervenes on one, two or all three features.
-
-    changes : fields of `SimulationParameters` that differ from `THEORY`
-    """
-    return random_model(p, n_environments, rng, _changed(THEORY, strength, changes))
 
 
 def p10(
@@ -121,17 +93,7 @@ def p10(
     The truth need not be the only invariant subset: 0.6 of the models have another at E=2, 0.03 at E=20.
     changes : fields of `SimulationParameters` that differ from `P10`
     """
-    return random_model(p, n_environments, rng, _changed(P10, strength, changes))
-
-
-def p450(
-    n_environments: int, rng: np.random.Generator, strength: float | Range | None = None, p: int = 450, **changes: Any
-) -> StructuralModel:
-    """The model of the high-dimensional comparison, as published: features late in the ordering reach 1e30.
-
-    changes : fields of `SimulationParameters` that differ from `P450`
-    """
-    return random_model(p, n_environments, rng, _changed(P450, strength, changes))
+    return random_model(p, n_environments, rng, changed(P10, strength, changes))
 
 
 def random_model(
@@ -176,7 +138,7 @@ def random_model(
     return StructuralModel(ordering, coefficients, intercepts, variances, intervened)
 
 
-def _changed(
+def changed(
     parameters: SimulationParameters, strength: float | Range | None, changes: dict[str, Any]
 ) -> SimulationParameters:
     if strength is not None:
@@ -236,47 +198,16 @@ def flat(n_environments: int, rng: np.random.Generator, p: int = 10) -> Structur
     return StructuralModel(ordering, everywhere, intercepts, scales**2, intervened)
 
 
-def example_1(n_environments: int = 3) -> StructuralModel:
-    """x1 → y → x2, and in the third environment also x1 → x2. The truth is {x1}; with two also {x1, x2} is invariant.
-
-    x1 ~ N(0, 2 or 5; 0.1²), y ~ N(x1 + 0.5, 0.1²), x2 ~ N(y + 0.1, 0.1²), in the third N(x1 + y + 0.1, 0.1²).
-    """
-    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): 1.0} for on_x1 in (0.0, 0.0, 1.0)]
-    return _example((0, 2, 1), slopes, [[mean, 0.1, 0.5] for mean in (0.0, 2.0, 5.0)], n_environments)
-
-
 def example_2(n_environments: int = 3) -> StructuralModel:
     """x1 → y ← x2, and x2 shifts in the third environment. The truth is {x1, x2}; with two also {x1} is invariant.
 
     x1 ~ N(0, 2 or 5; 0.1²), x2 ~ N(0.5, 0.1²), in the third N(−0.5, 0.1²), y ~ N(x1 + x2 + 0.1, 0.1²).
     """
-    intercepts = [[0.0, 0.5, 0.1], [2.0, 0.5, 0.1], [5.0, -0.5, 0.1]]
-    return _example((0, 1, 2), [{(2, 0): 1.0, (2, 1): 1.0}] * 3, intercepts, n_environments)
-
-
-def example_3(n_environments: int = 3) -> StructuralModel:
-    """y ← x1 → x2, and in the third environment also y → x2. The truth is {x1}; with two also {x1, x2} is invariant.
-
-    x1 ~ N(0, 2 or 5; 0.1²), y ~ N(x1 + 0.5, 0.1²), x2 ~ N(x1 + 0.1, −2 x1 + 0.1 or x1 + y; 0.1²).
-    """
-    slopes = [{(2, 0): 1.0, (1, 0): on_x1, (1, 2): on_y} for on_x1, on_y in ((1.0, 0.0), (-2.0, 0.0), (1.0, 1.0))]
-    return _example((0, 2, 1), slopes, [[0.0, 0.1, 0.5], [2.0, 0.1, 0.5], [5.0, 0.0, 0.5]], n_environments)
-
-
-def _example(
-    ordering: tuple[int, int, int],
-    slopes: list[dict[tuple[int, int], float]],
-    intercepts: list[list[float]],
-    n_environments: int,
-) -> StructuralModel:
-    """Columns 0, 1 and 2 are x1, x2 and y; slopes[e][i, j] is the effect of column j on column i."""
     if n_environments not in (2, 3):
-        raise SettingError(f"n_environments={n_environments!r}: the examples have 2 or 3 environments.")
-    coefficients, shifts = np.zeros((3, 3, 3)), np.array(intercepts)
-    for e, effects in enumerate(slopes):
-        for place, effect in effects.items():
-            coefficients[e][place] = effect
-    differs = (coefficients != coefficients[0]).any(axis=2) | (shifts != shifts[0])
+        raise SettingError(f"n_environments={n_environments!r}: the example has 2 or 3 environments.")
     kept = slice(n_environments)
-    variances = np.full((n_environments, 3), 0.1**2)
-    return StructuralModel(np.array(ordering), coefficients[kept], shifts[kept], variances, differs[kept, :-1])
+    coefficients, variances = np.zeros((3, 3, 3)), np.full((3, 3), 0.1**2)
+    coefficients[:, 2, :2] = 1.0
+    intercepts = np.array([[0.0, 0.5, 0.1], [2.0, 0.5, 0.1], [5.0, -0.5, 0.1]])
+    intervened = intercepts[:, :2] != intercepts[0, :2]
+    return StructuralModel(np.arange(3), coefficients[kept], intercepts[kept], variances[kept], intervened[kept])

@@ -10,23 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
-from ..kernels.compiled import kernel
 
 
-@kernel
-def propagate(coefficients, ordering, values):  # type: ignore[no-untyped-def]
+def propagate(coefficients: Floats, ordering: Integers, values: Floats) -> None:
     """Turn each variable's own input, values (d, m), into the variable: values[i] += Σ_j coefficients[i, j] values[j].
 
-    ordering (d,) visits a variable after those it depends on. No fused operations: the same on every machine.
+    ordering (d,) visits a variable after those it depends on. One product after the other: the same on every machine.
     """
-    for k in range(ordering.size):
-        i = ordering[k]
-        for before in range(k):
-            j = ordering[before]
-            c = coefficients[i, j]
-            if c != 0.0:
-                for r in range(values.shape[1]):
-                    values[i, r] += c * values[j, r]
+    for k, i in enumerate(ordering):
+        for j in ordering[:k][coefficients[i, ordering[:k]] != 0.0]:
+            values[i] += coefficients[i, j] * values[j]
 
 
 @dataclass(frozen=True, eq=False)
