@@ -75,9 +75,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise EngineError(
-                    f"another process is writing into {str(folder)!r}: wait for it, or name another folder."
-                ) from None
+                busy = f"another process is writing into {str(folder)!r}"
+                raise EngineError(f"{busy}: wait for it, or name another folder.") from None
         yield
 
 

@@ -70,7 +70,9 @@ def _read(kind: Any, data: Any, place: str) -> Any:
     if kind in (Any, Hashable):
         return data
     if kind is float:
-        return _number(data, place)
+        if isinstance(data, bool) or not (isinstance(data, int | float) or data in _NOT_FINITE):
+            _refuse(data, "a number", place)
+        return float(data)
     if origin is Literal or (isinstance(kind, type) and issubclass(kind, Enum)):
         known = arguments or [member.value for member in kind]
         if data not in known:
@@ -114,12 +116,6 @@ def _array(dtype: np.dtype[Any], data: Any, place: str) -> Any:
     if set(map(type, items.flat)) <= {kind}:
         return items.astype(dtype)
     return np.array([_read(kind, item, place) for item in items.flat], dtype).reshape(items.shape)
-
-
-def _number(data: Any, place: str) -> float:
-    if isinstance(data, bool) or not (isinstance(data, int | float) or data in _NOT_FINITE):
-        _refuse(data, "a number", place)
-    return float(data)
 
 
 def _a(kind: type[T], data: Any, place: str) -> T:

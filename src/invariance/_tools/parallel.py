@@ -131,9 +131,8 @@ def _on_processes(
     try:
         yield from pool(delayed(on_worker)(function, shared, task, __version__) for task in tasks)
     except TerminatedWorkerError as killed:
-        raise EngineError(
-            f"a worker process was killed, perhaps for want of memory. {kept}: run it again, with fewer jobs."
-        ) from killed
+        what = "a worker process was killed, perhaps for want of memory"
+        raise EngineError(f"{what}. {kept}: run it again, with fewer jobs.") from killed
 
 
 _CONNECTION_SECONDS = 10

@@ -127,19 +127,19 @@ def _is_dark(ax: Axes) -> bool:
     return sum(to_rgb(ax.get_facecolor())) < 1.5
 
 
-def text_width(text: str, size: str = "medium") -> float:
+def text_width(text: str) -> float:
     """In inches, of one line."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     with missing_glyphs_allowed():
-        width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size=size), ismath=False)
+        width, _, _ = text_to_path.get_text_width_height_descent(text, FontProperties(size="medium"), ismath=False)
     return float(width) / 72.0
 
 
-def widest(texts: Iterable[str], size: str = "medium") -> float:
+def widest(texts: Iterable[str]) -> float:
     """In inches."""
-    return max((text_width(text, size) for text in texts), default=0.0)
+    return max(map(text_width, texts), default=0.0)
 
 
 def wrapped(text: str, width: float) -> str:
@@ -165,14 +165,10 @@ def headline(figure: Figure | SubFigure, text: str) -> None:
 
 def title(ax: Axes, text: str, pad: float | None = None) -> None:
     """Over the axes, from their left; to be called when the ticks have their labels."""
-    ax.set_title(wrapped(text, _room(ax)), loc="left", fontsize="medium", parse_math=False, pad=pad)
-
-
-def _room(ax: Axes) -> float:
-    """In inches, from the left of the axes to where their place ends."""
     figure, place = ax.figure, ax.get_subplotspec()
-    if place is None or not has_layout(figure):
-        return float(ax.get_window_extent().width / figure.dpi)
-    share = len(place.colspan) / place.get_gridspec().ncols
-    ticks = widest(tick.get_text() for tick in ax.get_yticklabels()) + 0.45  # for the label of the axis
-    return max(float(figure.bbox.width / figure.dpi * share) - ticks, 1.5)
+    room = float(ax.get_window_extent().width / figure.dpi)  # in inches
+    if place is not None and has_layout(figure):
+        share = len(place.colspan) / place.get_gridspec().ncols
+        ticks = widest(tick.get_text() for tick in ax.get_yticklabels()) + 0.45  # for the label of the axis
+        room = max(float(figure.bbox.width / figure.dpi * share) - ticks, 1.5)
+    ax.set_title(wrapped(text, room), loc="left", fontsize="medium", parse_math=False, pad=pad)

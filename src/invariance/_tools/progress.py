@@ -35,9 +35,8 @@ class ProgressBar:
 
     def __init__(self, description: str, total: int, mode: ProgressMode = "auto", only_compiling: bool = False) -> None:
         if not callable(mode) and mode not in (True, False, "auto"):
-            raise SettingError(
-                f"progress={mode!r} is not known: use True, False, 'auto' or a function of a fraction and a message."
-            )
+            known = "True, False, 'auto' or a function of a fraction and a message"
+            raise SettingError(f"progress={mode!r} is not known: use {known}.")
         self._unseen = mode == "auto" and not sys.stderr.isatty() and _notebook() is None
         self.description = description
         self.total = total

@@ -19,7 +19,7 @@ from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
-from ..prediction.known_environments import effects_of_rows
+from ..prediction.predictor import effects_of_rows
 from .base import Baseline
 
 # Of V-REx: Newton's steps at one weight, the least share of the strongest bend, and of the value that is left to gain.

@@ -35,8 +35,7 @@ def sweep(
     *,
     outcomes: Annotated[str, option("A,B|FILE", "Columns to predict, or a file with one name a line.", True)] = "all",
     perturbed: Annotated[
-        str | None,
-        option("COL", "Column that names what a row perturbs (A or A;B), left out for these outcomes."),
+        str | None, option("COL", "Column that names what a row perturbs (A or A;B), left out for these outcomes.")
     ] = None,
     allow_unmeasured: Annotated[
         bool, option(None, "Use rows that perturb what is no column.", False, "--allow-unmeasured", rare=True)

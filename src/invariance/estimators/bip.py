@@ -220,7 +220,12 @@ class BIP(IntervalRegressor):
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         self.invariant_ = not decision.rejected
         if not self.invariant_:
-            warn(_not_invariant(decision), NotInvariantWarning)
+            told = f"{decision.verdict} {CAUSES}"
+            if not decision.judged:
+                reasons = "; ".join(decision.findings.judge.model.outside_support(decision.mask[None]))
+                names = format_subset(decision.selected)
+                told = f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
+            warn(told, NotInvariantWarning)
         self.regressor_ = None if self._regressor is None else getattr(self.predictor_, "regressor", None)
 
     @property
@@ -308,15 +313,6 @@ def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
     return chosen
 
 
-def _not_invariant(decision: Decision) -> str:
-    """That the selected features are not invariant together, and why, where that is known."""
-    judge, mask, names = decision.findings.judge, decision.mask, format_subset(decision.selected)
-    if not decision.judged:
-        reasons = "; ".join(judge.model.outside_support(mask[None]))
-        return f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
-    return f"{decision.verdict} {CAUSES}"
-
-
 class _OneKindOfOutcome(BIP):
     """BIP for outcomes of one kind, whose usual family is "auto"; no other regressor predicts them."""
 
@@ -336,9 +332,8 @@ class _OneKindOfOutcome(BIP):
         random_state: Any = None,
         progress: ProgressMode = "auto",
     ) -> None:
-        super().__init__(
-            family, prior, engine, select, tolerance, columns, predict_with, None, n_jobs, random_state, progress
-        )
+        given = family, prior, engine, select, tolerance, columns, predict_with
+        super().__init__(*given, None, n_jobs, random_state, progress)
 
     def _family_for(self, data: Data) -> tuple[Family, Data]:
         usual = as_family(self._usual_family)

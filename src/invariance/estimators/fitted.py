@@ -22,9 +22,8 @@ from ..data.outcomes import Classes, has_classes, one_series, outcome_column, ou
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
 from ..prediction.choice import check_predict_with
-from ..prediction.known_environments import effects_of_rows
 from ..prediction.new_environments import NewEnvironments, log_odds
-from ..prediction.predictor import Predictor, RefittedPredictor, SurvivalPredictor, concordance
+from ..prediction.predictor import Predictor, RefittedPredictor, SurvivalPredictor, concordance, effects_of_rows
 from .selector import EnvironmentSelector
 
 # The share of a normal distribution within one standard deviation.
@@ -74,7 +73,13 @@ class IntervalRegressor(EnvironmentSelector):
         predictor, columns = self._columns_to_predict(X)
         predicted = predictor.predict(columns)
         if environments is not None:
-            predicted = predicted + self._effects(predictor, X, environments)
+            known = getattr(predictor, "effects", None)
+            if known is None:
+                told = "what predicts is the same in every environment: environments= changes nothing."
+                warn(told, PredictionWarning)
+            else:
+                effects = dict(zip(self.environments_, known, strict=True))
+                predicted = predicted + effects_of_rows(X, environments, effects)
         if isinstance(predictor, SurvivalPredictor) and np.isinf(predicted).any():
             where = f"{np.isinf(predicted).sum():,} of {rows_text(len(predicted))}"
             warn(f"the median is not reached by {predictor.until}, in {where}: inf.", PredictionWarning)
@@ -190,14 +195,6 @@ class IntervalRegressor(EnvironmentSelector):
             warn(f"{unable}: intervals there are wider by the difference.", PredictionWarning)
         return predictor, columns
 
-    def _effects(self, predictor: Predictor, X: Any, environments: Any) -> Floats | float:
-        """(n,) what rows of the environments of the fit have besides"""
-        known = getattr(predictor, "effects", None)
-        if known is None:
-            warn("what predicts is the same in every environment: environments= changes nothing.", PredictionWarning)
-            return 0.0
-        return effects_of_rows(X, environments, dict(zip(self.environments_, known, strict=True)))
-
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         self._outcome.check_intervals()
         elsewhere = self._new_environments(self.predict_with)
@@ -269,9 +266,8 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
     found = np.unique(labels).tolist()
     if len(found) != 2:
         # Scikit-learn's checks look for these words.
-        what = (
-            f"Only binary classification is supported: y has {len(found)} class labels, {listing(map(repr, found), 4)}"
-        )
+        classes = listing(map(repr, found), 4)
+        what = f"Only binary classification is supported: y has {len(found)} class labels, {classes}"
         remedy = f"Compare one with the rest, as y == {found[0]!r} does." if len(found) > 2 else "It needs rows of two."
         raise DataError(f"{what}. {remedy}")
     coded = np.full(len(given), np.nan)

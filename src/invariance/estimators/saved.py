@@ -152,10 +152,14 @@ def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, A
 def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str]) -> Predictor:
     design = from_json(Design, content["design"])
     if "regressor" in content:
+        skops, dumped = _skops("loading a model with a regressor of its own"), base64.b64decode(content["regressor"])
+        strange = [name for name in skops.get_untrusted_types(data=dumped) if name not in trusted]
+        if strange:
+            trust = use(" if you trust who made the file", trusted=strange)
+            raise DataError(f"the saved regressor holds unknown types, which may run code: {quoted(strange, 4)}", trust)
+        regressor = skops.loads(dumped, trusted=list(trusted))
         line = from_json(Floats, content["slopes"]), from_json(Floats, content["middle"])
-        return RefittedPredictor(
-            design, _loaded(content["regressor"], trusted), *line, known_noise=float(content["noise"])
-        )
+        return RefittedPredictor(design, regressor, *line, known_noise=float(content["noise"]))
     average = design, from_json(tuple[AveragedFit, ...], content["members"]), MEANS[predicts]
     baselines = from_json(tuple[PiecewiseHazard, ...], content["baselines"])
     if baselines:
@@ -183,16 +187,6 @@ def _skops(what: str) -> Any:
         return import_module("skops.io")
     except ImportError:
         raise EngineError(f"{what} needs skops: pip install 'invariant-prediction[skops]'.") from None
-
-
-def _loaded(text: str, trusted: Sequence[str]) -> Any:
-    """The regressor, if it is made of types that skops or the caller trusts."""
-    skops, content = _skops("loading a model with a regressor of its own"), base64.b64decode(text)
-    strange = [name for name in skops.get_untrusted_types(data=content) if name not in trusted]
-    if strange:
-        trust = use(" if you trust who made the file", trusted=strange)
-        raise DataError(f"the saved regressor holds unknown types, which may run code: {quoted(strange, 4)}", trust)
-    return skops.loads(content, trusted=list(trusted))
 
 
 def fingerprint(data: MultiEnvironmentData | Moments) -> str:

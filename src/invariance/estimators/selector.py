@@ -132,15 +132,17 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             return self._read_already(X, {"y": y, "environments": environments, **outcome_columns})
         if y is None:
             raise DataError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
-        self._check_routing(environments)
+        routed = get_config()["enable_metadata_routing"] and environments is None and self._columns.environment is None
+        if routed and self.get_metadata_routing().fit.requests["environments"] is None:
+            what = "metadata routing is on, and fit() got no environments: request them, as"
+            raise SettingError(f"{what} {type(self).__name__}().set_fit_request(environments='groups') does.")
         y, *values = aligned(X, y=y, environments=environments, **outcome_columns)
         table, given = self._split(X, values[0], dict(zip(outcome_columns, values[1:], strict=True)))
         table, outcome, names = self._validated(table, y)
         columns = replace(self._columns, features=None, exclude=(), environment=None)
         try:
-            data = MultiEnvironmentData.from_arrays(
-                table, named_like(y, outcome), feature_names=names, columns=columns, **given
-            )
+            outcome = named_like(y, outcome)
+            data = MultiEnvironmentData.from_arrays(table, outcome, feature_names=names, columns=columns, **given)
         except DataError as error:
             raise DataError(_worded_for_fit(error)) from None
         if data.n_environments == 1:
@@ -148,14 +150,6 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             warn(f"{what}: pass fit(X, y, environments=labels).", NotInvariantWarning)
         self._by_name = False
         return data
-
-    def _check_routing(self, environments: Any) -> None:
-        """Raise where scikit-learn routes arguments, and nobody has said whether `fit` gets environments."""
-        if environments is not None or self._columns.environment is not None:
-            return
-        if get_config()["enable_metadata_routing"] and self.get_metadata_routing().fit.requests["environments"] is None:
-            what = "metadata routing is on, and fit() got no environments: request them, as"
-            raise SettingError(f"{what} {type(self).__name__}().set_fit_request(environments='groups') does.")
 
     def _read_already(self, data: Data, given: Mapping[str, Any]) -> Any:
         kind = type(data).__name__

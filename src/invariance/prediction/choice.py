@@ -21,7 +21,6 @@ from ..models.base import EnvironmentData, Fit, Predicts, moments_of, predicts_o
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from .everything import (
-    Line,
     least_squares_line,
     line_of_everything,
     mean_deviance,
@@ -117,7 +116,12 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
         return _refitted(regressor, rows_for("regressor", data), columns)
     if kind == "everything":
         if selection.linear:
-            return _of_line(line_of_everything(data), data)
+            line = line_of_everything(data)
+            design = Design.of(data, line.columns)
+            noise = _squares(data, line.columns, line.coefficients, line.intercept) / line.freedom
+            about = line.coefficients, line.intercept, 1.0, noise, line.freedom, design
+            member = AveragedFit(np.arange(len(line.columns)), *about)
+            return LinearPredictor(design, (member,), np.asarray, line.effects)
         return _of_fits([regression_on_everything(selection.settings.family, rows_for("whole", data))], [1.0], data)
     masks, weights = np.zeros((1, data.features.n_features), dtype=bool), np.ones(1)
     if kind != "constant":
@@ -164,13 +168,6 @@ def _of_fits(fits: list[Any], weights: list[float], data: Data) -> LinearPredict
     average = Design.of(data, used), members, fits[0].mean
     baselines = tuple(fit.baseline for fit in fits if isinstance(fit, PiecewiseExponentialFit))
     return SurvivalPredictor(*average, baselines=baselines) if baselines else LinearPredictor(*average)
-
-
-def _of_line(line: Line, data: Data) -> LinearPredictor:
-    design = Design.of(data, line.columns)
-    squares = _squares(data, line.columns, line.coefficients, line.intercept)
-    about = line.coefficients, line.intercept, 1.0, squares / line.freedom, line.freedom, design
-    return LinearPredictor(design, (AveragedFit(np.arange(len(line.columns)), *about),), np.asarray, line.effects)
 
 
 def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, intercept: float) -> float:
@@ -324,6 +321,7 @@ def choose(selection: Selection, refits: Refits | None = None) -> Choice:
 def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | None) -> Floats:
     """(2, E) of all features and of the chosen ones; NaN where the other environments alone cannot be fitted"""
     data: Any = selection.data
+    family = selection.settings.family
     if selection.linear and refits is None and not shrinks(data):
         known = getattr(selection.target.model, "moments", None)
         data = known if known is not None and known.scatter.size else moments_of(data)
@@ -338,20 +336,16 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
                 predicted = [refits.predicted(place, used) for used in (every, columns)]
                 errors[:, place] = np.sqrt(np.mean((y - predicted) ** 2, axis=1))
                 continue
-            fits = _fit_both(selection, others, chosen, columns)
+            fits: tuple[Any, Any]
+            if selection.linear:
+                fits = line_of_everything(others), least_squares_line(others, columns)
+            else:
+                fits = regression_on_everything(family, others), regression_on(family, others, chosen.names)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
             if isinstance(fits[0], Fit) and selection.predicts is not Predicts.number:
-                constant = regression_on(selection.settings.family, rows_for("whole", others), ())
+                constant = regression_on(family, rows_for("whole", others), ())
                 errors[:, place] /= _error(constant, data, place)
     return errors
-
-
-def _fit_both(selection: Selection, others: Any, chosen: Features, columns: tuple[str, ...]) -> tuple[Any, Any]:
-    """All features, and the chosen ones, of which these columns vary in the other environments"""
-    if selection.linear:
-        return line_of_everything(others), least_squares_line(others, columns)
-    family = selection.settings.family
-    return regression_on_everything(family, others), regression_on(family, others, chosen.names)
 
 
 def _error(fit: Any, data: Any, place: int) -> float:

@@ -60,11 +60,7 @@ def log_odds(probability: Floats) -> Floats:
 
 
 def figures_of(
-    predicts: Predicts,
-    observed: Floats,
-    predicted: Floats,
-    exposure: Floats | None = None,
-    event: Floats | None = None,
+    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
 ) -> dict[str, float]:
     """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event (n,) of times.
 
@@ -306,16 +302,11 @@ def cross_validate(
         for label in data.environments:
             found.append(_without(label, whole, outcome.predicts, kinds, refits, selected))
             bar.advance()
-    labelled = {kind: list(zip(data.environments, own, strict=True)) for kind, *own in zip(kinds, *found, strict=True)}
-    return {
-        kind: NewEnvironments(
-            outcome,
-            tuple(own for _, own in errors if own is not None),
-            tuple(label for label, own in errors if own is None),
-            kind,
-        )
-        for kind, errors in labelled.items()
-    }
+    each = {}
+    for kind, *errors in zip(kinds, *found, strict=True):
+        impossible = tuple(label for label, own in zip(data.environments, errors, strict=True) if own is None)
+        each[kind] = NewEnvironments(outcome, tuple(own for own in errors if own is not None), impossible, kind)
+    return each
 
 
 def _without(

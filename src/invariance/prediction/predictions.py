@@ -76,6 +76,5 @@ class Predictions:
         """Find the errors of these kinds of predictions, together, where they are not known."""
         new = [kind for kind in kinds if kind not in self._elsewhere]
         if new:
-            self._elsewhere |= cross_validate(
-                self.selection, self.outcome, new, self.progress, self._refits, self._selected
-            )
+            about = self.progress, self._refits, self._selected
+            self._elsewhere |= cross_validate(self.selection, self.outcome, new, *about)

@@ -47,9 +47,8 @@ class Price:
             value = left.figures[figure]
             return value if predicts in (Predicts.number, Predicts.probability) else 1.0 - value
 
-        each = [
-            {left.environment: error(left) for left in found.left_out} for found in (selected, everything, constant)
-        ]
+        kinds = selected, everything, constant
+        each = [{left.environment: error(left) for left in found.left_out} for found in kinds]
         environments = tuple(each[0] | each[1] | each[2])
         errors = [np.array([known.get(label, np.nan) for label in environments]) for known in each]
         if predicts is Predicts.number:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib.metadata import version
+from itertools import accumulate
 from pathlib import PurePath
 from typing import Any
 
@@ -109,7 +110,9 @@ def typed(value: Any, used: dict[str, str] | None = None) -> str:
     name = written.partition("(")[0]
     if type(value).__module__ == "builtins" or not name.isidentifier():
         return written
-    used[name] = _package_of(type(value).__module__, name)
+    # The outermost package that has the name
+    packages = list(accumulate(type(value).__module__.split("."), "{}.{}".format))
+    used[name] = next((package for package in packages if hasattr(sys.modules.get(package), name)), packages[-1])
     # A spline is written as a call of spline().
     if name != type(value).__name__ or not (is_dataclass(value) or isinstance(value, BaseEstimator)):
         return written
@@ -123,13 +126,6 @@ def typed(value: Any, used: dict[str, str] | None = None) -> str:
 def _parameters(kind: type) -> dict[str, Any]:
     """{parameter: default}"""
     return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
-
-
-def _package_of(module: str, name: str) -> str:
-    """The outermost package that has the name."""
-    parts = module.split(".")
-    packages = [".".join(parts[:n]) for n in range(1, len(parts) + 1)]
-    return next((package for package in packages if hasattr(sys.modules.get(package), name)), module)
 
 
 def python_lines(model: Any, source: Source) -> str:
@@ -241,13 +237,9 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     yield f"The features were selected by the rule {decision.rule_says}."
     if n > 1 and not decision.compatible.n:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
-    yield from _predicting(subject)
-
-
-def _predicting(subject: Subject) -> Iterator[str]:
-    predictions, worded = subject.decision.predictions, subject.source.worded
+    predictions = decision.predictions
     assert predictions is not None
-    yield f"Predictions are made with {worded(str(predictions))}"
+    yield f"Predictions are made with {subject.source.worded(str(predictions))}"
     if not np.isnan(predictions.choice.ratio) and predictions.asked == "auto":
         yield (
             "Each environment was left out of both fits in turn, the selection as it is; the selected features predict "

@@ -38,22 +38,12 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
+from ..prediction.choice import Choice
 from ..prediction.new_environments import few_environments
 from ..prediction.predictor import as_observed, columns_of
+from ..prediction.price import Price
 from .methods import Subject, method_blocks
-from .page import (
-    Block,
-    Cell,
-    Column,
-    Picture,
-    Table,
-    counts,
-    numbers,
-    picture,
-    texts,
-    with_equal_decimals,
-    write_page,
-)
+from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, with_equal_decimals, write_page
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -77,9 +67,8 @@ def state(decision: Decision) -> tuple[str, str]:
     """The tone of the verdict, and its grade."""
     verdict = decision.verdict
     bad = verdict.grade is Grade.differ and not decision.is_compatible
-    return "good" if verdict.grade is Grade.alike else "bad" if bad else "open", verdict.short[
-        0
-    ].upper() + verdict.short[1:]
+    tone = "good" if verdict.grade is Grade.alike else "bad" if bad else "open"
+    return tone, verdict.short[0].upper() + verdict.short[1:]
 
 
 def _readings(decision: Decision) -> Iterator[str]:
@@ -519,25 +508,23 @@ def prediction_blocks(subject: Subject) -> Iterator[Block]:
     why = "constant in every environment, which are too few to tell what it does, or a combination of others"
     by_all = predictions.resolved(predictions.asked) == "everything" and unused
     points = [f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."] if by_all else []
-    table = None
+    errors, table = {"All features": choice.everything, "Selected features": choice.selected}, None
     if not np.isnan(choice.ratio):
-        caption = f"{choice.measure} in each environment, left out with the selection as it is"
-        errors = {"All features": choice.everything, "Selected features": choice.selected}
-        table = _error_table(caption[:1].upper() + caption[1:], choice.environments, errors)
+        table = _error_table(choice, "as it is", errors)
     yield Block("What predicts", sentences=[told[:1].upper() + told[1:]], table=table, points=points)
     sentences, table, price = [worded(decision.explain_price())], None, predictions.known_price
     if price is not None and len(price.environments):
-        caption = f"{price.measure} in each environment, left out with the selection repeated"
         errors = {"Selected without it": price.selected, "All features": price.everything, "Constant": price.constant}
-        table = _error_table(caption[:1].upper() + caption[1:], price.environments, errors)
+        table = _error_table(price, "repeated", errors)
     yield Block("What invariance costs", sentences=sentences, table=table)
     for section in subject.model.new_environments().sections:
         yield _as_block(section, subject)
 
 
-def _error_table(caption: str, environments: tuple[Hashable, ...], errors: dict[str, Floats]) -> Table:
+def _error_table(found: Choice | Price, selection: str, errors: dict[str, Floats]) -> Table:
     columns = [numbers(title, values) for title, values in errors.items()]
-    return Table(caption, [texts("Environment", environments), *columns], "Less is better.")
+    caption = f"{found.measure[:1].upper()}{found.measure[1:]} in each environment, left out with the selection"
+    return Table(f"{caption} {selection}", [texts("Environment", found.environments), *columns], "Less is better.")
 
 
 def _as_block(section: results.Section, subject: Subject) -> Block:
