@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,22 @@ def test_threads_and_copies_change_no_bit(name: str) -> None:
     for other in (bound(name, n_jobs=3), pickle.loads(pickle.dumps(model))):
         np.testing.assert_array_equal(other.log_ratio_many(MASKS), expected)
         np.testing.assert_array_equal(other.gain_many(MASKS), model.gain_many(MASKS))
+
+
+@every
+@pytest.mark.parametrize(
+    "tolerance", [Tolerance(), Tolerance().weak, Tolerance.strict(), Tolerance(level=0.7)], ids=str
+)
+def test_bounds_tell_what_p_values_say(name: str, tolerance: Tolerance) -> None:
+    """Of data whose environments are alike, of such that are not, and with a feature that varies in two of them."""
+    for change, seed in product(("none", "slopes", "constant"), range(2)):
+        data = table(FAMILIES[name][1])
+        X, rng = data.X + np.random.default_rng(seed).normal(scale=0.3, size=data.X.shape), data.environment_index
+        X[:, 1] += (change == "slopes") * rng * data.y
+        X[rng > 1, 2] = 0.0 if change == "constant" else X[rng > 1, 2]
+        model = bound(name, replace(data, X=X))
+        expected = model.invariance_test(MASKS, tolerance).joint >= tolerance.level
+        np.testing.assert_array_equal(model.compatible(MASKS, tolerance), expected)
 
 
 @every

@@ -150,7 +150,7 @@ def _posterior(
 # ---------------------------------------------------------------- all subsets
 
 # Share of the probability that subsets may have which are left undecided.
-UNDECIDED = 1e-8
+UNDECIDED = 1e-7
 _FEWEST_AT_ONCE, _MOST_AT_ONCE, _SORTED_AT_ONCE = 1 << 7, 1 << 10, 1 << 12
 _MOST_WAITING, _MOST_KEPT = 1 << 16, 1 << 20
 # More than any pooled fit gains.
@@ -209,6 +209,7 @@ class Candidates:
         self._most_prior = _largest_log_prior(prior.over(self._free), model.free_columns, self._free, prior.forced)
         self.least = np.full(len(self._most_prior), -np.inf)
         self._parts: list[Picked] = []
+        self._n_waiting = 0
         self._known, self._sifted, self._heaviest_dropped = np.empty(0, np.int8), False, -np.inf
 
     def walked(self, options: RunOptions) -> Candidates:
@@ -233,7 +234,8 @@ class Candidates:
     def add(self, part: Picked) -> None:
         # `least` may have grown since the block was scored: so what is added does not depend on threads.
         self._parts.append(part.of((part.gain >= self.least[part.columns]) & (part.log_prior > -np.inf)))
-        if sum(len(each.gain) for each in self._parts) > len(self._known) + _MOST_WAITING:
+        self._n_waiting += len(self._parts[-1].gain)
+        if self._n_waiting > _MOST_WAITING:
             self._sift()
 
     def _sift(self) -> None:
@@ -263,7 +265,7 @@ class Candidates:
     def _taken(self) -> Picked:
         """All candidates, as one part"""
         found = Picked.joined(self._parts)
-        self._parts = [found]
+        self._parts, self._n_waiting = [found], 0
         self._known = np.append(self._known, np.full(len(found.gain) - len(self._known), -1, np.int8))
         return found
 

@@ -353,6 +353,12 @@ class BoundModel(ABC):
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """Whether the subsets in masks (S, p) are invariant up to the tolerance; with one environment all are."""
+        joint, allowed = self._all_together(masks, tolerance)
+        each, unknown = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed), np.full(len(joint), np.nan)
+        return InvarianceTest(unknown, unknown, each, with_each(joint, each))
+
+    def _all_together(self, masks: ArrayLike, tolerance: Tolerance) -> tuple[Floats, Floats]:
+        """(S,) joint p-values without the tests of each environment, and the noncentrality that is tolerated"""
         log_ratios, null = self.log_ratio_many(masks), self.null_many(masks)
         joint, tested = (log_ratios > -np.inf).astype(float), (log_ratios > -np.inf) & (null.variance > 0.0)
         deviance = 2.0 * (null.ceiling - log_ratios)[tested]
@@ -360,8 +366,7 @@ class BoundModel(ABC):
         allowed = self.tolerated(self.gain_many(masks), tolerance)
         p_values = deviance_test(deviance, expected, null.degrees[tested], allowed[tested])
         joint[tested] = without_spread(p_values, tolerance)
-        each, unknown = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed), np.full(len(joint), np.nan)
-        return InvarianceTest(unknown, unknown, each, with_each(joint, each))
+        return joint, allowed
 
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         """(S,) whether the joint p-values of `invariance_test` are at least the level"""

@@ -484,7 +484,7 @@ class GaussianWalk(SubsetWalk):
 
 
 # Steps in which a screen knows what is tolerated.
-_STEPS = 8
+_STEPS = 3
 
 
 def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:

@@ -19,6 +19,7 @@ from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
 from .base import BoundModel, EnvironmentData, Fit, Null, rows_for
 from .gaussian import LinearGaussian
+from .invariance_test import EACH, Tolerance, deviance_test, sidak
 from .gaussian_fits import row_groups
 
 _MOST_REMEMBERED = 500_000
@@ -98,6 +99,22 @@ class LikelihoodRatioModel(BoundModel):
     def gain_many(self, masks: ArrayLike) -> Floats:
         figures = self.figures(masks)
         return np.where(figures.log_ratio > -np.inf, figures.pooled - self.empty, -np.inf)
+
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        """An environment and the rest differ in no more than all environments do: where that would be little for the
+        two, the rest is not fitted."""
+        joint, allowed = self._all_together(masks, tolerance)
+        figures, enough = self.figures(masks), EACH * tolerance.level
+        environments, passed = self.data.n_environments, joint >= tolerance.level
+        # An environment may lack parameters of the pooled fit.
+        fewest = figures.parameters - np.maximum((environments - 1) * figures.parameters - figures.degrees, 0.0)
+        asked, share = np.flatnonzero(passed & (fewest > 0.0)), allowed * self.data.counts.min() / self.n_rows
+        degrees = fewest[asked]
+        alone = deviance_test(-2.0 * figures.log_ratio[asked], degrees, degrees, share[asked])
+        open_yet = passed.copy()
+        open_yet[asked[sidak(np.tile(alone[:, None], environments)) >= enough]] = False
+        each = self.each_p_values(masks, open_yet, allowed)
+        return np.asarray(passed & ~(each < enough))
 
     def null_many(self, masks: ArrayLike) -> Null:
         return self.null_of(self.figures(masks))
