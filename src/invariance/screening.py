@@ -73,6 +73,7 @@ class Screening:
     used_fallback: bool
 
 
+@dataclass(eq=False, repr=False)
 class LassoScreen(BaseEstimator):
     """The k features with the largest coefficients of a cross-validated Lasso on the pooled rows.
 
@@ -89,19 +90,11 @@ class LassoScreen(BaseEstimator):
     n_jobs : processes over folds, as in scikit-learn
     """
 
-    def __init__(
-        self,
-        k: int = SCREENED_FEATURES,
-        cv: int = 10,
-        standardize: bool = True,
-        random_state: int = 0,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.k = k
-        self.cv = cv
-        self.standardize = standardize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    k: int = SCREENED_FEATURES
+    cv: int = 10
+    standardize: bool = True
+    random_state: int = 0
+    n_jobs: int | None = None
 
     def screen(self, data: MultiEnvironmentData) -> Screening:
         check_whole_number("k", self.k, 1)

@@ -50,10 +50,7 @@ STATUSES: dict[str, tuple[str, str, str, str | None]] = {
     "rejected": ("×", "model rejected: no subset was accepted", "#f9ddc7", "xxx"),
     "failed": ("", "failed", "white", "////"),
 }
-_FAVOURABLE = {
-    "inclusion probability": "inclusion probability near 1",
-    "p-value": "p-value near 0",
-}
+_FAVOURABLE = {"inclusion probability": "inclusion probability near 1", "p-value": "p-value near 0"}
 _OUTCOMES = {"empty": "nothing selected", "rejected": "model rejected", "failed": "failed", "all": "uses all"}
 # Fields of a result that JSON has under the same name.
 _WRITTEN = (

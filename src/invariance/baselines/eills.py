@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,7 @@ _PIVOT_TOLERANCE = 1e-13
 _MOST_COLUMNS = 300
 
 
+@dataclass(eq=False, repr=False)
 class EILLS(Baseline):
     """The subset with the smallest squared error plus γ times the squared gradients in the single environments.
 
@@ -57,21 +59,12 @@ class EILLS(Baseline):
     np.True_
     """
 
-    def __init__(
-        self,
-        gamma: float = 36.0,
-        center: bool = True,
-        max_size: int | None = None,
-        columns: Columns | None = None,
-        n_jobs: int | None = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        self.gamma = gamma
-        self.center = center
-        self.max_size = max_size
-        self.columns = columns
-        self.n_jobs = n_jobs
-        self.progress = progress
+    gamma: float = 36.0
+    center: bool = True
+    max_size: int | None = None
+    columns: Columns | None = None
+    n_jobs: int | None = None
+    progress: ProgressMode = "auto"
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         if not self.gamma >= 0.0:

@@ -20,12 +20,7 @@ from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..exceptions import DataError
-from ..kernels.baseline_scores import (
-    coefficient_hull,
-    contrast_statistics,
-    residual_moments,
-    residual_moments_by_rows,
-)
+from ..kernels.baseline_scores import coefficient_hull, contrast_statistics, residual_moments, residual_moments_by_rows
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from ..posterior.summary import format_subset
@@ -133,6 +128,7 @@ class SubsetPValues:
         return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
 
 
+@dataclass(eq=False, repr=False)
 class ICP(Baseline):
     """Invariant causal prediction: the features that every subset with invariant residuals has in common.
 
@@ -169,21 +165,12 @@ class ICP(Baseline):
     True
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.05,
-        max_size: int | None = None,
-        stop_if_empty: bool = False,
-        columns: Columns | None = None,
-        n_jobs: int | None = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        self.alpha = alpha
-        self.max_size = max_size
-        self.stop_if_empty = stop_if_empty
-        self.columns = columns
-        self.n_jobs = n_jobs
-        self.progress = progress
+    alpha: float = 0.05
+    max_size: int | None = None
+    stop_if_empty: bool = False
+    columns: Columns | None = None
+    n_jobs: int | None = None
+    progress: ProgressMode = "auto"
 
     @property
     def accepted_(self) -> list[tuple[str, ...]]:

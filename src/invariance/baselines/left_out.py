@@ -32,11 +32,7 @@ def predicts_for(data: MultiEnvironmentData) -> Predicts:
 
 
 def error_of(
-    predicts: Predicts,
-    observed: Floats,
-    predicted: Floats,
-    exposure: Floats | None = None,
-    event: Floats | None = None,
+    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
 ) -> float:
     """One of ERRORS, a mean over rows, of outcomes (n,), classes as 0 and 1, and predictions (n,), per unit of exposure
     (n,); of times, in the order that was predicted; NaN where no pair of times can be ordered."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from .icp import ResidualTests
 from .subsets import check_columns, checked_subsets
 
 
+@dataclass(eq=False, repr=False)
 class StabilityICP(Baseline):
     """The features that ICP selects in most bootstrap samples, rows drawn with replacement in each environment.
 
@@ -48,25 +49,14 @@ class StabilityICP(Baseline):
     [0.92, 0.06, 0.84, 0.96, 0.0, 0.0, 0.0, 0.0]
     """
 
-    def __init__(
-        self,
-        alpha: float = 0.01,
-        n_samples: int = 50,
-        threshold: float = 0.75,
-        max_size: int | None = None,
-        random_state: int = 0,
-        columns: Columns | None = None,
-        n_jobs: int | None = None,
-        progress: ProgressMode = "auto",
-    ) -> None:
-        self.alpha = alpha
-        self.n_samples = n_samples
-        self.threshold = threshold
-        self.max_size = max_size
-        self.random_state = random_state
-        self.columns = columns
-        self.n_jobs = n_jobs
-        self.progress = progress
+    alpha: float = 0.01
+    n_samples: int = 50
+    threshold: float = 0.75
+    max_size: int | None = None
+    random_state: int = 0
+    columns: Columns | None = None
+    n_jobs: int | None = None
+    progress: ProgressMode = "auto"
 
     def _check_settings(self) -> None:
         super()._check_settings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ _LEAST_UNSTABLE = 0.1
 _NOTHING = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class StabilizedRegression(Baseline):
     """The average of least squares on the subsets that are stable and, among these, predictive.
 
@@ -61,19 +63,11 @@ class StabilizedRegression(Baseline):
 
     _kinds: ClassVar[tuple[str, ...]] = ("number",)
 
-    def __init__(
-        self,
-        alpha_stab: float = 0.05,
-        alpha_pred: float = 0.05,
-        n_subsets: int | None = 100,
-        random_state: int = 0,
-        columns: Columns | None = None,
-    ) -> None:
-        self.alpha_stab = alpha_stab
-        self.alpha_pred = alpha_pred
-        self.n_subsets = n_subsets
-        self.random_state = random_state
-        self.columns = columns
+    alpha_stab: float = 0.05
+    alpha_pred: float = 0.05
+    n_subsets: int | None = 100
+    random_state: int = 0
+    columns: Columns | None = None
 
     def _check_settings(self) -> None:
         for name in ("alpha_stab", "alpha_pred"):

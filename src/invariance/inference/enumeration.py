@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import combinations
 from math import comb
 from typing import Any, Protocol
@@ -120,11 +119,8 @@ class DenseBlocks(_Blocks):
             return total, pairs
 
         n_columns = self._forced_columns + int(self._columns[high].sum())
-        members = partial(self._of_block, start), lambda at: n_columns + self._low_columns[at]
+        members = lambda at: self.masks(start + at), lambda at: n_columns + self._low_columns[at]
         return ScoredBlock(start, log_ratio, log_posterior, gain, undecidable, inclusion, *members)
-
-    def _of_block(self, start: int, at: Integers) -> Mask:
-        return self.masks(start + at)
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""

@@ -20,15 +20,7 @@ from ..kernels.active_set import ActiveSet, active_set, flip_changes
 from ..kernels.cholesky import score_subsets
 from ..kernels.moves import Best, BlockRule
 from ..kernels.row_residuals import without_values
-from ..kernels.search import (
-    FORWARD,
-    MATCHING,
-    add_synergies,
-    cliques,
-    inverse_scale_of,
-    pursuit,
-    scan_cliques,
-)
+from ..kernels.search import FORWARD, MATCHING, add_synergies, cliques, inverse_scale_of, pursuit, scan_cliques
 from .base import EXAMPLES, RunOptions, Target
 from .mean_field import MeanField
 from .replicas import AnySampler, CompiledReplica, CompiledSampler, GenericSampler, Proposals, block_rules, sampler_of

@@ -251,7 +251,7 @@ class Variational:
                 share = min(room / max(len(free), 1), 0.4) if self.inclusion is None else self.inclusion
                 starts[start] = np.full(len(free), share)
             elif start == "searched":
-                starts[start] = _near(modes[0, free])
+                starts[start] = np.where(modes[0, free], 0.9, min(0.01, 1.0 / max(len(free), 1)))
             else:
                 chosen = np.isin(free, self._passed(space.target.model, modes))
                 outside = max(int((~chosen).sum()), 1)
@@ -280,17 +280,6 @@ def _law_of(target: Target, fit: Ascent) -> MeanField:
     return q
 
 
-def _near(mask: Mask) -> Floats:
-    """Inclusion probabilities that start near a subset (f,) without excluding anything."""
-    return np.where(mask, 0.9, min(0.01, 1.0 / max(len(mask), 1)))
-
-
-def log_ratios_of(model: BoundModel, masks: Mask) -> Floats:
-    """(S,) log Λ of masks (S, p), each distinct one scored once; -inf outside the support"""
-    first, group = distinct(masks)
-    return model.log_ratio_many(masks[first])[group]
-
-
 # ---------------------------------------------------------------- importance weights, and what they do not reach
 
 
@@ -317,7 +306,8 @@ class Reweighted:
 def reweight_draws(target: Target, q: MeanField | Mixture, n: int, rng: np.random.Generator, keep: int) -> Reweighted:
     """Of n draws of q; at most `keep` subsets are listed."""
     masks = q.sample(n, rng)
-    log_ratios = log_ratios_of(target.model, masks)
+    first, group = distinct(masks)
+    log_ratios = target.model.log_ratio_many(masks[first])[group]
     return reweight(masks, log_ratios, target.prior.log_prob(masks), q.log_prob(masks), keep)
 
 

@@ -8,15 +8,7 @@ import numpy as np
 
 from .._tools.arrays import Floats, Integers
 from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel, longest
-from .likelihoods import (
-    BLOCK,
-    PIECEWISE_EXPONENTIAL,
-    columns_for,
-    end_of,
-    evaluate,
-    fill_predictor,
-    place_pseudo_data,
-)
+from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, columns_for, end_of, evaluate, fill_predictor, place_pseudo_data
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
 DEPENDENT = 1e-12
