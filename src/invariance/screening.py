@@ -64,9 +64,7 @@ def cross_validated_lasso(
 @dataclass(frozen=True, eq=False)
 class Screening:
     """kept (p,): the features that passed; coefficients (q,): of their columns in the Lasso, NaN where none was needed.
-
-    used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone.
-    """
+    used_fallback: the Lasso kept nothing, so that correlation with the outcome decided alone."""
 
     kept: Mask
     coefficients: Floats

@@ -96,11 +96,9 @@ class EILLS(Baseline):
 
 
 def _scorer(data: MultiEnvironmentData, center: bool, gamma: float) -> Callable[[Mask], tuple[Floats, Floats]]:
-    """Losses (n,) of subsets (n, p), and the minimiser of the last one.
-
-    With Σ = X'X/n restricted to z, (Σ²)[j, k] = Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged
-    over environments, makes the work per subset independent of the number of environments.
-    """
+    """Losses (n,) of subsets (n, p), and the minimiser of the last one. With Σ = X'X/n restricted to z, (Σ²)[j, k] =
+    Σ_{l in z} Σ[j, l]Σ[l, k]: one (q, q) matrix per column l, averaged over environments, makes the work per subset
+    independent of the number of environments."""
     X = data.X - data.X.mean(axis=0) if center else data.X
     y = data.y - data.y.mean() if center else data.y
     largest = np.abs(X).max(axis=0)

@@ -321,11 +321,9 @@ def _as_given(X: Floats, y: Floats, groups: Groups) -> Contrast:
 
 
 def _with_intercept(X: Floats, y: Floats, groups: Groups) -> Contrast:
-    """With a first column of ones, as large as keeps the equations balanced.
-
-    Only the intercept depends on where zero is. Seen from halfway between the two groups' means, the means' products
-    are the same in both and drop out of the difference, however large they are.
-    """
+    """With a first column of ones, as large as keeps the equations balanced. Only the intercept depends on where zero
+    is. Seen from halfway between the two groups' means, the means' products are the same in both and drop out of the
+    difference, however large they are."""
     values = np.column_stack([X, y])
     means = [values[g].mean(axis=0) for g in groups]
     inner, other = ((values[g] - mean).T @ (values[g] - mean) / len(g) for g, mean in zip(groups, means, strict=True))

@@ -243,9 +243,7 @@ class VREx(Penalised):
 
 def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
     """(S, k) minimisers of mean + λ · variance of the environments' risks at rising λ (S,), each from the one before.
-
-    squares (E, k + 1, k + 1): mean products of k columns and the outcome in each environment
-    """
+    squares (E, k + 1, k + 1): mean products of k columns and the outcome in each environment"""
 
     def value(found: Floats, penalty: float) -> float:
         left = np.append(-found, 1.0)

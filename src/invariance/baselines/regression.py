@@ -31,10 +31,8 @@ _PENALTIES, _STEPS, _LEAST_WEIGHT, _CONVERGED = 12, 25, 1e-5, 1e-5
 
 def coefficient_tests(X: Floats, y: Floats, widths: Integers) -> tuple[Floats, bool]:
     """p-values (p,) in least squares with an intercept, t-tests or F-tests of several columns, NaN for combinations of
-    earlier columns; and whether X determines y up to rounding, where p-values are 0 or 1.
-
-    X (n, k) with n >= k + 2; widths (p,): columns of each feature
-    """
+    earlier columns; and whether X determines y up to rounding, where p-values are 0 or 1. X (n, k) with n >= k + 2;
+    widths (p,): columns of each feature"""
     n, k = X.shape
     unit, _, _ = unit_rows(np.column_stack([X, y]))
     triangle, independent = triangular_factor(unit, np.arange(k + 1), DEPENDENT)

@@ -118,9 +118,7 @@ class StabilizedRegression(Baseline):
 
 def _fits(moments: Moments, columns: Mask) -> tuple[Floats, Floats, Floats]:
     """Of the subsets of q columns (n, q): p-values (n,), mean squared errors (n,) and coefficients (n, q) of all rows.
-
-    What Chow's test compares is the sum of squares of all rows and that of the rows outside an environment.
-    """
+    What Chow's test compares is the sum of squares of all rows and that of the rows outside an environment."""
     several, pooled = moments.n_environments > 1, moments.scatter[-1:]
     rests = rest_moments(moments).scatter[:-1] if several else pooled[:0]
     inside, outside = moments.counts.astype(float), moments.n_rows - moments.counts.astype(float)

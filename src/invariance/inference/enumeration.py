@@ -325,10 +325,8 @@ class Enumeration:
 @dataclass(frozen=True, eq=False)
 class _Sums:
     """Of a block, or of several in their order. total, weighted and pairs (f, f) are in units of exp(log_scale).
-
-    n_undecidable: subsets inside the prior's support that cannot be scored; undecidable (m, f): the smallest of them
-    positions, log_posterior, log_ratio (k,): of the leading subsets, best first
-    """
+    n_undecidable: subsets inside the prior's support that cannot be scored; undecidable (m, f): the smallest of them;
+    positions, log_posterior, log_ratio (k,): of the leading subsets, best first"""
 
     log_scale: float
     total: float

@@ -36,10 +36,8 @@ _OUTGROWS_CACHES, _MOST_COPIED = 1 << 24, 1 << 30
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """q(z) ∝ Π_j σ(logits_j)^z_j (1 − σ(logits_j))^(1−z_j) over subsets of at most max_size of p features.
-
-    logits (p,): ±inf for features that are forced in or out. Everything below is of the restricted law.
-    """
+    """q(z) ∝ Π_j σ(logits_j)^z_j (1 − σ(logits_j))^(1−z_j) over subsets of at most max_size of p features. logits (p,):
+    ±inf for features that are forced in or out. Everything below is of the restricted law."""
 
     logits: Floats
     max_size: int
@@ -115,11 +113,9 @@ class MeanField:
 
 
 def _largest_sums(values: Floats, room: int) -> Iterator[tuple[int, ...]]:
-    """All choices of at most `room` positions in descending `values`, from the largest sum down.
-
-    Changes that do not raise the sum reach all: one position more or less while they are the first ones, and one
-    position moved to the next.
-    """
+    """All choices of at most `room` positions in descending `values`, from the largest sum down. Changes that do not
+    raise the sum reach all: one position more or less while they are the first ones, and one position moved to the
+    next."""
     first = min(int((values > 0.0).sum()), room)
     waiting = [(-float(values[:first].sum()), tuple(range(first)))]
     seen = {waiting[0][1]}
@@ -382,9 +378,7 @@ def measured(space: FreeSpace, climbed: Climb, rng: np.random.Generator, fresh: 
 
 def _restricted_elbo(values: Floats, weights: Floats, exact: bool) -> tuple[float, float, float]:
     """ELBO of q restricted to what can be scored, a bound on the log evidence, its standard error, and that share.
-
-    values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights (S,): of each draw, summing to 1.
-    """
+    values (S,): log p(z)Λ(z) − log q(z), not finite where undecidable; weights (S,): of each draw, summing to 1."""
     inside = np.isfinite(values) & (weights > 0.0)
     share = min(float(weights[inside].sum()), 1.0)
     if share == 0.0:

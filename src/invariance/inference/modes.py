@@ -116,11 +116,9 @@ def regression_path(
 
 class Synergies:
     """Columns in `starts`, each with the partners that a regression of it picks, by second moments within environments
-    and over the pool, with and without those that are nearly copies; and how much more they explain together.
-
-    members (s, k), of which the first sizes (s,) count; gains (s,): synergy times the number of rows, of the first
-    `joint` (s,) members; determining (s,): whether they leave next to nothing of the outcome.
-    """
+    and over the pool, with and without those that are nearly copies; and how much more they explain together. members
+    (s, k), of which the first sizes (s,) count; gains (s,): synergy times the number of rows, of the first `joint` (s,)
+    members; determining (s,): whether they leave next to nothing of the outcome."""
 
     def __init__(self, sampler: CompiledSampler, starts: Integers) -> None:
         self.sampler, n, width = sampler, len(starts), 1 + min(_PARTNERS, max(sampler.n_free - 1, 0))

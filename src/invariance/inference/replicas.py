@@ -78,11 +78,9 @@ def keep_better(record: Best, included: Mask, log_posterior: float) -> None:
 
 class Sampler(ABC):
     """Replicas that move over a target. A subset is a row of d flags, one for each column of a compiled scorer, or one
-    for each free feature where scores come from a memory.
-
-    start (d,): the subset of forced features, start_log_ratio: its log Λ; columns (f,), free (d,): of the free features
-    largest_block: columns of a block at most; report(steps, text): shows the progress
-    """
+    for each free feature where scores come from a memory. start (d,): the subset of forced features, start_log_ratio:
+    its log Λ; columns (f,), free (d,): of the free features; largest_block: columns of a block at most; report(steps,
+    text): shows the progress"""
 
     largest_block: int
     replicas: Sequence[Replica]
@@ -155,11 +153,9 @@ def _log_ratio_of(scoring: Scoring, included: Mask) -> float:
 
 
 class CompiledSampler(Sampler):
-    """Over d columns (features and outcome), as the kernels want it; replicas are spread over threads.
-
-    features (p,): columns of the features; capacity: largest subset
-    on_demand: whether second moments are computed when asked for: they have one cache, which threads cannot share
-    """
+    """Over d columns (features and outcome), as the kernels want it; replicas are spread over threads. features (p,):
+    columns of the features; capacity: largest subset; on_demand: whether second moments are computed when asked for:
+    they have one cache, which threads cannot share"""
 
     replicas: list[CompiledReplica]
 
@@ -194,11 +190,9 @@ class CompiledSampler(Sampler):
         self, replica: CompiledReplica, proposals: Proposals, n: int, thrift: float = 0.0, free: Mask | None = None
     ) -> tuple[Best, Floats]:
         """Anneal one chain from the hottest to the coldest temperature, n sweeps at each: the best subset that it met,
-        and the mean interest (d,). Leaves in the ladder what each temperature ended with.
-
-        The prior is tempered too: it could keep hot chains from larger subsets. `thrift` favours small ones while it is
-        hot, where crowded subsets would hide the way; only `free` (d,) columns enter.
-        """
+        and the mean interest (d,). Leaves in the ladder what each temperature ended with. The prior is tempered too: it
+        could keep hot chains from larger subsets. `thrift` favours small ones while it is hot, where crowded subsets
+        would hide the way; only `free` (d,) columns enter."""
         prior, betas = self.prior, proposals.betas
         replica.place(self.start[None], np.array([self.start_log_ratio]))
         found = nothing_yet(self.start)
@@ -242,10 +236,8 @@ class CompiledSampler(Sampler):
 
 def block_rules(sampler: Sampler, interest: Floats, block_size: int, doubt: Floats) -> tuple[BlockRule, BlockRule]:
     """Two recipes: mostly members of the subset, or whatever is open, member or not; every column keeps a chance.
-
     interest (d,): how often each column was worth including, at any temperature; doubt (d,): how undecided each is at
-    the coldest. Where all free columns fit into one block, the second takes them all: an exact draw from π_β.
-    """
+    the coldest. Where all free columns fit into one block, the second takes them all: an exact draw from π_β."""
     free = sampler.free
     even = free / max(sampler.n_free, 1)
 

@@ -302,10 +302,8 @@ class LogEvidence(NamedTuple):
 
 def by_revisits(log_joint: Floats, visits: Integers) -> LogEvidence | None:
     """From how often one part of the draws falls on subsets that the other parts visited; None when hardly ever.
-
     log_joint (m,): log p(z)Λ(z) of the distinct subsets; visits (segments, m). P(z in S) = Σ_S p(z)Λ(z) / Z is
-    estimated by a segment's share of draws in S, which the others visited; the error by halves of the segments.
-    """
+    estimated by a segment's share of draws in S, which the others visited; the error by halves of the segments."""
     visits = visits[visits.sum(axis=1) > 0]
     half = len(visits) // 2
     if half < 2:

@@ -285,12 +285,10 @@ def _law_of(target: Target, fit: Ascent) -> MeanField:
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """Self-normalised importance estimates from draws of q.
-
-    inclusion (p,); masks (k, p): distinct draws, most probable first; log_ratios, log_probabilities (k,)
-    pareto_k: tail index of the weights, see `pareto_smoothed`; ess: effective number of draws; log_evidence: estimate
-    outside (m, p): the distinct draws that cannot be scored; undecided: their share
-    """
+    """Self-normalised importance estimates from draws of q. inclusion (p,); masks (k, p): distinct draws, most probable
+    first; log_ratios, log_probabilities (k,); pareto_k: tail index of the weights, see `pareto_smoothed`; ess:
+    effective number of draws; log_evidence: estimate; outside (m, p): the distinct draws that cannot be scored;
+    undecided: their share"""
 
     inclusion: Floats
     masks: Mask
@@ -334,11 +332,9 @@ def reweight(masks: Mask, log_ratios: Floats, log_prior: Floats, log_q: Floats, 
 
 
 def pareto_smoothed(log_weights: Floats) -> tuple[float, Floats]:
-    """Pareto-k̂ and smoothed log weights: quantiles of a generalised Pareto distribution fitted to the largest (Vehtari,
-    Simpson, Gelman, Yao & Gabry 2024).
-
-    k̂ is -inf where the largest weights tie, and inf where a few draws that matter stand above all others.
-    """
+    """Pareto-k̂ and smoothed log weights: quantiles of a generalised Pareto distribution fitted to the largest
+    (Vehtari, Simpson, Gelman, Yao & Gabry 2024). k̂ is -inf where the largest weights tie, and inf where a few draws
+    that matter stand above all others."""
     n = len(log_weights)
     centred = log_weights - log_weights.max()
     n_tail = min(max(int(min(0.2 * n, 3 * np.sqrt(n))), _FEWEST_IN_TAIL - 1), n - 1)

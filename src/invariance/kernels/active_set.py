@@ -296,12 +296,10 @@ def _flip_ratios(scoring, state, g):
 
 @kernel(fastmath={"contract"})
 def flip_scores(scoring, state, change):
-    """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN.
-
-    Where the active columns leave less of the outcome than second moments can tell, the rows say what they leave; then
-    a flip is decidable when it changes that by a factor within 1/tolerance and stays below where second moments decide.
-    False, with all of `change` NaN, when the outcome is determined by the active columns.
-    """
+    """change[j] = log Λ with column j flipped minus log Λ now; NaN where undecidable. The outcome's entry is NaN. Where
+    the active columns leave less of the outcome than second moments can tell, the rows say what they leave; then a flip
+    is decidable when it changes that by a factor within 1/tolerance and stays below where second moments decide. False,
+    with all of `change` NaN, when the outcome is determined by the active columns."""
     change[:] = 0.0
     for g in range(scoring.weights.size):
         if not _flip_ratios(scoring, state, g):

@@ -14,11 +14,9 @@ from .row_residuals import of_one_size, triangular_factor, triangular_factors
 
 def residual_moments(gram, local, means, starts, members, tolerance):
     """mean, scatter (S, E): of the residuals of the pooled fit in each environment; NaN where a pivot, or what
-    cancellation leaves of a scatter, is below `tolerance`.
-
-    gram (d, d): pooled scatter of [x, y] with unit diagonal; local (E, d, d), means (E, d): each environment's scatter
-    and its mean's distance from the pooled mean, in the same units
-    """
+    cancellation leaves of a scatter, is below `tolerance`. gram (d, d): pooled scatter of [x, y] with unit diagonal;
+    local (E, d, d), means (E, d): each environment's scatter and its mean's distance from the pooled mean, in the same
+    units"""
     slopes, outcome = subset_slopes(gram, tolerance, starts, members), len(gram) - 1
     spread = np.sqrt(np.diagonal(local, axis1=1, axis2=2))
     mean, scatter = np.empty((2, len(slopes), len(local)))
@@ -101,11 +99,9 @@ def coefficient_hull(rows, n_rows, starts, members, dependent, quantile):
 
 @kernel
 def subset_losses(quadratic, penalty, linear, slope, constant, starts, members, tolerance, loss, beta):
-    """loss[s] = min over β of ½β'Aβ − β'b + ½k of subset s; NaN where a scaled pivot of A is below `tolerance`.
-
-    A subset z has A = quadratic[z, z] + Σ penalty[l][z, z], b = linear[z] + Σ slope[l][z], k = Σ constant[l], each sum
-    over l in z. Shapes (p, p), (p, p, p), (p,), (p, p), (p,). beta (largest size,): the last subset's minimiser.
-    """
+    """loss[s] = min over β of ½β'Aβ − β'b + ½k of subset s; NaN where a scaled pivot of A is below `tolerance`. A
+    subset z has A = quadratic[z, z] + Σ penalty[l][z, z], b = linear[z] + Σ slope[l][z], k = Σ constant[l], each sum
+    over l in z. Shapes (p, p), (p, p, p), (p,), (p, p), (p,). beta (largest size,): the last subset's minimiser."""
     matrix = np.empty((longest(starts) + 1, longest(starts) + 1))
     scale = np.empty(longest(starts))
     for s in range(starts.size - 1):

@@ -155,10 +155,9 @@ def _prefetch(typing_context, array, index):
 
 class SubsetWork(NamedTuple):
     """Work space for subsets of up to k members and the outcome. matrices (G, k+1, k+1); the others are for large ones,
-    in b blocks of eight columns. order (8b,): columns, then the outcome; starts (8b,), gaps (E, 8b): of pairs;
-    scale (G, 8b): 0 after the outcome; triangles (G, t): second moments, then Cholesky factors, the upper triangle
-    block after block, each by rows; reciprocals (G, 8b): of the factors' diagonals; shares (G,): of the outcome
-    """
+    in b blocks of eight columns. order (8b,): columns, then the outcome; starts (8b,), gaps (E, 8b): of pairs; scale
+    (G, 8b): 0 after the outcome; triangles (G, t): second moments, then Cholesky factors, the upper triangle block
+    after block, each by rows; reciprocals (G, 8b): of the factors' diagonals; shares (G,): of the outcome"""
 
     matrices: np.ndarray
     order: np.ndarray
@@ -211,11 +210,9 @@ def _factor_diagonal(triangle, scale, reciprocals, b, tolerance):
 
 @kernel
 def factor_block(scatter, work, b, n_ahead, tolerance):
-    """Block b of the Cholesky factors, in its place, after those before it; whether all pivots reach the tolerance.
-
-    A column of scale 0 has a diagonal of 1. Groups take turns: the processor begins with the next while it waits for a
-    tile. The first n_ahead entries of the next block are sent for along the way.
-    """
+    """Block b of the Cholesky factors, in its place, after those before it; whether all pivots reach the tolerance. A
+    column of scale 0 has a diagonal of 1. Groups take turns: the processor begins with the next while it waits for a
+    tile. The first n_ahead entries of the next block are sent for along the way."""
     n_groups, right, sent = work.scale.shape[0], block_start(b), 0
     each = n_ahead // max(n_groups * (b * (b + 1) // 2), 1) + 1
     for a in range(b + 1):
@@ -430,11 +427,9 @@ def subset_log_ratio(scoring, members):
 
 @kernel
 def score_members(scoring, penalty, members, work):
-    """log Λ of the columns `members`; NaN where neither second moments nor rows at hand decide.
-
-    With a penalty that is not NaN, for searching, members whose pivot is below the tolerance in some group are left out
-    and log Λ of the rest is multiplied by 1 + penalty·(number left out), or divided where it is above 0.
-    """
+    """log Λ of the columns `members`; NaN where neither second moments nor rows at hand decide. With a penalty that is
+    not NaN, for searching, members whose pivot is below the tolerance in some group are left out and log Λ of the rest
+    is multiplied by 1 + penalty·(number left out), or divided where it is above 0."""
     if decided_as_large(scoring, members, work):
         value = settled(scoring.offset + (scoring.weights * np.log(work.shares)).sum(), scoring.weights)
         if value == value:

@@ -10,13 +10,10 @@ from .compiled import kernel
 @kernel
 def component_shares(grams, owner_starts, varies, tolerance, starts, members, shares, ranks):
     """shares[s, g] = what subset s leaves of the outcome in environment g and, last, in the pool; NaN where second
-    moments cannot decide. ranks[s, g] = how many of its features contribute there; in the pool, of its columns.
-
-    grams (G, q+1, q+1): second moments of q columns and the outcome in each environment and, last, in the pool, all
-    divided by the pooled scale; 0 for a column that adds nothing to the pool. Feature j is
-    owner_starts[j]:owner_starts[j+1]; varies (G − 1, p): whether it does in each environment. Subset s is
-    members[starts[s]:starts[s+1]].
-    """
+    moments cannot decide. ranks[s, g] = how many of its features contribute there; in the pool, of its columns. grams
+    (G, q+1, q+1): second moments of q columns and the outcome in each environment and, last, in the pool, all divided
+    by the pooled scale; 0 for a column that adds nothing to the pool. Feature j is owner_starts[j]:owner_starts[j+1];
+    varies (G − 1, p): whether it does in each environment. Subset s is members[starts[s]:starts[s+1]]."""
     n_local, outcome = grams.shape[0] - 1, grams.shape[1] - 1
     matrix, slopes = np.empty((outcome + 1, outcome + 1)), np.empty(outcome + 1)
     columns, ends = np.empty(outcome + 1, np.int64), np.empty(varies.shape[1] + 2, np.int64)

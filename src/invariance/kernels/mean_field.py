@@ -113,10 +113,8 @@ def score_draws(draws, max_size, scorer, out):
 @kernel
 def make_step(logits, inclusion, draws, log_ratios, rate, analytic, objective, lowest, gradient):
     """Move logits (f,) in place by what the draws (2M, f) say, whose log Λ (2M,) is NaN or -inf outside the support.
-
     analytic: whether the KL term's gradient is the exact one; lowest (1,): objective of a draw seen inside the support;
-    gradient (f,): work space. Returns mean and standard error of log Λ + size prior, and the share of draws inside.
-    """
+    gradient (f,): work space. Returns mean and standard error of log Λ + size prior, and the share of draws inside."""
     n_pairs, f = draws.shape[0] // 2, draws.shape[1]
     values = np.empty(2 * n_pairs)
     n_feasible = 0

@@ -300,11 +300,9 @@ def best_of(log_ratios, log_prior):
 @kernel
 def block_log_weights(scoring, prior, rule, beta, included, block, tilted, log_ratios, log_prior):
     """(2**b,) log of π_β(z)·P(block | z), up to a constant, for every z that agrees with `included` outside the block.
-
     With m free members outside and s inside, P(block | z) ∝ a(m+s)^s · (1 - a(m+s))^m · Π_{j in block, not z} chance_j.
     Drawing z from the product is a Gibbs step for the pair (z, block). `tilted` False leaves P(block | z) out, for
-    blocks whose choice did not depend on z. log_ratios, log_prior (2**b,): filled as by `score_in_block`.
-    """
+    blocks whose choice did not depend on z. log_ratios, log_prior (2**b,): filled as by `score_in_block`."""
     fixed = score_in_block(scoring, prior, included, block, log_ratios, log_prior)
     log_weights = np.zeros(log_prior.size)
     if tilted:

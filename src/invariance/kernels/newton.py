@@ -168,12 +168,10 @@ def _missed(promise, before, tolerance):
 @kernel(**UNCOUNTED)
 def maximise(rows, first_environment, stop_environment, members, k, theta, n, inverse, inherited, tolerance, work):
     """Climb from theta, slopes of the first k of members and what else there is, n in all, until what another step
-    promises, which is added, is certain to `tolerance`.
-
-    inverse: of minus the second derivatives; inherited: it comes from a fit nearby, and serves until steps by it gain
-    too little. Both are left for those who go on from here; by_environment is at theta before the last step. Returns
-    the log-likelihood, NaN where the climb comes to no end, and the number of parameters that can be told apart.
-    """
+    promises, which is added, is certain to `tolerance`. inverse: of minus the second derivatives; inherited: it comes
+    from a fit nearby, and serves until steps by it gain too little. Both are left for those who go on from here;
+    by_environment is at theta before the last step. Returns the log-likelihood, NaN where the climb comes to no end,
+    and the number of parameters that can be told apart."""
     step, origin, limit = work.step, work.origin, rows.counts.limit
     fresh, rank, before, promise = not inherited, n, np.inf, np.inf
     left, reach = max(_LEFT, 2.0 * tolerance), _MOST_CHANGE
@@ -404,11 +402,9 @@ def score_rests(rows, masks, starts, always, beginning, tolerance, work, log_rat
 @kernel
 def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, log_ratio, pooled, ranks):
     """Of the features `high` joined by each subset of the first n_low: log Λ, pooled log-likelihood (2**n_low,) and
-    ranks (2**n_low, E + 1). Other arguments as in `score_lists`.
-
-    The first subset has all of the first n_low. The fits of another begin with those of its parent, which has the first
-    feature that it lacks; fits that come to no end from there begin as in `score_lists`.
-    """
+    ranks (2**n_low, E + 1). Other arguments as in `score_lists`. The first subset has all of the first n_low. The fits
+    of another begin with those of its parent, which has the first feature that it lacks; fits that come to no end from
+    there begin as in `score_lists`."""
     n_groups, extra = rows.starts.size, beginning.shape[1] - always.size
     chosen = np.zeros(starts.size - 1, np.bool_)
     chosen[high] = True

@@ -214,12 +214,10 @@ def to_triangle(columns):
 
 @kernel(fastmath={"contract"})
 def _outcome_roots(b, starts, nodes, ranks):
-    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,).
-
-    As `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits:
-    "include" drops the first row and column, "exclude" drops the column alone and rotates the first row into the
-    others. A column that depends on the included ones adds nothing: including it is excluding it.
-    """
+    """Leave in the outcome's row of `nodes` what each subset of b columns leaves of it; add to ranks (2**b,). As
+    `subset_tree`, with triangular factors R for second moments R'R, so that small pivots keep their digits: "include"
+    drops the first row and column, "exclude" drops the column alone and rotates the first row into the others. A column
+    that depends on the included ones adds nothing: including it is excluding it."""
     cosine, sine = np.empty(1 << b), np.empty(1 << b)
     for t in range(b):
         live = 1 << t
@@ -272,11 +270,9 @@ def fill_shares_from_rows(rows, g, fixed, block, starts, outcome, shares):
 
 
 def centred_rows(X, y, rows, centre, rest, minimum, maximum):
-    """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,).
-
-    The mean is centre + rest: the rounding of the first mean is found in the deviations and kept. A constant column
-    deviates by exactly 0.
-    """
+    """Deviations (n, p + 1) of [X, y] at `rows` from their means; fills centre, rest, minimum, maximum (p + 1,). The
+    mean is centre + rest: the rounding of the first mean is found in the deviations and kept. A constant column
+    deviates by exactly 0."""
     centred = np.concatenate([X[rows], y[rows, None]], axis=1, dtype=float)
     # Of the columns the order may be any other: the kernel knows one.
     _centre(np.ascontiguousarray(centred), centre, rest, minimum, maximum)

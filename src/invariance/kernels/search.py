@@ -33,12 +33,10 @@ def inverse_scale_of(scoring, first, last):
 @kernel
 def pursuit(scoring, target, first, last, scale, free, damping, path, given):
     """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
-
     path (n,): receives columns in the order of entering; its first `given` are there already. Each has the largest
     c²/(r + damping), r the share of the column that the earlier ones leave, c its covariance, per standard deviations,
     with what they leave of the target. Columns that nearly depend on the earlier ones are passed over. Second moments
-    of groups first..last-1 are added up; scale (d,): their `inverse_scale_of`.
-    """
+    of groups first..last-1 are added up; scale (d,): their `inverse_scale_of`."""
     d = free.size
     rows, gains, remaining, covariance = np.empty((path.size, d)), np.empty(d), np.ones(d), np.empty(d)
     _scaled_row(scoring, target, first, last, scale, covariance)

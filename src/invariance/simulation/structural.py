@@ -14,9 +14,8 @@ from ..exceptions import SettingError
 
 def propagate(coefficients: Floats, ordering: Integers, values: Floats) -> None:
     """Turn each variable's own input, values (d, m), into the variable: values[i] += Σ_j coefficients[i, j] values[j].
-
-    ordering (d,) visits a variable after those it depends on. One product after the other: the same on every machine.
-    """
+    ordering (d,) visits a variable after those it depends on. One product after the other: the same on every
+    machine."""
     for k, i in enumerate(ordering):
         for j in ordering[:k][coefficients[i, ordering[:k]] != 0.0]:
             values[i] += coefficients[i, j] * values[j]
