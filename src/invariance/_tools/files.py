@@ -17,9 +17,7 @@ from ..exceptions import EngineError, FileError
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary name beside `path` to write to, which takes its place when the block ends well.
-
-    Links are followed, and what is not a plain file (a pipe, /dev/null) is written directly.
-    """
+    Links are followed, and what is not a plain file (a pipe, /dev/null) is written directly."""
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         yield target
@@ -82,9 +80,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 def check_identity(path: Path, identity: Mapping[str, Any], made: bool) -> None:
     """Write down in a folder without results what they will depend on; raise where it holds those of something else.
-
-    path : the file that says so; made : whether there are results already
-    """
+    path : the file that says so; made : whether there are results already"""
     now = json.loads(json.dumps(identity))
     if not made:
         write_text(path, json.dumps(now, indent=1) + "\n")

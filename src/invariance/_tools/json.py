@@ -25,9 +25,7 @@ _IN_WORDS = {dict: "an object", list: "a list", str: "text", int: "an integer", 
 
 def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
     """Plain values of dataclasses, mappings, sequences, enums, paths, NumPy arrays and scalars.
-
-    not_finite : what stands for NaN and infinities, by default "nan", "inf" and "-inf"
-    """
+    not_finite : what stands for NaN and infinities, by default their names"""
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind in "biu" or (value.dtype.kind == "f" and np.isfinite(value).all()):
             return value.tolist()
@@ -58,9 +56,7 @@ def null(value: float) -> None:
 
 def from_json(kind: type[T], data: Any, place: str = "") -> T:
     """What `to_json` wrote of a type, of a dataclass by its annotations; ValueError names the place that does not fit.
-
-    Annotations must resolve at run time: import their names outside of `if TYPE_CHECKING`.
-    """
+    Annotations must resolve at run time: import their names outside of `if TYPE_CHECKING`."""
     result: T = _read(kind, data, place or kind.__name__)
     return result
 

@@ -95,12 +95,10 @@ def run_tasks(
     kept: str = "What is finished is kept",
 ) -> tuple[str, Generator[Result, None, None]]:
     """Who does the work, in words, and `function(shared, task)` of all tasks in any order.
-
     function : of a module, and of its arguments only: a task whose worker died is done again elsewhere
     shared : processes map its large arrays, and a cluster is sent it once
     jobs : processes; None is one, -1 all cores. dask : address of a scheduler that is to do the work instead
-    kept : what errors say of a run that is broken off
-    """
+    kept : what errors say of a run that is broken off"""
     if dask is not None:
         return "a Dask cluster", _on_cluster(function, tasks, shared, dask, kept)
     processes = min(n_workers(jobs), max(len(tasks), 1))
@@ -162,9 +160,7 @@ def _on_cluster(
 @contextmanager
 def dask_client(dask: Any, then: str) -> Iterator[Any]:
     """The client that is given, or one of the scheduler at an address, when it has a worker of this version.
-
-    then : sentence that ends the error when the work is broken off
-    """
+    then : sentence that ends the error when the work is broken off"""
     try:
         from distributed import CancelledError, Client, KilledWorker
         from distributed.comm import CommClosedError
@@ -209,15 +205,12 @@ def _greet(address: str) -> None:
 
 def _await_workers(client: Any) -> None:
     """Wait for a worker; raise where one of them has another version of this package.
-
-    The question is put without this package: where it is missing, Dask lets workers die of it one after the other.
-    """
+    The question is put without this package: where it is missing, Dask lets workers die of it one after the other."""
     if not client.nthreads():
         told = f"no worker at present: waiting. Start one with `dask worker {client.scheduler.address}`."
         warnings.warn(f"the Dask cluster has {told}", InvarianceWarning, stacklevel=2)
     client.submit(os.getpid, pure=False).result()  # some clusters have no worker before they have a task
-    found = client.run(pkgutil.resolve_name, "invariance._version:__version__", on_error="return")
-    for name, there in found.items():
+    for name, there in client.run(pkgutil.resolve_name, "invariance._version:__version__", on_error="return").items():
         if not isinstance(there, OSError):  # of a worker that has just died
             check_version(f"the Dask worker {name}", there, __version__)
 
@@ -240,9 +233,7 @@ _GROUP = Path("/sys/fs/cgroup")
 
 def free_bytes() -> int | None:
     """Memory that can be had now, cached files counted as free; None where the system does not tell.
-
-    The limit of a container or job (cgroup version 2) counts too.
-    """
+    The limit of a container or job (cgroup version 2) counts too."""
     free = []
     with suppress(OSError, ValueError):
         free.append(1024 * _number("MemAvailable:", _LINUX))

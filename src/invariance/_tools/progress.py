@@ -26,12 +26,10 @@ _BETWEEN_UPDATES = 0.1
 
 class ProgressBar:
     """Counts steps; shows a bar on standard error once two seconds have passed.
-
     mode : "auto" shows it in terminals and notebooks, and elsewhere logs that kernels compile; True everywhere, False
         never; a function is called with the fraction that is done and what is being done, by the thread that waits for
         the work. What it raises stops the work.
-    only_compiling : show nothing but compilations
-    """
+    only_compiling : show nothing but compilations"""
 
     def __init__(self, description: str, total: int, mode: ProgressMode = "auto", only_compiling: bool = False) -> None:
         if not callable(mode) and mode not in (True, False, "auto"):

@@ -59,9 +59,7 @@ def split_outside_brackets(text: str) -> list[str]:
 
 def read_call(text: str) -> tuple[str, dict[str, Value]]:
     """The name and the settings of `name` or `name(key=value, ...)`.
-
-    A value is a number, a word, none, true, false or a [list, of, words].
-    """
+    A value is a number, a word, none, true, false or a [list, of, words]."""
     name, bracket, arguments = (part.strip() for part in text.partition("("))
     with suppress(SyntaxError):
         call = ast.parse(f"f({arguments}" if bracket else "f()", mode="eval").body

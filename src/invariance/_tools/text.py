@@ -82,9 +82,7 @@ def _braces(names: Sequence[str], count: int) -> str:
 
 def subset_labels(subsets: Sequence[Sequence[str]], width: int) -> list[str]:
     """A label for each of the distinct subsets of one table: within `width` columns, and no two alike.
-
-    A subset that does not fit is told by its difference from the first, "the first + c − a".
-    """
+    A subset that does not fit is told by its difference from the first, "the first + c − a"."""
     names = list(dict.fromkeys(name for subset in subsets for name in subset))
     short = dict(zip(names, name_labels(names, _LONGEST_IN_SUBSET), strict=True))
     first, labels = subsets[0], dict[str, None]()
@@ -100,9 +98,7 @@ def subset_labels(subsets: Sequence[Sequence[str]], width: int) -> list[str]:
 
 def name_labels(names: Sequence[str], width: int) -> list[str]:
     """A label for each of the distinct names: within `width` columns, and no two alike.
-
-    Where two names would be cut to the same text, the later one is shown from where it differs.
-    """
+    Where two names would be cut to the same text, the later one is shown from where it differs."""
     owners, labels = dict[str, str](), dict[str, None]()
     for number, name in enumerate(names, 1):
         text, cut = printable(name), shorten(name, width)

@@ -275,9 +275,7 @@ def _how_written(fields: Mapping[str, str]) -> dict[str, str]:
 
 def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]) -> FitOptions:
     """The form as the options of `invariance fit`.
-
-    form : columns by their positions; rest : columns that one tick stands for; written : as `FileOptions` has it
-    """
+    form : columns by their positions; rest : columns that one tick stands for; written : as `FileOptions` has it"""
     given = {name: value.strip() for name, value in form.items()}
     roles = {role: _sent(columns, given.get(role, "")) for role in ROLES}
     for role in ("outcome", "environment"):

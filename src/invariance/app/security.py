@@ -65,8 +65,7 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        allowed = self.allows(Headers(scope=scope), scope["path"])
-        answer = self.app if allowed else PlainTextResponse(REFUSED, 403)
+        answer = self.app if self.allows(Headers(scope=scope), scope["path"]) else PlainTextResponse(REFUSED, 403)
         await answer(scope, receive, send_with_headers)
 
     def allows(self, headers: Headers, path: str) -> bool:
@@ -93,9 +92,7 @@ class TooLargeError(DataError):
 
 async def receive_table(request: Request, folder: Path) -> tuple[str, Path, dict[str, str]]:
     """Name as it was sent, file in a new folder inside the given one, and the other fields of the form.
-
-    What is too large is read to its end all the same: a browser that is cut off shows no answer.
-    """
+    What is too large is read to its end all the same: a browser that is cut off shows no answer."""
     if int(request.headers.get("content-length", 0)) > LARGEST:
         async for _ in request.stream():
             pass

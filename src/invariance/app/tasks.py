@@ -49,8 +49,7 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     tell(1.0, "writing the report")
     source = Source(table_arguments(name, choices))
     model.report(folder / REPORT, source=source)
-    script = f"{python_lines(model, source)}model.report({REPORT!r})\n"
-    (folder / SCRIPT).write_text(script, encoding="utf-8")
+    (folder / SCRIPT).write_text(f"{python_lines(model, source)}model.report({REPORT!r})\n", encoding="utf-8")
     return {"notes": default_notes(model, choices, data)}
 
 
@@ -78,8 +77,7 @@ def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] 
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             result = _TASKS[task](tell, **arguments)
-        said = dict.fromkeys(said_by(warning.message) for warning in caught)
-        return result | {"warnings": list(said)}
+        return result | {"warnings": list(dict.fromkeys(said_by(warning.message) for warning in caught))}
     except InvarianceError as error:
         return said_by(error)
     except MemoryError:
@@ -116,14 +114,16 @@ def understand(file: TableFile) -> dict[str, Any]:
 
 def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> dict[str, Any]:
     """values as they are read, written as they stand in a file of text.
-
     kind, examples, missing (rows), n_values: for people to see; groups: [[label, rows], ...] if there are not too many;
-    doubt: why it is better no feature, or nothing; as_outcome: the model it would have and why, or nothing
-    """
+    doubt: why it is better no feature, or nothing; as_outcome: the model it would have and why, or nothing"""
     name = str(values.name)
     counts = written.astype(str).where(written.notna()).value_counts(sort=False)
     numbers, n_values = raw.values[:, raw.names.index(name)], len(counts)
-    dates = _are_dates(counts.index[:_DATES_LOOKED_AT])
+    texts = [str(text) for text in counts.index[:_DATES_LOOKED_AT]]
+    dates = len(texts) > 0 and sum(_DATE.fullmatch(text) is not None for text in texts) >= _MOSTLY * len(texts)
+    groups: dict[Any, int] = {}  # as environments
+    for label, n in zip(map(label_of, counts.index), counts, strict=True) if n_values <= MOST_GROUPS else ():
+        groups[label] = groups.get(label, 0) + int(n)
     kind, doubt = _kind_and_doubt(name, numbers, raw, n_values, dates)
     return {
         "name": name,
@@ -131,18 +131,10 @@ def _column(values: pd.Series[Any], written: pd.Series[Any], raw: RawTable) -> d
         "examples": [str(value) for value in counts.index[:_EXAMPLES]],
         "missing": int(written.isna().sum()),
         "n_values": n_values,
-        "groups": _groups(counts) if n_values <= MOST_GROUPS else [],
+        "groups": [[label, n] for label, n in groups.items()],
         "doubt": for_shell(doubt),
         "as_outcome": _as_outcome(name, numbers, raw),
     }
-
-
-def _groups(counts: pd.Series[int]) -> list[list[Any]]:
-    """As environments"""
-    rows: dict[Any, int] = {}
-    for label, n in zip(map(label_of, counts.index), counts, strict=True):
-        rows[label] = rows.get(label, 0) + int(n)
-    return [[label, n] for label, n in rows.items()]
 
 
 def _kind_and_doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, dates: bool) -> tuple[str, str]:
@@ -160,10 +152,6 @@ def _kind_and_doubt(name: str, numbers: Floats, raw: RawTable, n_values: int, da
     kind = "whole numbers" if (present == np.rint(present)).all() else "numbers"
     ids = "looks like an ID or a row number: no two rows share a value" if _are_ids(name, numbers) else ""
     return "0 and 1" if n_values == 2 and set(present) == {0.0, 1.0} else kind, one or ids
-
-
-def _are_dates(texts: Any) -> bool:
-    return len(texts) > 0 and sum(_DATE.fullmatch(str(text)) is not None for text in texts) >= _MOSTLY * len(texts)
 
 
 def _are_ids(name: str, numbers: Floats) -> bool:

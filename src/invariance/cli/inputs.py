@@ -78,8 +78,7 @@ def _streams(named: InputFiles, asked: bool | None) -> bool:
         return True
     path, free = named.file.expanduser(), free_bytes()
     size = path.stat().st_size if path.is_file() else 0
-    large = size >= LARGE or (free is not None and size * _GROWTH >= free)
-    return large and find_spec("pyarrow") is not None
+    return (size >= LARGE or (free is not None and size * _GROWTH >= free)) and find_spec("pyarrow") is not None
 
 
 def _read_in_pieces(

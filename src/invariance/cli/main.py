@@ -119,9 +119,8 @@ def fit(
         from .outputs import checked_outputs, deliver_fit, save, source_of_report
 
         named = InputFiles(files)
-        outputs = checked_outputs(
-            {"json": json, "plot": plot, "model": save_to, "report": report}, named.file, plot_kind
-        )
+        asked = {"json": json, "plot": plot, "model": save_to, "report": report}
+        outputs = checked_outputs(asked, named.file, plot_kind)
         if compared is not None:
             from ..baselines.comparison import compare as run_methods
             from ..baselines.comparison import named_methods

@@ -35,9 +35,7 @@ Files = Mapping[str, tuple[str, Callable[[Path], object]]]
 
 def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn: PlotKind | None = None) -> Outputs:
     """The paths that were given, complete; raises FileError where one cannot be written.
-
-    given : by kind: json, plot, csv, new_csv, model, report; source : the file that is read; drawn : on the plot
-    """
+    given : by kind: json, plot, csv, new_csv, model, report; source : the file that is read; drawn : on the plot"""
     if drawn is not None and given["plot"] is None:
         raise FileError(f"--plot-kind {drawn.value} draws nothing without a file: add --plot {drawn.value}.png")
     outputs = {kind: Path(os.path.expanduser(path)) for kind, path in given.items() if path is not None}
@@ -68,13 +66,6 @@ def save(path: Path, write: Callable[[Path], object]) -> None:
             write(temporary)
 
 
-def print_json(write: Callable[[Path], object]) -> None:
-    """On standard output, what is written to files otherwise."""
-    with TemporaryDirectory() as folder:
-        write(Path(folder, "out.json"))
-        typer.echo(Path(folder, "out.json").read_text(encoding="utf-8").rstrip("\n"))
-
-
 @contextmanager
 def _write_errors(path: Path) -> Iterator[None]:
     try:
@@ -91,7 +82,9 @@ def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -
     try:
         for kind, (what, write) in files.items():
             if kind == "json" and outputs.get(kind) == STANDARD_OUTPUT:
-                print_json(write)
+                with TemporaryDirectory() as folder:
+                    write(Path(folder, "out.json"))
+                    typer.echo(Path(folder, "out.json").read_text(encoding="utf-8").rstrip("\n"))
             elif kind in outputs:
                 save(outputs[kind], write)
                 saved.append(f"Saved {what} to {outputs[kind]}")

@@ -197,8 +197,7 @@ def _predictions(
 
 def _of_times(saved: SavedModel, X: Any, at: list[str], restricted_mean: float | None) -> dict[str, Floats]:
     """Columns of what is asked for besides the median time"""
-    asked = {"at": at or None, "restricted_mean": restricted_mean}
-    for name, value in asked.items():
+    for name, value in {"at": at or None, "restricted_mean": restricted_mean}.items():
         if value is not None and not hasattr(saved, "predict_survival"):
             raise SettingError(f"{saved.outcome_.name!r} is no time to an event", use(**{name: None}))
     columns = {} if not at else dict(zip(map("survival_{}".format, at), saved.predict_survival(X, at).T, strict=True))

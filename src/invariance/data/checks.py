@@ -136,16 +136,13 @@ def check_whole(
     counts: ArrayLike,
     outcome_minimum: ArrayLike,
     outcome_maximum: ArrayLike,
-    *,
-    outcome_name: str = "y",
-    environment_name: str | None = None,
+    outcome_name: str,
+    environment_name: str | None,
     single_allowed: bool = False,
     flat_allowed: bool = False,
 ) -> None:
     """Checks that need all rows; ``counts`` and the outcome's range are (E,).
-
-    single_allowed : one environment may be all; flat_allowed : the outcome may be constant inside environments
-    """
+    single_allowed : one environment may be all; flat_allowed : the outcome may be constant inside environments"""
     n_rows = np.asarray(counts)
     if n_rows.sum() == 0:
         raise DataError(NO_ROWS)
@@ -181,10 +178,8 @@ def check_outcome(
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:
     """Largest max_size (at most p) for which every environment has rows enough.
-
     counts (E,): rows; widths (E, p): columns of each feature that vary in each environment. Of the features that vary
-    the narrowest count.
-    """
+    the narrowest count."""
     p = int(np.shape(widths)[1])
     sizes = []
     for n_rows, row in zip(np.asarray(counts), np.asarray(widths, dtype=np.int64), strict=True):

@@ -170,10 +170,8 @@ class Encoding:
 
 class ColumnSummary(NamedTuple):
     """What all rows of a table show of its columns, before any row is left out.
-
     levels : {column of words: the levels that occur}; refused : {column: what is wrong with it}; empty : columns
-    with at most one value beside missing ones: rows dropped for them would be gone for nothing
-    """
+    with at most one value beside missing ones: rows dropped for them would be gone for nothing"""
 
     n_rows: int
     levels: Mapping[str, Levels]
@@ -233,9 +231,7 @@ def learn_encoding(
     taken: Sequence[str],
 ) -> Encoding | None:
     """The encoding of the rows that are fitted; None where every column is numbers and enters alone.
-
-    splines: {column: its spline, or values (n,) for the knots of one}; taken: names of other columns
-    """
+    splines: {column: its spline, or values (n,) for the knots of one}; taken: names of other columns"""
     # Among rows with the same level, environments could not differ.
     telling = [
         name

@@ -18,9 +18,7 @@ from .checks import check_unique, did_you_mean
 @dataclass(frozen=True, eq=False)
 class Features:
     """Names of p features and of the q columns that they stand for, each feature's columns side by side.
-
-    widths : (p,) number of columns of each feature
-    """
+    widths : (p,) number of columns of each feature"""
 
     names: tuple[str, ...]
     columns: tuple[str, ...]
@@ -135,8 +133,7 @@ def as_mask(subset: Subset, feature_names: Sequence[str]) -> Mask:
 
 def as_lists(masks: Mask) -> tuple[Integers, Integers]:
     """(starts (S+1,), members): the features of subset s are members[starts[s]:starts[s+1]], ascending."""
-    starts = np.concatenate([[0], np.cumsum(masks.sum(axis=1))]).astype(np.int64)
-    return starts, np.nonzero(masks)[1].astype(np.int64)
+    return np.concatenate([[0], np.cumsum(masks.sum(axis=1))]).astype(np.int64), np.nonzero(masks)[1].astype(np.int64)
 
 
 def distinct(masks: Mask) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

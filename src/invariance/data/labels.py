@@ -41,8 +41,7 @@ def encode_labels(values: Sequence[Hashable]) -> tuple[NDArray[np.intp], tuple[H
         raise DataError(f"label in row {row} is not hashable ({found}). Use strings, numbers or tuples.") from None
     raw = [index[value] for value in values]
     places: dict[Hashable, int] = {}
-    labels = map(label_of, index)
-    recode = [-1 if label is None else places.setdefault(label, len(places)) for label in labels]
+    recode = [-1 if label is None else places.setdefault(label, len(places)) for label in map(label_of, index)]
     return np.array(recode, np.intp)[np.array(raw, np.intp)], tuple(places)
 
 

@@ -134,9 +134,8 @@ class MultiEnvironmentData:
     @property
     def outcome_kind(self) -> OutcomeKind:
         """What the outcome is, by its values and by what comes with it; rows that are chosen do not change it."""
-        return self.known_kind or outcome_kind(
-            self.y, self.outcome_name, self.event_name, self.exposure_name, self.classes
-        )
+        names = self.outcome_name, self.event_name, self.exposure_name
+        return self.known_kind or outcome_kind(self.y, *names, self.classes)
 
     @property
     def outcome_columns(self) -> dict[str, Floats]:
@@ -285,8 +284,7 @@ class MultiEnvironmentData:
             raise DataError(NO_ROWS)
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
-        labels = frame[environment].to_list()
-        return _checked_data(raw, choices, y, with_y, labels, environment, missing, choice)
+        return _checked_data(raw, choices, y, with_y, frame[environment].to_list(), environment, missing, choice)
 
     @classmethod
     def from_arrays(
@@ -433,15 +431,9 @@ def _checked_data(
         **dict(zip(outcome_columns, outcomes[1:], strict=True)),
     )
     refuse_single(data.environments, data.environment_notes)
-    check_whole(
-        data.environments,
-        data.counts,
-        *data.outcome_range,
-        outcome_name=data.outcome_name,
-        environment_name=data.environment_name,
-        single_allowed=labels is None,
-        flat_allowed=data.outcome_kind.kind != "number",
-    )
+    (lowest, highest), flat_allowed = data.outcome_range, data.outcome_kind.kind != "number"
+    asked = data.outcome_name, environment, labels is None, flat_allowed
+    check_whole(data.environments, data.counts, lowest, highest, *asked)
     _check_outcome_columns(data)
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     names = (*data.features.columns, data.outcome_name)

@@ -32,13 +32,12 @@ class Outcome:
         if self.classes is None:
             return y, None
         found = [self.classes[int(k)] for k in np.unique(y)]
+        told = listing(map(repr, found), 4)
         if len({" ".join(str(value).casefold().split()) for value in found}) < len(found):
             what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
-            raise DataError(f"{what}, {listing(map(repr, found), 4)}: write them in the same way.")
+            raise DataError(f"{what}, {told}: write them in the same way.")
         if len(found) != 2:
-            what = (
-                f"outcome {self.name!r} has {len(found)} classes, {listing(map(repr, found), 4)}, and a model needs two"
-            )
+            what = f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs two"
             raise DataError(f"{what}. Compare one with the rest, as {self.name} == {found[0]!r} does.")
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
@@ -156,9 +155,8 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
         raise DataError(f"exposure {name!r} holds {present[0]!r}: it must be numbers, how much was watched.")
     found = in_order(present)
     what = f"event {name!r} must be 1 or True where the event occurred, else 0 or False, but holds"
-    raise DataError(
-        f"{what} {listing(map(repr, found), 4)}. Say which of them is the event, as {name} == {found[-1]!r} does."
-    )
+    which = f"Say which of them is the event, as {name} == {found[-1]!r} does."
+    raise DataError(f"{what} {listing(map(repr, found), 4)}. {which}")
 
 
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
@@ -189,10 +187,8 @@ def outcome_kind(
     y: Floats, name: str, event: str | None = None, exposure: str | None = None, classes: Classes | None = None
 ) -> OutcomeKind:
     """Of the values (N,) of an outcome; event, exposure: names of the columns that come with it.
-
     Two values are classes. A count is: whole numbers from 0 on, each in two rows or more on average, with a mean below
-    0.4 of the largest. Ages and marks from 1 to 10 have no 0; a score from 0 to 10 is one where low values prevail.
-    """
+    0.4 of the largest. Ages and marks from 1 to 10 have no 0; a score from 0 to 10 is one where low values prevail."""
     if event is not None:
         return OutcomeKind("time", f"{name} is a time, and {event} says which end with the event")
     if exposure is not None:

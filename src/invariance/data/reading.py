@@ -43,11 +43,9 @@ _NEEDS = {
     PARQUET: "pyarrow: pip install 'invariant-prediction[parquet]'",
     EXCEL: "openpyxl: pip install 'invariant-prediction[excel]'",
 }
+_UNDEFINED = "nan", "-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"
 MISSING = frozenset(
-    {
-        *("", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "nan", "-NaN"),
-        *("-nan", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
-    }
+    {"", "NA", "N/A", "n/a", "<NA>", "#NA", "#N/A", "#N/A N/A", "NULL", "null", "None", "NaN", "-NaN", *_UNDEFINED}
 )
 _TRUTH = {word: truth for truth in (True, False) for word in (str(truth), str(truth).upper(), str(truth).lower())}
 _BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
@@ -104,7 +102,6 @@ def number_formats(texts: Collection[str]) -> list[Remedy]:
 
 def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]]]) -> str | None:
     """What begins decimals in columns {name: (line, text) of cells} of numbers; None where no cell has decimals.
-
     Raises where cells can be read in two ways: 1,234 may be thousands, and so may 1.234 where no comma separates cells.
     """
     found: dict[tuple[str, bool], tuple[str, str, int]] = {}  # {(sign, may be thousands): column, text, line}
@@ -293,8 +290,7 @@ class TableFile(os.PathLike[str]):
             raise pd.errors.EmptyDataError
         header = ["" if pd.isna(name) else one_line(str(name)) for name in frame.iloc[0]]
         body = frame[1:].set_axis(header, axis=1).reset_index(drop=True)
-        used = [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]
-        return body.loc[:, used]
+        return body.loc[:, [bool(name) or bool(body.iloc[:, j].notna().any()) for j, name in enumerate(header)]]
 
 
 def _records(text: str, sep: str) -> list[tuple[int, list[str]]]:
@@ -365,13 +361,9 @@ def _tell_of_codes(file: TableFile, frame: pd.DataFrame) -> None:
             number = stripped.groupby(frame[name].to_numpy()).nunique().idxmax()
             found[str(name)] = " and ".join(map(repr, sorted(stripped[frame[name] == number].unique())[:3]))
     if found:
-        what = listing(f"column {name!r} ({same})" for name, same in found.items())
-        warn(
-            Message(
-                f"numbers that are written in several ways are one in {what}; if they are labels",
-                use(as_text=list(found)),
-            )
-        )
+        where = listing(f"column {name!r} ({same})" for name, same in found.items())
+        what = f"numbers that are written in several ways are one in {where}; if they are labels"
+        warn(Message(what, use(as_text=list(found))))
 
 
 def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
@@ -459,13 +451,12 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
     frame = frame.assign(**{name: frame[name].mask(frame[name].isin(words)) for name in typed})
     if file.kind == PARQUET:
         return frame
-    # Text as it is written: different ones that are one level are told of.
-    texts = {name: frame[name].map(_text_of, na_action="ignore") for name in as_text if name in columns}
-    return frame.assign(**texts)
 
+    def written(value: Any) -> str:
+        """Different texts that are one level are told of."""
+        return value if isinstance(value, str) else level_of(value)
 
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else level_of(value)
+    return frame.assign(**{name: frame[name].map(written, na_action="ignore") for name in as_text if name in columns})
 
 
 def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:

@@ -118,9 +118,8 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDAr
         label = label_of(label)
         place = exact.get(label, written.get(str(label)))
         if place is None:
-            raise DataError(
-                f"there is no environment {in_quotes(label)}; {nearest(str(label), available, 'environments')}"
-            )
+            known = nearest(str(label), available, "environments")
+            raise DataError(f"there is no environment {in_quotes(label)}; {known}")
         places.append(place)
     if not places:
         raise DataError(f"no environment is named. The environments are {quoted(available, 12)}.")
@@ -180,9 +179,8 @@ class Environments:
                 raise DataError(f"environment {quoted(twice)} is to be left out or merged twice: name it once.")
             claimed.update(parts)
             if str(name) in {str(label) for label in new if label not in parts}:
-                raise DataError(
-                    f"cannot merge into {in_quotes(name)}, which is another environment: choose another label."
-                )
+                what = f"cannot merge into {in_quotes(name)}, which is another environment"
+                raise DataError(f"{what}: choose another label.")
             new |= dict.fromkeys(parts, name)
             told = with_counts(parts, [n_rows[label] for label in parts])
             notes.append(f"merged {told} into one environment, {in_quotes(name)}.")
@@ -206,9 +204,8 @@ class Environments:
 def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> None:
     """Raise where one environment is left of several."""
     if len(environments) == 1 and notes:
-        raise DataError(
-            f"one environment is left, {in_quotes(environments[0])}: {' '.join(notes)} Leave out or merge fewer."
-        )
+        what = f"one environment is left, {in_quotes(environments[0])}"
+        raise DataError(f"{what}: {' '.join(notes)} Leave out or merge fewer.")
 
 
 ALL_ENVIRONMENTS = Environments()

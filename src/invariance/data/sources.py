@@ -183,10 +183,8 @@ def source_of(
     rows: Any, *, words: Sequence[str] = (), warn_unnamed: bool = True, form: FileFormat | None = None, **stated: Any
 ) -> RowSource:
     """The rows of a path, pattern, folder or list of files, of a table, query, stream, or iterable of these.
-
     form : how files are written, or its fields as keywords; words : columns that are text in text files, whatever they
-    look like; warn_unnamed : tell of columns of text files that have no name
-    """
+    look like; warn_unnamed : tell of columns of text files that have no name"""
     if isinstance(rows, RowSource):
         return rows
     try:
@@ -233,14 +231,11 @@ def _of_table(rows: Any, name: str, iterable: bool = False) -> RowSource:
         rows = rows.to_arrow()
     if isinstance(rows, pa.Table | pd.DataFrame):
         return TableSource(rows, name)
+    single = isinstance(rows, Mapping | bytes) or hasattr(rows, "__array__")
     if hasattr(rows, "__arrow_c_stream__"):
         with suppress(pa.ArrowInvalid):  # a single column
             return PiecesSource(pa.RecordBatchReader.from_stream(rows), name)
-    elif (
-        iterable
-        and isinstance(rows, Iterable)
-        and not (isinstance(rows, Mapping | bytes) or hasattr(rows, "__array__"))
-    ):
+    elif iterable and isinstance(rows, Iterable) and not single:
         return PiecesSource(rows, "the iterable")
     what = f"{name} cannot be read from the type {type(rows).__name__}"
     raise DataError(f"{what}: pass files, a folder, a pattern, a table, a query, or an iterable of tables.")
@@ -255,8 +250,7 @@ def _lazy_frame(frame: Any, name: str) -> tuple[pa.Schema, Reader]:
 
     def read(columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         # By name and not as text, of which "^x.*$" is a pattern.
-        chosen = frame.select(cs.by_name(*columns))
-        for piece in chosen.collect_batches(chunk_size=rows, maintain_order=True):
+        for piece in frame.select(cs.by_name(*columns)).collect_batches(chunk_size=rows, maintain_order=True):
             yield from piece.to_arrow().to_batches()
 
     return pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema, read
@@ -390,9 +384,7 @@ def crowded(
     source: RowSource, environment: str, columns: Sequence[str], needed_for: str, moments_do: bool
 ) -> Message | None:
     """Why the rows cannot all be fitted, as far as the first ones show; None where they can.
-
-    needed_for : what needs them; moments_do : whether a Gaussian model would do instead
-    """
+    needed_for : what needs them; moments_do : whether a Gaussian model would do instead"""
     tasks = source.tasks(environment, columns)
     batch = next((batch for task in tasks for batch in task.batches(list(columns)) if batch.num_rows), None)
     free, n_rows = free_bytes(), source.about_rows or 0
@@ -501,9 +493,8 @@ def _with_path_labels(files: Sequence[TableFile], base: PathLike) -> list[TableF
         names = [name for name, _ in pairs]
         if sorted(names) != sorted(written[0]):
             lists = " and not ".join(quoted(each) or "none" for each in (names, written[0]))
-            raise DataError(
-                f"the folders of {file.name} give it the labels {lists}: all files need the same, once each."
-            )
+            what = f"the folders of {file.name} give it the labels {lists}"
+            raise DataError(f"{what}: all files need the same, once each.")
     labels_of: list[dict[str, tuple[Any, Any]]] = [{} for _ in files]
     for name in written[0]:
         texts = [found[name] for found in written]

@@ -32,9 +32,7 @@ class Numbers:
 @dataclass(frozen=True)
 class Dummies:
     """For each level but the first, the reference, whether a row has it. A single level makes one constant column.
-
-    absent : levels that no row has
-    """
+    absent : levels that no row has"""
 
     column: str
     levels: tuple[str, ...]
@@ -97,9 +95,7 @@ class SplineBasis:
             return np.maximum(inside - knot, 0.0) ** 3 / (last - knot)
 
         beyond = np.maximum(values - last, 0.0)
-        curves = [
-            (truncated(knot) - truncated(last_but_one) + 3.0 * (last_but_one - knot) * beyond) / span for knot in inner
-        ]
+        curves = [(truncated(k) - truncated(last_but_one) + 3.0 * (last_but_one - k) * beyond) / span for k in inner]
         return np.column_stack([values, *curves])
 
 

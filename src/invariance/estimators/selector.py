@@ -58,9 +58,7 @@ _AS_NUMBERS = {"dtype": np.float64, "ensure_all_finite": False}
 @dataclass(frozen=True, eq=False)
 class Layout:
     """table : columns of the fitted table, or features where no table is known; columns : those of the coefficients.
-
-    feature_at, column_at : position of each among the fitted features and columns, -1 for constant ones
-    """
+    feature_at, column_at : position of each among the fitted features and columns, -1 for constant ones"""
 
     table: tuple[str, ...]
     columns: tuple[str, ...]

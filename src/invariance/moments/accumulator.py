@@ -205,8 +205,7 @@ class MomentsAccumulator:
             words = [text for text in levels.texts if not reads_as_number(text)]
             what = f"column {name!r} holds numbers in some rows and text in others ({quoted(words or levels.texts, 4)})"
             raise DataError(what, *([use(na=words[:MOST_WORDS])] if words else []), use(categorical=[name]))
-        n_levels = sum(column.name == name for column in self._wide)
-        if n_levels > MOST_LEVELS and name not in self.choices.categorical:
+        if sum(column.name == name for column in self._wide) > MOST_LEVELS and name not in self.choices.categorical:
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
             many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
             doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
@@ -276,8 +275,7 @@ class MomentsAccumulator:
         """More rows of an environment, which have these moments in all columns of this accumulator"""
         known = self._environments.get(label)
         if known is None:
-            own = moments._replace(scatter=moments.scatter.copy())
-            self._environments[label] = replace(rows, moments=own)
+            self._environments[label] = replace(rows, moments=moments._replace(scatter=moments.scatter.copy()))
         else:
             before = widened(known.moments, len(self._wide))
             both = merged(before, moments, out=np.require(before.scatter, requirements="W"))
@@ -310,8 +308,7 @@ class MomentsAccumulator:
         for name in self.levels:
             self._check_column(name)
         for label, rows in other._environments.items():
-            moments = in_columns(rows.moments, places[: len(rows.moments.centre)], len(self._wide))
-            self._absorb(label, rows, moments)
+            self._absorb(label, rows, in_columns(rows.moments, places[: len(rows.moments.centre)], len(self._wide)))
         return self
 
     def relabelled(self, new: Mapping[Hashable, Hashable]) -> MomentsAccumulator:
@@ -402,9 +399,7 @@ def _distinct(array: pa.Array) -> tuple[NDArray[np.intp], pa.Array]:
 @dataclass(frozen=True, eq=False)
 class CheckedRows:
     """Checked rows; whether the outcome has two classes, or is constant in an environment, is checked later.
-
-    rows : of the environments that are left; notes : about the others; merged : {label: new label}
-    """
+    rows : of the environments that are left; notes : about the others; merged : {label: new label}"""
 
     rows: MomentsAccumulator
     outcome: str
@@ -486,8 +481,7 @@ def screened(
     rows.tally.refuse_missing(features, rows.environment, rows.missing, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
-    counts = np.array([part.n_rows for part in parts.values()], np.int64)
-    small, more = choice.too_small(tuple(parts), counts)
+    small, more = choice.too_small(tuple(parts), np.array([part.n_rows for part in parts.values()], np.int64))
     if small:
         rows = rows.relabelled({label: label for label in rows.environments if label not in small})
     learnt: dict[str, dict[str, set[Hashable]]] = {name: {} for name in rows.levels if name in features}
@@ -519,10 +513,8 @@ def _places(columns: tuple[MomentsColumn, ...], names: tuple[str, ...], encoding
     at = {MomentsColumn(name): place for place, name in enumerate(names)}
     for term in () if encoding is None else encoding.terms:
         if isinstance(term, Dummies):
-            compared = term.levels[len(term.levels) - len(term.names) :]
-            at |= {
-                MomentsColumn(term.column, level): names.index(n) for level, n in zip(compared, term.names, strict=True)
-            }
+            compared = zip(term.levels[len(term.levels) - len(term.names) :], term.names, strict=True)
+            at |= {MomentsColumn(term.column, level): names.index(n) for level, n in compared}
         elif isinstance(term, SplineBasis):
             at |= {MomentsColumn(term.column, curve=k): names.index(n) for k, n in enumerate(term.names)}
     return np.array([at.get(column, -1) for column in columns], np.intp)

@@ -32,11 +32,9 @@ _TOGETHER = 4
 @dataclass(frozen=True, eq=False)
 class FourthMoments:
     """Of k columns in E environments.
-
     With (1/√n, z) orthonormal coordinates of the rows of an environment: coordinates (E, k, k): column j, less its
     mean, is z · coordinates[e, :, j]; products (E, q, q): sums over its rows of products of any two of the
-    q = (k+1)(k+2)/2 products of any two of the coordinates.
-    """
+    q = (k+1)(k+2)/2 products of any two of the coordinates."""
 
     columns: tuple[str, ...]
     counts: Integers
@@ -104,10 +102,8 @@ class Functions(NamedTuple):
 
 class FourthSum:
     """Collects the products; whitening (E, k, k): deviations · whitening[e] are the coordinates.
-
     Of coordinates a ≤ b ≤ c ≤ d the sum of products is kept once: products of pairs (a, b), ordered by b, and of pairs
-    (c, d), ordered by c, are multiplied where c reaches the first b of a few.
-    """
+    (c, d), ordered by c, are multiplied where c reaches the first b of a few."""
 
     def __init__(self, counts: Integers, whitening: Floats) -> None:
         self._constants, self._whitening = 1.0 / np.sqrt(counts), whitening
@@ -163,26 +159,18 @@ def orthonormal(moments: Moments, columns: Integers, roots: Floats | None) -> tu
     coordinates, whitening = np.zeros((2, n_environments, k, k))
     for e in range(n_environments):
         if roots is None:
-            kept, found = _from_products(moments.scatter[e][np.ix_(columns, columns)], moments.present[e, columns])
+            scatter, kept = moments.scatter[e][np.ix_(columns, columns)], np.flatnonzero(moments.present[e, columns])
+            scale = np.sqrt(np.diagonal(scatter)[kept])
+            lower = np.linalg.cholesky(scatter[np.ix_(kept, kept)] / np.outer(scale, scale)) * scale[:, None]
+            found = np.linalg.solve(lower, scatter[kept])
         else:
-            kept, found = _from_root(roots[e][:, columns])
+            unit, norms = unit_columns(roots[e][:, columns])
+            triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
+            kept = np.flatnonzero(independent)
+            found = triangle[kept] * norms
         coordinates[e][kept] = found
         whitening[e][np.ix_(kept, kept)] = np.linalg.inv(found[:, kept])
     return coordinates, whitening
-
-
-def _from_products(scatter: Floats, present: NDArray[np.bool_]) -> tuple[NDArray[np.intp], Floats]:
-    kept = np.flatnonzero(present)
-    scale = np.sqrt(np.diagonal(scatter)[kept])
-    lower = np.linalg.cholesky(scatter[np.ix_(kept, kept)] / np.outer(scale, scale)) * scale[:, None]
-    return kept, np.linalg.solve(lower, scatter[kept])
-
-
-def _from_root(root: Floats) -> tuple[NDArray[np.intp], Floats]:
-    unit, norms = unit_columns(root)
-    triangle, independent = triangular_factor(unit, np.arange(len(unit)), DEPENDENT)
-    kept = np.flatnonzero(independent)
-    return kept, triangle[kept] * norms
 
 
 def _product(a: Floats, b: Floats) -> Floats:

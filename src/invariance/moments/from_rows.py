@@ -37,12 +37,10 @@ DASK_FRAME, SPARK_FRAME = "the Dask data frame", "the Spark data frame"
 @dataclass(frozen=True)
 class Wanted:
     """What is asked of rows; names are those of columns.
-
     settings, choice : how columns are read, and which environments are used
     partial : whether there are other rows elsewhere
     features : names of columns, once it is known which there are
-    splines : {column: its spline, None before its knots are known}
-    """
+    splines : {column: its spline, None before its knots are known}"""
 
     outcome: str
     environment: str
@@ -187,9 +185,8 @@ def _of_dask_frame(frame: Any, wanted: Wanted, workers: int, dask: Any, progress
     if dask is not None:
         return _on_cluster(wanted, _of_frame, partitions, DASK_FRAME, dask, progress)
     with one_thread():
-        rows: MomentsAccumulator = _merged_by_dask(wanted, _of_frame, partitions).compute(
-            scheduler="threads", num_workers=workers
-        )
+        merged = _merged_by_dask(wanted, _of_frame, partitions)
+        rows: MomentsAccumulator = merged.compute(scheduler="threads", num_workers=workers)
     return rows
 
 
@@ -203,8 +200,7 @@ def _on_cluster(
 ) -> MomentsAccumulator:
     again = "Run it again: nothing was kept."
     with dask_client(dask, again) as client, ProgressBar(f"Reading {name}", 1, progress):
-        there = partial(on_worker, function, version=__version__)
-        future = client.compute(_merged_by_dask(wanted, there, pieces))
+        future = client.compute(_merged_by_dask(wanted, partial(on_worker, function, version=__version__), pieces))
         try:
             rows: MomentsAccumulator = future.result()
         except BaseException:
@@ -244,9 +240,15 @@ def _of_spark(frame: Any, wanted: Wanted, progress: ProgressMode) -> MomentsAccu
     quoted = ["`" + name.replace("`", "``") + "`" for name in wanted.read]
     numbered = [functions.col(name).alias(str(place)) for place, name in enumerate(quoted)]
     partitions = frame.select(*numbered).mapInArrow(read, "moments binary")
+    total = wanted.accumulated()
     with ProgressBar(f"Reading {SPARK_FRAME}", 1, progress):
         # One partition at a time: all at once may be more than spark.driver.maxResultSize allows.
-        return reduce(_with_partition, partitions.toLocalIterator(), wanted.accumulated())
+        for row in partitions.toLocalIterator():
+            found = pickle.loads(row["moments"])
+            if isinstance(found, InvarianceError):
+                raise found
+            total = total.absorb(found)
+    return total
 
 
 def _of_partition(wanted: Wanted, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
@@ -260,10 +262,3 @@ def _of_partition(wanted: Wanted, batches: Iterable[pa.RecordBatch]) -> pa.Recor
     except InvarianceError as error:
         found = error
     return pa.record_batch({"moments": pa.array([pickle.dumps(found)], pa.binary())})
-
-
-def _with_partition(total: MomentsAccumulator, row: Any) -> MomentsAccumulator:
-    found = pickle.loads(row["moments"])
-    if isinstance(found, InvarianceError):
-        raise found
-    return total.absorb(found)

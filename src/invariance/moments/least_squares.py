@@ -43,9 +43,7 @@ class LeastSquares:
 
 def unit_rows(columns: Floats) -> tuple[Floats, Floats, Floats]:
     """The k columns (n, k) centred, scaled to unit norm and laid out as rows (k, n); their norms and means (k,).
-
-    The second pass removes the rounding of the first. A constant column becomes zero, exactly.
-    """
+    The second pass removes the rounding of the first. A constant column becomes zero, exactly."""
     rows = np.ascontiguousarray(columns.T)
     means = rows.mean(axis=1)
     deviations = rows - means[:, None]

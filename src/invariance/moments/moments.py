@@ -253,8 +253,7 @@ class Moments:
         features = dict.fromkeys(self._owner(column) for column in self.constants)
         gone = [name for name in features if name not in self.feature_names]
         columns = [column for column in self.constants if self._owner(column) not in gone]
-        rest = losses(self.dropped_rows, self.environments, self.n_rows, gone, columns)
-        return (*self.environment_notes, *rest)
+        return (*self.environment_notes, *losses(self.dropped_rows, self.environments, self.n_rows, gone, columns))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -314,9 +313,7 @@ class Moments:
     @cached_property
     def varies(self) -> Mask:
         """(E + 1, d) whether a column takes more than one value in each environment, and in the pool."""
-        local = self.maximum > self.minimum
-        pooled = self.maximum.max(axis=0) > self.minimum.min(axis=0)
-        return np.vstack([local, pooled])
+        return np.vstack([self.maximum > self.minimum, self.maximum.max(axis=0) > self.minimum.min(axis=0)])
 
     @cached_property
     def present(self) -> Mask:
@@ -360,18 +357,10 @@ class Moments:
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
         """Moments of one data set that is in memory."""
         parts = (of_rows(data.X, data.y, data.rows(e)) for e in range(data.n_environments))
-        columns = (*data.features.columns, data.outcome_name)
-        return assembled(
-            columns,
-            data.features.n_columns,
-            data.environments,
-            parts,
-            groups=data.features.groups,
-            encoding=data.encoding,
-            constants=data.constants,
-            dropped_rows=data.dropped_rows,
-            environment_notes=data.environment_notes,
-        )
+        features, same = data.features, ("encoding", "constants", "dropped_rows", "environment_notes")
+        described: dict[str, Any] = {"groups": features.groups, **{name: getattr(data, name) for name in same}}
+        columns = (*features.columns, data.outcome_name)
+        return assembled(columns, features.n_columns, data.environments, parts, **described)
 
     @classmethod
     def from_rows(
@@ -439,17 +428,10 @@ class Moments:
         lowest, highest = self.minimum.min(axis=0), self.maximum.max(axis=0)
         check_spread(self.columns, lowest, highest)
         refuse_single(self.environments, self.environment_notes)
-        check_whole(
-            self.environments,
-            self.counts,
-            self.minimum[:, self.outcome],
-            self.maximum[:, self.outcome],
-            outcome_name=self.outcome_name,
-            environment_name=environment_name,
-        )
+        ends = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
+        check_whole(self.environments, self.counts, *ends, self.outcome_name, environment_name)
         left = self._dropping(lowest == highest)
-        ranges = np.vstack([left.minimum, left.maximum])
-        warn_of_equal_moments(left.columns, left.features.alone, left.scatter, ranges)
+        warn_of_equal_moments(left.columns, left.features.alone, left.scatter, np.vstack([left.minimum, left.maximum]))
         return left
 
     def check_outcome(self) -> None:
@@ -462,7 +444,14 @@ class Moments:
 
         Both have the same columns: `partial` of `from_rows` keeps those that are constant in one of them.
         """
-        encoding = _joined_encoding(self, other)
+        one, two = self.encoding, other.encoding
+        encoding = None if one is None or two is None else one.joined(two)
+        if encoding is None and (one is not two or dict(self.groups) != dict(other.groups)):
+            levels = None if one is None or two is None else one.all_levels(two)
+            if levels is not None:
+                remedy = use(" for the data of both", categorical=levels)
+                raise DataError("cannot merge moments whose levels, or the order of them, differ", remedy)
+            raise DataError("cannot merge moments whose columns were made or grouped differently.")
         differing = {*self.columns} ^ {*other.columns}
         differing |= {name for name, _ in {*self.constants.items()} ^ {*other.constants.items()}}
         if differing or self.outcome_name != other.outcome_name:
@@ -650,19 +639,6 @@ def rest_moments(moments: Moments) -> Moments:
     described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
     rests = after[1], *inner, before[-2]
     return assembled(moments.columns, moments.outcome, moments.environments, rests, **described)
-
-
-def _joined_encoding(first: Moments, second: Moments) -> Encoding | None:
-    """That of both; raise where their columns were made differently."""
-    one, other = first.encoding, second.encoding
-    both = None if one is None or other is None else one.joined(other)
-    if both is None and (one is not other or dict(first.groups) != dict(second.groups)):
-        levels = None if one is None or other is None else one.all_levels(other)
-        if levels is not None:
-            remedy = use(" for the data of both", categorical=levels)
-            raise DataError("cannot merge moments whose levels, or the order of them, differ", remedy)
-        raise DataError("cannot merge moments whose columns were made or grouped differently.")
-    return both
 
 
 def _adding(scatter: Floats, varying: Mask) -> Mask:

@@ -35,10 +35,8 @@ class RandomInterceptFit:
 
 def random_intercept(moments: Moments, columns: Integers, ratio: float | None = None) -> RandomInterceptFit:
     """Of the outcome on these columns (k,). ratio: ψ where it is known; 0 is pooled least squares.
-
     With whitened columns of pooled cross products I those at ψ are I − Z'MZ, Z (E, r) being the environments' means and
-    M (E, E) what ψ takes from the weight of differences between them: by Woodbury's identity each ψ costs E³.
-    """
+    M (E, E) what ψ takes from the weight of differences between them: by Woodbury's identity each ψ costs E³."""
     counts, y, scatter = moments.counts.astype(float), moments.outcome, moments.scatter[-1]
     whitening = whitening_of(scatter[np.ix_(columns, columns)])
     products = whitening.T @ scatter[columns, y]

@@ -57,10 +57,8 @@ class SampledRows:
 @dataclass(frozen=True, eq=False)
 class SecondPassResult:
     """What rows tell besides their second moments, None where they were not read for it.
-
     roots : (E, m, d) factors of the centred products of all columns; fourths, sample : of some columns
-    n_readings : how often the rows were read
-    """
+    n_readings : how often the rows were read"""
 
     roots: Floats | None = None
     fourths: FourthMoments | None = None
@@ -250,9 +248,8 @@ class SecondPass:
             wrong = alone if alone.any() else np.any(off, axis=0)[1:]
             if wrong.any():
                 names = [fourths.columns[j] for j in np.flatnonzero(wrong)]
-                raise _other_rows(
-                    self._source, f"in environment {in_quotes(label)} other values are in {quoted(names)}"
-                )
+                found_in = f"in environment {in_quotes(label)} other values are in {quoted(names)}"
+                raise _other_rows(self._source, found_in)
 
 
 def _other_rows(source: RowSource, found: str) -> DataError:
@@ -273,9 +270,7 @@ class _Reading:
 
     def collect(self, start: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
         """What the collectors make of all rows; start: makes those of the task of a number.
-
-        Tasks are fixed, and merged in their order: the result does not depend on n_jobs.
-        """
+        Tasks are fixed, and merged in their order: the result does not depend on n_jobs."""
         tasks = list(enumerate(self.source.tasks(self.environment, self.read)))
         total, counts = start(len(tasks)), np.zeros(self.moments.n_environments, np.int64)
 
@@ -374,9 +369,7 @@ class _Reading:
         whole, needed = self.moments.encoding, set(self._needed)
         if whole is None:
             return None
-        members = tuple(
-            (feature, terms) for feature, terms in whole.members if needed & {n for term in terms for n in term.names}
-        )
+        members = tuple(own for own in whole.members if needed & {name for term in own[1] for name in term.names})
         used = {term.column for _, terms in members for term in terms}
         return replace(whole, columns=tuple(name for name in whole.columns if name in used), members=members)
 

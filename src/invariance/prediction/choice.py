@@ -126,8 +126,7 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     masks, weights = np.zeros((1, data.features.n_features), dtype=bool), np.ones(1)
     if kind != "constant":
         masks, weights = selection.averaged if kind == "average" else (selection.mask[None], weights)
-    model = selection.target.model
-    return _of_fits([model.fit(mask, local=False) for mask in masks], weights.tolist(), data)
+    return _of_fits([selection.target.model.fit(mask, local=False) for mask in masks], weights.tolist(), data)
 
 
 def columns_of_kind(kind: str, selection: Selection) -> tuple[str, ...]:
@@ -343,8 +342,7 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
                 fits = regression_on_everything(family, others), regression_on(family, others, chosen.names)
             errors[:, place] = [_error(fit, data, place) for fit in fits]
             if isinstance(fits[0], Fit) and selection.predicts is not Predicts.number:
-                constant = regression_on(family, rows_for("whole", others), ())
-                errors[:, place] /= _error(constant, data, place)
+                errors[:, place] /= _error(regression_on(family, rows_for("whole", others), ()), data, place)
     return errors
 
 

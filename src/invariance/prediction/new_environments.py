@@ -63,13 +63,11 @@ def figures_of(
     predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
 ) -> dict[str, float]:
     """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event (n,) of times.
-
     observed, predicted : means, or totals over the total exposure
     intercept, slope : calibration of log odds or logarithms of rates; 0 and 1 where predictions are right
     rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain
-    NaN where something is not defined, as with one class only.
-    """
+    NaN where something is not defined, as with one class only."""
     if predicts is Predicts.number:
         missed = float(np.mean((observed - predicted) ** 2))
         explained = share_explained(missed, float(observed.var()))
@@ -377,8 +375,7 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> tu
     sample = sampled_data(moments, columns)
     if sample is None:
         return None, figures
-    rows = sample.rows(place)
-    return _kept(np.abs(sample.y - predictor.predict(columns_of(sample, columns)))[rows]), figures
+    return _kept(np.abs(sample.y - predictor.predict(columns_of(sample, columns)))[sample.rows(place)]), figures
 
 
 def _kept(errors: Floats) -> Floats:

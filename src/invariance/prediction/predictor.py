@@ -88,8 +88,7 @@ FAR = 2.0
 class Design:
     """columns : k names; n_rows : how many were fitted; centre : (k,) their mean
     whitening : (k, r) with (x − centre) · whitening = r numbers whose squares sum to the leverage, less 1 / n_rows
-    minimum, maximum : (k,); farthest : largest leverage of a fitted row, less 1 / n_rows
-    """
+    minimum, maximum : (k,); farthest : largest leverage of a fitted row, less 1 / n_rows"""
 
     columns: tuple[str, ...]
     n_rows: int
@@ -240,9 +239,7 @@ class LinearPredictor:
 
 def effects_of_rows(X: Any, environments: Any, effects: Mapping[Hashable, float]) -> Floats:
     """(n,) the effect of the environment of each row of X; 0, with a warning, where it is not known.
-
-    environments : one label per row, or the name of a column of X; effects : {label: effect}
-    """
+    environments : one label per row, or the name of a column of X; effects : {label: effect}"""
     if isinstance(environments, str):
         available = frame_names(X) or []
         if environments not in available:
@@ -355,8 +352,7 @@ class SurvivalPredictor(LinearPredictor):
 
     def restricted_mean(self, X: Floats, horizon: float) -> Floats:
         """(n,) the mean time to the event, or to the horizon if that is earlier"""
-        each = [baseline.restricted_mean(risk, horizon) for baseline, risk in self._risks(X)]
-        return self.weights @ np.array(each)
+        return self.weights @ np.array([baseline.restricted_mean(risk, horizon) for baseline, risk in self._risks(X)])
 
     def order(self, X: Floats) -> Floats:
         """(n,) times in the order in which the events are expected, also of rows whose median is not reached"""

@@ -137,8 +137,7 @@ def write_page(title: str, lead: str, sections: Sequence[tuple[str, str, Sequenc
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    text = environment.get_template("page.html.j2").render(title=title, lead=lead, sections=sections)
-    write_text(path, text)
+    write_text(path, environment.get_template("page.html.j2").render(title=title, lead=lead, sections=sections))
     return path
 
 

@@ -368,10 +368,8 @@ _WHAT = {
 @dataclass(frozen=True, eq=False)
 class EnvironmentResiduals:
     """What was observed minus what was expected, in E environments.
-
     each : residuals of the rows, or of a sample of them; counts : (E,) all rows; observed, expected : (E,) means
-    spread : (E,) standard deviations of residuals; scale : the largest number that was observed
-    """
+    spread : (E,) standard deviations of residuals; scale : the largest number that was observed"""
 
     environments: tuple[Hashable, ...]
     each: list[Floats]
@@ -475,8 +473,7 @@ def residual_block(subject: Subject) -> Block:
     size = 7.0, 1.1 + 0.26 * max(shown, 3)
     drawn = picture(partial(_draw, found, what is Predicts.number, shown), size, caption)
     table = Table("Residuals by environment", columns, more)
-    said = f"A residual is {_WHAT[what][1]}."
-    return Block("Residuals", sentences=[said], picture=drawn, table=table, points=points)
+    return Block("Residuals", sentences=[f"A residual is {_WHAT[what][1]}."], picture=drawn, table=table, points=points)
 
 
 def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> None:
