@@ -15,25 +15,17 @@ if TYPE_CHECKING:
     from .stability import StabilityICP
     from .stabilized_regression import StabilizedRegression
 
-_HOMES = {
-    "Anchor": "linear_predictors",
-    "EILLS": "eills",
-    "GradientBoosting": "pooled",
-    "HiddenICP": "icp",
-    "ICP": "icp",
-    "LassoScreen": "base",
-    "LassoSelection": "regression",
-    "MarginalSelection": "regression",
-    "Oracle": "regression",
-    "PooledRegression": "regression",
-    "RandomForest": "pooled",
-    "RidgeRegression": "pooled",
-    "RandomIntercept": "linear_predictors",
-    "Screened": "base",
-    "StabilityICP": "stability",
-    "StabilizedRegression": "stabilized_regression",
-    "VREx": "linear_predictors",
+_NAMES = {
+    "base": ("LassoScreen", "Screened"),
+    "eills": ("EILLS",),
+    "icp": ("ICP", "HiddenICP"),
+    "linear_predictors": ("Anchor", "RandomIntercept", "VREx"),
+    "pooled": ("GradientBoosting", "RandomForest", "RidgeRegression"),
+    "regression": ("LassoSelection", "MarginalSelection", "Oracle", "PooledRegression"),
+    "stability": ("StabilityICP",),
+    "stabilized_regression": ("StabilizedRegression",),
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = [*_HOMES]
 __getattr__, __dir__ = on_first_use(__name__, _HOMES)

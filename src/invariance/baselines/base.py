@@ -1,7 +1,4 @@
-"""What the methods that BIP is compared with share: they select features, then predict by a fit to all rows together.
-
-`Screened` is any of them behind a screen.
-"""
+"""What the methods that BIP is compared with share: they select features, then predict by a fit to all rows."""
 
 from __future__ import annotations
 

@@ -146,25 +146,13 @@ class Comparison(Rendered):
     @property
     def table(self) -> pd.DataFrame:
         """One row per method and feature, with the values of `MethodResult`; status : one of STATUSES"""
-        frames = [
-            pd.DataFrame(
-                {
-                    "method": m.name,
-                    "feature": list(self.feature_names),
-                    "status": m.status,
-                    "selected": m.selected,
-                    "inclusion_probability": np.nan if m.inclusion is None else m.inclusion,
-                    "p_value": np.nan if m.p_values is None else m.p_values,
-                    "coefficient": m.coefficients,
-                    "outcome": m.outcome,
-                    "seconds": m.seconds,
-                    "mean_error": m.mean_error,
-                    "worst_error": m.worst_error,
-                    "error_ratio": m.error_ratio,
-                }
-            )
-            for m in self.methods
-        ]
+        frames, of_method = [], ("outcome", "seconds", "mean_error", "worst_error", "error_ratio")
+        for m in self.methods:
+            frame = pd.DataFrame({"method": m.name, "feature": list(self.feature_names), "status": m.status})
+            frame["selected"] = m.selected
+            frame["inclusion_probability"] = np.nan if m.inclusion is None else m.inclusion
+            frame["p_value"] = np.nan if m.p_values is None else m.p_values
+            frames.append(frame.assign(coefficient=m.coefficients, **{name: getattr(m, name) for name in of_method}))
         return pd.concat(frames, ignore_index=True)
 
     @property
@@ -423,21 +411,14 @@ def _with_errors(
                     errors[name][label] = np.nan
                     reasons[name][_reason(error)].append(label)
                 bar.advance(1, name or "")
-    return tuple(
-        replace(
-            m,
-            left_out=errors[m.name],
-            error_ratio=_ratio(errors[m.name], errors[yardstick]),
-            notes=(*m.notes, *(_without(labels, reason) for reason, labels in reasons[m.name].items())),
-        )
-        if m.name in asked
-        else m
-        for m in results
-    )
 
+    def with_errors(m: MethodResult) -> MethodResult:
+        notes, ratio = list(m.notes), _ratio(errors[m.name], errors[yardstick])
+        for reason, labels in reasons[m.name].items():
+            notes.append(Message(f"no error without {quoted(labels, 4)}: {reason.what}", *reason.remedies))
+        return replace(m, left_out=errors[m.name], error_ratio=ratio, notes=tuple(notes))
 
-def _without(labels: list[Hashable], reason: Message) -> Message:
-    return Message(f"no error without {quoted(labels, 4)}: {reason.what}", *reason.remedies)
+    return tuple(with_errors(m) if m.name in asked else m for m in results)
 
 
 def _ratio(errors: Mapping[Hashable, float], yardstick: Mapping[Hashable, float]) -> float:

@@ -1,7 +1,4 @@
-"""Linear predictors of all features that know the environments: a random intercept, anchor regression and V-REx.
-
-All are computed from second moments.
-"""
+"""Linear predictors that know the environments, from second moments: random intercept, anchor regression, V-REx."""
 
 from __future__ import annotations
 
@@ -258,9 +255,8 @@ def _along(squares: Floats, penalties: tuple[float, ...]) -> Floats:
             risks, slopes = squares @ left @ left, -2.0 * (squares @ left)[:, :-1]
             shares = (1.0 + 2.0 * penalty * (risks - risks.mean())) / len(risks)
             gradient, apart = shares @ slopes, slopes - slopes.mean(axis=0)
-            curvature = np.tensordot(2.0 * shares, squares[:, :-1, :-1], 1) + 2.0 * penalty * apart.T @ apart / len(
-                risks
-            )
+            spread = 2.0 * penalty * apart.T @ apart / len(risks)
+            curvature = np.tensordot(2.0 * shares, squares[:, :-1, :-1], 1) + spread
             # Newton's step, downhill also where the surface bends down.
             bends, directions = np.linalg.eigh(curvature)
             bends = np.maximum(np.abs(bends), _FLAT * np.abs(bends).max())

@@ -24,7 +24,6 @@ class _AllFeatures(Baseline):
     """Predicts with every feature and chooses none."""
 
     outcome_ = "all"
-    _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count")
     _takes: ClassVar[tuple[str, ...]] = ("exposure",)
     _as_number: ClassVar[bool] = False
 

@@ -17,14 +17,11 @@ MOST_FEATURES = 16
 
 @dataclass(frozen=True)
 class Method:
-    """A method that can be named.
-
-    home : "room.module:Class"; help : what it selects
+    """home : "room.module:Class"; help : what it selects
     kind : whether it asks for invariance, for prediction on all rows together, or must be told the truth
     many : it takes many features; screened : it sees only what a Lasso screen lets pass
     predictor : it predicts with all features, and is compared by default only where errors are
-    slow : it is compared only when named
-    """
+    slow : it is compared only when named"""
 
     name: str
     home: str

@@ -310,9 +310,8 @@ class Oracle(Baseline):
     def _true_features(self, data: MultiEnvironmentData) -> Mask:
         if self.support is None:
             if data.truth is None:
-                raise DataError(
-                    "Oracle needs to know the true features, which simulated data carry", use(support=["x0", "x1"])
-                )
+                what = "Oracle needs to know the true features, which simulated data carry"
+                raise DataError(what, use(support=["x0", "x1"]))
             return data.truth
         names, chosen = data.names_as_given, np.asarray(self.support)
         if chosen.dtype.kind in "iu":

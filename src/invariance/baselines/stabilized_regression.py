@@ -87,9 +87,8 @@ class StabilizedRegression(Baseline):
         stable = p_values >= self.alpha_stab
         if not stable.any():
             stable = p_values >= np.sort(p_values)[-int(np.ceil(_LEAST_UNSTABLE * len(masks)))]
-            warn(
-                f"no subset is stable at alpha_stab={self.alpha_stab}: the tenth with the largest p-values is averaged."
-            )
+            none = f"no subset is stable at alpha_stab={self.alpha_stab}"
+            warn(f"{none}: the tenth with the largest p-values is averaged.")
         best = int(np.argmin(np.where(stable, errors, np.inf)))
         sampled = _sampled_errors(data, moments, np.flatnonzero(columns[best]), coefficients[best], rng)
         averaged = stable & (errors <= np.quantile(sampled, 1.0 - self.alpha_pred))

@@ -152,9 +152,7 @@ def each_posterior(
 ) -> Iterator[Result]:
     """use(name, found) of each job, the same whatever is computed together and for any n_jobs; found is None where the
     device cannot score for the model, or where something is wrong with the outcome: who fits it alone learns what.
-
-    n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it
-    """
+    n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it"""
 
     def climbed() -> Iterator[_Waiting | Job]:
         remaining = iter(jobs)
@@ -231,8 +229,7 @@ def _finished(engine: Variational, one: _Waiting, shared: SharedScatter) -> Foun
         if known is None or None in one.climbs:
             known, scorer = climb(space, logits, rng, engine), space.scorer(engine.memory, searching=False)
         else:
-            scorer = ScoredSubsets(
-                lambda draws: model.log_ratio_many(target.masks(draws)), len(target.prior.free), engine.memory
-            )
+            f = len(target.prior.free)
+            scorer = ScoredSubsets(lambda draws: model.log_ratio_many(target.masks(draws)), f, engine.memory)
         fits[name] = measured(space, known, rng, engine.fresh, scorer)
     return Found(model.moments, engine.finish(space, one.ready, fits, started))

@@ -105,9 +105,8 @@ def random_model(
     """
     fewest, most = parameters.true_features
     if p < max(fewest, 1) or n_environments < 1:
-        raise SettingError(
-            f"p={p} is below true_features={parameters.true_features}, or n_environments={n_environments}."
-        )
+        given = f"true_features={parameters.true_features}, or n_environments={n_environments}"
+        raise SettingError(f"p={p} is below {given}.")
     n_before = rng.integers(fewest, min(most, p), endpoint=True)
     ordering = np.insert(rng.permutation(p), n_before, p)
     position = np.argsort(ordering)

@@ -212,9 +212,8 @@ def read_sweep_data(
         how: dict[str, Any] = {"select": select, "missing": missing or "error"}
         data, whom = _rows_of(table, labels, perturbed, columns or Columns(), how)
     held = moments_bytes(data) * (data.n_environments + 2) / (data.n_environments + 1)
-    check_memory(
-        f"second moments of {data.features.n_columns + 1:,} columns", held + data.X.nbytes * (whom is not None)
-    )
+    what = f"second moments of {data.features.n_columns + 1:,} columns"
+    check_memory(what, held + data.X.nbytes * (whom is not None))
     with one_thread():
         moments = Moments.from_data(data)
     perturbing = {} if whom is None else _perturbing(whom, moments.columns, allow_unmeasured)

@@ -25,17 +25,8 @@ from .data import SweepData
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
 # Columns of the table of results
 COLUMNS = {
-    "outcome": "str",
-    "feature": "str",
-    "inclusion": "float",
-    "paper_inclusion": "float",
-    "p_edge": "float",
-    "selected": "bool",
-    "verdict": "str",
-    "p_invariant": "float",
-    "r2": "float",
-    "seconds": "float",
-    "notes": "str",
+    **{"outcome": "str", "feature": "str", "inclusion": "float", "paper_inclusion": "float", "p_edge": "float"},
+    **{"selected": "bool", "verdict": "str", "p_invariant": "float", "r2": "float", "seconds": "float", "notes": "str"},
 }
 # Features of which all subsets are tested for `p_edge`, the leading ones.
 MOST_TESTED = 12
@@ -45,10 +36,8 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
-    """All that the result of an outcome depends on; it travels to the workers once.
-
-    model : with the settings of every fit; top : features to keep of each, None for all; seed : of the sweep
-    """
+    """All that the result of an outcome depends on; it travels to the workers once. model : with the settings of every
+    fit; top : features to keep of each, None for all; seed : of the sweep"""
 
     data: SweepData
     model: BIP
@@ -58,9 +47,7 @@ class Sweep:
 
 def fit_outcome(sweep: Sweep, outcome: str, known: Found | None = None) -> Rows:
     """The same wherever and after whatever else it is done, but for the seconds. An error is its verdict.
-
-    known : what was computed before
-    """
+    known : what was computed before"""
     started = time.perf_counter()
     with warnings.catch_warnings():
         # What there is to remark about one outcome out of thousands is in its notes.
@@ -117,19 +104,12 @@ def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows
     evidence, tolerance = findings.judge.evidence(selected[None], elsewhere=False).one(), findings.tolerance
     rejected_at = [evidence.p_invariant < level for level in (tolerance.level, tolerance.lowest_level)]
     verdict = VERDICTS[-1 if np.isnan(evidence.p_invariant) else sum(rejected_at)]
+    common = {"verdict": verdict, "p_invariant": evidence.p_invariant, "r2": evidence.r2, "notes": notes}
+    paper = findings.posterior.inclusion
     return [
-        {
-            "outcome": outcome,
-            "feature": names[j],
-            "inclusion": inclusion[j],
-            "paper_inclusion": findings.posterior.inclusion[j],
-            "p_edge": p_edge[j],
-            "selected": bool(selected[j]),
-            "verdict": verdict,
-            "p_invariant": evidence.p_invariant,
-            "r2": evidence.r2,
-            "notes": notes,
-        }
+        {"outcome": outcome, "feature": names[j], "inclusion": inclusion[j], "paper_inclusion": paper[j]}
+        | {"p_edge": p_edge[j], "selected": bool(selected[j])}
+        | common
         for j in order[kept[order]]
     ]
 

@@ -64,11 +64,8 @@ def settings_of(model: BIP) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SweepRun(Rendered):
-    """A completed sweep.
-
-    results : of the outcomes that were asked for
-    seconds, n_now : of this session; n_before : outcomes that earlier sessions had finished; workers : who did it
-    """
+    """results : of the outcomes that were asked for; seconds, n_now : of this session; n_before : outcomes that earlier
+    sessions had finished; workers : who did it"""
 
     results: pd.DataFrame
     seconds: float
@@ -284,10 +281,8 @@ def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | Non
         needs = f"{type(family).__name__} needs the rows, and a sweep keeps their second moments only"
         raise SettingError(needs, use(family=GAUSSIAN))
     if isinstance(prior, InclusionPrior) and isinstance(prior.probabilities, tuple):
-        raise SettingError(
-            "inclusion probabilities by position fit no sweep, in which every outcome has other features",
-            use(prior=InclusionPrior({"age": 0.9})),
-        )
+        what = "inclusion probabilities by position fit no sweep, in which every outcome has other features"
+        raise SettingError(what, use(prior=InclusionPrior({"age": 0.9})))
     if not isinstance(model.engine, str) or model.engine != "auto":
         as_engine(model.engine)
     without: BIP = clone(model).set_params(columns=None)
@@ -331,16 +326,12 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
         raise SettingError(f"device={device!r} does variational inference", use(engine="vi"), use(device=None))
     plain = isinstance(family, LinearGaussian) and family.invariance == "distribution"
     if not plain and not isinstance(family, ByOutcome):
-        raise SettingError(
-            f"device={device!r} knows the linear Gaussian model of the whole distribution, not {family!r}",
-            use(family=GAUSSIAN),
-            use(device=None),
-        )
+        what = f"device={device!r} knows the linear Gaussian model of the whole distribution, not {family!r}"
+        raise SettingError(what, use(family=GAUSSIAN), use(device=None))
     names = list(sweep.data.moments.groups)
     if names:
-        raise SettingError(
-            f"device={device!r} knows features of one column, not {quoted(names)}", use(exclude=names), use(device=None)
-        )
+        what = f"device={device!r} knows features of one column, not {quoted(names)}"
+        raise SettingError(what, use(exclude=names), use(device=None))
     return engine
 
 
