@@ -189,16 +189,9 @@ class Comparison(Rendered):
             | {"left_out": None if m.left_out is None else [*m.left_out.values()]}
             for m in self.methods
         ]
-        content = {
-            "format": "invariance.comparison/2",
-            "outcome": self.outcome_name,
-            "environments": labels,
-            "n_rows": self.n_rows,
-            "features": self.feature_names,
-            "groups": self.groups,
-            "error": self.error,
-            "methods": methods,
-        }
+        about = {"format": "invariance.comparison/2", "outcome": self.outcome_name, "environments": labels}
+        features = {"n_rows": self.n_rows, "features": self.feature_names, "groups": self.groups}
+        content = about | features | {"error": self.error, "methods": methods}
         text = json.dumps(to_json(content, null), indent=1, allow_nan=False)
         if path is not None:
             write_text(Path(path), text + "\n")
@@ -528,14 +521,12 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
     weights = {column: by_column[column] for column in data.features.columns}
     # BIP where it was told to, and other methods that know no better.
     as_number = inner._as_number if isinstance(inner, Baseline) else model._outcome.predicts is Predicts.number
+    outcome = getattr(inner, "outcome_", "selected" if model.support_.any() else "empty")
+    of_features = np.where(single, np.array([*weights.values()])[data.features.starts[:-1]], np.nan)
+    found = outcome, feature_values(model, "support_", data), seen, of_features, weights, seconds
     return MethodResult(
         name,
-        getattr(inner, "outcome_", "selected" if model.support_.any() else "empty"),
-        feature_values(model, "support_", data),
-        seen,
-        np.where(single, np.array([*weights.values()])[data.features.starts[:-1]], np.nan),
-        weights,
-        seconds,
+        *found,
         tuple(dict.fromkeys(notes)),
         inclusion=feature_values(model, "inclusion_probabilities_", data),
         p_values=feature_values(model, "p_values_", data),

@@ -157,18 +157,11 @@ def parse_engine(text: str) -> str | Engine:
 
 def common_fields(target: Target) -> dict[str, Any]:
     """What every posterior says about the data and the prior, whichever engine computed it."""
-    about = target.model.observed
-    return {
-        "feature_names": target.prior.feature_names,
-        "n_subsets": target.prior.support_size(),
-        "prior": target.prior.name,
-        "model": target.model.name,
-        "model_reason": target.model.reason,
-        "outcome_name": about.outcome_name,
-        "environments": about.environments,
-        "counts": about.counts,
-        "judge": Judge(target.model, target.tolerance),
-    }
+    prior, model, about = target.prior, target.model, target.model.observed
+    of_prior = {"feature_names": prior.feature_names, "n_subsets": prior.support_size(), "prior": prior.name}
+    of_model = {"model": model.name, "model_reason": model.reason, "judge": Judge(model, target.tolerance)}
+    of_data = {name: getattr(about, name) for name in ("outcome_name", "environments", "counts")}
+    return of_prior | of_model | of_data
 
 
 def with_remarks(target: Target, posterior: Posterior) -> Posterior:

@@ -45,16 +45,10 @@ class MeanField:
     @cached_property
     def _law(self) -> BoundPrior:
         """As a prior, which can sum over subsets of limited size."""
-        p = len(self.logits)
-        return BoundPrior(
-            feature_names=tuple(map(str, range(p))),
-            max_size=self.max_size,
-            log_odds=np.where(np.isfinite(self.logits), self.logits, 0.0),
-            log_size_weight=np.where(np.arange(p + 1) <= self.max_size, 0.0, -np.inf),
-            forced_in=self.logits == np.inf,
-            forced_out=self.logits == -np.inf,
-            name="mean field",
-        )
+        p, log_odds = len(self.logits), np.where(np.isfinite(self.logits), self.logits, 0.0)
+        names, by_size = tuple(map(str, range(p))), np.where(np.arange(p + 1) <= self.max_size, 0.0, -np.inf)
+        forced = self.logits == np.inf, self.logits == -np.inf
+        return BoundPrior(names, self.max_size, log_odds, by_size, *forced, name="mean field")
 
     @cached_property
     def inclusion(self) -> Floats:

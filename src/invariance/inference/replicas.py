@@ -200,11 +200,9 @@ class CompiledSampler(Sampler):
         hot = replica.scoring._replace(rows=without_values(replica.scoring.rows))
         for i, beta in enumerate(betas):
             best = nothing_yet(self.start)
-            tempered = prior._replace(
-                log_odds=beta * prior.log_odds,
-                by_size=beta * prior.by_size - (1.0 - beta) * thrift * np.arange(prior.by_size.size),
-                free=prior.free if free is None else prior.free & free,
-            )
+            by_size = beta * prior.by_size - (1.0 - beta) * thrift * np.arange(prior.by_size.size)
+            open_ones = prior.free if free is None else prior.free & free
+            tempered = prior._replace(log_odds=beta * prior.log_odds, by_size=by_size, free=open_ones)
             scoring = replica.scoring if i >= len(betas) - _BY_ROWS else hot
             stage = proposals._replace(betas=betas[i : i + 1])
             interest += self.sweep(replica, stage, n, _SEARCH, (scoring, tempered, best)).interest / len(betas)
@@ -248,10 +246,8 @@ def block_rules(sampler: Sampler, interest: Floats, block_size: int, doubt: Floa
     following = np.minimum(0.9, 0.25 * block_size * (0.5 * even + 0.5 * share(interest)))
     open_ones = 0.2 * even + 0.3 * share(interest) + 0.5 * share(doubt)
     fixed = free.astype(float) if sampler.n_free <= block_size else _filled(open_ones, 0.75 * block_size)
-    return (
-        BlockRule(following, 0.55 * block_size, block_size, True),
-        BlockRule(fixed, 0.3 * block_size, block_size, False),
-    )
+    few, many = 0.55 * block_size, 0.3 * block_size
+    return BlockRule(following, few, block_size, True), BlockRule(fixed, many, block_size, False)
 
 
 def _filled(shares: Floats, expected: float) -> Floats:

@@ -15,7 +15,7 @@ from .._tools.progress import ProgressBar
 from ..data.checks import warn
 from ..exceptions import ApproximationWarning, Message, use
 from ..models.base import check_number, check_whole_number
-from ..posterior.posterior import Posterior, SubsetSource, format_tail
+from ..posterior.posterior import Posterior, SubsetSource
 from .base import RunOptions, Target, common_fields, rescore_leading, support_notes, with_remarks
 from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
@@ -198,7 +198,8 @@ def _problem(searched: Searched, agreement: Agreement, never_sampled: float, tai
     unseen = f"the best subset (probability {share:.2g}) was never sampled at temperature 1"
     torn = f"the replicas disagree (R̂ up to {r_hat:.2f}, standard errors up to {error:.3f})"
     near = f"only {searched.n_near} of {len(searched.ends)} searches came near the best subset"
-    low = f"the best subset has a low log ratio for an invariant one (tail probability {format_tail(tail)})"
+    chance = "below 1e-300" if tail < 1e-300 else f"{tail:.0e}"
+    low = f"the best subset has a low log ratio for an invariant one (tail probability {chance})"
     problems = (
         (share > _NOTABLE, unseen, _MORE_STEPS),
         (r_hat > _AGREEMENT, torn, _MORE_STEPS),

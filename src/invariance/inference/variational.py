@@ -431,16 +431,14 @@ class VariationalPosterior(Posterior):
         for row, members in zip(masks, subsets, strict=True):
             row[members] = True
         log_probabilities = np.array(stored["log_probabilities"])
+        kept = [note for note in self.notes if not note.startswith(_AT_LEAST)]
         about = ("feature_names", "n_subsets", "prior", "model", "outcome_name", "environments", "counts")
         return Posterior(
             **{name: getattr(self, name) for name in about} | stored,
             masks=masks,
             entropy=float(-(np.exp(log_probabilities) * log_probabilities).sum()),
             engine="variational inference, importance-reweighted",
-            notes=(
-                _WEIGHED.format(self.diagnostics["effective_draws"]),
-                *(note for note in self.notes if not note.startswith(_AT_LEAST)),
-            ),
+            notes=(_WEIGHED.format(self.diagnostics["effective_draws"]), *kept),
         )
 
 

@@ -52,10 +52,6 @@ class SubsetSource(Protocol):
         return None
 
 
-def format_tail(probability: float) -> str:
-    return "below 1e-300" if probability < 1e-300 else f"{probability:.0e}"
-
-
 @dataclass(frozen=True, eq=False)
 class Evidence(Generic[Value]):
     """What the data say of k subsets, (k,) each, or of one.
@@ -477,16 +473,10 @@ class Posterior:
     def _frame(self, masks: Mask, log_ratios: Floats, log_probabilities: Floats) -> pd.DataFrame:
         import pandas as pd
 
-        probability = np.exp(log_probabilities)
-        return pd.DataFrame(
-            {
-                "subset": pd.Series([self.names_of(mask) for mask in masks], dtype=object),
-                "size": masks.sum(axis=1),
-                "log_ratio": log_ratios.copy(),
-                "probability": probability,
-                "cumulative": np.minimum(np.cumsum(probability), 1.0),
-            }
-        )
+        probability, subset = np.exp(log_probabilities), [self.names_of(mask) for mask in masks]
+        table = {"subset": pd.Series(subset, dtype=object), "size": masks.sum(axis=1), "log_ratio": log_ratios.copy()}
+        cumulative = np.minimum(np.cumsum(probability), 1.0)
+        return pd.DataFrame(table | {"probability": probability, "cumulative": cumulative})
 
 
 def _checked(name: str, values: ArrayLike, shape: tuple[int, ...], dtype: Any = np.float64) -> NDArray[Any]:
