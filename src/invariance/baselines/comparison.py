@@ -258,11 +258,9 @@ class Comparison(Rendered):
     def sections(self) -> Iterator[Section]:
         """Doubts about the answers, a feature × method grid, one line per method."""
         doubts = [f"{m.name}: {m.verdict}" for m in self.methods if m.verdict is not None]
-        yield Section(
-            f"Outcome {self.outcome_name}: {self.n_rows:,} rows, {len(self.feature_names):,} features, "
-            f"environments: {len(self.environments)}",
-            sentences=(*doubts, CAUSES) if doubts else (),
-        )
+        features, n_environments = f"{len(self.feature_names):,} features", len(self.environments)
+        said = f"Outcome {self.outcome_name}: {self.n_rows:,} rows, {features}, environments: {n_environments}"
+        yield Section(said, sentences=(*doubts, CAUSES) if doubts else ())
         titles = name_labels([m.name for m in self.methods], _TITLE_WIDTH)
         fitted = [(title, m) for title, m in zip(titles, self.methods, strict=True) if m.outcome != "failed"]
         shown = self.leading(MOST_FEATURES)

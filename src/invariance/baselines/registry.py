@@ -44,6 +44,7 @@ class Method:
         return Screened(found) if self.screened else found
 
 
+_STABILIZED = "baselines.stabilized_regression:StabilizedRegression"
 _predictor = partial(Method, kind="prediction", predictor=True)
 _ALONE = (
     Method("BIP", "estimators.bip:BIP", "the best predictor among invariant subsets"),
@@ -51,12 +52,7 @@ _ALONE = (
     Method("Stability", "baselines.stability:StabilityICP", "what ICP selects in most samples", many=False, slow=True),
     Method("Hidden-ICP", "baselines.icp:HiddenICP", "effects that hold under hidden confounders", many=False),
     Method("EILLS", "baselines.eills:EILLS", "least squares with a penalty where environments disagree", many=False),
-    Method(
-        "Stabilized",
-        "baselines.stabilized_regression:StabilizedRegression",
-        "the average of stable and predictive subsets",
-        many=False,
-    ),
+    Method("Stabilized", _STABILIZED, "the average of stable and predictive subsets", many=False),
     Method("Regression", "baselines.regression:PooledRegression", "significant in regression on all", "prediction"),
     Method("Lasso", "baselines.regression:LassoSelection", "kept by a cross-validated Lasso", "prediction"),
     Method("Marginal", "baselines.regression:MarginalSelection", "correlated with the outcome", "prediction"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -87,6 +88,7 @@ def _warn_of_redundant(redundant: Mask, data: MultiEnvironmentData) -> None:
         warn(f"features that are combinations of those before them are not selected: {quoted(names)}")
 
 
+@dataclass(eq=False, repr=False)
 class PooledRegression(Baseline):
     """Regression on all features and all rows together: least squares of numbers, logistic of two classes, negative
     binomial of counts, piecewise exponential of times. It selects the features with a significant coefficient and
@@ -109,10 +111,9 @@ class PooledRegression(Baseline):
     _takes: ClassVar[tuple[str, ...]] = ("event", "exposure")
     _as_number: ClassVar[bool] = False
 
-    def __init__(self, alpha: float = 0.05, random_state: int = 0, columns: Columns | None = None) -> None:
-        self.alpha = alpha
-        self.random_state = random_state
-        self.columns = columns
+    alpha: float = 0.05
+    random_state: int = 0
+    columns: Columns | None = None
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         self.used_lasso_ = data.n_rows < data.features.n_columns + 2
@@ -144,6 +145,7 @@ def _likelihood_ratio_tests(data: MultiEnvironmentData) -> Floats:
     return np.where(tested, chdtrc(degrees, np.maximum(2.0 * (gain[0] - gain[1:]), 0.0)), np.nan)
 
 
+@dataclass(eq=False, repr=False)
 class LassoSelection(Baseline):
     """Features that a Lasso on the pooled rows keeps, its penalty chosen by cross-validation: on least squares of
     numbers, on the log-likelihood of two classes (logistic) and of counts (Poisson).
@@ -166,13 +168,10 @@ class LassoSelection(Baseline):
     _takes: ClassVar[tuple[str, ...]] = ("exposure",)
     _as_number: ClassVar[bool] = False
 
-    def __init__(
-        self, cv: int = 5, standardize: bool = True, random_state: int = 0, columns: Columns | None = None
-    ) -> None:
-        self.cv = cv
-        self.standardize = standardize
-        self.random_state = random_state
-        self.columns = columns
+    cv: int = 5
+    standardize: bool = True
+    random_state: int = 0
+    columns: Columns | None = None
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         self._lasso = _lasso(data, self.cv, self.standardize, self.random_state)
@@ -238,6 +237,7 @@ def _kept(fit: LassoFit, data: MultiEnvironmentData) -> Mask:
     return np.logical_or.reduceat(fit.coefficients != 0.0, data.features.starts[:-1])
 
 
+@dataclass(eq=False, repr=False)
 class MarginalSelection(Baseline):
     """Features whose correlation with the outcome over the pooled rows is significant, each on its own.
 
@@ -252,9 +252,8 @@ class MarginalSelection(Baseline):
         multiple correlation and the p-value of its F-test, NaN where these columns leave no residual.
     """
 
-    def __init__(self, alpha: float = 0.05, columns: Columns | None = None) -> None:
-        self.alpha = alpha
-        self.columns = columns
+    alpha: float = 0.05
+    columns: Columns | None = None
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         features = data.features
@@ -273,6 +272,7 @@ class MarginalSelection(Baseline):
         return p_values < self.alpha
 
 
+@dataclass(eq=False, repr=False)
 class Oracle(Baseline):
     """Pooled least squares on features that are known to be invariant, those that are significant: for simulations.
 
@@ -288,12 +288,9 @@ class Oracle(Baseline):
     p_values_ : (n_features_in_,) of t-tests, of F-tests for features of several columns; NaN outside `support`
     """
 
-    def __init__(
-        self, support: Iterable[str] | ArrayLike | None = None, alpha: float = 0.05, columns: Columns | None = None
-    ) -> None:
-        self.support = support
-        self.alpha = alpha
-        self.columns = columns
+    support: Iterable[str] | ArrayLike | None = None
+    alpha: float = 0.05
+    columns: Columns | None = None
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         true = self._true_features(data)

@@ -313,13 +313,9 @@ class Enumeration:
             return
         seconds = steps // _STEPS_PER_SECOND
         wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
-        n_subsets = approximate_count(target.prior.support_size())
-        raise EngineError(
-            f"on one core, scoring all {n_subsets} subsets would take {wait}; lower max_size, leave features out, or "
-            "choose another engine",
-            use(engine="tempering"),
-            use(engine="exact(time_limit=None)"),
-        )
+        what = f"on one core, scoring all {approximate_count(target.prior.support_size())} subsets would take {wait}"
+        advice = "lower max_size, leave features out, or choose another engine"
+        raise EngineError(f"{what}; {advice}", use(engine="tempering"), use(engine="exact(time_limit=None)"))
 
 
 @dataclass(frozen=True, eq=False)

@@ -259,17 +259,10 @@ class FreeSpace:
         size, room = 1 << (max(memory, 2) - 1).bit_length(), len(forced) + self.max_size
         members = np.zeros(room, np.int64)
         members[: len(forced)] = features[forced]
-        return CompiledScorer(
-            scoring,
-            penalty,
-            columns=features[free],
-            words=np.random.default_rng(0).integers(0, 1 << 63, (len(free), 2), dtype=np.uint64, endpoint=True),
-            slots=np.zeros((size, 2), np.uint64),
-            values=np.empty(size),
-            members=members,
-            n_forced=len(forced),
-            work=subset_work(len(scoring.weights), room),
-        )
+        words = np.random.default_rng(0).integers(0, 1 << 63, (len(free), 2), dtype=np.uint64, endpoint=True)
+        remembered = words, np.zeros((size, 2), np.uint64), np.empty(size)
+        work = subset_work(len(scoring.weights), room)
+        return CompiledScorer(scoring, penalty, features[free], *remembered, members, len(forced), work)
 
     def log_ratios(self, draws: Mask, scorer: Scorer) -> Floats:
         """(S,) log Λ of draws (S, f): NaN for draws that are too large, not finite for others outside the support"""

@@ -450,14 +450,9 @@ class Posterior:
         subsets = Dataset(table, {"subset": np.arange(len(self.masks)), "feature": names})
         tree = DataTree.from_dict({"posterior": whole, "subsets": subsets})
         same = ("model", "model_reason", "engine", "prior", "log_evidence", "entropy")
-        tree.attrs.update(
-            {key: getattr(self, key) for key in same},
-            outcome=self.outcome_name,
-            n_subsets=_count(self.n_subsets),
-            environments=[str(label) for label in self.environments],
-            counts=self.counts.tolist(),
-            notes=list(self.notes),
-        )
+        tree.attrs.update({key: getattr(self, key) for key in same}, outcome=self.outcome_name)
+        labels, counts = [str(label) for label in self.environments], self.counts.tolist()
+        tree.attrs.update(n_subsets=_count(self.n_subsets), environments=labels, counts=counts, notes=list(self.notes))
         return tree
 
     def __repr__(self) -> str:

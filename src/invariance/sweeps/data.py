@@ -77,10 +77,9 @@ class SweepData:
         counts = self._counts_without(rows)
         small = [label for label, n in zip(whole.environments, counts, strict=True) if n < SMALLEST_ENVIRONMENT]
         if small:
-            raise DataError(
-                f"without {rows_text(len(rows))} that perturb {outcome!r}, fewer than {SMALLEST_ENVIRONMENT} rows are "
-                f"left of environment {quoted(small)}: leave that environment out or merge it with another."
-            )
+            fewer = f"fewer than {SMALLEST_ENVIRONMENT} rows are left of environment {quoted(small)}"
+            what = f"without {rows_text(len(rows))} that perturb {outcome!r}, {fewer}"
+            raise DataError(f"{what}: leave that environment out or merge it with another.")
         vectors, centre, rest = self.removal(outcome)
         minimum, maximum = self._ranges_without(rows)
         constant = np.vstack([minimum == maximum, minimum.min(axis=0) == maximum.max(axis=0)])
@@ -330,13 +329,9 @@ def _refuse(why: str, **given: Any) -> None:
 
 def _identity(moments: Moments, arrays: Sequence[Any], perturbing: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
     labels = moments.columns, sorted(moments.groups.items()), moments.environments, sorted(moments.constants.items())
-    return {
-        "rows": moments.n_rows,
-        "columns": len(moments.columns),
-        "environments": [str(label) for label in moments.environments],
-        "data": _digest(*labels, *arrays),
-        "perturbed": _digest(sorted(perturbing.items())) if perturbing else None,
-    }
+    sizes = {"rows": moments.n_rows, "columns": len(moments.columns), "environments": [*map(str, moments.environments)]}
+    perturbed = _digest(sorted(perturbing.items())) if perturbing else None
+    return sizes | {"data": _digest(*labels, *arrays), "perturbed": perturbed}
 
 
 def _digest(*parts: Any) -> str:
