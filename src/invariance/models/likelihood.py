@@ -19,8 +19,8 @@ from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
 from .base import BoundModel, EnvironmentData, Fit, Null, rows_for
 from .gaussian import LinearGaussian
-from .invariance_test import EACH, Tolerance, deviance_test, sidak
 from .gaussian_fits import row_groups
+from .invariance_test import EACH, Tolerance, deviance_test, sidak
 
 _MOST_REMEMBERED = 500_000
 # A pooled fit that is better than the local ones by less than this share of their size is so by the optimiser's error.
