@@ -197,10 +197,9 @@ def _greet(address: str) -> None:
         try:
             thread.submit(lambda: asyncio.run(greet())).result()
         except (OSError, ValueError, TypeError) as failure:
-            raise EngineError(
-                f"no Dask scheduler answers at {address!r} ({failure or 'silence'}): give the address that "
-                "`dask scheduler` prints, or run it without dask=."
-            ) from failure
+            what = f"no Dask scheduler answers at {address!r} ({failure or 'silence'})"
+            remedy = "give the address that `dask scheduler` prints, or run it without dask="
+            raise EngineError(f"{what}: {remedy}.") from failure
 
 
 def _await_workers(client: Any) -> None:

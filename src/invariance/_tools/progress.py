@@ -36,15 +36,11 @@ class ProgressBar:
             known = "True, False, 'auto' or a function of a fraction and a message"
             raise SettingError(f"progress={mode!r} is not known: use {known}.")
         self._unseen = mode == "auto" and not sys.stderr.isatty() and _notebook() is None
-        self.description = description
-        self.total = total
+        self.description, self.total, self.done, self._detail = description, total, 0, ""
         self.mode: ProgressMode = False if self._unseen else mode
-        self.only_compiling = only_compiling
-        self.done = 0
+        self.only_compiling, self._compiling = only_compiling, 0
         self._display: _TerminalBar | _NotebookBar | None = None
         self._due = callable(mode)
-        self._detail = ""
-        self._compiling = 0
         # A function that is called may itself come here, as when it has to be compiled.
         self._lock = threading.RLock()
         self._until_exit = ExitStack()

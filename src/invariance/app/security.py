@@ -1,7 +1,5 @@
 """Who may speak to the page: a browser on this machine that was given the address, and nobody through it.
-
-There is no cookie: cookies of 127.0.0.1 reach every port of it. The secret stands in the path instead.
-"""
+There is no cookie: cookies of 127.0.0.1 reach every port of it. The secret stands in the path instead."""
 
 from __future__ import annotations
 
@@ -53,8 +51,7 @@ class Guard:
     """Answers 403 to whatever is not meant for this page, and puts the headers above on every answer."""
 
     def __init__(self, app: ASGIApp, token: str, port: int) -> None:
-        self.app = app
-        self.token = token
+        self.app, self.token = app, token
         self.hosts = (f"127.0.0.1:{port}", f"localhost:{port}")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -162,11 +162,8 @@ def _are_ids(name: str, numbers: Floats) -> bool:
 
 
 def _as_outcome(name: str, numbers: Floats, raw: RawTable) -> list[str]:
-    present = numbers[~np.isnan(numbers)]
-    if name in raw.refused or len(present) == 0:
-        return []
-    classes = raw.levels[name].texts if name in raw.levels else None
-    if classes is not None and len(classes) != 2:
+    present, classes = numbers[~np.isnan(numbers)], raw.levels[name].texts if name in raw.levels else None
+    if name in raw.refused or len(present) == 0 or (classes is not None and len(classes) != 2):
         return []
     return _model(outcome_kind(present, name, classes=None if classes is None else (classes[0], classes[1])))
 

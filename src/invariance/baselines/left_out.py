@@ -14,8 +14,7 @@ from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError
 from ..models.base import Predicts, predicts_of
 from ..models.registry import family_of
-from ..prediction.new_environments import log_odds
-from ..prediction.predictor import concordance
+from ..prediction.predictor import concordance, log_odds
 
 # {what is predicted: the error that is told of it}, smaller is better
 ERRORS = {

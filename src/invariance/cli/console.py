@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ..exceptions import InvarianceError, Message
-from .options import STANDARD_OUTPUT, SpeechOptions, write_merges, write_names
+from .options import STANDARD_OUTPUT, SpeechOptions, write_names
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -148,7 +148,7 @@ def in_shell(name: str, value: Any) -> str:
         case "select", Threshold():
             return f"--select threshold --threshold {value.threshold:g}"
         case "merge_environments", dict():
-            value = write_merges(value)
+            value = write_names(f"{'+'.join(map(str, old))}={new}" for new, old in value.items())
     if isinstance(value, list | tuple):
         value = write_names(map(str, value))
     if name in _NO_OPTIONS or not isinstance(value, str | int | float):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import sys
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
@@ -325,7 +325,3 @@ def read_merges(text: str | None) -> dict[Hashable, list[str]]:
             raise SettingError(f"cannot read --merge {text!r}: write a+b=c or a+b=c,d+e=f, each new label once.")
         merges[new] = labels
     return merges
-
-
-def write_merges(merges: Mapping[Hashable, Iterable[Hashable]]) -> str:
-    return write_names(f"{'+'.join(map(str, old))}={new}" for new, old in merges.items())

@@ -32,9 +32,6 @@ def warn(message: str, category: type[Warning] = DataWarning) -> None:
     warnings.warn(message, category, stacklevel=level)
 
 
-# ---------------------------------------------------------------- parts of messages
-
-
 def listing(items: Iterable[str], limit: int = 8) -> str:
     """Join up to ``limit`` items with commas and count the rest."""
     words = list(items)
@@ -76,9 +73,6 @@ def nearest(name: str, available: Sequence[Hashable], what: str = "columns") -> 
     return f"{f'{guess} Available' if guess else 'available'} {what}: {quoted(available, 12)}."
 
 
-# ---------------------------------------------------------------- names and labels
-
-
 def check_unique(names: Sequence[str], where: str) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
@@ -110,9 +104,6 @@ def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str 
         if other is not label:
             found = f"{labels_of}: the labels {other!a} and {label!a} look alike but are two {what}"
             raise DataError(f"{found}. Write them in the same way, or give them different names.")
-
-
-# ---------------------------------------------------------------- ranges and sizes
 
 
 def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:

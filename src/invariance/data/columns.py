@@ -496,8 +496,7 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
         return level_codes if name in choices.categorical else series_values
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return level_codes
-    present = present_values(series)
-    reason = _why_no_numbers(series)
+    present, reason = present_values(series), _why_no_numbers(series)
     if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
         return Refusal(reason)
     if name in choices.categorical:

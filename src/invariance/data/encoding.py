@@ -142,11 +142,10 @@ class Encoding:
         """These columns of a narwhals frame, by name; `ignored` ones are not looked at."""
         values = np.zeros((len(frame), len(self.columns)))
         levels: dict[str, Levels] = {}
-        of_levels = self.of_levels
         for j, name in enumerate(self.columns):
             if name in ignored:
                 continue
-            if name in of_levels:
+            if name in self.of_levels:
                 values[:, j], levels[name] = level_codes(frame[name])
             elif name in self.read_as_numbers:
                 values[:, j] = text_as_numbers(frame[name], name)

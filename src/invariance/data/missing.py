@@ -141,7 +141,7 @@ def dropped_message(dropped: Mapping[Hashable, int], environments: Sequence[Hash
     return f"{message}; nothing is left of environment {quoted(lost)}" if lost else message
 
 
-def announce_constant(constant: Sequence[str], n_features: int, columns: Sequence[str] = ()) -> None:
+def announce_constant(constant: Sequence[str], n_features: int, columns: Sequence[str]) -> None:
     """Warn that features constant over all rows are left out, and such columns of others; raise when none remain."""
     if len(constant) == n_features:
         raise DataError(f"every feature is constant over all rows: {quoted(constant)}. Add features that vary.")

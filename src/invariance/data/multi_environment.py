@@ -221,18 +221,14 @@ class MultiEnvironmentData:
         columns = (*features, self.outcome_name, *outcome_columns)
         labels = free_name("environment", columns) if self.environment_name is None else self.environment_name
         check_unique((*columns, labels), "the table")
-        table = pd.DataFrame(features)
         classes = self.classes
         outcome: Any = self.y if classes is None else [classes[int(k)] for k in self.y]
-        table = table.assign(**{self.outcome_name: outcome}, **outcome_columns)
+        table = pd.DataFrame(features).assign(**{self.outcome_name: outcome}, **outcome_columns)
         table[labels] = [self.environments[e] for e in self.environment_index]
         return table
 
     def __repr__(self) -> str:
-        return (
-            f"MultiEnvironmentData({rows_text(self.n_rows)}, {self.n_features} features, outcome "
-            f"{self.outcome_name!r}, environments {with_counts(self.environments, self.counts)})"
-        )
+        return in_short(self)
 
     @classmethod
     def from_table(
@@ -335,6 +331,13 @@ class MultiEnvironmentData:
         return _checked_data(raw, choices, outcome, with_y, labels, None, missing)
 
 
+def in_short(data: Any) -> str:
+    """Of a MultiEnvironmentData or Moments."""
+    size = f"{rows_text(data.n_rows)}, {data.n_features} features"
+    labels = with_counts(data.environments, data.counts)
+    return f"{type(data).__name__}({size}, outcome {data.outcome_name!r}, environments {labels})"
+
+
 def require_data(data: Any, caller: str) -> None:
     """Raise when anything but a MultiEnvironmentData was given, and say how to build one."""
     if not isinstance(data, MultiEnvironmentData):
@@ -400,11 +403,10 @@ def _checked_data(
         large = {label: label for label in (*present, *tally.dropped) if label not in small}
         n_dropped = sum(n for label, n in tally.dropped.items() if label in large)
         tally = tally.relabelled(large, int(kept.sum()) + n_dropped)
-    X = raw.values
+    X = np.ascontiguousarray(raw.values if kept.all() else raw.values[kept])
     if not kept.all():
-        X, outcomes = X[kept], outcomes[:, kept]
+        outcomes = outcomes[:, kept]
         codes, environments = encode_labels([environments[code] for code in codes[kept]])
-    X = np.ascontiguousarray(X)
     check_scale(columns, *(np.append(end(X, axis=0), end(outcomes, axis=1)) for end in (np.min, np.max)))
     tally.warn_of_dropped(raw.names, environments, choices.excluded)
     y, classes = outcome.two_of(outcomes[0])

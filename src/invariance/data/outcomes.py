@@ -196,8 +196,7 @@ def outcome_kind(
     two = classes or two_values(y)
     if two is not None:
         return OutcomeKind("classes", f"{name} has two values: {in_words(two[0])} and {in_words(two[1])}")
-    counted = y.min() >= 0.0 and not (y != np.rint(y)).any()
-    n_values = len(np.unique(y)) if counted else None
+    n_values = len(np.unique(y)) if y.min() >= 0.0 and not (y != np.rint(y)).any() else None
     return number_kind(name, len(y), float(y.min()), float(y.max()), float(y.mean()), n_values)
 
 

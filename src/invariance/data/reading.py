@@ -1,7 +1,5 @@
 """Tables from files: csv and tsv (plain or gzipped), parquet and xlsx.
-
-What can be read in two ways is refused with both of them: a guess would be a wrong number that looks right.
-"""
+What can be read in two ways is refused with both of them: a guess would be a wrong number that looks right."""
 
 from __future__ import annotations
 
@@ -150,10 +148,8 @@ class Sniffed(NamedTuple):
 @dataclass(frozen=True)
 class TableFile(os.PathLike[str]):
     """A file and how it is written.
-
     content : of standard input, which has no path; shown : what messages call the file; labels : {column: (value, Arrow
-    type)} from the folders around it, `site=A`
-    """
+    type)} from the folders around it, `site=A`"""
 
     path: Path
     form: FileFormat = field(default_factory=FileFormat)

@@ -104,9 +104,6 @@ def listed_names(setting: str, names: Any) -> list[str]:
     return [str(name) for name in names]
 
 
-# ---------------------------------------------------------------- environments
-
-
 def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDArray[np.intp]:
     """Where each of the labels is among those available. One may be given as it is printed."""
     if isinstance(labels, str):

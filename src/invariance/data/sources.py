@@ -75,10 +75,8 @@ class RowTask:
 class RowSource(ABC):
     """name : what messages call it; schema : all columns; rereadable : whether the rows can be read a second time
     about_rows : how many, as far as it is known without reading them
-
     The tasks, in their order, have all rows. Neither they nor the order depend on who will read them: so results are
-    the same, to the last bit, for any number of workers.
-    """
+    the same, to the last bit, for any number of workers."""
 
     name: str
     schema: pa.Schema
@@ -174,9 +172,6 @@ def type_of(column: pd.Series, where: str) -> pa.DataType:
     except DataError:
         return pa.string()
     return array.type if array.null_count < len(array) else pa.null()
-
-
-# ---------------------------------------------------------------- anything
 
 
 def source_of(
@@ -373,8 +368,6 @@ def frame_of(source: RowSource, environment: str, columns: Sequence[str]) -> pd.
         raise DataError(NO_ROWS)
     return pd.concat(pieces, ignore_index=True)
 
-
-# ---------------------------------------------------------------- memory
 
 # What is read is there once more as it is fitted, and twice while it is.
 _COPIES = 3

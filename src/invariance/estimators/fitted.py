@@ -22,8 +22,15 @@ from ..data.outcomes import Classes, has_classes, one_series, outcome_column, ou
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
 from ..prediction.choice import check_predict_with
-from ..prediction.new_environments import NewEnvironments, log_odds
-from ..prediction.predictor import Predictor, RefittedPredictor, SurvivalPredictor, concordance, effects_of_rows
+from ..prediction.new_environments import NewEnvironments
+from ..prediction.predictor import (
+    Predictor,
+    RefittedPredictor,
+    SurvivalPredictor,
+    concordance,
+    effects_of_rows,
+    log_odds,
+)
 from .selector import EnvironmentSelector
 
 # The share of a normal distribution within one standard deviation.
@@ -37,9 +44,7 @@ def _of_times(model: IntervalRegressor) -> bool:
 
 class IntervalRegressor(EnvironmentSelector):
     """A selector with intervals for environments it has not seen.
-
-    A subclass has the parameter `predict_with`, one of PREDICT_WITH.
-    """
+    A subclass has the parameter `predict_with`, one of PREDICT_WITH."""
 
     predict_with: str
     _kind = "regressor"  # in saved files

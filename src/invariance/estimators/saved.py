@@ -201,8 +201,7 @@ def fingerprint(data: MultiEnvironmentData | Moments) -> str:
     heading = [type(data).__name__, [list(array.shape) for array in arrays], columns, data.outcome_name, labels]
     digest = hashlib.sha256(json.dumps(heading).encode("utf-8"))
     for array in arrays:
-        kind = "<i8" if array.dtype.kind == "i" else "<f8"
-        digest.update(np.ascontiguousarray(array, dtype=kind).tobytes())
+        digest.update(np.ascontiguousarray(array, dtype="<i8" if array.dtype.kind == "i" else "<f8").tobytes())
     return f"sha256:{digest.hexdigest()}"
 
 

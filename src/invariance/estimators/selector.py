@@ -37,15 +37,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
 from ..data.settings import Columns, FileFormat
 from ..decisions.pipeline import Data
-from ..exceptions import (
-    DataError,
-    InvarianceError,
-    Message,
-    NotInvariantWarning,
-    PredictionWarning,
-    SettingError,
-    WrongTypeError,
-)
+from ..exceptions import DataError, Message, NotInvariantWarning, PredictionWarning, SettingError, WrongTypeError
 from ..moments.moments import Moments
 from ..prediction.predictor import PredictedOutcome
 from ..report.methods import typed
@@ -106,13 +98,10 @@ def _spread(values: NDArray, places: NDArray[np.intp], fill: Any) -> NDArray:
 
 class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     """Base of the estimators: reads and checks the data for `fit`, and tables for `predict` and `transform`.
-
     A subclass has the parameter `columns`. A feature may be several columns: levels, a spline, a group.
-
     Fitted: support_ (n_features_in_,), shared by the columns of a group; selected_features_: names; coef_, one for
     each of columns_, which are those of X where every feature is one of them; intercept_, n_environments_,
-    environments_
-    """
+    environments_"""
 
     columns: Columns | None
     _takes_moments = False
@@ -351,7 +340,7 @@ def _as_numbers(what: str, check: Callable[[], Any], explain: Callable[[], objec
     """What a check of scikit-learn returns, with its errors as this package's; `explain` may raise a better one."""
     try:
         return check()
-    except InvarianceError:
+    except (DataError, SettingError, WrongTypeError):
         raise
     except TypeError as error:
         raise WrongTypeError(f"{what} cannot be read as numbers: {error}") from None

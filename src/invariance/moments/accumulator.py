@@ -83,13 +83,11 @@ class _Environment:
 
 class MomentsAccumulator:
     """Counts, means, ranges and products of columns in each environment, of rows that arrive in pieces.
-
     columns : names of the features and of the outcome; environment : name of the column of labels
     missing : "error" or "drop", as in `Moments.from_rows`; complaints are made at the end, once, by `moments`
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
     outcome : the column whose whole numbers are kept, besides moments
     splines : {column: its basis}; None where its knots are not placed, so that its values are kept
-
     Of a batch only its moments are kept. Accumulators of different rows can be merged, and sent elsewhere with pickle.
     """
 
@@ -286,10 +284,9 @@ class MomentsAccumulator:
         n = len(self._environments) + n_more
         free = free_bytes() if n * d * d > _MANY_NUMBERS else None
         if free is not None and 8 * n_more * d * d > free:
-            raise DataError(
-                f"environment column {self.environment!r} has {n} labels or more, and the second moments of {d} "
-                "columns in each of them do not fit into memory: choose a column with fewer labels, or fewer features."
-            )
+            what = f"environment column {self.environment!r} has {n} labels or more"
+            why = f"the second moments of {d} columns in each of them do not fit into memory"
+            raise DataError(f"{what}, and {why}: choose a column with fewer labels, or fewer features.")
 
     def merge(self, other: MomentsAccumulator) -> MomentsAccumulator:
         """One of the rows of both; neither is changed, so that a task that runs twice counts its rows once."""

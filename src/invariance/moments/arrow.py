@@ -1,7 +1,5 @@
 """Moments as an Arrow table, one row per environment: stored, shipped and read back to the last bit.
-
-The pool is added up again: where columns were left out after that was done, its last digits may differ.
-"""
+The pool is added up again: where columns were left out after that was done, its last digits may differ."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Sums of products of up to four columns: how heavy the tails of the residuals of any subset are, without the rows.
-
 The residual of a subset is a linear form of the columns, so that its fourth power is a polynomial whose coefficients
 are known once such sums are. They are kept in coordinates in which the columns are orthonormal in each environment:
-there no digits are lost where a subset leaves little of the outcome.
-"""
+there no digits are lost where a subset leaves little of the outcome."""
 
 from __future__ import annotations
 

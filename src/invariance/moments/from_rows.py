@@ -167,10 +167,8 @@ def _of_file_task(wanted: Wanted, task: RowTask) -> MomentsAccumulator:
     except DataError as error:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
-        raise DataError(
-            f"a Dask worker does not find a file ({error.__cause__}): put it where each worker has it under the same "
-            "path, or run it without dask=."
-        ) from None
+        remedy = "put it where each worker has it under the same path, or run it without dask="
+        raise DataError(f"a Dask worker does not find a file ({error.__cause__}): {remedy}.") from None
 
 
 def _of_dask_frame(frame: Any, wanted: Wanted, workers: int, dask: Any, progress: ProgressMode) -> MomentsAccumulator:

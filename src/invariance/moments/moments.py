@@ -16,22 +16,13 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
-from ..data.checks import (
-    check_outcome,
-    check_spread,
-    check_whole,
-    largest_size,
-    nearest,
-    quoted,
-    rows_text,
-    with_counts,
-)
+from ..data.checks import check_outcome, check_spread, check_whole, largest_size, nearest, quoted
 from ..data.columns import free_name
 from ..data.copies import warn_of_equal_moments
 from ..data.encoding import Encoding
 from ..data.features import Features
 from ..data.missing import announce_constant, losses
-from ..data.multi_environment import MultiEnvironmentData
+from ..data.multi_environment import MultiEnvironmentData, in_short
 from ..data.outcomes import OutcomeKind
 from ..data.settings import Columns, Environments, places_of, refuse_single
 from ..exceptions import DataError, use
@@ -242,10 +233,7 @@ class Moments:
     kind: OutcomeKind | None = None
 
     def __repr__(self) -> str:
-        return (
-            f"Moments({rows_text(self.n_rows)}, {self.n_features} features, outcome {self.outcome_name!r}, "
-            f"environments {with_counts(self.environments, self.counts)})"
-        )
+        return in_short(self)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -318,10 +306,8 @@ class Moments:
     @cached_property
     def present(self) -> Mask:
         """(E + 1, d) whether a column varies and, in a feature of several columns of 0 and 1, adds to those before it.
-
         The dummies of a category add up to a constant where the level that they are compared with does not occur. Of 0
-        and 1 second moments can tell; of other columns only the rows can, which decide for whole subsets.
-        """
+        and 1 second moments can tell; of other columns only the rows can, which decide for whole subsets."""
         if not self.features.grouped or not self.scatter.size:
             return self.varies
         present = self.varies.copy()

@@ -1,7 +1,5 @@
 """A linear mixed model with a random intercept in each environment, from second moments.
-
-y = a + x·b + u_e + ε, Var u_e = ψ·Var ε: generalised least squares at the ψ of restricted maximum likelihood (REML).
-"""
+y = a + x·b + u_e + ε, Var u_e = ψ·Var ε: generalised least squares at the ψ of restricted maximum likelihood (REML)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -175,10 +175,8 @@ def _factor(parts: list[Floats], k: int) -> Floats:
 class SecondPass:
     """Reads the rows that moments were computed from once more, or twice where second moments cannot decide every
     subset: for the factors of the columns, and then for fourth powers in the coordinates that these give.
-
     environment : the column of their labels; file_options : how files are written, as `source_of` takes it
-    most_features : columns of features of which sums of fourth powers can be kept
-    """
+    most_features : columns of features of which sums of fourth powers can be kept"""
 
     def __init__(
         self,
@@ -274,13 +272,9 @@ class _Reading:
         tasks = list(enumerate(self.source.tasks(self.environment, self.read)))
         total, counts = start(len(tasks)), np.zeros(self.moments.n_environments, np.int64)
 
-        def read(numbered: tuple[int, RowTask]) -> tuple[Sequence[Any], NDArray[np.int64]]:
-            number, task = numbered
-            return self._read_task(task, start(number))
-
         LOGGER.info("second reading of %s, for the tails of residuals and for intervals", self.source.name)
         with ProgressBar(f"Reading {self.source.name} again", len(tasks), self.progress) as bar, one_thread():
-            for collectors, found in ordered_map(read, tasks, self.n_jobs):
+            for collectors, found in ordered_map(partial(self._read_task, start), tasks, self.n_jobs):
                 counts += found
                 for whole, part in zip(total, collectors, strict=True):
                     whole.merge(part)
@@ -290,10 +284,10 @@ class _Reading:
                 raise _other_rows(self.source, f"environment {in_quotes(label)} has {n:,} complete rows, not {known:,}")
         return total
 
-    def _read_task(self, task: RowTask, collectors: Sequence[Any]) -> tuple[Sequence[Any], NDArray[np.int64]]:
-        at = self.moments.places(self.columns)
+    def _read_task(self, start: Any, numbered: tuple[int, RowTask]) -> tuple[Sequence[Any], NDArray[np.int64]]:
+        (number, task), at = numbered, self.moments.places(self.columns)
         centre, rest = self.moments.centre[:, at], self.moments.rest[:, at]
-        constant = ~self.moments.varies[:-1, at]
+        constant, collectors = ~self.moments.varies[:-1, at], start(number)
         counts = np.zeros(self.moments.n_environments, np.int64)
         for places, values in self._blocks(task):
             counts += np.bincount(places, minlength=len(counts))

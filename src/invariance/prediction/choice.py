@@ -113,7 +113,11 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     """kind: one of PREDICT_WITH but "auto", or "constant"."""
     data = selection.data
     if regressor is not None and (columns := columns_of_kind(kind, selection)):
-        return _refitted(regressor, rows_for("regressor", data), columns)
+        rows = rows_for("regressor", data)
+        X, design = columns_of(rows, columns), Design.of(rows, columns)
+        slopes = design.whitening @ (design.whitening.T @ ((X - design.centre).T @ (rows.y - rows.y.mean())))
+        middle = np.quantile(X, [0.025, 0.975], axis=0)
+        return RefittedPredictor(design, clone(regressor).fit(X, rows.y), slopes, middle, (X, rows.y))
     if kind == "everything":
         if selection.linear:
             line = line_of_everything(data)
@@ -150,12 +154,10 @@ class Refits:
         their mean"""
         if (place, columns) not in self._known:
             left_out = self.data.environment_index == place
-            X, y = columns_of(self.data, columns), self.data.y[~left_out]
-            n = int(left_out.sum())
+            X, y, n = columns_of(self.data, columns), self.data.y[~left_out], int(left_out.sum())
+            predicted = np.full(n, y.mean())
             if columns:
                 predicted = clone(self.regressor).fit(X[~left_out], y).predict(X[left_out])
-            else:
-                predicted = np.full(n, y.mean())
             self._known[place, columns] = np.asarray(predicted, dtype=float).reshape(n)
         return self._known[place, columns]
 
@@ -174,13 +176,6 @@ def _squares(data: Data, columns: tuple[str, ...], coefficients: Floats, interce
     if isinstance(data, Moments):
         return data.n_rows * squared_error(data, -1, columns, coefficients, intercept)
     return float(np.sum((data.y - columns_of(data, columns) @ coefficients - intercept) ** 2))
-
-
-def _refitted(regressor: Any, rows: MultiEnvironmentData, columns: tuple[str, ...]) -> RefittedPredictor:
-    X, design = columns_of(rows, columns), Design.of(rows, columns)
-    slopes = design.whitening @ (design.whitening.T @ ((X - design.centre).T @ (rows.y - rows.y.mean())))
-    middle = np.quantile(X, [0.025, 0.975], axis=0)
-    return RefittedPredictor(design, clone(regressor).fit(X, rows.y), slopes, middle, (X, rows.y))
 
 
 # ---------------------------------------------------------------- the gate
@@ -312,8 +307,7 @@ def choose(selection: Selection, refits: Refits | None = None) -> Choice:
     ratio, threshold = gate(everything, selected, selection.predicts)
     uses = "selected" if reason or ratio > threshold else "everything"
     used = data.features.n_features if refits is not None else len(data.features.with_columns(usable_columns(data)))
-    sizes, constant = (used, chosen.n_features), data.features.n_features - used
-    about = ratio, threshold, *sizes, selection.predicts, reason, constant
+    about = ratio, threshold, used, chosen.n_features, selection.predicts, reason, data.features.n_features - used
     return Choice(uses, data.environments, everything, selected, *about)
 
 
@@ -327,7 +321,7 @@ def _left_out_errors(selection: Selection, chosen: Features, refits: Refits | No
     errors = np.full((2, data.n_environments), np.nan)
     for place, label in enumerate(data.environments):
         with suppress(DataError):
-            others: Any = without(data, label)
+            others = without(data, label)
             kept, every = set(others.features.columns), others.features.columns
             columns = tuple(name for name in chosen.columns if name in kept)
             if refits is not None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logit, xlogy
+from scipy.special import xlogy
 
 from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
@@ -20,16 +20,13 @@ from ..models.survival import PiecewiseExponentialFit
 from ..moments.least_squares import independent_columns, least_squares
 from ..moments.moments import Moments
 from ..moments.random_intercept import inverse_roots, random_intercept
-from .predictor import columns_of, squared_error
+from .predictor import columns_of, log_odds, squared_error
 
 Data = MultiEnvironmentData | Moments
-DataT = TypeVar("DataT", bound=MultiEnvironmentData | Moments)
 # Features that are constant in every environment count where there are so many more environments than they are.
 _MORE_ENVIRONMENTS = 5
 # With more columns than this share of the rows, or this many, coefficients are shrunk.
 _MOST_FREE, _MOST_COLUMNS = 0.2, 1000
-# Probabilities are kept so far from 0 and 1 where odds are taken of them.
-_LEAST = 2.0**-53
 # Penalties that are tried, of columns with sums of squares 1.
 _PENALTIES = np.geomspace(1e-4, 1e3, 29)
 
@@ -182,10 +179,9 @@ def _errors_by_penalty(data: Data, whole: _Spectrum, columns: tuple[str, ...]) -
     return np.asarray(np.mean(found, axis=0))
 
 
-def without(data: DataT, label: Hashable) -> DataT:
+def without(data: Data, label: Hashable) -> Any:
     """The data of all other environments"""
-    others: Any = data.choosing([other for other in data.environments if other != label])
-    return cast("DataT", others)
+    return data.choosing([other for other in data.environments if other != label])
 
 
 # ---------------------------------------------------------------- classes, counts and times
@@ -196,7 +192,7 @@ def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float
     y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
     if predicts_of(fit.specification) is Predicts.probability:
         if not isinstance(fit.specification, Regression):  # a family with a link of its own
-            linear = logit(np.clip(fit.mean(linear), _LEAST, 1.0 - _LEAST))
+            linear = log_odds(fit.mean(linear))
         return 2.0 * float(np.mean(np.logaddexp(0.0, linear) - y * linear))
     with np.errstate(over="ignore"):
         expected = np.exp(linear) if isinstance(fit, PiecewiseExponentialFit) else fit.mean(linear)

@@ -25,15 +25,7 @@ from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from .choice import Refits, Selection, build, columns_of_kind
 from .everything import without
-from .predictor import (
-    LinearPredictor,
-    PredictedOutcome,
-    Predictor,
-    SurvivalPredictor,
-    columns_of,
-    concordance,
-    squared_error,
-)
+from .predictor import PredictedOutcome, Predictor, SurvivalPredictor, columns_of, concordance, log_odds, squared_error
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,18 +37,11 @@ FIGURES: dict[Predicts, tuple[str, ...]] = {
     Predicts.rate: ("observed", "predicted", "intercept", "slope", "deviance_explained"),
     Predicts.time: ("concordance",),
 }
-# Probabilities are kept so far from 0 and 1 where odds are taken of them.
-_LEAST = 2.0**-53
 _MOST_STEPS = 100
 _ENOUGH = 1e-12
 # Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance
 _Law = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Callable[[Floats], Floats]]
 _BERNOULLI: _Law = (lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
-
-
-def log_odds(probability: Floats) -> Floats:
-    """(n,) finite ones, also of 0 and 1"""
-    return np.asarray(logit(np.clip(probability, _LEAST, 1.0 - _LEAST)))
 
 
 def figures_of(
@@ -363,9 +348,8 @@ def _errors_of_rows(
     return _kept(np.abs(data.y[rows] - mean)) if predicts is Predicts.number else None, figures
 
 
-def _errors_of_moments(moments: Moments, place: int, predictor: Predictor) -> tuple[Floats | None, dict[str, float]]:
-    """Figures are those of all rows; absolute errors are of the rows that a second pass kept, None without one."""
-    assert isinstance(predictor, LinearPredictor)
+def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> tuple[Floats | None, dict[str, float]]:
+    """Of a line: figures of all rows, and absolute errors of the rows that a second pass kept, None without one."""
     columns, (coefficients, intercept) = predictor.design.columns, predictor.line
     at, y, means = [moments.columns.index(name) for name in columns], moments.outcome, moments.means[place]
     missed = squared_error(moments, place, columns, coefficients, intercept)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 from scipy.stats import t as student
 
 from .._tools.arrays import Floats, Integers
@@ -75,6 +75,12 @@ class PredictedOutcome:
             raise SettingError(f"{self.in_words} has no intervals: new_environments() tells how far it is off.")
 
 
+def log_odds(probability: Floats) -> Floats:
+    """(n,) finite ones, also of 0 and 1"""
+    least = 2.0**-53
+    return np.asarray(logit(np.clip(probability, least, 1.0 - least)))
+
+
 def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
     """(N,) expected outcomes of the rows, from those of one unit of exposure"""
     return mean if data.exposure is None else mean * data.exposure
@@ -113,8 +119,7 @@ class Design:
             low, high = moments.minimum[:, at], moments.maximum[:, at]
             centre, whitening = moments.pooled_mean[at], whitening_of(moments.scatter[-1][np.ix_(at, at)])
             reach = np.maximum(high - centre, centre - low)
-            within_ranges = float(_squares(reach @ np.abs(whitening)).max(initial=0.0))
-            farthest = min(within_ranges, 1.0 - 1.0 / moments.n_rows)
+            farthest = min(float(_squares(reach @ np.abs(whitening)).max(initial=0.0)), 1.0 - 1.0 / moments.n_rows)
             return cls(columns, moments.n_rows, centre, whitening, low.min(axis=0), high.max(axis=0), farthest)
         X = columns_of(rows, columns)
         centre = X.mean(axis=0)
@@ -368,9 +373,7 @@ class SurvivalPredictor(LinearPredictor):
 def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
     """Harrell's: of the pairs of rows of which it is known which event came first, the share that `predicted` times
     (n,) put in this order, ties counting half; NaN without such pairs.
-
-    event (n,): whether the time of a row ended with it, else it is known only to come later
-    """
+    event (n,): whether the time of a row ended with it, else it is known only to come later"""
     order = np.lexsort((-event, times))
     times, event, predicted = times[order], event[order], predicted[order]
     right, pairs = 0.0, 0
@@ -400,9 +403,9 @@ def squared_error(
 ) -> float:
     """Mean squared error of a linear prediction in an environment, or in all rows where group is -1."""
     used = [*(moments.columns.index(name) for name in columns), moments.outcome]
-    pooled = group == -1
-    mean = moments.pooled_mean if pooled else moments.means[group]
-    n_rows = moments.n_rows if pooled else moments.counts[group]
+    mean, n_rows = moments.pooled_mean, moments.n_rows
+    if group != -1:
+        mean, n_rows = moments.means[group], int(moments.counts[group])
     slopes = np.append(-coefficients, 1.0)
     scatter = max(float(slopes @ moments.scatter[group][np.ix_(used, used)] @ slopes), 0.0)
     return scatter / float(n_rows) + (float(slopes @ mean[used]) - intercept) ** 2

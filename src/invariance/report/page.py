@@ -130,13 +130,8 @@ def write_page(title: str, lead: str, sections: Sequence[tuple[str, str, Sequenc
     """Write the page in one step; the same contents give the same text. sections : (anchor, title, blocks)"""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
-        loader=PackageLoader(__package__ or "", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    loader, tight = PackageLoader(__package__ or "", ""), {"trim_blocks": True, "lstrip_blocks": True}
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, **tight)
     write_text(path, environment.get_template("page.html.j2").render(title=title, lead=lead, sections=sections))
     return path
 

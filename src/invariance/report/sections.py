@@ -242,9 +242,6 @@ _SCALES = {
 }
 
 
-_OF_THE_SELECTED = "Coefficients are those of the selected features, fitted without the others."
-
-
 def coefficient_blocks(subject: Subject) -> Iterator[Block]:
     decision, model = subject.decision, subject.decision.findings.target.model
     if not decision.selected:
@@ -252,7 +249,8 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
         return
     found = decision.coefficients()
     intervals = bool(np.isfinite(found["lower"].astype(float)).any())
-    sentences = [_OF_THE_SELECTED, _SCALES[predicts_of(subject.family)]]
+    sentences = ["Coefficients are those of the selected features, fitted without the others."]
+    sentences.append(_SCALES[predicts_of(subject.family)])
     if model.makes_curves:
         sentences.append("The columns of a curve act by their sum; intervals take its shape, from all rows, as given.")
     if not intervals:
