@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-fast test-slow lint docs bench bench-compare replication environments clean
+.PHONY: demo test test-fast test-slow wheel lint docs bench bench-compare replication environments clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
@@ -37,6 +37,10 @@ test-fast: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+# Builds a wheel with its kernels compiled, installs it into a clean environment that cannot be written to, and fits there.
+wheel: $(VENV)/.test
+	$(BIN)/python -m pytest tests/test_installation.py -m 'slow or not slow' -k 'not rounds'
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

@@ -73,8 +73,9 @@ def start(python: Path, folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, env=environment, cwd=folder, text=True, preexec_fn=drop_right_to_write, **pipes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("processes", "rounds"), [(1, 1), (8, 1), *(pytest.param(n, 20, marks=pytest.mark.slow) for n in (2, 8))]
+    ("processes", "rounds"), [(1, 1), (8, 1), (2, 20), (8, 20)], ids=["one", "eight", *2 * ["rounds"]]
 )
 def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path, processes: int, rounds: int) -> None:
     """And warns of nothing. All kinds of fits by one process; the first of them by several that start at once."""
@@ -86,6 +87,7 @@ def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path,
             assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_the_command_and_the_name(python: Path, tmp_path: Path) -> None:
     """And what cannot be written to stays as it is."""
     lines = "import invariance, importlib.metadata as m; print(invariance.__file__, m.version('invariant-prediction'))"

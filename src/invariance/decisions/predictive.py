@@ -310,11 +310,16 @@ class Candidates:
         masks, seconds = self.masks(found), time.perf_counter() - started
         counted = not self._sifted and bool((self._known >= 0).all())
         diagnostics = {"seconds": seconds, "subsets_compatible": len(found), "compatible_counted": counted}
-        # A walk may have fewer digits, or reward prediction.
-        exact = self.target.model is model and not model.walk_error
-        log_ratios = candidates.log_ratio[found[:keep]] if exact else model.log_ratio_many(masks[:keep])
+        log_joint, log_ratios = weights[found], candidates.log_ratio[found]
+        if (
+            model.walk_error or model is not self.target.model
+        ):  # fewer digits, or a reward
+            log_joint = score.log_weights(masks) + self.target.prior.log_prob(masks)
+            order = np.argsort(-log_joint, kind="stable")
+            masks, log_joint = masks[order], log_joint[order]
+            log_ratios = model.log_ratio_many(masks[:keep])
         about: dict[str, Any] = {"engine": "exact enumeration", "diagnostics": diagnostics}
-        return _posterior(self.target, score, masks, weights[found], log_ratios, **about)
+        return _posterior(self.target, score, masks, log_joint, log_ratios[:keep], **about)
 
 
 def _largest_first(values: Floats) -> Iterator[tuple[Integers, float]]:
