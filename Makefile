@@ -54,9 +54,10 @@ docs: $(VENV)/.docs
 	@echo "docs/_build/html/index.html"
 
 # The paper's studies at the quick scale; `python -m replication NAME --scale paper` for one of them in full.
-# QUICKER='--replicates 1 --jobs 2' for less.
+# QUICKER='--replicates 1 --jobs 2' or STUDIES='theory cost' for less.
+STUDIES ?= theory identifiability assumptions comparison-p10 comparison-p450 cost
 replication: $(VENV)/.test
-	for study in theory identifiability assumptions comparison-p10 comparison-p450 cost; do \
+	for study in $(STUDIES); do \
 	  $(BIN)/python -m replication $$study $(QUICKER) || exit 1; done
 	$(BIN)/python -m replication genes --simulated $(or $(GENES),600) $(QUICKER)
 	$(BIN)/python -m replication genes-cost --simulated $(or $(GENES),200) $(QUICKER)

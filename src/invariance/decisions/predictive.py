@@ -311,9 +311,7 @@ class Candidates:
         counted = not self._sifted and bool((self._known >= 0).all())
         diagnostics = {"seconds": seconds, "subsets_compatible": len(found), "compatible_counted": counted}
         log_joint, log_ratios = weights[found], candidates.log_ratio[found]
-        if (
-            model.walk_error or model is not self.target.model
-        ):  # fewer digits, or a reward
+        if model.walk_error or model is not self.target.model:  # fewer digits, or a reward
             log_joint = score.log_weights(masks) + self.target.prior.log_prob(masks)
             order = np.argsort(-log_joint, kind="stable")
             masks, log_joint = masks[order], log_joint[order]
