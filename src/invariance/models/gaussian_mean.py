@@ -177,7 +177,7 @@ class MeanGaussian(GaussianModel):
 
     @property
     def steps_per_subset(self) -> int:
-        return 100 * self.linear.steps_per_subset
+        return 200 * self.linear.steps_per_subset
 
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows."""
