@@ -144,6 +144,24 @@ def test_bounds_tell_what_p_values_say(name: str, tolerance: Tolerance) -> None:
         np.testing.assert_array_equal(model.compatible(MASKS, tolerance), expected)
 
 
+@pytest.mark.parametrize(("family", "link"), [(Logistic(), "classes"), (Poisson(), "count")])
+def test_an_environment_unlike_the_others_is_seen(family: Any, link: str) -> None:
+    """Together ten environments are alike, one of them is not: bounds must not pass it."""
+    rng, tolerance, site = np.random.default_rng(2), Tolerance(level=1e-4), np.repeat(range(10), 200)
+    X, told = rng.normal(size=(2000, 2)), 0
+    for slope in np.linspace(0.9, 1.9, 6):
+        predictor = np.where(site == 3, slope, 0.6) * X[:, 0]
+        y = rng.random(2000) < 1.0 / (1.0 + np.exp(-predictor)) if link == "classes" else rng.poisson(np.exp(predictor))
+        model = family.bind(MultiEnvironmentData.from_arrays(X, y.astype(float), site))
+        test, masks = model.invariance_test(all_masks(2), tolerance), all_masks(2)
+        for level in np.geomspace(1e-12, 0.5, 40):
+            at = replace(tolerance, level=level, weak_level=level)
+            test, together = model.invariance_test(masks, at), model._all_together(masks, at)[0]
+            np.testing.assert_array_equal(model.compatible(masks, at), test.joint >= level)
+            told += int(((together >= level) & (test.joint < level)).sum())
+    assert told > 0
+
+
 @every
 def test_walks_are_near_what_is_reported(name: str) -> None:
     """By blocks and by lists, with a feature that is always in, and with sizes that do not count."""
