@@ -18,10 +18,24 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
-from hatchling.build import *  # noqa: F403
+from hatchling.build import (
+    build_editable,
+    build_sdist,
+    build_wheel,
+    get_requires_for_build_editable,
+    get_requires_for_build_sdist,
+)
 from hatchling.build import get_requires_for_build_wheel as _usual
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_sdist",
+    "get_requires_for_build_wheel",
+]
 # Where pip will install, in an isolated build too: what is there already is what the package will run with.
 _INSTALLED = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
 

@@ -274,6 +274,28 @@ def test_what_weighs_nothing_is_left_undecided(monkeypatch: pytest.MonkeyPatch) 
     np.testing.assert_array_equal(usual.masks, everything.masks[: len(usual.masks)])
 
 
+def test_a_candidate_between_two_prices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the lowest price one compatible subset is far heavier, at the highest another; between them a third may be."""
+    for name, value in (("_MOST_WAITING", 6), ("_FEWEST_AT_ONCE", 2), ("SHARE", 0.1)):
+        monkeypatch.setattr(predictive, name, value)
+    monkeypatch.setattr("invariance.kernels.subset_tree.MOST_LOW", 2)
+    site = np.repeat(range(3), (700, 800, 900))
+    for seed in (32, 40, 54, 59):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(2400, 7))
+        y = X @ (rng.uniform(0.0, 0.6, 7) * rng.choice([0, 1, 1], 7)) + rng.normal(size=2400)
+        if rng.random() < 0.6:
+            X[:, -1] = y * rng.uniform(0.5, 2.0, 3)[site] + rng.normal(size=2400)
+        data = MultiEnvironmentData.from_arrays(X, y, site)
+        model, masks = LinearGaussian().bind(data), all_masks(7)
+        compatible, gain = model.compatible(masks, TOLERANT), model.gain_many(masks)
+        score = PredictiveScore.with_price(model, TOLERANT, gain[compatible].max())
+        assert score.price > PredictiveScore.with_price(model, TOLERANT).price
+        weights = np.where(compatible, score.log_weights(masks), -np.inf)
+        expected = np.exp(weights - logsumexp(weights)) @ masks
+        np.testing.assert_allclose(exact(data).inclusion, expected, rtol=0.0, atol=1e-6)
+
+
 def test_what_weighs_nothing_is_so_under_the_prior(monkeypatch: pytest.MonkeyPatch) -> None:
     """x1 predicts, and the prior hardly believes it: subsets without it are heavy only because of the prior."""
     monkeypatch.setattr(predictive, "_FEWEST_AT_ONCE", 1)

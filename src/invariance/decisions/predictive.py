@@ -151,6 +151,7 @@ def _posterior(
 
 # Share of the probability that subsets may have which are left undecided.
 UNDECIDED = 1e-7
+# Candidates that are decided, and sorted, together; that wait until the light ones are dropped, and that are kept then.
 _FEWEST_AT_ONCE, _MOST_AT_ONCE, _SORTED_AT_ONCE = 1 << 7, 1 << 10, 1 << 12
 _MOST_WAITING, _MOST_KEPT = 1 << 16, 1 << 20
 # More than any pooled fit gains.
@@ -241,22 +242,25 @@ class Candidates:
     def _sift(self) -> None:
         """Look for compatible subsets among the heaviest, and drop what weighs nothing beside them."""
         found = self._taken()
-        c, bounds, kept = np.arange(len(self.least)), [], np.zeros(len(found.gain), bool)
-        for price in self._prices:
-            weights = found.weights(price)
-            lightest = weights[best] - self._window if (best := self._first(weights)) is not None else -np.inf
-            bounds.append(lightest + 0.5 * price * c - self._most_prior)
-            kept |= weights >= lightest
+        weights = np.array([found.weights(price) for price in self._prices])
+        halves, columns = 0.5 * np.array(self._prices)[:, None], np.arange(len(self.least))
+        dropped, bound, largest = np.zeros(len(found.gain), bool), np.full(len(columns), -np.inf), np.inf
+        # Weights are linear in the price: what one compatible subset exceeds at both prices, it exceeds between them.
+        for best in {self._first(each) for each in weights}:
+            if best is None:
+                continue
+            lightest = weights[:, best, None] - self._window
+            dropped |= (weights < lightest).all(axis=0)
+            bound = np.maximum(bound, (lightest + halves * columns - self._most_prior).min(axis=0))
         if len(self._prices) > 1:
             best = self._first(found.gain)
-            largest = found.gain[best] if best is not None else -np.inf
-            bounds.append(np.full(len(c), largest))
-            kept |= found.gain >= largest
-        self.least = np.maximum(self.least, np.min(bounds, axis=0))
+            largest = -np.inf if best is None else found.gain[best]
+        kept, bound = ~dropped | (found.gain >= largest), np.minimum(bound, largest)
+        self.least = np.maximum(self.least, bound)
         if kept.sum() > self._most_kept:
-            weights = np.where(kept, found.weights(self._prices[0]), -np.inf)
-            order = np.argsort(-weights, kind="stable")
-            self._heaviest_dropped = max(self._heaviest_dropped, float(weights[order[self._most_kept]]))
+            heaviest = np.where(kept, weights[0], -np.inf)
+            order = np.argsort(-heaviest, kind="stable")
+            self._heaviest_dropped = max(self._heaviest_dropped, float(heaviest[order[self._most_kept]]))
             kept[order[self._most_kept :]] = False
         draws = found.draws(np.flatnonzero(kept))
         found = found.of(kept)._replace(places=np.arange(len(draws)), draws=lambda rows: draws[rows])
@@ -294,7 +298,7 @@ class Candidates:
             self._accepted, self._known[:] = accepted, -1
         gain = None if len(self._prices) == 1 else self._first(candidates.gain)
         score = PredictiveScore.with_price(model, accepted, 0.0 if gain is None else float(candidates.gain[gain]))
-        weights, compatible, mass, left = candidates.weights(score.price), [np.empty(0, np.intp)], -np.inf, -np.inf
+        weights, compatible, mass = candidates.weights(score.price), [np.empty(0, np.intp)], -np.inf
         for rows, left in _largest_first(weights):
             if left < mass + np.log(UNDECIDED / 2.0):
                 break

@@ -560,13 +560,10 @@ class Limits(NamedTuple):
 
     def allow(self, residuals: Residuals) -> Mask:
         """(S,) whether the statistics are within the limits"""
-        ranks, (statistics, _, _), (_, _, limits, per_signal, most, *_) = (
-            residuals.ranks,
-            residuals.f_test(),
-            self.screen,
-        )
+        ranks, limits, most = residuals.ranks, self.screen.limits, self.screen.most
+        statistics, _, _ = residuals.f_test()
         missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
-        tolerated = np.clip(np.nan_to_num(per_signal * residuals.signal), 0.0, most)
+        tolerated = np.clip(np.nan_to_num(self.screen.per_signal * residuals.signal), 0.0, most)
         step = np.ceil((limits.shape[2] - 1) * np.sqrt(tolerated / most)).astype(np.intp) if most else 0
         equal = statistics <= limits[ranks[:, -1], missing, step]
         return np.asarray(equal & (spread_statistics(residuals) <= self.spread) & ~np.isnan(residuals.rss).any(axis=1))
