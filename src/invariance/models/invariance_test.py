@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, chdtri, chndtr, digamma, fdtrc, fdtri, ncfdtr, polygamma
+from scipy.special import chdtrc, chdtri, chndtr, digamma, fdtrc, fdtri, gammainc, gammaincc, ncfdtr, ndtr, polygamma
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import SettingError
@@ -80,6 +80,8 @@ MARGIN = 1.0 + 1e-6
 _FAR_OUT = 1e-16
 # A tail of which the difference from 1 has too few digits.
 _SMALL = 1e-6
+# A skewness at which a gamma law is normal to six digits of the tails.
+_NO_SKEW = 1e-6
 # A noncentrality from which on a scaled central law has seven digits of the tails.
 _HUGE = 1e7
 
@@ -375,6 +377,14 @@ def deviance_tails(deviance: Floats, mean: Floats, variance: Floats, noncentrali
     """(S,) P(T ≥ deviance) of a gamma law with this mean and variance (S,), a scaled chi-square, and noncentrality."""
     unit = 2.0 * mean / variance
     return _noncentral_chi_square_tails(deviance * unit, mean * unit, noncentrality * unit)
+
+
+def pearson_tails(z: Floats, skew: Floats) -> Floats:
+    """P(Z ≥ z) of a standardised gamma law with this skewness (Pearson III), mirrored where that is negative."""
+    shape = 4.0 / np.maximum(np.abs(skew), _NO_SKEW) ** 2
+    above, below = (np.maximum(shape + side * np.sqrt(shape) * z, 0.0) for side in (1.0, -1.0))
+    tails = np.where(np.asarray(skew) > 0.0, gammaincc(shape, above), gammainc(shape, below))
+    return np.asarray(np.where(np.abs(skew) > _NO_SKEW, tails, ndtr(-np.asarray(z))))
 
 
 def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, Floats]:
