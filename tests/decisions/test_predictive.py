@@ -255,7 +255,7 @@ def test_what_weighs_nothing_is_left_undecided(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(predictive, "_FEWEST_AT_ONCE", 4)
     usual = exact(data)
     assert usual.diagnostics["compatible_counted"] is False
-    for name, value in (("_MOST_WAITING", 40), ("_SORTED_AT_ONCE", 8), ("_MOST_AT_ONCE", 5)):
+    for name, value in (("_MOST_WAITING", 40), ("_SORTED_AT_ONCE", 8), ("_MOST_AT_ONCE", 5), ("_MANY", 0)):
         monkeypatch.setattr(predictive, name, value)
     monkeypatch.setattr("invariance.kernels.subset_tree.MOST_LOW", 4)
     pieces = exact(data)
@@ -269,18 +269,18 @@ def test_what_weighs_nothing_is_left_undecided(monkeypatch: pytest.MonkeyPatch) 
     everything = exact(data)
     assert everything.diagnostics["compatible_counted"] is False  # of those that were dropped nobody knows
     assert usual.diagnostics["subsets_compatible"] < everything.diagnostics["subsets_compatible"]
-    np.testing.assert_allclose(usual.inclusion, everything.inclusion, rtol=0.0, atol=1e-8)
-    np.testing.assert_allclose(usual.log_evidence, everything.log_evidence, rtol=0.0, atol=1e-8)
+    np.testing.assert_allclose(usual.inclusion, everything.inclusion, rtol=0.0, atol=1e-7)
+    np.testing.assert_allclose(usual.log_evidence, everything.log_evidence, rtol=0.0, atol=1e-7)
     np.testing.assert_array_equal(usual.masks, everything.masks[: len(usual.masks)])
 
 
 def test_a_candidate_between_two_prices_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the lowest price one compatible subset is far heavier, at the highest another; between them a third may be."""
-    for name, value in (("_MOST_WAITING", 6), ("_FEWEST_AT_ONCE", 2), ("SHARE", 0.1)):
+    for name, value in (("_MOST_WAITING", 6), ("_FEWEST_AT_ONCE", 2), ("SHARE", 0.1), ("_MANY", 0)):
         monkeypatch.setattr(predictive, name, value)
     monkeypatch.setattr("invariance.kernels.subset_tree.MOST_LOW", 2)
     site = np.repeat(range(3), (700, 800, 900))
-    for seed in (32, 40, 54, 59):
+    for seed in (32, 40, 54, 59, 69, 230):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(2400, 7))
         y = X @ (rng.uniform(0.0, 0.6, 7) * rng.choice([0, 1, 1], 7)) + rng.normal(size=2400)
@@ -316,11 +316,11 @@ def test_every_candidate_comes_once_and_the_heaviest_first(values: list[float], 
     weights, places = np.array(values), []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(predictive, "_SORTED_AT_ONCE", most)
-        patch.setattr(predictive, "_FEWEST_AT_ONCE", 2)
         for rows, left in predictive._largest_first(weights):
-            rest = np.setdiff1d(np.arange(len(weights)), places)
-            assert left == pytest.approx(logsumexp(weights[rest]))
-            places.extend(rows)
+            for k, row in enumerate(rows):
+                rest = np.setdiff1d(np.arange(len(weights)), places)
+                assert left[k] == pytest.approx(logsumexp(weights[rest]))
+                places.append(row)
     np.testing.assert_array_equal(weights[places], np.sort(weights)[::-1])
     assert sorted(places) == list(range(len(weights)))
 

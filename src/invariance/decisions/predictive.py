@@ -152,8 +152,10 @@ def _posterior(
 # Share of the probability that subsets may have which are left undecided.
 UNDECIDED = 1e-7
 # Candidates that are decided, and sorted, together; that wait until the light ones are dropped, and that are kept then.
-_FEWEST_AT_ONCE, _MOST_AT_ONCE, _SORTED_AT_ONCE = 1 << 7, 1 << 10, 1 << 12
+_FEWEST_AT_ONCE, _MOST_AT_ONCE, _SORTED_AT_ONCE = 1 << 5, 1 << 10, 1 << 11
 _MOST_WAITING, _MOST_KEPT = 1 << 16, 1 << 20
+# So many that to begin with a good one is worth it.
+_MANY = 1 << 12
 # More than any pooled fit gains.
 _HUGE_GAIN = 1e9
 
@@ -212,6 +214,26 @@ class Candidates:
         self._parts: list[Picked] = []
         self._n_waiting = 0
         self._known, self._sifted, self._heaviest_dropped = np.empty(0, np.int8), False, -np.inf
+        if prior.support_size() > _MANY and everything > -np.inf:
+            self._begin(everything)
+
+    def _begin(self, everything: float) -> None:
+        """Drop beforehand what weighs nothing beside the features that the pooled fit of all of them should not lack,
+        where these are compatible; everything: its gain"""
+        model, prior = self.target.model.untilted, self.target.prior
+        others = ~prior.forced_out & ~np.eye(model.n_features, dtype=bool)[prior.free]
+        mask = prior.forced_in.copy()
+        mask[prior.free] = everything - model.gain_many(others) > 0.5 * self._prices[0] * model.free_columns[prior.free]
+        log_prior, columns = prior.log_prob(mask[None])[0], int(mask @ model.free_columns)
+        if log_prior > -np.inf and model.compatible(mask[None], self._accepted)[0]:
+            gain = float(model.gain_many(mask[None])[0])
+            bound = self._bound(gain + log_prior - 0.5 * columns * np.array(self._prices))
+            self.least, self._sifted = np.minimum(bound, gain if len(self._prices) > 1 else np.inf), True
+
+    def _bound(self, weights: Floats) -> Floats:
+        """(c + 1,) from which gain on subsets weigh something beside a compatible one with this weight at each price"""
+        halves = 0.5 * np.array(self._prices)[:, None] * np.arange(len(self.least))
+        return np.asarray((weights[:, None] - self._window + halves - self._most_prior).min(axis=0))
 
     def walked(self, options: RunOptions) -> Candidates:
         """After a pass over all subsets"""
@@ -243,15 +265,13 @@ class Candidates:
         """Look for compatible subsets among the heaviest, and drop what weighs nothing beside them."""
         found = self._taken()
         weights = np.array([found.weights(price) for price in self._prices])
-        halves, columns = 0.5 * np.array(self._prices)[:, None], np.arange(len(self.least))
-        dropped, bound, largest = np.zeros(len(found.gain), bool), np.full(len(columns), -np.inf), np.inf
+        dropped, bound, largest = np.zeros(len(found.gain), bool), np.full(len(self.least), -np.inf), np.inf
         # Weights are linear in the price: what one compatible subset exceeds at both prices, it exceeds between them.
         for best in {self._first(each) for each in weights}:
             if best is None:
                 continue
-            lightest = weights[:, best, None] - self._window
-            dropped |= (weights < lightest).all(axis=0)
-            bound = np.maximum(bound, (lightest + halves * columns - self._most_prior).min(axis=0))
+            dropped |= (weights < weights[:, best, None] - self._window).all(axis=0)
+            bound = np.maximum(bound, self._bound(weights[:, best]))
         if len(self._prices) > 1:
             best = self._first(found.gain)
             largest = -np.inf if best is None else found.gain[best]
@@ -280,16 +300,34 @@ class Candidates:
     def _first(self, values: Floats) -> int | None:
         """The compatible candidate with the largest of values (n,), None where there is none"""
         for rows, _ in _largest_first(values):
-            self._decide(rows)
-            found = rows[self._known[rows] == 1]
-            if len(found):
-                return int(found[0])
+            for part in np.split(rows, _FEWEST_AT_ONCE * (2 ** np.arange(1, 12) - 1)):
+                found = self._compatible(part)
+                if len(found):
+                    return int(found[0])
         return None
 
-    def _decide(self, rows: Integers) -> None:
+    def _compatible(self, rows: Integers) -> Integers:
+        """Those of some candidates that are compatible"""
         asked = rows[self._known[rows] < 0]
         if len(asked):
             self._known[asked] = self.target.model.untilted.compatible(self.masks(asked), self._accepted)
+        return rows[self._known[rows] == 1]
+
+    def _heaviest(self, weights: Floats) -> Integers:
+        """The compatible candidates, by weights (n,), but for such as weigh nothing beside the others"""
+        found, mass = [np.empty(0, np.intp)], -np.inf
+        for rows, left in _largest_first(weights):
+            start = 0
+            while start < len(rows):
+                # These need a decision even if all before them are compatible.
+                most = np.logaddexp.accumulate(np.append(mass, weights[rows[start : start + _MOST_AT_ONCE]]))
+                needed = np.count_nonzero(left[start : start + len(most)] >= most + np.log(UNDECIDED / 2.0))
+                if not needed:
+                    return np.concatenate(found)
+                end = start + max(needed, _FEWEST_AT_ONCE)
+                found.append(self._compatible(rows[start:end]))
+                mass, start = float(np.logaddexp.reduce(weights[found[-1]], initial=mass)), end
+        return np.concatenate(found)
 
     def posterior(self, accepted: Tolerance, keep: int, options: RunOptions) -> Posterior | None:
         """Over the subsets that are compatible at the accepted level, of which `keep` are listed; None where none is"""
@@ -298,14 +336,8 @@ class Candidates:
             self._accepted, self._known[:] = accepted, -1
         gain = None if len(self._prices) == 1 else self._first(candidates.gain)
         score = PredictiveScore.with_price(model, accepted, 0.0 if gain is None else float(candidates.gain[gain]))
-        weights, compatible, mass = candidates.weights(score.price), [np.empty(0, np.intp)], -np.inf
-        for rows, left in _largest_first(weights):
-            if left < mass + np.log(UNDECIDED / 2.0):
-                break
-            self._decide(rows)
-            compatible.append(rows[self._known[rows] == 1])
-            mass = float(np.logaddexp.reduce(weights[compatible[-1]], initial=mass))
-        found = np.concatenate(compatible)
+        weights = candidates.weights(score.price)
+        found = self._heaviest(weights)
         heaviest = weights[found[0]] - self._window if len(found) else -np.inf
         if self._heaviest_dropped > heaviest:
             return Candidates(self.target, 8 * self._most_kept).walked(options).posterior(accepted, keep, options)
@@ -324,23 +356,22 @@ class Candidates:
         return _posterior(self.target, score, masks, log_joint, log_ratios[:keep], **about)
 
 
-def _largest_first(values: Floats) -> Iterator[tuple[Integers, float]]:
-    """Places of values (n,) in their order, part by part; with each the log of the sum of exp(values) from there on."""
+def _largest_first(values: Floats) -> Iterator[tuple[Integers, Floats]]:
+    """Places of values (n,) in their order, part by part; with a part (m,) the log of the sum of exp(values) from each
+    of its places on, and beyond it (m + 1,)"""
     rest = np.arange(len(values))
     while len(rest):
         first, beyond = rest, -np.inf
         if len(rest) > 2 * _SORTED_AT_ONCE:
-            bound = -np.partition(-values[rest], _SORTED_AT_ONCE)[_SORTED_AT_ONCE]
-            first, rest = rest[values[rest] >= bound], rest[values[rest] < bound]
-            beyond = float(np.logaddexp.reduce(values[rest]))
+            own = values[rest]
+            bound = np.partition(own, -_SORTED_AT_ONCE)[-_SORTED_AT_ONCE]
+            first, rest, lighter = rest[own >= bound], rest[own < bound], own[own < bound]
+            peak = lighter.max(initial=-np.inf)
+            beyond = peak + np.log(np.exp(lighter - peak).sum()) if len(rest) else peak
         else:
             rest = rest[:0]
         first = first[np.argsort(-values[first], kind="stable")]
-        left = np.logaddexp.accumulate(np.append(beyond, values[first][::-1]))[::-1]
-        start, n = 0, _FEWEST_AT_ONCE
-        while start < len(first):
-            yield first[start : start + n], float(left[start])
-            start, n = start + n, min(2 * n, _MOST_AT_ONCE)
+        yield first, np.logaddexp.accumulate(np.append(beyond, values[first][::-1]))[::-1]
 
 
 def _largest_log_prior(prior: BoundPrior, columns: Integers, free: Integers, forced: Integers) -> Floats:

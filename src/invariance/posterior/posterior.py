@@ -484,12 +484,16 @@ def _checked(name: str, values: ArrayLike, shape: tuple[int, ...], dtype: Any = 
 def table_order(masks: Mask, log_probabilities: Floats) -> NDArray[np.intp]:
     """(k,) by probability (largest first), then size, then positions of the features"""
     # A zero bit marks a member: of two subsets of one size the one with the earlier feature sorts first.
-    packed = np.ascontiguousarray(np.packbits(~masks, axis=1))
-    keys = packed.view(f"S{packed.shape[1]}").ravel()
-    distinct, position = np.unique(keys, return_inverse=True)
-    if len(distinct) < len(keys):
+    packed = np.zeros((len(masks), -(-masks.shape[1] // 64) * 8), np.uint8)
+    packed[:, : -(-masks.shape[1] // 8)] = np.packbits(~masks, axis=1)
+    keys = packed.view(">u8").astype(np.uint64) if packed.shape[1] == 8 else packed.view(f"S{packed.shape[1]}")
+    keys, order = keys.ravel(), np.argsort(-log_probabilities, kind="stable")
+    ordered, found = log_probabilities[order], np.sort(keys)
+    if (found[1:] == found[:-1]).any():
         raise ValueError("masks: the same subset occurs twice")
-    return np.lexsort((position, masks.sum(axis=1), -log_probabilities))
+    if (ordered[1:] == ordered[:-1]).any():
+        order = np.lexsort((keys, masks.sum(axis=1), -log_probabilities))
+    return order
 
 
 def _count(n_subsets: int) -> int | str:
