@@ -103,7 +103,7 @@ def threads(folder: Path) -> None:
 
 
 def again(folder: Path) -> None:
-    """Fourth powers of all columns, factors and a sample, of which a fit to moments with `rows=` takes what it needs"""
+    """Fourth powers in a sample of rows, factors and rows to keep: what a fit to moments with `rows=` reads them for"""
     path = write(folder / "again.parquet", 20, SIZES[20])
     known = moments(path)
 

@@ -20,9 +20,9 @@ from invariance.decisions.residual_check import residual_check
 from invariance.exceptions import DataError, SettingError
 from invariance.models.gaussian import GaussianFromMoments
 from invariance.models.gaussian_mean import MeanGaussian
-from invariance.moments import second_pass
+from invariance.moments import fourth_moments, second_pass
 from invariance.moments.fourth_moments import most_columns
-from invariance.moments.second_pass import SampledRows, SampleSum, SecondPass, sampled_data
+from invariance.moments.second_pass import SecondPass, sampled_data
 from invariance.report.sections import EnvironmentResiduals, residuals_of_sample
 
 
@@ -128,6 +128,81 @@ def test_n_jobs_changes_no_bit() -> None:
     assert np.array_equal(one.sample.values, two.sample.values)
 
 
+@pytest.fixture
+def sampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fourth powers of about 1,000 rows, of 300 of an environment at least"""
+    monkeypatch.setattr(fourth_moments, "_SAMPLED_ROWS", 1_000)
+    monkeypatch.setattr(fourth_moments, "_FEWEST_SAMPLED", 300)
+    monkeypatch.setattr(second_pass, "_MOST_ROWS", 50)
+
+
+@pytest.mark.usefixtures("sampling")
+def test_sampled_rows_do_not_depend_on_batches_or_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = table()
+    one, two = (cast(Any, with_second_pass(frame, False, n_jobs).second) for n_jobs in (None, 2))
+    assert np.array_equal(one.fourths.products, two.fourths.products)
+    monkeypatch.setattr(sources, "_BATCH_ROWS", 37)
+    small = cast(Any, with_second_pass(frame, False).second)
+    np.testing.assert_allclose(small.fourths.products, one.fourths.products, atol=1e-12 / 750)
+    np.testing.assert_allclose(small.fourths.sampled, one.fourths.sampled)
+    assert np.array_equal(small.sample.values, one.sample.values)
+
+
+@pytest.mark.usefixtures("sampling")
+@pytest.mark.parametrize(("heavy", "error"), [(1e9, 0.35), (4.0, 1.0), (2.2, 60.0)])
+def test_a_sample_of_rows_tells_the_tails_of_all(heavy: float, error: float) -> None:
+    """Of 20,000 rows, sorted by the outcome; heavy ones come from few rows, which are all taken."""
+    frame = table(heavy=heavy, n=20_000).sort_values("y")
+    moments = with_second_pass(frame, False)
+    fourths = cast(Any, moments.second).fourths
+    np.testing.assert_allclose(fourths.sampled, [300] * 4, rtol=0.2)
+    expected = GaussianFromMoments(data_of(frame)).excess_kurtosis(SUBSETS)
+    found = GaussianFromMoments(moments).excess_kurtosis(SUBSETS)
+    np.testing.assert_allclose(found, expected, atol=error, rtol=0.1)
+
+
+def test_few_rows_are_all_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    frame = table()
+    counts = data_of(frame).counts
+    for most, fewest, taken in ((3_000, 1, counts), (1, 3_000, counts), (1_500, 1, counts / 2)):
+        monkeypatch.setattr(fourth_moments, "_SAMPLED_ROWS", most)
+        monkeypatch.setattr(fourth_moments, "_FEWEST_SAMPLED", fewest)
+        np.testing.assert_allclose(cast(Any, with_second_pass(frame, False).second).fourths.sampled, taken, rtol=0.15)
+
+
+@pytest.mark.usefixtures("sampling")
+def test_a_sample_of_rows_counts_as_so_many() -> None:
+    frame = table(heavy=1e9, n=20_000)
+    high = frame.u > frame.groupby("site").u.transform("mean")
+    uneven = frame.assign(y=np.where(high, 2.0, 1.0) * (frame.y - frame.u + frame.v) + frame.u - frame.v)
+    for rows, even in ((frame, True), (uneven, False)):
+        model = clone(SITES).fit(moments_of(rows), rows=rows)
+        shape = cast(Any, model.decision_.noise).shape
+        assert {"u", "v"} <= set(model.selected_features_)
+        assert shape.p_even > 0.01 if even else shape.p_even < 1e-3
+        assert abs(shape.excess_kurtosis) < 0.5 or not even
+        assert any("sample of about 1,2" in note for note in model.posterior_.notes)
+
+
+@pytest.mark.usefixtures("sampling")
+def test_any_other_row_is_refused() -> None:
+    frame = table()
+    for row in range(5):
+        other = frame.copy()
+        other.loc[row, "w"] += 0.1
+        with pytest.raises(DataError, match="other values are in 'w'"):
+            SecondPass(moments_of(frame), Rows(other), "site", None, {}).with_fourth_moments(moments_of(frame), NAMES)
+
+
+def test_factors_keep_the_digits_of_columns() -> None:
+    frame = table()
+    frame["z"] = frame.u + 1e-3 * np.random.default_rng(1).normal(size=len(frame))
+    whole, again = GaussianFromMoments(data_of(frame)), GaussianFromMoments(with_second_pass(frame, False))
+    fits = (model.fit(SUBSETS[-1]).local_coefficients for model in (again, whole))
+    np.testing.assert_allclose(*fits, rtol=1e-11)
+    np.testing.assert_allclose(*(model.standard_errors(SUBSETS[-1]).values for model in (again, whole)), rtol=1e-11)
+
+
 SITES = BIP(progress=False, columns=Columns(environment="site"))
 
 
@@ -215,26 +290,19 @@ def test_what_cannot_be_read_is_refused() -> None:
         clone(SITES).fit(moments_of(table(collinear=True)), rows=once)
 
 
-def sample() -> SampledRows:
-    """50 rows of each of two environments: of 3 tasks, that have 400 of each"""
-    *parts, whole = [SampleSum(task, 2, 1, most=50) for task in range(4)]
-    for task, part in enumerate(parts):
-        for start, e in product(range(0, 400, 40), range(2)):
-            values = 1_000.0 * task + np.arange(start, start + 40.0)[:, None]
-            part.add(e, values, values)
-        whole.merge(part)
-    return whole.sample(("a",))
-
-
-def test_a_sample_is_of_every_environment_and_in_order() -> None:
-    drawn = sample()
-    assert np.bincount(drawn.places).tolist() == [50, 50]
-    own = drawn.values[drawn.places == 0, 0]
-    assert (np.diff(own) > 0.0).all()
-    assert {int(value) // 1_000 for value in own} == {0, 1, 2}
-    assert 12 <= np.sum(own % 1_000 >= 200) <= 38
-    assert np.array_equal(drawn.values, sample().values)
-    assert len(np.unique(drawn.values[:, 0] % 1_000)) > 75  # another one of each task
+def test_a_sample_is_of_every_environment_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_pass, "_MOST_ROWS", 50)
+    monkeypatch.setattr(second_pass, "_FEWEST_ROWS", 50)
+    frame = table()
+    frame["w"] = np.arange(3_000.0)
+    drawn = cast(Any, with_second_pass(frame, False).second).sample
+    assert np.bincount(drawn.places).tolist() == [50] * 4
+    numbers = drawn.values[:, drawn.columns.index("w")]
+    assert (np.diff(numbers[drawn.places == 0]) > 0.0).all()
+    assert 60 <= np.sum(numbers >= 1_500) <= 140
+    assert len(np.unique(numbers % 700)) > 160  # another one of each task of 700 rows
+    again = cast(Any, with_second_pass(frame, False).second).sample
+    assert np.array_equal(drawn.values, again.values)
 
 
 def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pytest.MonkeyPatch) -> None:

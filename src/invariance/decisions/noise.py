@@ -121,7 +121,8 @@ def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
     for e, own in enumerate(slopes):
         functions = fourths.functions(e)
         squared = functions.square(np.append(-own, 1.0) @ units[places])
-        squared /= functions.sums([functions.one, squared])[0, 1] / fourths.counts[e]
+        n, total = functions.sums([functions.one, squared])[0]
+        squared *= n / total
         linear, squares = (map(make, units[places[:-1]]) for make in (functions.linear, functions.square))
         sums += functions.sums([functions.one, *linear, *squares, squared])
     return _koenker(sums)

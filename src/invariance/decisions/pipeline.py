@@ -135,6 +135,10 @@ def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
         )
         return
     yield f"the rows were read again for what second moments do not tell ({second.n_readings}x)."
+    n = round(float(second.fourths.sampled.sum()))
+    if n < data.n_rows:
+        error = f"the standard error of the excess kurtosis of normal noise is {(24 / n) ** 0.5:.3f}"
+        yield f"tails were looked at in a random sample of about {n:,} of {data.n_rows:,} rows: {error}."
     known = set(second.fourths.columns)
     unseen = [name for name in data.feature_names if not known.issuperset(data.groups.get(name, (name,)))]
     if unseen and compares_variances:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import one_thread, ordered_map
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from .moments import Moments
 
-_BLOCK_ROWS = 8192
 # Rows of an environment that are factored together, at least
 _FACTORED_ROWS = 256
 # Products over the same rows differ by rounding, which is less.
@@ -109,13 +108,13 @@ class SampleSum:
     """Collects the `most` rows of each environment to which chance gives the smallest numbers: so any task can draw on
     its own, and what several drew is the sample of them all."""
 
-    def __init__(self, task: int, n_environments: int, k: int, most: int) -> None:
-        self._rng, self._most = np.random.default_rng([_SEED, task]), most
-        self._kept = [[(np.empty(0), np.empty((0, k)))] for _ in range(n_environments)]  # chances and rows of each
-        self._limits = np.ones(n_environments)  # chances above these are not among the smallest
+    def __init__(self, counts: Integers, k: int, most: int) -> None:
+        self._most, self._n_kept = most, [0 for _ in counts]
+        self._kept = [[(np.empty(0), np.empty((0, k)))] for _ in counts]  # chances and rows of each
+        self._limits = np.minimum(1.0, 2.0 * most / counts)  # chances above these are not among the smallest
 
-    def add(self, e: int, values: Floats, deviations: Floats) -> None:
-        self._take(e, self._rng.random(len(values)), values)
+    def add(self, e: int, values: Floats, deviations: Floats, chances: Floats) -> None:
+        self._take(e, chances, values.T)
 
     def merge(self, other: SampleSum) -> None:
         for e, parts in enumerate(other._kept):
@@ -128,11 +127,11 @@ class SampleSum:
         return SampledRows(columns, places, np.concatenate([values for _, values in kept]))
 
     def _take(self, e: int, chances: Floats, values: Floats) -> None:
-        drawn = chances < self._limits[e]
-        if drawn.any():
-            self._kept[e].append((chances[drawn], values[drawn]))
-        if sum(len(chances) for chances, _ in self._kept[e]) > 2 * self._most:
-            self._kept[e] = [self._smallest(self._kept[e])]
+        drawn = np.flatnonzero(chances < self._limits[e])
+        self._kept[e].append((chances[drawn], values[drawn]))
+        self._n_kept[e] += len(drawn)
+        if self._n_kept[e] > 2 * self._most:
+            self._kept[e], self._n_kept[e] = [self._smallest(self._kept[e])], self._most
             self._limits[e] = self._kept[e][0][0].max()
 
     def _smallest(self, parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
@@ -150,8 +149,8 @@ class RootSum:
         self._k = k
         self._kept: list[list[Floats]] = [[] for _ in range(n_environments)]
 
-    def add(self, e: int, values: Floats, deviations: Floats) -> None:
-        self._take(e, [deviations])
+    def add(self, e: int, values: Floats, deviations: Floats, chances: Floats) -> None:
+        self._take(e, [deviations.T])
 
     def merge(self, other: RootSum) -> None:
         for e, parts in enumerate(other._kept):
@@ -204,7 +203,7 @@ class SecondPass:
         if not self._source.rereadable:
             what = f"columns nearly depend on each other: {self._source.name} is read twice, which can be done once"
             raise DataError(f"{what}. Pass a file, a folder or a table.")
-        (found,) = self._reading(self._moments, self._moments.columns).collect(lambda _: [self._root_sum()])
+        (found,) = self._reading(self._moments, self._moments.columns).collect(lambda: [self._root_sum()])
         return replace(self._moments, second=SecondPassResult(found.roots, n_readings=1))
 
     def with_fourth_moments(self, moments: Moments, columns: Collection[str]) -> Moments:
@@ -214,17 +213,21 @@ class SecondPass:
         coordinates, whitening = orthonormal(moments, moments.places(names), known.roots)
         E, k = moments.n_environments, len(names)
         kept = min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_NUMBERS // (E * k)))
-        factors = known.roots is None and names == moments.columns
 
-        def start(task: int) -> list[Any]:
-            roots = [self._root_sum()] if factors else []
-            return [FourthSum(moments.counts, whitening), SampleSum(task, E, k, kept), *roots]
+        def start() -> list[Any]:
+            return [FourthSum(moments.counts, whitening), SampleSum(moments.counts, k, kept)]
 
-        fourth, sample, *roots = self._reading(moments, names).collect(start)
+        fourth, sample = self._reading(moments, names).collect(start)
         fourths = FourthMoments(names, moments.counts, coordinates, fourth.products)
-        self._check(fourths, moments)
-        second = replace(known, fourths=fourths, sample=sample.sample(names), n_readings=known.n_readings + 1)
-        return replace(moments, second=replace(second, roots=roots[0].roots) if roots else second)
+        self._check(fourths, fourth.seconds, moments)
+        roots = known.roots
+        if roots is None and names == moments.columns:
+            # The coordinates are nearly orthonormal: from their products factors keep the digits that columns have.
+            within = fourth.seconds[:, 1:, 1:]
+            absent = np.einsum("ejj->ej", within) == 0.0
+            roots = np.linalg.cholesky(within + absent[:, None] * np.eye(k)).swapaxes(1, 2) @ coordinates
+        n_readings = known.n_readings + 1
+        return replace(moments, second=SecondPassResult(roots, fourths, sample.sample(names), n_readings))
 
     def _reading(self, moments: Moments, columns: tuple[str, ...]) -> _Reading:
         return _Reading(moments, self._source, self._environment, columns, self._n_jobs, self._progress)
@@ -232,12 +235,12 @@ class SecondPass:
     def _root_sum(self) -> RootSum:
         return RootSum(self._moments.n_environments, len(self._moments.columns))
 
-    def _check(self, fourths: FourthMoments, moments: Moments) -> None:
-        """Raise where means or second moments are not those that are known."""
+    def _check(self, fourths: FourthMoments, seconds: Floats, moments: Moments) -> None:
+        """Raise where means or second moments are not those that are known; seconds: of the coordinates of all rows"""
         at = moments.places(fourths.columns)
         for e, label in enumerate(moments.environments):
-            functions = fourths.functions(e)
-            found = functions.sums([functions.one, *map(functions.linear, np.eye(len(at)))])
+            columns = block_diag(np.sqrt(moments.counts[e]), fourths.coordinates[e])
+            found = columns.T @ seconds[e] @ columns
             expected = np.zeros_like(found)
             expected[0, 0], expected[1:, 1:] = moments.counts[e], moments.scatter[e][np.ix_(at, at)]
             scale = np.sqrt(np.diagonal(expected))
@@ -266,11 +269,11 @@ class _Reading:
     n_jobs: int | None
     progress: ProgressMode
 
-    def collect(self, start: Callable[[int], Sequence[Any]]) -> Sequence[Any]:
-        """What the collectors make of all rows; start: makes those of the task of a number.
+    def collect(self, start: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """What the collectors make of all rows; start: makes those of a task.
         Tasks are fixed, and merged in their order: the result does not depend on n_jobs."""
         tasks = list(enumerate(self.source.tasks(self.environment, self.read)))
-        total, counts = start(len(tasks)), np.zeros(self.moments.n_environments, np.int64)
+        total, counts = start(), np.zeros(self.moments.n_environments, np.int64)
 
         LOGGER.info("second reading of %s, for the tails of residuals and for intervals", self.source.name)
         with ProgressBar(f"Reading {self.source.name} again", len(tasks), self.progress) as bar, one_thread():
@@ -287,22 +290,27 @@ class _Reading:
     def _read_task(self, start: Any, numbered: tuple[int, RowTask]) -> tuple[Sequence[Any], NDArray[np.int64]]:
         (number, task), at = numbered, self.moments.places(self.columns)
         centre, rest = self.moments.centre[:, at], self.moments.rest[:, at]
-        constant, collectors = ~self.moments.varies[:-1, at], start(number)
+        constant, collectors = ~self.moments.varies[:-1, at], start()
+        # One number for each row, in their order: what is drawn does not depend on batches.
+        rng = np.random.default_rng([_SEED, number])
         counts = np.zeros(self.moments.n_environments, np.int64)
-        for places, values in self._blocks(task):
-            counts += np.bincount(places, minlength=len(counts))
-            order = np.argsort(places, kind="stable")
-            starts = np.flatnonzero(np.diff(places[order], prepend=-1))
-            for e, own in zip(places[order[starts]].tolist(), np.split(order, starts[1:]), strict=True):
-                rows = values[own]
-                deviations = (rows - centre[e]) - rest[e]
-                deviations[:, constant[e]] = 0.0
+        for places, values in self._batches(task):
+            sizes, chances, first = np.bincount(places, minlength=len(counts)), rng.random(len(places)), 0
+            counts += sizes
+            order = np.argsort(places.astype(np.min_scalar_type(len(counts))), kind="stable")  # fast for few
+            values, chances = values.take(order, axis=1), chances[order]
+            for e in np.flatnonzero(sizes).tolist():
+                own = slice(first, first + sizes[e])
+                deviations = values[:, own] - centre[e][:, None]
+                deviations -= rest[e][:, None]
+                deviations[constant[e]] = 0.0
                 for collector in collectors:
-                    collector.add(e, rows, deviations)
+                    collector.add(e, values[:, own], deviations, chances[own])
+                first = own.stop
         return collectors, counts
 
-    def _blocks(self, task: RowTask) -> Iterator[tuple[NDArray[np.intp], Floats]]:
-        """Environments (n,) and values (n, k) of complete rows of environments that are known"""
+    def _batches(self, task: RowTask) -> Iterator[tuple[NDArray[np.intp], Floats]]:
+        """Environments (n,) and values (k, n) of complete rows of environments that are known"""
         import pyarrow as pa
 
         for batch in task.batches([self.environment, *self.read]):
@@ -312,10 +320,7 @@ class _Reading:
             known = np.flatnonzero(places >= 0)
             if len(known):
                 whole, values = self._complete(table if len(known) == len(places) else table.take(known))
-                rows = known[whole]
-                cuts = np.searchsorted(rows, np.arange(0, batch.num_rows + _BLOCK_ROWS, _BLOCK_ROWS))
-                for first, end in pairwise(cuts):
-                    yield places[rows[first:end]], values[first:end]
+                yield places[known[whole]], values
 
     def _places(self, labels: pa.ChunkedArray) -> NDArray[np.intp]:
         """(n,) -1 for rows without a label, and for other environments"""
@@ -337,20 +342,21 @@ class _Reading:
         return known, {str(label): e for label, e in known.items()}
 
     def _complete(self, table: pa.Table) -> tuple[Mask, Floats]:
-        """(n,) which rows have values in all columns `_needed`; their values (m, k) in `columns`"""
+        """(n,) which rows have values in all columns `_needed`; their values (k, m) in `columns`"""
         import narwhals as nw
 
         frame, encoding = nw.from_native(table, eager_only=True), self._encoding
-        plain = np.column_stack([text_as_numbers(frame[name], name) for name in self._plain])
-        raw = RawTable((), np.empty((len(plain), 0))) if encoding is None else encoding.read(frame)
-        whole = np.asarray(~(np.isnan(plain).any(axis=1) | np.isnan(raw.values).any(axis=1)))
+        plain = np.array([text_as_numbers(frame[name], name) for name in self._plain])
+        raw = RawTable((), np.empty((len(table), 0))) if encoding is None else encoding.read(frame)
+        whole = np.asarray(~(np.isnan(plain).any(axis=0) | np.isnan(raw.values).any(axis=1)))
+        plain = plain if whole.all() else plain[:, whole]
         if tuple(self._plain) == self.columns:
-            return whole, plain if whole.all() else plain[whole]
-        columns = dict(zip(self._plain, plain[whole].T, strict=True))
+            return whole, plain
+        columns = dict(zip(self._plain, plain, strict=True))
         if encoding is not None:
             encoded = encoding.encode(replace(raw, values=raw.values[whole]))
             columns |= zip(encoding.features.columns, encoded.T, strict=True)
-        return whole, np.column_stack([columns[name] for name in self.columns])
+        return whole, np.array([columns[name] for name in self.columns])
 
     @cached_property
     def _needed(self) -> tuple[str, ...]:
