@@ -321,7 +321,7 @@ class Candidates:
             while start < len(rows):
                 # These need a decision even if all before them are compatible.
                 most = np.logaddexp.accumulate(np.append(mass, weights[rows[start : start + _MOST_AT_ONCE]]))
-                needed = np.count_nonzero(left[start : start + len(most)] >= most + np.log(UNDECIDED / 2.0))
+                needed = int((left[start : start + len(most)] >= most + np.log(UNDECIDED / 2.0)).sum())
                 if not needed:
                     return np.concatenate(found)
                 end = start + max(needed, _FEWEST_AT_ONCE)
