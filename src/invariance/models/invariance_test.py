@@ -327,7 +327,7 @@ class Difference(NamedTuple):
             return cls(*(np.where(signal > _NO_SIGNAL, share, np.nan) for share in shares))
 
 
-_TAIL, _LUCKY = 0.05, 1.0 / 6.0
+_TAIL, LUCKY = 0.05, 1.0 / 6.0
 # A deviance that is no more than rounding.
 _NO_SIGNAL = 1e-6
 _LARGEST_SHARE, _HALVINGS = 1e3, 36
@@ -353,7 +353,7 @@ def f_difference(residuals: Residuals, ends: bool) -> Difference:
         signal = np.where(decided, np.maximum(residuals.total - residuals.rss[:, -1], 0.0) / noise, 0.0)
     f, d, v = (np.where(decided, values, 1.0) for values in (statistics, between, left))
     estimate = d * (f * (v - 2.0) / v - 1.0)
-    least = np.maximum(f, fdtri(d, v, _LUCKY))
+    least = np.maximum(f, fdtri(d, v, LUCKY))
     low, high = (partial(_noncentral_tails, value, d, v) for value in (f, least))
     return Difference.of(estimate, low, high, signal, ends)
 
@@ -363,7 +363,7 @@ def deviance_difference(deviance: Floats, expected: Floats, degrees: Floats, sig
     tested = degrees > 0.0
     found, mean, d = (np.where(tested, values, 1.0) for values in (deviance, expected, degrees))
     signal = np.where(tested, signal, 0.0)
-    least = np.maximum(found, chdtri(d, 1.0 - _LUCKY) * mean / d)
+    least = np.maximum(found, chdtri(d, 1.0 - LUCKY) * mean / d)
     low, high = (partial(deviance_test, value, mean, d) for value in (found, least))
     return Difference.of(found * d / mean - d, low, high, signal, ends)
 

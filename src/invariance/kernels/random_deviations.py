@@ -1,0 +1,410 @@
+"""Random deviations of coefficients between environments: log Λ and the score test of many subsets, from moments.
+
+y_e = W_e (β + T u_e) + ε, u_e ~ Normal(0, share · Var ε · I), W = (1, x − x̄) and T such that (WT)'WT = N/k · I. Of an
+environment K = T'W_e'W_e T, c = T'W_e'r and q = r'r, r being what the pooled fit leaves. Environments are the last axis
+of every array, so that arithmetic runs over all of them at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .compiled import ZERO, kernel, longest
+
+# The first share that is tried, times what the largest environment says of it; the next is so many times as large.
+_FIRST, _RATIO = 0.1, 8.0
+_MOST_TRIED, _MOST_STEPS = 24, 60
+_ENOUGH = 1e-11
+# Columns of the figures
+LOG_RATIO, SHARE, GAIN, SCORE, SKEW, RANK = range(6)
+
+
+class Sites(NamedTuple):
+    """products (d + 1, d + 1, E): of a constant and d columns in each environment, measured from the pooled means and
+    scaled to unit length over all rows; outcome: its place; n_rows; tolerance: smallest share of a column that others
+    may leave"""
+
+    products: np.ndarray
+    outcome: int
+    n_rows: int
+    tolerance: float
+
+
+class Work(NamedTuple):
+    """(k, k, E) information, factor, whitened, squared; (k, E) scores, moved, missed; (E,) squares, line;
+    (k, k) total, total_two, total_three, total_four, inverse, first, second, third; (k,) mean, used"""
+
+    information: np.ndarray
+    factor: np.ndarray
+    whitened: np.ndarray
+    squared: np.ndarray
+    scores: np.ndarray
+    moved: np.ndarray
+    missed: np.ndarray
+    squares: np.ndarray
+    line: np.ndarray
+    small: np.ndarray
+    mean: np.ndarray
+    used: np.ndarray
+
+
+@kernel
+def _work(k, n):
+    return Work(
+        np.empty((k, k, n)),
+        np.empty((k, k, n)),
+        np.empty((k, k, n)),
+        np.empty((k, k, n)),
+        np.empty((k, n)),
+        np.empty((k, n)),
+        np.empty((k, n)),
+        np.empty(n),
+        np.empty(n),
+        np.empty((8, k, k)),
+        np.empty(k),
+        np.empty(k, np.int64),
+    )
+
+
+@kernel
+def _bound(sites, columns, work):
+    """Fills information, scores and squares for these columns of the subset, without those that others give. Returns
+    the rank and what the pooled fit leaves of the outcome, NaN where that is nothing."""
+    products, y, n = sites.products, sites.outcome, sites.products.shape[2]
+    root, used, line = work.small[0], work.used, work.line
+    rank = ZERO
+    for place in range(columns.size + 1):
+        j = ZERO if place == 0 else columns[place - 1] + 1
+        pivot = 0.0
+        for e in range(n):
+            pivot += products[j, j, e]
+        length = pivot
+        for a in range(rank):
+            entry = 0.0
+            for e in range(n):
+                entry += products[used[a], j, e]
+            for b in range(a):
+                entry -= root[a, b] * root[rank, b]
+            root[rank, a] = entry / root[a, a]
+            pivot -= root[rank, a] ** 2
+        if pivot > sites.tolerance * length:
+            root[rank, rank] = np.sqrt(pivot)
+            used[rank] = j
+            rank += 1
+    # In coordinates where the pooled products are the identity.
+    K, c, q, mean = work.information, work.scores, work.squares, work.mean
+    left = 0.0
+    for e in range(n):
+        q[e] = products[y, y, e]
+        left += q[e]
+    for a in range(rank):
+        for b in range(rank):
+            for e in range(n):
+                K[a, b, e] = products[used[a], used[b], e]
+        for e in range(n):
+            c[a, e] = products[used[a], y, e]
+    for a in range(rank):
+        for b in range(a):
+            for j in range(rank):
+                for e in range(n):
+                    K[a, j, e] -= root[a, b] * K[b, j, e]
+            for e in range(n):
+                c[a, e] -= root[a, b] * c[b, e]
+        for j in range(rank):
+            for e in range(n):
+                K[a, j, e] /= root[a, a]
+        for e in range(n):
+            c[a, e] /= root[a, a]
+    for a in range(rank):
+        for b in range(a):
+            for j in range(rank):
+                for e in range(n):
+                    K[j, a, e] -= root[a, b] * K[j, b, e]
+        for j in range(rank):
+            for e in range(n):
+                K[j, a, e] /= root[a, a]
+    whole = left
+    for a in range(rank):
+        mean[a] = 0.0
+        for e in range(n):
+            mean[a] += c[a, e]
+        left -= mean[a] ** 2
+    if not left > sites.tolerance * whole:
+        return rank, np.nan
+    # What the pooled fit leaves.
+    for a in range(rank):
+        for e in range(n):
+            q[e] -= mean[a] * c[a, e]
+        for b in range(rank):
+            for e in range(n):
+                c[a, e] -= K[a, b, e] * mean[b]
+        for e in range(n):
+            q[e] -= mean[a] * c[a, e]
+    unit = sites.n_rows / rank
+    for a in range(rank):
+        for e in range(n):
+            c[a, e] *= np.sqrt(unit)
+            for b in range(rank):
+                K[a, b, e] *= unit
+    return rank, left / whole
+
+
+@kernel
+def _whiten(work, rank, share, n):
+    """Fills whitened = VK and moved = Vc, V = (I + share · K)⁻¹, and line = −2 log |V| / 2 in each environment"""
+    K, L, X, c, moved, line = work.information, work.factor, work.whitened, work.scores, work.moved, work.line
+    for e in range(n):
+        line[e] = 0.0
+    for a in range(rank):
+        for e in range(n):
+            moved[a, e] = c[a, e]
+        for b in range(rank):
+            for e in range(n):
+                X[a, b, e] = K[a, b, e]
+    if share == 0.0:
+        return
+    for a in range(rank):
+        for b in range(a + 1):
+            for e in range(n):
+                L[a, b, e] = share * K[a, b, e]
+            for j in range(b):
+                for e in range(n):
+                    L[a, b, e] -= L[a, j, e] * L[b, j, e]
+            if b < a:
+                for e in range(n):
+                    L[a, b, e] /= L[b, b, e]
+        for e in range(n):
+            L[a, a, e] = np.sqrt(1.0 + L[a, a, e])
+            line[e] += np.log(L[a, a, e])
+    for a in range(rank):
+        for b in range(a):
+            for e in range(n):
+                moved[a, e] -= L[a, b, e] * moved[b, e]
+            for j in range(rank):
+                for e in range(n):
+                    X[a, j, e] -= L[a, b, e] * X[b, j, e]
+        for e in range(n):
+            moved[a, e] /= L[a, a, e]
+        for j in range(rank):
+            for e in range(n):
+                X[a, j, e] /= L[a, a, e]
+    for a in range(rank - 1, -1, -1):
+        for b in range(a + 1, rank):
+            for e in range(n):
+                moved[a, e] -= L[b, a, e] * moved[b, e]
+            for j in range(rank):
+                for e in range(n):
+                    X[a, j, e] -= L[b, a, e] * X[b, j, e]
+        for e in range(n):
+            moved[a, e] /= L[a, a, e]
+        for j in range(rank):
+            for e in range(n):
+                X[a, j, e] /= L[a, a, e]
+
+
+@kernel
+def _invert(matrix, inverse, rank):
+    """Of a positive definite matrix, by Gauss–Jordan steps on its diagonal"""
+    for a in range(rank):
+        for b in range(rank):
+            inverse[a, b] = matrix[a, b]
+    for j in range(rank):
+        pivot = 1.0 / inverse[j, j]
+        inverse[j, j] = 1.0
+        for b in range(rank):
+            inverse[j, b] *= pivot
+        for a in range(rank):
+            if a != j:
+                factor = inverse[a, j]
+                inverse[a, j] = 0.0
+                for b in range(rank):
+                    inverse[a, b] -= factor * inverse[j, b]
+
+
+@kernel
+def _refit(work, rank, share, n):
+    """Of generalised least squares at a share: what it leaves, Σ‖moved − whitened · b‖² and Σ log |I + share K| / 2,
+    after `_whiten`; fills missed = moved − whitened · b and the inverse of the total of whitened"""
+    X, c, moved, missed, mean = work.whitened, work.scores, work.moved, work.missed, work.mean
+    total, inverse = work.small[1], work.small[5]
+    left = 0.0
+    volume = 0.0
+    for e in range(n):
+        left += work.squares[e]
+        volume += work.line[e]
+    for a in range(rank):
+        mean[a] = 0.0
+        for e in range(n):
+            mean[a] += moved[a, e]
+            left -= share * c[a, e] * moved[a, e]
+        for b in range(rank):
+            total[a, b] = 0.0
+            for e in range(n):
+                total[a, b] += X[a, b, e]
+    _invert(total, inverse, rank)
+    squares = 0.0
+    for a in range(rank):
+        for e in range(n):
+            missed[a, e] = moved[a, e]
+    for b in range(rank):
+        shift = 0.0
+        for a in range(rank):
+            shift += inverse[b, a] * mean[a]
+        left -= shift * mean[b]
+        for a in range(rank):
+            for e in range(n):
+                missed[a, e] -= X[a, b, e] * shift
+    for a in range(rank):
+        for e in range(n):
+            squares += missed[a, e] ** 2
+    return left, squares, volume
+
+
+@kernel
+def _traces(work, rank, n):
+    """Of C, C² and C³, C being the quadratic form of the score in the residuals, after `_refit`"""
+    X, two, line, small = work.whitened, work.squared, work.line, work.small
+    inverse, first, second = small[5], small[6], small[7]
+    for a in range(rank):
+        for b in range(rank):
+            for e in range(n):
+                two[a, b, e] = 0.0
+            for j in range(rank):
+                for e in range(n):
+                    two[a, b, e] += X[a, j, e] * X[j, b, e]
+    for power in range(2, 5):
+        for a in range(rank):
+            for b in range(a + 1):
+                for e in range(n):
+                    line[e] = two[a, b, e] if power == 2 else 0.0
+                if power > 2:
+                    left = X if power == 3 else two
+                    for j in range(rank):
+                        for e in range(n):
+                            line[e] += left[a, j, e] * two[j, b, e]
+                total = 0.0
+                for e in range(n):
+                    total += line[e]
+                small[power, a, b] = total
+                small[power, b, a] = total
+    one = 0.0
+    square = 0.0
+    cube = 0.0
+    # first = P S₂, second = P S₃
+    for a in range(rank):
+        one += small[1, a, a]
+        square += small[2, a, a]
+        cube += small[3, a, a]
+        for b in range(rank):
+            first[a, b] = 0.0
+            second[a, b] = 0.0
+            for j in range(rank):
+                first[a, b] += inverse[a, j] * small[2, j, b]
+                second[a, b] += inverse[a, j] * small[3, j, b]
+            cube -= 3.0 * inverse[a, b] * small[4, a, b]
+    for a in range(rank):
+        one -= first[a, a]
+        square -= 2.0 * second[a, a]
+        for b in range(rank):
+            square += first[a, b] * first[b, a]
+            cube += 3.0 * first[a, b] * second[b, a]
+            for j in range(rank):
+                cube -= first[a, b] * first[b, j] * first[j, a]
+    return one, square, cube
+
+
+@kernel
+def _profile(work, rank, share, n, n_rows):
+    """Log-likelihood at a share, up to a constant, and its derivative by the share"""
+    _whiten(work, rank, share, n)
+    left, squares, volume = _refit(work, rank, share, n)
+    spent = 0.0
+    for a in range(rank):
+        spent += work.small[1, a, a]
+    return -0.5 * n_rows * np.log(left) - volume, 0.5 * (n_rows * squares / left - spent)
+
+
+@kernel
+def _best_share(work, rank, n, n_rows):
+    """The share of the largest likelihood, and how far this is above that of none"""
+    largest = 0.0
+    for e in range(n):
+        trace = 0.0
+        for a in range(rank):
+            trace += work.information[a, a, e]
+        largest = max(largest, trace / rank)
+    tried, values, slopes = np.zeros(_MOST_TRIED), np.empty(_MOST_TRIED), np.empty(_MOST_TRIED)
+    k, best = ZERO, ZERO
+    while k < _MOST_TRIED:
+        if k > 0:
+            tried[k] = _FIRST / largest if k == 1 else _RATIO * tried[k - 1]
+        values[k], slopes[k] = _profile(work, rank, tried[k], n, n_rows)
+        if values[k] > values[best]:
+            best = k
+        k += 1
+        if slopes[k - 1] < 0.0 and tried[k - 1] > 1.0:
+            break
+    none, value, share = values[0], values[best], tried[best]
+    # Where the likelihood rises at the best of these, its maximum is above; else below.
+    a = best if slopes[best] > 0.0 else best - 1
+    if a < 0 or a + 1 == k or not (slopes[a] > 0.0 and slopes[a + 1] < 0.0):
+        return share, value - none
+    best_share, low, high, rises, falls = share, tried[a], tried[a + 1], slopes[a], slopes[a + 1]
+    # The derivative changes its sign between low and high: by false positions (the Illinois rule).
+    side = 0
+    for _ in range(_MOST_STEPS):
+        share = (low * falls - high * rises) / (falls - rises)
+        found, slope = _profile(work, rank, share, n, n_rows)
+        if found > value:
+            best_share, value = share, found
+        if slope == 0.0 or high - low < _ENOUGH * high:
+            break
+        if slope > 0.0:
+            low, rises = share, slope
+            if side == 1:
+                falls *= 0.5
+            side = 1
+        else:
+            high, falls = share, slope
+            if side == -1:
+                rises *= 0.5
+            side = -1
+    return best_share, value - none
+
+
+@kernel
+def deviation_figures(sites, starts, columns, share, likelihood, out):
+    """out (S, 6) of subsets of columns: log Λ and the share that maximises the likelihood, NaN unless `likelihood`; the
+    gain of the pooled fit over the empty one; the score statistic where deviations have the given share (S,),
+    standardised, and its skewness, NaN where the share is; the rank. NaN where the outcome is determined, or no degree
+    of freedom is left."""
+    n = sites.products.shape[2]
+    work = _work(longest(starts) + 1, n)
+    for s in range(starts.size - 1):
+        for j in range(6):
+            out[s, j] = np.nan
+        rank, left = _bound(sites, columns[starts[s] : starts[s + 1]], work)
+        out[s, RANK] = rank
+        freedom = sites.n_rows - rank
+        if np.isnan(left) or freedom < 1:
+            continue
+        out[s, GAIN] = -0.5 * sites.n_rows * np.log(left)
+        if likelihood:
+            best, gained = _best_share(work, rank, n, sites.n_rows)
+            out[s, SHARE] = best
+            out[s, LOG_RATIO] = -max(gained, 0.0)
+        if np.isnan(share[s]):
+            continue
+        _whiten(work, rank, share[s], n)
+        residual, squares, _ = _refit(work, rank, share[s], n)
+        one, two, three = _traces(work, rank, n)
+        mean, variance = one / freedom, 2.0 * (freedom * two - one**2) / (freedom**2 * (freedom + 2.0))
+        out[s, SCORE] = out[s, SKEW] = 0.0
+        if variance > 1e-14 * mean**2:
+            third = 8.0 * (freedom**2 * three - 3.0 * freedom * one * two + 2.0 * one**3)
+            third /= freedom**3 * (freedom + 2.0) * (freedom + 4.0)
+            deviation = np.sqrt(variance)
+            out[s, SCORE] = (squares / residual - mean) / deviation
+            out[s, SKEW] = third / (variance * deviation)

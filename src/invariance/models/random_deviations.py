@@ -1,0 +1,318 @@
+"""The linear Gaussian model whose coefficients deviate at random between environments, which may have any number of
+rows: log Λ compares no deviations with those of the largest likelihood, a score test tells whether there are more than
+is tolerated.
+
+y = W(β + T u_e) + ε, W = (1, x − x̄), u_e ~ Normal(0, ω²·Var ε·I), T such that ω² is the share of the noise's variance
+that deviations explain, whatever the units and reference levels of the columns are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import gammaincc, gammainccinv
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.checks import largest_size
+from ..data.features import Subset, as_lists, as_mask, as_masks
+from ..kernels.cholesky import subset_slopes
+from ..kernels.random_deviations import GAIN, LOG_RATIO, RANK, SCORE, SHARE, SKEW, Sites, deviation_figures
+from .base import PIVOT_TOLERANCE, EnvironmentData, Fit, Null, StandardErrors, in_parts
+from .gaussian import GaussianModel
+from .invariance_test import LUCKY, Difference, InvarianceTest, Tolerance, joint_p_value, pearson_tails
+
+# Numbers of a block of residuals that are held together.
+_RESIDUALS_AT_ONCE = 1 << 22
+
+
+class GaussianRandomDeviations(GaussianModel):
+    """Environments of any size, from second moments; the spread of the noise is compared where the rows are at hand."""
+
+    kind = "linear Gaussian, random deviations"
+
+    def of(self, data: EnvironmentData) -> GaussianRandomDeviations:
+        return GaussianRandomDeviations(data, self.n_jobs)
+
+    def check_outcome(self) -> None:
+        """Environments may have a single row."""
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        values = self._figures(masks, likelihood=True)[:, LOG_RATIO]
+        return np.where(np.isnan(values), -np.inf, values)
+
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        gain = self._figures(masks)[:, GAIN]
+        return np.where(np.isnan(gain), -np.inf, gain)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """Not known: log Λ is often exactly 0."""
+        n = len(as_masks(masks, self.n_features))
+        return Null(np.full(n, -np.inf), np.zeros(n), np.zeros(n))
+
+    def invariance_tails(self, masks: ArrayLike, log_ratios: ArrayLike) -> Floats:
+        """By the score test"""
+        return self.mean_p_values(masks, np.zeros(len(as_masks(masks, self.n_features))))
+
+    def deviation_shares(self, masks: ArrayLike) -> Floats:
+        """(S,) estimates of ω²; NaN outside the support"""
+        return self._figures(masks, likelihood=True)[:, SHARE]
+
+    def mean_p_values(self, masks: ArrayLike, share: Floats) -> Floats:
+        """(S,) that coefficients deviate by no more than explains this share (S,) of the noise; NaN outside the
+        support"""
+        figures = self._figures(masks, share)
+        return pearson_tails(figures[:, SCORE], figures[:, SKEW])
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """By the score test of random deviations and, where rows are at hand, Levene's test of spreads."""
+        chosen = as_masks(masks, self.n_features)
+        mean = self.mean_p_values(chosen, self._tolerated_shares(chosen, tolerance))
+        spread = self.spread_p_values(chosen, tolerance.tau)
+        joint = joint_p_value(mean, np.where(np.isnan(spread), 1.0, spread))
+        return InvarianceTest(
+            np.nan_to_num(mean), spread, np.full(len(mean), np.nan), np.where(np.isnan(mean), 0.0, joint)
+        )
+
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        chosen = as_masks(masks, self.n_features)
+        mean = np.nan_to_num(self.mean_p_values(chosen, self._tolerated_shares(chosen, tolerance)))
+        passed = joint_p_value(mean, np.ones(len(mean))) >= tolerance.level
+        if self.data is not None and passed.any():
+            spread = self.spread_p_values(chosen[passed], tolerance.tau)
+            passed[passed] = joint_p_value(mean[passed], spread) >= tolerance.level
+        return passed
+
+    def _tolerated_shares(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        signal = self.signal_of(self.gain_many(masks))
+        return tolerance.noncentrality(signal, self.n_rows) / self.n_rows
+
+    def spread_p_values(self, masks: Mask, tau: float) -> Floats:
+        """(S,) of Levene's test: random deviations of the mean of absolute residuals; NaN without the rows"""
+        found = np.full(len(masks), np.nan)
+        if self.data is None:
+            return found
+        X, y, starts = self._rows_by_environment
+        columns = self.features.expand(masks)
+        at_once = max(1, _RESIDUALS_AT_ONCE // len(y))
+        for start in range(0, len(masks), at_once):
+            part = slice(start, start + at_once)
+            absolute = np.abs(y - self._pooled_slopes(columns[part]) @ X)
+            sums = np.add.reduceat(absolute, starts, axis=1)
+            found[part] = levene_p_values(sums, (absolute**2).sum(axis=1), self.moments.counts.astype(float), tau)
+        return found
+
+    @cached_property
+    def _rows_by_environment(self) -> tuple[Floats, Floats, Integers]:
+        """Columns (q, N) and outcome (N,) less their means, environment by environment, and where each begins (E,)"""
+        assert self.data is not None
+        order = np.argsort(self.data.environment_index, kind="stable")
+        X, y = self.data.X[order].T, self.data.y[order]
+        starts = np.concatenate([[0], np.cumsum(self.moments.counts)[:-1]])
+        return np.ascontiguousarray(X - X.mean(axis=1, keepdims=True)), y - y.mean(), starts
+
+    def _pooled_slopes(self, columns: Mask) -> Floats:
+        """(S, q) least squares over all rows, 0 outside subsets of columns (S, q) and for those that others give"""
+        moments, scale = self.moments, self.pooled_scale
+        order = np.append(moments.feature_columns, moments.outcome)
+        gram = (moments.scatter[-1] * scale[:, None] * scale)[np.ix_(order, order)]
+        starts, members = as_lists(columns & moments.present[-1, moments.feature_columns])
+        slopes = subset_slopes(gram, PIVOT_TOLERANCE, starts, members)
+        for s in np.flatnonzero(np.isnan(slopes).any(axis=1)):
+            own = members[starts[s] : starts[s + 1]]
+            slopes[s] = 0.0
+            slopes[s, own] = np.linalg.lstsq(gram[np.ix_(own, own)], gram[own, -1], rcond=PIVOT_TOLERANCE)[0]
+        return slopes * scale[order[:-1]] / scale[order[-1]]
+
+    def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
+        """By which shares ω² the score test does not reject."""
+        chosen, n = as_masks(masks, self.n_features), self.n_rows
+        figures = self._figures(chosen, np.zeros(len(as_masks(masks, self.n_features))), likelihood=True)
+        supported = ~np.isnan(figures[:, SHARE])
+        signal = np.where(supported, self.signal_of(np.where(supported, figures[:, GAIN], 0.0)), 0.0)
+        least = np.where(supported, np.maximum(_lucky(figures[:, SKEW]) - figures[:, SCORE], 0.0), 0.0)
+
+        def tails(more: Floats) -> Callable[[Floats], Floats]:
+            def at(noncentrality: Floats) -> Floats:
+                found = self._figures(chosen, noncentrality / n)
+                return pearson_tails(found[:, SCORE] + more, found[:, SKEW])
+
+            return at
+
+        shares = np.where(supported, figures[:, SHARE], 0.0)
+        return Difference.of(n * shares, tails(np.zeros(len(chosen))), tails(least), signal, ends)
+
+    # ---------------------------------------------------------------- fits
+
+    def blups(self, subset: Subset) -> Blups:
+        """Generalised least squares of a subset at the estimated ω², and the predicted deviations of environments."""
+        mask = as_mask(subset, self.feature_names)
+        share = float(self.deviation_shares(mask[None])[0])
+        self.require(not np.isnan(share), mask)
+        return blups_of(self, mask, share)
+
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        """Generalised least squares; coefficients of an environment are its own predicted ones (BLUP)."""
+        found = self.blups(subset)
+        names = self.features.chosen(as_mask(subset, self.feature_names)).columns
+        each, intercepts = (found.coefficients[:-1], found.intercepts[:-1]) if local else (found.coefficients[:0],) * 2
+        if not local:
+            intercepts = np.empty(0)
+        return Fit(names, found.coefficients[-1], float(found.intercepts[-1]), each, intercepts)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        found = self.blups(subset)
+        return StandardErrors(found.errors, np.full(len(found.errors), found.freedom))
+
+    # ---------------------------------------------------------------- support
+
+    @property
+    def largest_size(self) -> int:
+        return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
+
+    def too_few_rows(self, masks: Mask) -> Mask:
+        few = super().too_few_rows(masks)
+        few[:, :-1] = False
+        return few
+
+    @property
+    def steps_per_subset(self) -> int:
+        return 300 * self.n_environments
+
+    def ranks(self, masks: Mask) -> Integers:
+        """(S, 1) of the pooled fits"""
+        return self._figures(masks)[:, RANK:].astype(np.int64) - 1
+
+    @cached_property
+    def _sites(self) -> Sites:
+        moments, scale = self.moments, np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
+        counts, gaps = moments.counts.astype(float), np.insert(moments.gaps, 0, 1.0, axis=1)
+        products = counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
+        products[:, 1:, 1:] += moments.scatter[:-1]
+        products *= scale[:, None] * scale
+        return Sites(np.ascontiguousarray(np.moveaxis(products, 0, 2)), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
+
+    def _figures(self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False) -> Floats:
+        """(S, 6) of `deviation_figures`"""
+        chosen = as_masks(masks, self.n_features)
+        asked = np.full(len(chosen), np.nan) if share is None else np.asarray(share, dtype=float)
+        out = np.empty((len(chosen), 6))
+
+        def one(part: slice) -> None:
+            starts, columns = self.pooled_lists(chosen[part])
+            deviation_figures(self._sites, starts, columns, asked[part], likelihood, out[part])
+
+        in_parts(len(chosen), self.n_jobs, one, fewest=64)
+        return out
+
+
+def _lucky(skew: Floats) -> Floats:
+    """(S,) standardised statistic that is exceeded in all but a sixth of the cases"""
+    shape = 4.0 / np.maximum(np.nan_to_num(skew), 1e-3) ** 2
+    return (gammainccinv(shape, 1.0 - LUCKY) - shape) / np.sqrt(shape)
+
+
+def levene_p_values(sums: Floats, squares: Floats, counts: Floats, tau: float) -> Floats:
+    """(S,) that means of absolute residuals differ between environments by no more than the share tau of themselves,
+    from their sums (S, E), sums of squares (S,) and counts (E,) of rows"""
+    n, total = counts.sum(), sums.sum(axis=1)
+    scatter = np.maximum(squares - total**2 / n, np.finfo(float).tiny)
+    share = tau**2 * total**2 / n / scatter
+    centred = sums - counts * (total / n)[:, None]
+    weights = 1.0 / (1.0 + share[:, None] * counts)
+    K, c = counts * weights, centred * weights
+    one = K.sum(axis=1)
+    b = c.sum(axis=1) / one
+    left = scatter - share * (centred * c).sum(axis=1) - b * c.sum(axis=1)
+    statistic = ((c - K * b[:, None]) ** 2).sum(axis=1) / left
+    two, three, four = ((K**power).sum(axis=1) for power in (2, 3, 4))
+    t1, t2 = one - two / one, two - 2.0 * three / one + (two / one) ** 2
+    t3 = three - 3.0 * four / one + 3.0 * two * three / one**2 - (two / one) ** 3
+    return pearson_tails(*standardised(statistic, n - 1.0, t1, t2, t3))
+
+
+def standardised(
+    statistic: Floats, freedom: Floats | float, t1: Floats, t2: Floats, t3: Floats
+) -> tuple[Floats, Floats]:
+    """A ratio of quadratic forms x'Cx/x'x in `freedom` normal variables, in units of its standard deviation above its
+    mean, and its skewness, from the traces of C, C² and C³; 0 where it cannot vary"""
+    variance = 2.0 * (freedom * t2 - t1**2) / (freedom**2 * (freedom + 2.0))
+    third = 8.0 * (freedom**2 * t3 - 3.0 * freedom * t1 * t2 + 2.0 * t1**3)
+    third /= freedom**3 * (freedom + 2.0) * (freedom + 4.0)
+    varies = variance > 1e-14 * (t1 / freedom) ** 2
+    deviation = np.sqrt(np.where(varies, variance, 1.0))
+    score = np.where(varies, (statistic - t1 / freedom) / deviation, 0.0)
+    return score, np.where(varies, third / deviation**3, 0.0)
+
+
+class Blups(NamedTuple):
+    """Of k columns in E environments and, last, common to all: coefficients and their errors (E + 1, k), intercepts and
+    their errors (E + 1,); share: ω²; noise: Var ε; freedom: degrees of freedom of the noise"""
+
+    coefficients: Floats
+    errors: Floats
+    intercepts: Floats
+    intercept_errors: Floats
+    share: float
+    noise: float
+    freedom: float
+    covariance: Floats
+    basis: Floats
+
+
+def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups:
+    """Of a subset (p,) where deviations explain this share of the noise's variance. An environment's own coefficients
+    have the errors of predictions: they say how far the true ones may be from these."""
+    moments = model.moments
+    columns, y = moments.feature_columns[model.features.expand(mask)], moments.outcome
+    _, used = model.pooled_lists(mask[None])
+    products, place = model._sites.products, np.append(0, used + 1)
+    gram = products[np.ix_(place, place)]
+    root, kept = _pivoted_root(gram.sum(axis=2))
+    place, gram = place[kept], np.moveaxis(gram[np.ix_(kept, kept)], 2, 0)
+    k, n = len(place), moments.n_rows
+    T = np.linalg.inv(root).T * np.sqrt(n / k)  # coordinates in which the pooled products are N/k · I
+    K, c, q = T.T @ gram @ T, products[place, y + 1].T @ T, products[y + 1, y + 1]
+    V = np.linalg.inv(np.eye(k) + share * K)
+    inverse = np.linalg.inv((K @ V).sum(axis=0))
+    moved = np.einsum("eij,ej->ei", V, c)
+    b = inverse @ moved.sum(axis=0)
+    freedom = float(n - k)
+    noise = float(q.sum() - share * np.einsum("ei,ei->", c, moved) - b @ moved.sum(axis=0)) / freedom
+    u = share * np.einsum("eij,ej->ei", V, c - K @ b)
+    # Of b + u_e − its prediction: what the data leave open of u_e, and of b as far as they do not show it.
+    own = share * V + V @ inverse @ V.swapaxes(1, 2)
+    covariances = noise * np.concatenate([own, inverse[None]])
+    values = np.vstack([b + u, b])
+    # In the units of the data: columns are measured from their pooled means.
+    scale = np.append(1.0 / np.sqrt(n), model.pooled_scale)[place] / model.pooled_scale[y]
+    back = scale[:, None] * T
+    at = np.zeros(k)
+    at[0] = 1.0
+    at[1:] = -moments.pooled_mean[place[1:] - 1]
+    coefficients, errors = np.zeros((2, len(values), len(columns)))
+    errors[:] = np.nan
+    found = values @ back.T
+    where = np.searchsorted(columns, place[1:] - 1)
+    coefficients[:, where] = found[:, 1:]
+    spread = np.einsum("ij,ejk,lk->eil", back, covariances, back)
+    errors[:, where] = np.sqrt(np.einsum("eii->ei", spread)[:, 1:])
+    intercepts = found @ at + moments.pooled_mean[y]
+    intercept_errors = np.sqrt(np.einsum("i,eij,j->e", at, spread, at))
+    unit = 1.0 / model.pooled_scale[y] ** 2
+    return Blups(coefficients, errors, intercepts, intercept_errors, share, noise * unit, freedom, inverse * noise, back)
+
+
+def _pivoted_root(gram: Floats) -> tuple[Floats, Integers]:
+    """Lower triangular factor of those columns of products (k, k) that others before them do not give, and which"""
+    kept: list[int] = []
+    root = np.zeros_like(gram)
+    for j in range(len(gram)):
+        row = np.linalg.solve(root[: len(kept), : len(kept)], gram[kept, j]) if kept else np.empty(0)
+        pivot = gram[j, j] - row @ row
+        if pivot > PIVOT_TOLERANCE * gram[j, j]:
+            root[len(kept), : len(kept)], root[len(kept), len(kept)] = row, np.sqrt(pivot)
+            kept.append(j)
+    return root[: len(kept), : len(kept)], np.array(kept, dtype=np.int64)
