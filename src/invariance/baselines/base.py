@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import check_outcome
+from ..data.checks import check_environments
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
 from ..estimators.selector import EnvironmentSelector, refuse_arguments
@@ -100,7 +100,7 @@ class Baseline(EnvironmentSelector):
         if kind.kind not in self._kinds:
             raise DataError(f"{name} has no model of this outcome: {kind.reason}. BIP and PooledRegression have.")
         flat_allowed = not self._as_number  # what is fitted to all rows together does not mind one environment
-        check_outcome(data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed)
+        check_environments(data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """(q,) of the columns of the data, and the intercept: the pooled fit of the selected features."""

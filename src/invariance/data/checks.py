@@ -130,10 +130,9 @@ def check_whole(
     outcome_name: str,
     environment_name: str | None,
     single_allowed: bool = False,
-    flat_allowed: bool = False,
 ) -> None:
-    """Checks that need all rows; ``counts`` and the outcome's range are (E,).
-    single_allowed : one environment may be all; flat_allowed : the outcome may be constant inside environments"""
+    """Checks that need all rows; ``counts`` and the outcome's range are (E,). single_allowed : one environment may be
+    all"""
     n_rows = np.asarray(counts)
     if n_rows.sum() == 0:
         raise DataError(NO_ROWS)
@@ -142,14 +141,13 @@ def check_whole(
         found = f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
         raise DataError(f"{found}. Choose a column with two environments or more.")
     check_distinct_labels(environments, labels_of)
-    small = n_rows < SMALLEST_ENVIRONMENT
-    if small.any():
-        found = f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows"
-        raise DataError(f"{found}: merge them with others, or leave them out", use(min_rows=SMALLEST_ENVIRONMENT))
-    check_outcome(environments, n_rows, outcome_minimum, outcome_maximum, outcome_name, flat_allowed)
+    low, high = np.asarray(outcome_minimum), np.asarray(outcome_maximum)
+    if low.min() == high.max():
+        what = f"outcome {outcome_name!r} is constant: every row is {low[0]:g}"
+        raise DataError(f"{what}. Choose an outcome that varies.")
 
 
-def check_outcome(
+def check_environments(
     environments: Sequence[Hashable],
     counts: ArrayLike,
     minimum: ArrayLike,
@@ -157,11 +155,13 @@ def check_outcome(
     name: str,
     flat_allowed: bool = False,
 ) -> None:
-    """Raise when the outcome is constant, over all rows or inside an environment; counts and its range are (E,)."""
-    n_rows, low, high = np.asarray(counts), np.asarray(minimum), np.asarray(maximum)
-    if low.min() == high.max():
-        raise DataError(f"outcome {name!r} is constant: every row is {low[0]:g}. Choose an outcome that varies.")
-    flat = low == high
+    """Raise where an environment cannot have a fit of its own: it has fewer than three rows, or its outcome is constant
+    and not `flat_allowed`; counts and the outcome's range are (E,)."""
+    n_rows, flat = np.asarray(counts), np.asarray(minimum) == np.asarray(maximum)
+    small = n_rows < SMALLEST_ENVIRONMENT
+    if small.any():
+        found = f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows"
+        raise DataError(f"{found}: merge them with others, or leave them out", use(min_rows=SMALLEST_ENVIRONMENT))
     if flat.any() and not flat_allowed:
         found = with_counts(environments, np.where(flat, n_rows, 0))
         raise DataError(f"outcome {name!r} is constant inside environment {found}. Leave it out or merge it.")

@@ -433,9 +433,8 @@ def _checked_data(
         **dict(zip(outcome_columns, outcomes[1:], strict=True)),
     )
     refuse_single(data.environments, data.environment_notes)
-    (lowest, highest), flat_allowed = data.outcome_range, data.outcome_kind.kind != "number"
-    asked = data.outcome_name, environment, labels is None, flat_allowed
-    check_whole(data.environments, data.counts, lowest, highest, *asked)
+    lowest, highest = data.outcome_range
+    check_whole(data.environments, data.counts, lowest, highest, data.outcome_name, environment, labels is None)
     _check_outcome_columns(data)
     low, high = data.X.min(axis=0), data.X.max(axis=0)
     names = (*data.features.columns, data.outcome_name)

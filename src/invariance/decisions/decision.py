@@ -681,6 +681,8 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     outcome, tolerance, everyone = printable(posterior.outcome_name), decision.findings.tolerance, everywhere(posterior)
     who = f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome}" if k else f"{outcome} itself behaves"
     values, size = p_values_in_words(evidence), f"coefficients differ by {format_difference(evidence)}"
+    if not np.isnan(share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])):
+        size += f", which explains {format_percent(share)} of the noise"
     most = "" if decision.worst is None or label is None else f", most in {in_quotes(label)} ({decision.worst.part})"
     if grade is Grade.alike:
         return f"{who} alike within {tolerance.rho:.0%} in {everyone}: {size}{most} ({values})."

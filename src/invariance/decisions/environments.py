@@ -9,16 +9,17 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, gammaincc
+from scipy.special import chdtrc, digamma, gammaincc, polygamma
 from scipy.stats import f
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
-from ..models.base import INTERCEPT, SLOPES, VARIANCE, BoundModel
+from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel
 from ..models.gaussian import GaussianModel
-from ..models.invariance_test import deviance_moments, spread_p_values
+from ..models.invariance_test import Tolerance, deviance_moments, spread_p_values
+from ..models.random_deviations import Coordinates, GaussianRandomDeviations, coordinates
 from ..models.regression import RegressionModel
 from ..moments.least_squares import root_of
 from ..moments.moments import Moments, against_the_rest, with_own_means
@@ -178,6 +179,51 @@ class MeanTests(GaussianTests):
         return np.array([-2.0 * log_ratio, mean, float(null.degrees[0])])
 
 
+class RandomDeviationTests(EnvironmentTests):
+    """By exact F tests of an intercept and slopes that one environment has on its own, as far as its rows can tell, and
+    of its mean absolute residual; of all together by the score test."""
+
+    def __init__(self, model: GaussianRandomDeviations, mask: Mask) -> None:
+        self._model, self._mask = model, mask
+        self.environments, self.counts = model.moments.environments, model.moments.counts
+
+    @cached_property
+    def _at(self) -> Coordinates | None:
+        return coordinates(self._model, self._mask) if self._model.log_ratio(self._mask) > -np.inf else None
+
+    def deviation(self, e: int | None) -> Deviation | None:
+        model, at, nothing = self._model, self._at, DeviancePart(0.0, None)
+        if at is None:
+            return None
+        if e is None:
+            p_value = float(model.invariance_test(self._mask[None], Tolerance.strict()).joint[0])
+            deviance = -2.0 * model.log_ratio(self._mask)
+            parts = dict.fromkeys(model.compares, nothing)
+            return Deviation(deviance, np.nan, np.nan, p_value, p_value, parts)
+        n, k = model.n_rows, at.scores.shape[1]
+        pooled = at.scores.sum(axis=0) * k / n
+        left = float(at.squares.sum() - pooled @ at.scores.sum(axis=0))
+        K = at.information[e]
+        score, form = at.scores[e] - K @ pooled, K - K @ K * k / n
+        shift = np.linalg.inv(at.basis)[:, 0]  # the constant column, in these coordinates
+        values, vectors = np.linalg.eigh(form)
+        kept = values > PIVOT_TOLERANCE * n / k
+        whole = float(((vectors[:, kept].T @ score) ** 2 / values[kept]).sum())
+        own = min(float((shift @ score) ** 2 / (shift @ form @ shift)), whole) if kept.any() else 0.0
+        rank, freedom = int(kept.sum()), n - k
+        absolute = model.absolute_p_value(self._mask, e)
+        parts = {
+            INTERCEPT: _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0),
+            SLOPES: _f_test(n, left - own, left - whole, rank - 1.0, float(freedom - rank), 1.0),
+            VARIANCE: nothing if absolute is None else DeviancePart(0.0, absolute),
+        }
+        together = _f_test(n, left, left - whole, rank, float(freedom - rank), 1.0)
+        mean = n * (digamma(0.5 * freedom) - digamma(0.5 * (freedom - rank)))
+        spread = n * np.sqrt(polygamma(1, 0.5 * (freedom - rank)) - polygamma(1, 0.5 * freedom))
+        exact = 1.0 if together.p_value is None else together.p_value
+        return Deviation(together.deviance, float(mean), float(spread), exact, _p_value_of_parts(parts), parts)
+
+
 class RegressionTests(EnvironmentTests):
     """By the regression itself, fitted to the groups that are compared. Parts are what the groups' own intercepts gain,
     what their own slopes gain beyond, and what is left: where that is nothing, there is no third."""
@@ -297,6 +343,8 @@ def environment_tests(model: BoundModel, mask: Mask) -> EnvironmentTests:
         raise SettingError("there is one environment: add rows of another one to compare it with.")
     if isinstance(model, RegressionModel):
         return RegressionTests(model, mask)
+    if isinstance(model, GaussianRandomDeviations):
+        return RandomDeviationTests(model, mask)
     compared = model.compared_by(mask)
     if compared is None:
         raise SettingError(f"a {type(model).__name__} has no tests of environments", use(family="linear_gaussian"))

@@ -17,6 +17,7 @@ from ..inference.base import RunOptions
 from ..inference.enumeration import Enumeration
 from ..models.base import VARIANCE
 from ..models.gaussian import GaussianModel
+from ..models.random_deviations import GaussianRandomDeviations
 from ..moments.moments import Moments, filled_pool
 from ..posterior.summary import format_count
 from .pipeline import Findings
@@ -88,8 +89,8 @@ def _simulated_model(findings: Findings, rule: Rule) -> GaussianModel:
     model, n = findings.target.model, findings.posterior.n_subsets
     if not getattr(rule, "by_prediction", False) or findings.predictive is None or model.n_environments < 2:
         raise SettingError("luck is that of a choice among compatible subsets, and none was made here.")
-    if not isinstance(model, GaussianModel) or model.makes_curves:
-        raise SettingError("whether luck would do this is simulated for linear Gaussian models only.")
+    if not isinstance(model, GaussianModel) or model.makes_curves or isinstance(model, GaussianRandomDeviations):
+        raise SettingError("whether luck would do this is simulated for linear Gaussian models of free deviations.")
     if n > _MOST_SUBSETS:
         raise SettingError(
             f"whether luck would do this is simulated for at most {_MOST_SUBSETS:,} subsets, and here are "

@@ -15,6 +15,7 @@ from ..exceptions import Message, use
 from ..models.base import BoundModel
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
+from ..models.random_deviations import GaussianRandomDeviations
 
 # Tails that matter: so much excess kurtosis, and so many standard errors above 0.
 _HEAVY, _ERRORS = 1.0, 4.0
@@ -81,9 +82,10 @@ class NoiseChecks:
 
 
 def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
-    """Of a subset (p,) under a linear model by least squares; None for others, with one environment, and where the
-    subset cannot be fitted. Curves have none: no model of the mean alone is at hand that would keep them."""
-    linear = None if model.makes_curves else model.by_least_squares
+    """Of a subset (p,) under a linear model by least squares; None for others, for random deviations, with one
+    environment, and where the subset cannot be fitted. Curves have none: no model of the mean alone is at hand that
+    would keep them."""
+    linear = None if model.makes_curves or isinstance(model, GaussianRandomDeviations) else model.by_least_squares
     if linear is None or linear.moments.n_environments < 2 or not linear.log_ratio_many(mask[None])[0] > -np.inf:
         return None
     fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)

@@ -72,6 +72,10 @@ class BIP(IntervalRegressor):
         as Threshold(0.8)
     tolerance : how different environments may be where a subset counts as compatible with invariance: a
         Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
+    deviations : of coefficients between environments: "free", a fit of its own in each, for environments with more rows
+        than features; "random", drawn from one distribution, for environments of any size; "auto": random where some
+        environment has too few rows for free ones of eight features (or of all, if fewer), or these would take more
+        than a quarter of all rows
     columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
     predict_with : "auto" predicts with all features, unless environments that are left out show that these fail, and
         then with the selected ones: `decision_.prediction` says which, and why; "everything", "selected": with these;
@@ -118,6 +122,7 @@ class BIP(IntervalRegressor):
         engine: str | Engine = "auto",
         select: str | Rule = "predictive",
         tolerance: Tolerance | None = None,
+        deviations: str = "auto",
         columns: Columns | None = None,
         predict_with: str = "auto",
         regressor: Any = None,
@@ -130,6 +135,7 @@ class BIP(IntervalRegressor):
         self.engine = engine
         self.select = select
         self.tolerance = tolerance
+        self.deviations = deviations
         self.columns = columns
         self.predict_with = predict_with
         self.regressor = regressor
@@ -200,7 +206,7 @@ class BIP(IntervalRegressor):
 
     def _family_for(self, data: Data) -> tuple[Family, Data]:
         """The outcome model that is fitted, and the data with the classes that it predicts."""
-        return resolve_family(as_family(self.family), data), data
+        return resolve_family(as_family(self.family), data, self.deviations), data
 
     def _keep_fit(self, data: Data, settings: FitSettings, decision: Decision) -> None:
         """The findings, and what predicts by them."""
@@ -332,8 +338,9 @@ class _OneKindOfOutcome(BIP):
         random_state: Any = None,
         progress: ProgressMode = "auto",
     ) -> None:
-        given = family, prior, engine, select, tolerance, columns, predict_with
-        super().__init__(*given, None, n_jobs, random_state, progress)
+        given = family, prior, engine, select, tolerance
+        run = {"n_jobs": n_jobs, "random_state": random_state, "progress": progress}
+        super().__init__(*given, columns=columns, predict_with=predict_with, **run)
 
     def _family_for(self, data: Data) -> tuple[Family, Data]:
         usual = as_family(self._usual_family)

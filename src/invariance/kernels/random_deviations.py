@@ -18,7 +18,7 @@ _FIRST, _RATIO = 0.1, 8.0
 _MOST_TRIED, _MOST_STEPS = 24, 60
 _ENOUGH = 1e-11
 # Columns of the figures
-LOG_RATIO, SHARE, GAIN, SCORE, SKEW, RANK = range(6)
+LOG_RATIO, SHARE, NOISE, GAIN, SCORE, SKEW, RANK = range(N_FIGURES := 7)
 
 
 class Sites(NamedTuple):
@@ -73,7 +73,7 @@ def _bound(sites, columns, work):
     """Fills information, scores and squares for these columns of the subset, without those that others give. Returns
     the rank and what the pooled fit leaves of the outcome, NaN where that is nothing."""
     products, y, n = sites.products, sites.outcome, sites.products.shape[2]
-    root, used, line = work.small[0], work.used, work.line
+    root, used = work.small[0], work.used
     rank = ZERO
     for place in range(columns.size + 1):
         j = ZERO if place == 0 else columns[place - 1] + 1
@@ -376,14 +376,14 @@ def _best_share(work, rank, n, n_rows):
 
 @kernel
 def deviation_figures(sites, starts, columns, share, likelihood, out):
-    """out (S, 6) of subsets of columns: log Λ and the share that maximises the likelihood, NaN unless `likelihood`; the
-    gain of the pooled fit over the empty one; the score statistic where deviations have the given share (S,),
-    standardised, and its skewness, NaN where the share is; the rank. NaN where the outcome is determined, or no degree
-    of freedom is left."""
+    """out (S, 7) of subsets of columns: log Λ, the share that maximises the likelihood and the variance of the noise
+    then, in units of the outcome's sum of squares, NaN unless `likelihood`; the gain of the pooled fit over the empty
+    one; the score statistic where deviations have the given share (S,), standardised, and its skewness, NaN where the
+    share is; the rank. NaN where the outcome is determined, or no degree of freedom is left."""
     n = sites.products.shape[2]
     work = _work(longest(starts) + 1, n)
     for s in range(starts.size - 1):
-        for j in range(6):
+        for j in range(out.shape[1]):
             out[s, j] = np.nan
         rank, left = _bound(sites, columns[starts[s] : starts[s + 1]], work)
         out[s, RANK] = rank
@@ -395,13 +395,17 @@ def deviation_figures(sites, starts, columns, share, likelihood, out):
             best, gained = _best_share(work, rank, n, sites.n_rows)
             out[s, SHARE] = best
             out[s, LOG_RATIO] = -max(gained, 0.0)
+            _whiten(work, rank, best, n)
+            out[s, NOISE] = _refit(work, rank, best, n)[0] / freedom
         if np.isnan(share[s]):
             continue
         _whiten(work, rank, share[s], n)
         residual, squares, _ = _refit(work, rank, share[s], n)
         one, two, three = _traces(work, rank, n)
         mean, variance = one / freedom, 2.0 * (freedom * two - one**2) / (freedom**2 * (freedom + 2.0))
-        out[s, SCORE] = out[s, SKEW] = 0.0
+        # Where nothing can differ, nothing does.
+        out[s, SCORE] = -np.inf
+        out[s, SKEW] = 0.0
         if variance > 1e-14 * mean**2:
             third = 8.0 * (freedom**2 * three - 3.0 * freedom * one * two + 2.0 * one**3)
             third /= freedom**3 * (freedom + 2.0) * (freedom + 4.0)

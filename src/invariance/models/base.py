@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import n_workers, ordered_map
 from .._tools.text import in_quotes
+from ..data.checks import check_environments
 from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
@@ -81,6 +82,7 @@ def rows_for(model: str, data: EnvironmentData) -> MultiEnvironmentData:
     """The rows, which this model cannot do without."""
     if not isinstance(data, MultiEnvironmentData):
         raise DataError(f"the {model} model needs the rows, and only moments are at hand: pass the data.")
+    check_environments(data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed=True)
     return data
 
 
@@ -426,6 +428,10 @@ class BoundModel(ABC):
         """(S,) share of the outcome's variance that the pooled fits explain; NaN outside the support."""
         gain = self.gain_many(masks)
         return -np.expm1(-2.0 * np.where(gain > -np.inf, gain, np.nan) / self.n_rows)
+
+    def deviation_shares(self, masks: ArrayLike) -> Floats:
+        """(S,) share of the noise's variance that deviations between environments explain; NaN where not estimated."""
+        return np.full(len(as_masks(masks, self.n_features)), np.nan)
 
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
         """(S,) R² when each environment is predicted by the fit to the others; NaN where unknown."""

@@ -69,7 +69,11 @@ class MomentModel(BoundModel):
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         self.data, self.moments, self.n_jobs = rows_of(data), moments_of(data), n_jobs
         super().__init__(self.moments)
-        self.moments.check_outcome()
+        self.check_environments()
+
+    def check_environments(self) -> None:
+        """Raise where an environment has too few rows, or its outcome is constant."""
+        self.moments.check_environments()
 
     @cached_property
     def linear(self) -> GaussianFromMoments:
@@ -559,7 +563,7 @@ class GaussianOnDemand(HomoscedasticGaussian):
         spread = *two_sum(centre, rest), minimum, maximum, np.empty((n_environments + 1, 0, 0))
         self.moments = Moments(columns, p, data.environments, counts, *spread, groups=data.features.groups)
         BoundModel.__init__(self, self.moments)
-        self.moments.check_outcome()
+        self.moments.check_environments()
         self._gaps = np.sqrt(counts)[:, None] * self.moments.gaps
 
     @cached_property
@@ -609,14 +613,20 @@ class LinearGaussian:
         variance that the pooled fit leaves, or for "mean" the geometric mean over rows of that in their environment.
         0 is the paper's; 0.1 leads samplers through thousands of features. Log ratios, p-values and verdicts that are
         reported remain those of Λ
+    deviations : "free": each environment has a fit of its own, which takes more rows than a subset has columns;
+        "random": coefficients of environments of any size are drawn from one distribution
     """
 
     invariance: Literal["distribution", "mean"] = "distribution"
     second_moments: Literal["auto", "all", "on demand"] = "auto"
     prediction: float = 0.0
+    deviations: Literal["free", "random"] = "free"
 
     def __post_init__(self) -> None:
         check_choice(self, "invariance", ("distribution", "mean"))
+        check_choice(self, "deviations", ("free", "random"))
+        if self.deviations == "random" and (self.invariance == "mean" or self.prediction):
+            raise SettingError("invariance='mean' and prediction= are for free deviations", use(deviations="free"))
         check_choice(self, "second_moments", ("auto", "all", "on demand"))
         if self.invariance == "mean" and self.second_moments == "on demand":
             raise SettingError("invariance='mean' needs all second moments", use(second_moments="all"))
@@ -628,6 +638,10 @@ class LinearGaussian:
             from .gaussian_mean import MeanGaussian
 
             return MeanGaussian(data, n_jobs, self.prediction)
+        if self.deviations == "random":
+            from .random_deviations import GaussianRandomDeviations
+
+            return GaussianRandomDeviations(data, n_jobs)
         rows, free, auto = rows_of(data), free_bytes(), self.second_moments == "auto"
         needed = 0 if rows is None else moments_bytes(rows)
         # As much again is needed while they are computed.

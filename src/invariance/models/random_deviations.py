@@ -7,22 +7,43 @@ that deviations explain, whatever the units and reference levels of the columns 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.special import gammaincc, gammainccinv
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import fdtrc, gammainccinv
 
 from .._tools.arrays import Floats, Integers, Mask
-from ..data.checks import largest_size
+from .._tools.text import in_quotes
+from ..data.checks import largest_size, rows_text
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..kernels.cholesky import subset_slopes
-from ..kernels.random_deviations import GAIN, LOG_RATIO, RANK, SCORE, SHARE, SKEW, Sites, deviation_figures
-from .base import PIVOT_TOLERANCE, EnvironmentData, Fit, Null, StandardErrors, in_parts
+from ..kernels.random_deviations import (
+    GAIN,
+    LOG_RATIO,
+    N_FIGURES,
+    NOISE,
+    RANK,
+    SCORE,
+    SHARE,
+    SKEW,
+    Sites,
+    deviation_figures,
+)
+from .base import (
+    IN_MEAN,
+    PIVOT_TOLERANCE,
+    EnvironmentData,
+    Fit,
+    Null,
+    Remarks,
+    StandardErrors,
+    in_parts,
+)
 from .gaussian import GaussianModel
-from .invariance_test import LUCKY, Difference, InvarianceTest, Tolerance, joint_p_value, pearson_tails
+from .invariance_test import LUCKY, Difference, InvarianceTest, Residuals, Tolerance, joint_p_value, pearson_tails
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
@@ -33,11 +54,25 @@ class GaussianRandomDeviations(GaussianModel):
 
     kind = "linear Gaussian, random deviations"
 
+    judged: tuple[str, ...] = ("invariance, by random deviations,", "rho", "tau")
+
+    def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
+        super().__init__(data, n_jobs)
+        if self.data is None:
+            self.compares, self.judged = IN_MEAN, self.judged[:-1]
+
+    def remarks(self, masks: ArrayLike) -> Remarks:
+        e, counts = int(np.argmin(self.moments.counts)), self.moments.counts
+        smallest = f"{in_quotes(self.moments.environments[e])}, the smallest, has {rows_text(int(counts[e]))}"
+        told = f"coefficients deviate at random between environments, of which {smallest}."
+        unseen = "how the noise's spread differs was not looked at: that takes the rows, not moments alone."
+        return Remarks((told,) if self.data is not None else (told, unseen))
+
     def of(self, data: EnvironmentData) -> GaussianRandomDeviations:
         return GaussianRandomDeviations(data, self.n_jobs)
 
-    def check_outcome(self) -> None:
-        """Environments may have a single row."""
+    def check_environments(self) -> None:
+        """They may have a single row."""
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         values = self._figures(masks, likelihood=True)[:, LOG_RATIO]
@@ -57,7 +92,7 @@ class GaussianRandomDeviations(GaussianModel):
         return self.mean_p_values(masks, np.zeros(len(as_masks(masks, self.n_features))))
 
     def deviation_shares(self, masks: ArrayLike) -> Floats:
-        """(S,) estimates of ω²; NaN outside the support"""
+        """Estimates of ω²."""
         return self._figures(masks, likelihood=True)[:, SHARE]
 
     def mean_p_values(self, masks: ArrayLike, share: Floats) -> Floats:
@@ -94,15 +129,29 @@ class GaussianRandomDeviations(GaussianModel):
         found = np.full(len(masks), np.nan)
         if self.data is None:
             return found
-        X, y, starts = self._rows_by_environment
-        columns = self.features.expand(masks)
-        at_once = max(1, _RESIDUALS_AT_ONCE // len(y))
+        at_once = max(1, _RESIDUALS_AT_ONCE // self.n_rows)
         for start in range(0, len(masks), at_once):
             part = slice(start, start + at_once)
-            absolute = np.abs(y - self._pooled_slopes(columns[part]) @ X)
-            sums = np.add.reduceat(absolute, starts, axis=1)
-            found[part] = levene_p_values(sums, (absolute**2).sum(axis=1), self.moments.counts.astype(float), tau)
+            sums, squares = self._absolute_residuals(masks[part])
+            found[part] = levene_p_values(sums, squares, self.moments.counts.astype(float), tau)
         return found
+
+    def absolute_p_value(self, mask: Mask, e: int) -> float | None:
+        """That absolute residuals of a subset (p,) have the same mean in one environment as in all others; None without
+        the rows"""
+        if self.data is None:
+            return None
+        (sums,), (squares,) = self._absolute_residuals(mask[None])
+        n, own = float(self.n_rows), float(self.moments.counts[e])
+        scatter, gap = squares - sums.sum() ** 2 / n, sums[e] - sums.sum() * own / n
+        saved = gap**2 / (own * (1.0 - own / n))
+        return float(fdtrc(1.0, n - 2.0, saved / max(scatter - saved, np.finfo(float).tiny) * (n - 2.0)))
+
+    def _absolute_residuals(self, masks: Mask) -> tuple[Floats, Floats]:
+        """Sums (S, E) of the absolute residuals of pooled fits of subsets (S, p), and of their squares (S,)"""
+        X, y, starts = self._rows_by_environment
+        absolute = np.abs(y - self._pooled_slopes(self.features.expand(masks)) @ X)
+        return np.add.reduceat(absolute, starts, axis=1), (absolute**2).sum(axis=1)
 
     @cached_property
     def _rows_by_environment(self) -> tuple[Floats, Floats, Integers]:
@@ -156,11 +205,9 @@ class GaussianRandomDeviations(GaussianModel):
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Generalised least squares; coefficients of an environment are its own predicted ones (BLUP)."""
         found = self.blups(subset)
-        names = self.features.chosen(as_mask(subset, self.feature_names)).columns
-        each, intercepts = (found.coefficients[:-1], found.intercepts[:-1]) if local else (found.coefficients[:0],) * 2
-        if not local:
-            intercepts = np.empty(0)
-        return Fit(names, found.coefficients[-1], float(found.intercepts[-1]), each, intercepts)
+        names, n_local = self.features.chosen(as_mask(subset, self.feature_names)).columns, self.n_environments * local
+        each = found.coefficients[:n_local], found.intercepts[:n_local]
+        return Fit(names, found.coefficients[-1], float(found.intercepts[-1]), *each)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         found = self.blups(subset)
@@ -181,9 +228,42 @@ class GaussianRandomDeviations(GaussianModel):
     def steps_per_subset(self) -> int:
         return 300 * self.n_environments
 
+    def nearly_outcome(self) -> Mask:
+        return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        return self.linear.alike(feature, most)
+
+    def _place(self, groups: Iterable[int]) -> str:
+        return "all rows together"
+
     def ranks(self, masks: Mask) -> Integers:
         """(S, 1) of the pooled fits"""
         return self._figures(masks)[:, RANK:].astype(np.int64) - 1
+
+    def residuals(self, masks: Mask) -> Residuals:
+        """Of the pooled fits alone."""
+        figures, y = self._figures(masks), self.moments.outcome
+        total = float(self.moments.scatter[-1, y, y])
+        rss = total * np.exp(-2.0 * figures[:, [GAIN]] / self.n_rows)
+        return Residuals(rss, figures[:, RANK:] - 1.0, self.moments.group_counts[-1:], total)
+
+    # ---------------------------------------------------------------- new environments
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
+        """Noise, and what deviations add to it."""
+        figures, y = self._figures(masks, likelihood=True), self.moments.outcome
+        risk = self.moments.scatter[-1, y, y] * figures[:, NOISE] * (1.0 + figures[:, SHARE])
+        return np.where(np.isnan(risk), np.inf, risk)
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        """By generalised least squares to the other environments, at the ω² of all."""
+        found = np.full(len(as_masks(masks, self.n_features)), np.nan)
+        for s, mask in enumerate(as_masks(masks, self.n_features)):
+            share = float(self.deviation_shares(mask[None])[0])
+            if not np.isnan(share) and self.n_environments > 1:
+                found[s] = 1.0 - coordinates(self, mask).missed_without_each(share).sum()
+        return found
 
     @cached_property
     def _sites(self) -> Sites:
@@ -192,13 +272,14 @@ class GaussianRandomDeviations(GaussianModel):
         products = counts[:, None, None] * gaps[:, :, None] * gaps[:, None, :]
         products[:, 1:, 1:] += moments.scatter[:-1]
         products *= scale[:, None] * scale
-        return Sites(np.ascontiguousarray(np.moveaxis(products, 0, 2)), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
+        last = np.ascontiguousarray(np.moveaxis(products, 0, 2))
+        return Sites(last, moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
 
     def _figures(self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False) -> Floats:
-        """(S, 6) of `deviation_figures`"""
+        """(S, 7) of `deviation_figures`"""
         chosen = as_masks(masks, self.n_features)
         asked = np.full(len(chosen), np.nan) if share is None else np.asarray(share, dtype=float)
-        out = np.empty((len(chosen), 6))
+        out = np.empty((len(chosen), N_FIGURES))
 
         def one(part: slice) -> None:
             starts, columns = self.pooled_lists(chosen[part])
@@ -247,9 +328,50 @@ def standardised(
     return score, np.where(varies, third / deviation**3, 0.0)
 
 
+class Coordinates(NamedTuple):
+    """Of one subset of rank k, its columns and a constant in coordinates in which their pooled products are N/k · I:
+    information (E, k, k), scores (E, k) and squares (E,) of the outcome; basis (k, k): columns of the data, measured
+    from their pooled means, times it are the coordinates; used (k − 1,): columns of the moments that stand for them"""
+
+    information: Floats
+    scores: Floats
+    squares: Floats
+    basis: Floats
+    used: Integers
+
+    def at(self, share: float) -> tuple[Floats, Floats, Floats]:
+        """V = (I + share · K)⁻¹ (E, k, k), VK (E, k, k) and Vc (E, k)"""
+        V = np.asarray(np.linalg.inv(np.eye(self.scores.shape[1]) + share * self.information), dtype=float)
+        return V, V @ self.information, np.asarray(np.einsum("eij,ej->ei", V, self.scores))
+
+    def missed_without_each(self, share: float) -> Floats:
+        """(E,) squared errors in each environment of the fit to all others, in units of the outcome's sum of squares;
+        NaN where these have too few rows"""
+        _, whitened, moved = self.at(share)
+        left = whitened.sum(axis=0) - whitened
+        possible = np.linalg.cond(left) < 1.0 / PIVOT_TOLERANCE
+        missed = np.full(len(left), np.nan)
+        b = np.linalg.solve(left[possible], (moved.sum(axis=0) - moved)[possible][:, :, None])[:, :, 0]
+        K, c, q = self.information[possible], self.scores[possible], self.squares[possible]
+        missed[possible] = q - 2.0 * (b * c).sum(axis=1) + np.einsum("ei,eij,ej->e", b, K, b)
+        return missed
+
+
+def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
+    products, y = model._sites.products, model._sites.outcome
+    place = np.append(0, model.pooled_lists(mask[None])[1] + 1)
+    root, kept = _pivoted_root(products[np.ix_(place, place)].sum(axis=2))
+    place = place[kept]
+    T = np.linalg.inv(root).T * np.sqrt(model.n_rows / len(place))
+    gram = np.moveaxis(products[np.ix_(place, place)], 2, 0)
+    scale = np.append(1.0 / np.sqrt(model.n_rows), model.pooled_scale)[place]
+    return Coordinates(T.T @ gram @ T, products[place, y].T @ T, products[y, y], scale[:, None] * T, place[1:] - 1)
+
+
 class Blups(NamedTuple):
-    """Of k columns in E environments and, last, common to all: coefficients and their errors (E + 1, k), intercepts and
-    their errors (E + 1,); share: ω²; noise: Var ε; freedom: degrees of freedom of the noise"""
+    """Of k columns in E environments and, last, of a new one: coefficients and their standard errors (E + 1, k), 0 and
+    NaN for columns that others give; intercepts and their errors (E + 1,); share: ω²; noise: Var ε; freedom: its
+    degrees of freedom. Errors of an environment are those of predicting its own coefficients."""
 
     coefficients: Floats
     errors: Floats
@@ -258,51 +380,30 @@ class Blups(NamedTuple):
     share: float
     noise: float
     freedom: float
-    covariance: Floats
-    basis: Floats
 
 
 def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups:
-    """Of a subset (p,) where deviations explain this share of the noise's variance. An environment's own coefficients
-    have the errors of predictions: they say how far the true ones may be from these."""
-    moments = model.moments
-    columns, y = moments.feature_columns[model.features.expand(mask)], moments.outcome
-    _, used = model.pooled_lists(mask[None])
-    products, place = model._sites.products, np.append(0, used + 1)
-    gram = products[np.ix_(place, place)]
-    root, kept = _pivoted_root(gram.sum(axis=2))
-    place, gram = place[kept], np.moveaxis(gram[np.ix_(kept, kept)], 2, 0)
-    k, n = len(place), moments.n_rows
-    T = np.linalg.inv(root).T * np.sqrt(n / k)  # coordinates in which the pooled products are N/k · I
-    K, c, q = T.T @ gram @ T, products[place, y + 1].T @ T, products[y + 1, y + 1]
-    V = np.linalg.inv(np.eye(k) + share * K)
-    inverse = np.linalg.inv((K @ V).sum(axis=0))
-    moved = np.einsum("eij,ej->ei", V, c)
-    b = inverse @ moved.sum(axis=0)
-    freedom = float(n - k)
-    noise = float(q.sum() - share * np.einsum("ei,ei->", c, moved) - b @ moved.sum(axis=0)) / freedom
-    u = share * np.einsum("eij,ej->ei", V, c - K @ b)
-    # Of b + u_e − its prediction: what the data leave open of u_e, and of b as far as they do not show it.
-    own = share * V + V @ inverse @ V.swapaxes(1, 2)
-    covariances = noise * np.concatenate([own, inverse[None]])
-    values = np.vstack([b + u, b])
-    # In the units of the data: columns are measured from their pooled means.
-    scale = np.append(1.0 / np.sqrt(n), model.pooled_scale)[place] / model.pooled_scale[y]
-    back = scale[:, None] * T
-    at = np.zeros(k)
-    at[0] = 1.0
-    at[1:] = -moments.pooled_mean[place[1:] - 1]
-    coefficients, errors = np.zeros((2, len(values), len(columns)))
-    errors[:] = np.nan
-    found = values @ back.T
-    where = np.searchsorted(columns, place[1:] - 1)
+    """Of a subset (p,) where deviations explain this share of the noise's variance."""
+    moments, at = model.moments, coordinates(model, mask)
+    columns, y, k = moments.feature_columns[model.features.expand(mask)], moments.outcome, at.scores.shape[1]
+    V, whitened, moved = at.at(share)
+    inverse = np.linalg.inv(whitened.sum(axis=0))
+    b, freedom = inverse @ moved.sum(axis=0), float(model.n_rows - k)
+    left = at.squares.sum() - share * (at.scores * moved).sum() - b @ moved.sum(axis=0)
+    unit = 1.0 / model.pooled_scale[y]
+    noise = float(left) / freedom * unit**2
+    own = b + share * np.einsum("eij,ej->ei", V, at.scores - at.information @ b)
+    # What the data leave open of u_e where b is known, and what b, as far as it counts there, leaves open.
+    covariances = noise * np.concatenate([share * V + V @ inverse @ V, inverse[None]])
+    found = unit * np.vstack([own, b]) @ at.basis.T
+    spread = at.basis @ covariances @ at.basis.T
+    where, constant = np.searchsorted(columns, at.used), np.append(1.0, -moments.pooled_mean[at.used])
+    coefficients, errors = np.zeros((len(found), len(columns))), np.full((len(found), len(columns)), np.nan)
     coefficients[:, where] = found[:, 1:]
-    spread = np.einsum("ij,ejk,lk->eil", back, covariances, back)
     errors[:, where] = np.sqrt(np.einsum("eii->ei", spread)[:, 1:])
-    intercepts = found @ at + moments.pooled_mean[y]
-    intercept_errors = np.sqrt(np.einsum("i,eij,j->e", at, spread, at))
-    unit = 1.0 / model.pooled_scale[y] ** 2
-    return Blups(coefficients, errors, intercepts, intercept_errors, share, noise * unit, freedom, inverse * noise, back)
+    intercepts = found @ constant + moments.pooled_mean[y]
+    intercept_errors = np.sqrt(np.einsum("i,eij,j->e", constant, spread, constant))
+    return Blups(coefficients, errors, intercepts, intercept_errors, share, noise, freedom)
 
 
 def _pivoted_root(gram: Floats) -> tuple[Floats, Integers]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from .._tools.registry import Registry, check_settings, read_call
 from ..data.checks import did_you_mean
@@ -13,6 +15,7 @@ from ..exceptions import SettingError, use
 from ..moments.moments import Moments
 from .additive import Additive
 from .base import BoundModel, EnvironmentData, Family, Predicts, moments_of, predicts_of, rows_of
+from .gaussian import LinearGaussian
 from .likelihood import ByLikelihood
 from .regression import Regression
 
@@ -94,10 +97,11 @@ class Chosen:
     name: str
     reason: str
     overridable: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def family(self) -> Family:
-        found: Family = MODELS[self.name]()
+        found: Family = MODELS[self.name](**self.settings)
         return found
 
     @property
@@ -126,9 +130,35 @@ def family_of(data: EnvironmentData) -> Chosen:
     return Chosen(GAUSSIAN, f"{data.outcome_name} is known by second moments alone, which fit no other family")
 
 
-def resolve_family(family: Family, data: EnvironmentData) -> Family:
-    """The family that is fitted to the data: "auto" is replaced by its choice for all of them."""
-    return family_of(data) if isinstance(family, ByOutcome) else family
+def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO) -> Family:
+    """The family that is fitted to the data: "auto" is replaced by its choice for all of them. deviations : of
+    coefficients between environments, "free", "random" or "auto"."""
+    if deviations not in (AUTO, "free", "random"):
+        known = (use(deviations=value) for value in (AUTO, "free", "random"))
+        raise SettingError(f"deviations={deviations!r} is not known", *known)
+    found: Any = family_of(data) if isinstance(family, ByOutcome) else family
+    linear: Any = found.family if isinstance(found, Chosen) else found
+    if not isinstance(linear, LinearGaussian) or linear.invariance == "mean":
+        if deviations == "random":
+            what = "deviations='random' is for linear Gaussian models of all that may differ"
+            raise SettingError(what, use(family=GAUSSIAN), use(deviations=AUTO))
+        return found
+    if deviations == "random" or (deviations == AUTO and linear == LinearGaussian() and too_small_for_free(data)):
+        random = {"deviations": "random"}
+        return replace(found, settings=random) if isinstance(found, Chosen) else replace(found, **random)
+    return found
+
+
+# Free deviations of so many features, or of all if these are fewer, must leave every environment a degree of freedom,
+# and take no more than this share of all rows; else deviations are random.
+FREE_FEATURES, FREE_SHARE = 8, 0.25
+
+
+def too_small_for_free(data: EnvironmentData) -> bool:
+    """Whether environments, three or more, have too few rows for a fit of their own."""
+    columns, counts = min(data.features.n_columns, FREE_FEATURES), np.asarray(data.counts)
+    spent = (columns + 1) * (len(counts) - 1) / counts.sum()
+    return len(counts) > 2 and bool(counts.min() < columns + 2 or spent > FREE_SHARE)
 
 
 def with_family_columns(family: Family, data: Any) -> tuple[Family, Any]:

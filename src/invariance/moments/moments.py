@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressMode
-from ..data.checks import check_outcome, check_spread, check_whole, largest_size, nearest, quoted
+from ..data.checks import check_environments, check_spread, check_whole, largest_size, nearest, quoted
 from ..data.columns import free_name
 from ..data.copies import warn_of_equal_moments
 from ..data.encoding import Encoding
@@ -420,10 +420,10 @@ class Moments:
         warn_of_equal_moments(left.columns, left.features.alone, left.scatter, np.vstack([left.minimum, left.maximum]))
         return left
 
-    def check_outcome(self) -> None:
-        """Raise when the outcome is constant inside an environment, where no model can be fitted."""
+    def check_environments(self) -> None:
+        """Raise where an environment has too few rows for a fit of its own, or its outcome is constant."""
         ends = self.minimum[:, self.outcome], self.maximum[:, self.outcome]
-        check_outcome(self.environments, self.counts, *ends, self.outcome_name)
+        check_environments(self.environments, self.counts, *ends, self.outcome_name)
 
     def merge(self, other: Moments) -> Moments:
         """Moments of the rows of both, as if they had been one table (Chan, Golub & LeVeque 1983).
@@ -501,9 +501,7 @@ class Moments:
         if encoding is not None and name != self.outcome_name:
             encoding = encoding.with_outcome(name, self.outcome_name)
         kind = self.kind if name == self.outcome_name else None
-        turned = replace(self, outcome=self.columns.index(name), encoding=encoding, kind=kind)
-        turned.check_outcome()
-        return turned
+        return replace(self, outcome=self.columns.index(name), encoding=encoding, kind=kind)
 
     def of_columns(self, columns: tuple[str, ...]) -> Moments:
         """Those columns, the outcome among them, in that order."""

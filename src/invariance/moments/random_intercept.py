@@ -34,7 +34,8 @@ class RandomInterceptFit:
 def random_intercept(moments: Moments, columns: Integers, ratio: float | None = None) -> RandomInterceptFit:
     """Of the outcome on these columns (k,). ratio: ψ where it is known; 0 is pooled least squares.
     With whitened columns of pooled cross products I those at ψ are I − Z'MZ, Z (E, r) being the environments' means and
-    M (E, E) what ψ takes from the weight of differences between them: by Woodbury's identity each ψ costs E³."""
+    M (E, E) what ψ takes from the weight of differences between them: by Woodbury's identity each ψ costs the smaller
+    of r³ and E³."""
     counts, y, scatter = moments.counts.astype(float), moments.outcome, moments.scatter[-1]
     whitening = whitening_of(scatter[np.ix_(columns, columns)])
     products = whitening.T @ scatter[columns, y]
@@ -45,11 +46,17 @@ def random_intercept(moments: Moments, columns: Integers, ratio: float | None = 
     def profile(ratios: Floats) -> tuple[Floats, Floats, Floats]:
         """(R, r) coefficients of whitened columns, (R,) residual sums of squares and −2 log restricted likelihoods"""
         weights = counts / (1.0 + ratios[:, None] * counts)
-        taken = _between(counts[None]) - _between(weights)
-        moved, inner = taken @ own, np.eye(len(counts)) - gram @ taken
-        back = (taken @ np.linalg.solve(inner, (onto - moved @ gram)[:, :, None]))[:, :, 0]
+        moved = _between(counts[None], own[:, None])[:, :, 0] - _between(weights, own[:, None])[:, :, 0]
         right = products - moved @ means
-        found = right + back @ means
+        if means.shape[1] <= len(counts):
+            inner = np.eye(means.shape[1]) - means.T @ (_between(counts[None], means) - _between(weights, means))
+            found = np.linalg.solve(inner, right[:, :, None])[:, :, 0]
+        else:
+            each = np.eye(len(counts))
+            taken = _between(counts[None], each) - _between(weights, each)
+            inner = each - gram @ taken
+            back = (taken @ np.linalg.solve(inner, (onto - moved @ gram)[:, :, None]))[:, :, 0]
+            found = right + back @ means
         rss = scatter[y, y] - moved @ own - np.einsum("rk,rk->r", right, found)
         penalty = np.log1p(ratios[:, None] * counts).sum(axis=1) + np.log(weights.sum(axis=1))
         least = np.finfo(float).tiny
@@ -84,10 +91,10 @@ def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:
     return float(ratios[best] + (0.5 * (before - after) / bend * (ratios[1] - ratios[0]) if bend > 0.0 else 0.0))
 
 
-def _between(weights: Floats) -> Floats:
-    """(R, E, E) quadratic forms of differences between environments with weights (R, E)"""
-    diagonal = weights[:, :, None] * np.eye(weights.shape[1])
-    return diagonal - weights[:, :, None] * weights[:, None] / weights.sum(axis=1)[:, None, None]
+def _between(weights: Floats, values: Floats) -> Floats:
+    """(R, E, m) weights (R, E) times the differences of values (E, m) from their weighted means"""
+    means = weights @ values / weights.sum(axis=1)[:, None]
+    return np.asarray(weights[:, :, None] * (values - means[:, None]))
 
 
 def whitening_of(scatter: Floats) -> Floats:
