@@ -43,7 +43,16 @@ from .base import (
     in_parts,
 )
 from .gaussian import GaussianModel
-from .invariance_test import LUCKY, Difference, InvarianceTest, Residuals, Tolerance, joint_p_value, pearson_tails
+from .invariance_test import (
+    LUCKY,
+    Difference,
+    InvarianceTest,
+    Residuals,
+    Tolerance,
+    joint_p_value,
+    pearson_tails,
+    without_spread,
+)
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
@@ -106,7 +115,7 @@ class GaussianRandomDeviations(GaussianModel):
         chosen = as_masks(masks, self.n_features)
         mean = self.mean_p_values(chosen, self._tolerated_shares(chosen, tolerance))
         spread = self.spread_p_values(chosen, tolerance.tau)
-        joint = joint_p_value(mean, np.where(np.isnan(spread), 1.0, spread))
+        joint = without_spread(mean, tolerance) if self.data is None else joint_p_value(mean, spread)
         return InvarianceTest(
             np.nan_to_num(mean), spread, np.full(len(mean), np.nan), np.where(np.isnan(mean), 0.0, joint)
         )
@@ -114,8 +123,10 @@ class GaussianRandomDeviations(GaussianModel):
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         chosen = as_masks(masks, self.n_features)
         mean = np.nan_to_num(self.mean_p_values(chosen, self._tolerated_shares(chosen, tolerance)))
+        if self.data is None:
+            return np.asarray(without_spread(mean, tolerance) >= tolerance.level)
         passed = joint_p_value(mean, np.ones(len(mean))) >= tolerance.level
-        if self.data is not None and passed.any():
+        if passed.any():
             spread = self.spread_p_values(chosen[passed], tolerance.tau)
             passed[passed] = joint_p_value(mean[passed], spread) >= tolerance.level
         return passed

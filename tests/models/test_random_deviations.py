@@ -1,0 +1,201 @@
+"""Random deviations between environments of any size: log Λ, the score test, Levene's and predicted coefficients beside
+dense algebra, and what must not change them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from deviation_twins import Dense, levene, sites
+from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.data.features import Features
+from invariance.models.random_deviations import GaussianRandomDeviations
+from twins import all_masks
+
+DATA = sites()
+MASKS = np.array([[0, 0, 0, 0], [1, 0, 0, 0], [0, 1, 0, 1], [1, 1, 1, 0], [1, 1, 1, 1]], dtype=bool)
+
+
+def bound(data: MultiEnvironmentData | Moments, n_jobs: int | None = None) -> GaussianRandomDeviations:
+    model = LinearGaussian(deviations="random").bind(data, n_jobs)
+    assert isinstance(model, GaussianRandomDeviations)
+    return model
+
+
+MODEL = bound(DATA)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+def test_figures_are_those_of_dense_algebra(mask: np.ndarray) -> None:
+    dense, one = Dense.of(DATA, mask), mask[None]
+    log_ratio, share = dense.best()
+    assert_allclose(MODEL.log_ratio_many(one)[0], log_ratio, atol=1e-9)
+    assert_allclose(MODEL.deviation_shares(one)[0], share, rtol=1e-5, atol=1e-7)
+    for given_share in (0.0, 0.02, 0.4):
+        expected = dense.p_value(given_share)
+        assert_allclose(MODEL.mean_p_values(one, np.array([given_share]))[0], expected, rtol=1e-9, atol=1e-12)
+    for tau in (0.0, 0.1):
+        assert_allclose(MODEL.spread_p_values(one, tau)[0], levene(DATA, mask, tau), rtol=1e-9)
+
+
+@pytest.mark.parametrize("mask", MASKS[1:])
+def test_predicted_coefficients_are_those_of_the_mixed_model(mask: np.ndarray) -> None:
+    dense, found, k = Dense.of(DATA, mask), MODEL.blups(mask), 1 + int(mask.sum())
+    if found.share == 0.0:
+        pytest.skip("nothing deviates")
+    solution, covariance, noise = dense.henderson(found.share)
+    assert_allclose(found.noise, noise, rtol=1e-9)
+    constant = np.append(1.0, -DATA.X[:, mask].mean(axis=0))
+    for e in (*range(DATA.n_environments), -1):
+        to_own = np.zeros((k, len(solution)))
+        to_own[:, :k] = np.eye(k)
+        if e >= 0:
+            to_own[:, k * (e + 1) : k * (e + 2)] = dense.basis
+        own, spread = to_own @ solution, to_own @ covariance @ to_own.T
+        assert_allclose(found.coefficients[e], own[1:], rtol=1e-9, atol=1e-10)
+        assert_allclose(found.errors[e], np.sqrt(np.diag(spread)[1:]), rtol=1e-9)
+        assert_allclose(found.intercepts[e], constant @ own, rtol=1e-9, atol=1e-10)
+        assert_allclose(found.intercept_errors[e], np.sqrt(constant @ spread @ constant), rtol=1e-9)
+
+
+def test_environments_left_out_are_predicted_by_the_others() -> None:
+    mask = MASKS[3]
+    share = float(MODEL.deviation_shares(mask[None])[0])
+    dense, missed = Dense.of(DATA, mask), 0.0
+    V, W, y = dense.covariance(share), dense.design, dense.outcome
+    for e in range(DATA.n_environments):
+        left = DATA.environment_index != e
+        weights = np.linalg.solve(V[np.ix_(left, left)], W[left])
+        beta = np.linalg.solve(weights.T @ W[left], weights.T @ y[left])
+        missed += np.sum((y[~left] - W[~left] @ beta) ** 2)
+    expected = 1.0 - missed / np.sum((y - y.mean()) ** 2)
+    assert_allclose(MODEL.left_out_r2_many(mask[None])[0], expected, rtol=1e-9)
+
+
+def test_moments_tell_the_same_but_of_spread() -> None:
+    alone = bound(Moments.from_data(DATA))
+    assert_allclose(alone.log_ratio_many(MASKS), MODEL.log_ratio_many(MASKS), atol=1e-9)
+    share = np.full(len(MASKS), 0.02)
+    assert_allclose(alone.mean_p_values(MASKS, share), MODEL.mean_p_values(MASKS, share), rtol=1e-9)
+    assert np.isnan(alone.invariance_test(MASKS, Tolerance()).spread).all()
+    # Where there is no second test to combine it with, the p-value is that of the first.
+    exact = alone.invariance_test(MASKS, Tolerance.strict())
+    np.testing.assert_array_equal(exact.joint, exact.mean)
+    np.testing.assert_array_equal(alone.compatible(MASKS, Tolerance.strict()), exact.joint >= 0.05)
+
+
+@pytest.mark.parametrize("tolerance", [Tolerance(), Tolerance.strict(), Tolerance(level=0.1)])
+def test_compatible_subsets_are_those_whose_p_value_reaches_the_level(tolerance: Tolerance) -> None:
+    joint = MODEL.invariance_test(all_masks(4), tolerance).joint
+    np.testing.assert_array_equal(MODEL.compatible(all_masks(4), tolerance), joint >= tolerance.level)
+    assert 0 < (joint >= tolerance.level).sum() < 16
+
+
+def test_threads_and_batches_do_not_matter() -> None:
+    masks = np.tile(all_masks(4), (20, 1))
+    test = bound(DATA, n_jobs=2).invariance_test(masks, Tolerance())
+    for e, mask in enumerate(all_masks(4)):
+        alone = MODEL.invariance_test(mask[None], Tolerance())
+        assert alone.joint[0] == test.joint[e] == test.joint[16 * 7 + e]
+
+
+@given(st.lists(st.integers(1, 9), min_size=3, max_size=8), st.integers(0, 10_000), st.floats(0.0, 2.0))
+@settings(max_examples=40, deadline=None)
+def test_what_must_not_matter(counts: list[int], seed: int, size: float) -> None:
+    data = sites((*counts, 8), seed=seed, size=size)
+    model, masks = bound(data), all_masks(4)
+    log_ratio, test = model.log_ratio_many(masks), model.invariance_test(masks, Tolerance())
+    assert (log_ratio <= 0.0).all()
+    assert ((test.joint >= 0.0) & (test.joint <= 1.0)).all()
+    rng = np.random.default_rng(seed)
+    rows, labels = rng.permutation(data.n_rows), rng.permutation(data.n_environments)
+    units, origin = rng.choice([0.01, -3.0, 1000.0], 4), 10.0 * rng.normal(size=4)
+    changed = (
+        MultiEnvironmentData.from_arrays(data.X[rows], data.y[rows], data.environment_index[rows]),
+        MultiEnvironmentData.from_arrays(data.X, data.y, labels[data.environment_index]),
+        MultiEnvironmentData.from_arrays(data.X * units + origin, -5.0 * data.y + 100.0, data.environment_index),
+    )
+    for other in map(bound, changed):
+        assert_allclose(other.log_ratio_many(masks), log_ratio, atol=1e-6)
+        again = other.invariance_test(masks, Tolerance())
+        assert_allclose(again.mean, test.mean, rtol=1e-5, atol=1e-9)
+        assert_allclose(again.spread, test.spread, rtol=1e-5, atol=1e-9)
+
+
+def test_reference_levels_do_not_matter() -> None:
+    levels, by_level = np.random.default_rng(3).integers(0, 3, DATA.n_rows), []
+    for left in range(3):
+        dummies = np.column_stack([levels == level for level in range(3) if level != left]).astype(float)
+        data = MultiEnvironmentData.from_arrays(np.column_stack([DATA.X, dummies]), DATA.y, DATA.environment_index)
+        features = Features.of(data.feature_names, {"level": ("x4", "x5")})
+        named = replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+        model, masks = bound(named), all_masks(5)
+        test = model.invariance_test(masks, Tolerance())
+        by_level.append(np.column_stack([model.log_ratio_many(masks), test.mean, test.spread, test.joint]))
+        assert model.blups(masks[-1]).coefficients.shape == (DATA.n_environments + 1, 6)
+    assert_allclose(by_level[1], by_level[0], rtol=1e-8, atol=1e-9)
+    assert_allclose(by_level[2], by_level[0], rtol=1e-8, atol=1e-9)
+
+
+def test_copies_and_constants_add_nothing() -> None:
+    """x4 repeats x0; x5 is constant inside every environment"""
+    rng = np.random.default_rng(4)
+    between = rng.normal(size=DATA.n_environments)[DATA.environment_index]
+    X = np.column_stack([DATA.X, 2.0 * DATA.X[:, 0] + 1.0, between])
+    data = MultiEnvironmentData.from_arrays(X, DATA.y, DATA.environment_index)
+    model = bound(data)
+    with_copy, without = np.array([1, 1, 0, 0, 1, 0], bool), np.array([1, 1, 0, 0, 0, 0], bool)
+    log_ratios = model.log_ratio_many([with_copy, without])
+    assert_allclose(log_ratios[0], log_ratios[1], rtol=1e-9)
+    found, expected = model.blups(with_copy), model.blups(without)
+    assert_allclose(found.coefficients[:, :2], expected.coefficients, rtol=1e-8)
+    assert (found.coefficients[:, 2] == 0.0).all()
+    assert np.isnan(found.errors[:, 2]).all()
+    site = np.array([1, 0, 0, 0, 0, 1], bool)
+    log_ratio = Dense.of(data, site).best()[0]
+    assert_allclose(model.log_ratio_many(site[None])[0], log_ratio, atol=1e-9)
+    assert_allclose(model.mean_p_values(site[None], np.zeros(1))[0], Dense.of(data, site).p_value(0.0), rtol=1e-9)
+
+
+def test_single_rows_and_one_large_environment() -> None:
+    for counts in ((1,) * 30, (1, 1, 1, 60), (20, 30)):
+        data, mask = sites(counts, seed=len(counts)), np.array([1, 1, 0, 0], bool)
+        model, dense = bound(data), Dense.of(data, mask)
+        assert_allclose(model.log_ratio_many(mask[None])[0], dense.best()[0], atol=1e-9)
+        assert_allclose(model.mean_p_values(mask[None], np.zeros(1))[0], dense.p_value(0.0), rtol=1e-9)
+        assert model.fit(mask).local_coefficients.shape == (len(counts), 2)
+
+
+def test_an_outcome_may_be_constant_inside_an_environment() -> None:
+    y = DATA.y.copy()
+    y[DATA.environment_index == 3] = 1.0
+    data = MultiEnvironmentData.from_arrays(DATA.X, y, DATA.environment_index)
+    assert_allclose(bound(data).log_ratio_many(MASKS[3:4])[0], Dense.of(data, MASKS[3]).best()[0], atol=1e-9)
+
+
+def test_the_outcome_itself_is_outside_the_support() -> None:
+    data = MultiEnvironmentData.from_arrays(
+        np.column_stack([DATA.X, 3.0 * DATA.y - 1.0]), DATA.y, DATA.environment_index
+    )
+    model, mask = bound(data), np.array([0, 0, 0, 0, 1], bool)
+    assert model.log_ratio_many(mask[None])[0] == -np.inf
+    assert model.invariance_test(mask[None], Tolerance()).joint[0] == 0.0
+
+
+def test_free_and_random_agree_where_environments_are_large() -> None:
+    """x3 follows the outcome, differently in each environment"""
+    data = sites((300,) * 6, size=0.0)
+    X = data.X.copy()
+    X[:, 3] = data.y * np.linspace(-1.0, 1.0, 6)[data.environment_index] + X[:, 3]
+    data = MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
+    masks = all_masks(4)
+    free, random = (
+        LinearGaussian(deviations=kind).bind(data).compatible(masks, Tolerance()) for kind in ("free", "random")
+    )
+    np.testing.assert_array_equal(free, random)
+    assert masks[random].tolist() == [[True, True, True, False]]
