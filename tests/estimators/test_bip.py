@@ -104,6 +104,7 @@ def test_pipeline_and_search_with_plain_arguments() -> None:
 def test_moments_that_do_not_fit_are_computed_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every engine works with that model; sampling with it, whose kernels compile anew, is tested beside the engine."""
     monkeypatch.setattr("invariance.models.gaussian.free_bytes", lambda: 1000)
+    monkeypatch.setattr("invariance.models.gaussian._ALWAYS_FREE", 0)
     with pytest.warns(DataWarning, match=r"second moments of 8 features take 0\.0 GB"):
         model = BIP().fit(EXAMPLE)
     assert isinstance(model.posterior_.source.target.model, GaussianOnDemand)

@@ -64,7 +64,8 @@ def read_outcome(series: Any, name: str) -> Outcome:
 
 def outcome_of(y: Any, name: str = "y") -> Outcome:
     """Of what `as_column` takes; name: what the outcome is called."""
-    return read_outcome(as_column(y, "y")[0], name)
+    plain = type(y) is np.ndarray and y.ndim == 1 and y.dtype == np.float64  # no masked array
+    return Outcome(name, y) if plain else read_outcome(as_column(y, "y")[0], name)
 
 
 def named_like(given: Any, values: Any) -> Any:
@@ -80,6 +81,8 @@ def has_classes(y: Any) -> bool:
     """Whether an outcome is text, categories or truth values, and not numbers."""
     import narwhals as nw
 
+    if type(y) is np.ndarray and y.dtype.kind in "iuf":
+        return False
     with suppress(TypeError, ValueError):
         series, _ = as_column(y, "y")
         mixed = series.to_list() if series.dtype in (nw.Object, nw.Unknown) else ()

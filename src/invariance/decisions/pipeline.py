@@ -56,10 +56,12 @@ class Findings:
     @cached_property
     def predictive(self) -> Posterior | None:
         """The posterior over compatible subsets by how well they predict; None where no subset is compatible."""
-        options = replace(self.options, rng=copy.deepcopy(self.options.rng))
+        options = self.options  # of which an enumeration draws nothing
+        if not isinstance(self.engine, Enumeration):
+            options = replace(options, rng=copy.deepcopy(options.rng))
         found = predictive_posterior(self.target, self.engine, options, self.posterior.masks, self.candidates)
         self.candidates = None
-        return None if found is None else replace(found, notes=(*found.notes, *self.posterior.notes))
+        return None if found is None else found.stating(notes=(*found.notes, *self.posterior.notes))
 
     def at(self, tolerance: Tolerance) -> Findings:
         """The same posterior, with what is compatible at another tolerance."""

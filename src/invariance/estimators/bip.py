@@ -222,7 +222,7 @@ class BIP(IntervalRegressor):
         coefficients[data.features.expand(decision.mask)] = fit.coefficients
         self._lay_out(data)
         self._keep(data, decision.mask, outcome, coefficients, fit.intercept)
-        self.posterior_ = replace(decision.findings.posterior, decision=decision)
+        self.posterior_ = decision.findings.posterior.stating(decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         self.invariant_ = not decision.rejected
         if not self.invariant_:
@@ -238,7 +238,7 @@ class BIP(IntervalRegressor):
     def predictive_(self) -> Posterior | None:
         """The posterior over subsets compatible with invariance, by how well they predict."""
         predictive = self.decision_.findings.predictive
-        return None if predictive is None else replace(predictive, decision=self.decision_)
+        return None if predictive is None else predictive.stating(decision=self.decision_)
 
     @property
     def decision_(self) -> Decision:

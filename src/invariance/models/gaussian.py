@@ -535,7 +535,7 @@ class GaussianFromMoments(HomoscedasticGaussian):
         return shares, ranks
 
 
-_CACHE_BYTES = 2.5e8
+_CACHE_BYTES, _ALWAYS_FREE = 2.5e8, 1e6
 _FEWEST_KEPT = 64
 
 
@@ -642,8 +642,9 @@ class LinearGaussian:
             from .random_deviations import GaussianRandomDeviations
 
             return GaussianRandomDeviations(data, n_jobs)
-        rows, free, auto = rows_of(data), free_bytes(), self.second_moments == "auto"
+        rows, auto = rows_of(data), self.second_moments == "auto"
         needed = 0 if rows is None else moments_bytes(rows)
+        free = free_bytes() if needed > _ALWAYS_FREE else None
         # As much again is needed while they are computed.
         fitting = free is None or 2 * needed <= free
         if rows is None or self.second_moments == "all" or (auto and fitting):

@@ -90,8 +90,8 @@ def unit_groups(
     outcome, centred and scaled to unit length (k + 1, n), their lengths and their means (k + 1,)."""
     if data is not None:
         columns = np.column_stack([data.X[:, used], data.y])
-        for rows in row_groups(data)[first:]:
-            yield unit_rows(columns[rows])
+        for g in range(first, data.n_environments + 1):
+            yield unit_rows(columns[data.rows(g)] if g < data.n_environments else columns)
         return
     roots, chosen = roots_in(moments), np.append(moments.feature_columns[used], moments.outcome)
     means = np.vstack([moments.means, moments.pooled_mean])[:, chosen]

@@ -265,8 +265,9 @@ def compatible(
     allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
     limits = _central_quantiles(np.where(decided, between, 0.0), left, _GRID)
     mean = np.append(_GRID, 0.0)[(statistics[:, None] > limits).sum(axis=1)]
-    spread = spread_p_values(residuals, tolerance.tau, 0.0)
-    spread[spread_statistics(residuals) <= residuals.counts[-1] * tolerance.tau**2 / 2.0] = 0.5
+    spread = np.full(len(residuals.rss), 0.5)
+    apart = np.flatnonzero(~(spread_statistics(residuals) <= residuals.counts[-1] * tolerance.tau**2 / 2.0))
+    spread[apart] = spread_p_values(residuals.of(apart), tolerance.tau, 0.0)
     passed = decided & (joint_p_value(mean, spread) >= tolerance.level)
     asked = np.flatnonzero(decided & ~passed)
     mean = mean_p_values(residuals.of(asked), allowed[asked])

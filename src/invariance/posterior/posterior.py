@@ -6,6 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from pathlib import Path
@@ -223,6 +224,12 @@ class Posterior:
         for value in self.__dict__.values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    def stating(self, **said: Any) -> Posterior:
+        """With other notes, or another decision; nothing is checked again."""
+        other = copy(self)
+        other.__dict__.update(said)
+        return other
 
     @property
     def n_features(self) -> int:
