@@ -10,6 +10,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .baselines.comparison import compare
+    from .data.design import along
     from .data.multi_environment import MultiEnvironmentData
     from .data.reading import read_table
     from .data.settings import Columns, Environments, FileFormat
@@ -45,6 +46,7 @@ _NAMES = {
     "data.reading": ("read_table",),
     "data.settings": ("Columns", "Environments", "FileFormat"),
     "data.terms": ("spline",),
+    "data.design": ("along",),
     "models.gaussian": ("LinearGaussian",),
     "models.bayesian": ("BayesianLinearGaussian",),
     "models.additive": ("Additive",),

@@ -36,7 +36,7 @@ class ResidualTests:
 
     def __init__(self, data: MultiEnvironmentData) -> None:
         self.data = data
-        moments = Moments.from_data(data)
+        moments = Moments.from_data(data.by_labels)
         pooled = moments.scatter[-1]
         scale = 1.0 / np.sqrt(np.diagonal(pooled))
         self.counts = moments.counts.astype(float)

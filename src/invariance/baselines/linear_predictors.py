@@ -37,7 +37,7 @@ class AllFeatures(Baseline):
         if data.features.n_columns > room:
             what = f"{name} fits up to {room} columns here ({rows_text(data.n_rows)})"
             raise DataError(f"{what}, and there are {data.features.n_columns}: use Screened({name}()).")
-        self._fitted_line = self._line(Moments.from_data(data))
+        self._fitted_line = self._line(Moments.from_data(data.by_labels))
         return np.ones(data.n_features, dtype=bool)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:

@@ -80,7 +80,7 @@ class StabilizedRegression(Baseline):
     def _select(self, data: MultiEnvironmentData) -> Mask:
         fewest = data.n_rows - int(data.counts.max()) if data.n_environments > 1 else data.n_rows
         check_columns("StabilizedRegression", data, fewest - 2)
-        rng, moments = np.random.default_rng(self.random_state), Moments.from_data(data)
+        rng, moments = np.random.default_rng(self.random_state), Moments.from_data(data.by_labels)
         masks = self._masks(data.n_features, rng)
         columns = data.features.expand(masks)
         p_values, errors, coefficients = _fits(moments, columns)

@@ -28,6 +28,7 @@ from .checks import (
 )
 from .columns import Choices, RawTable, aligned, as_frame, free_name, label_list, resolve_columns, table_of
 from .copies import warn_of_equal_columns
+from .design import Along, Design, parts_of
 from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
 from .features import Features
 from .labels import encode_labels, tell_alike
@@ -83,6 +84,7 @@ class MultiEnvironmentData:
     exposure_name: str | None = None
     classes: Classes | None = None  #: what 0 and 1 of y stand for, where these were no numbers
     known_kind: OutcomeKind | None = None  #: of the outcome of the data that these rows were chosen of
+    design: Design | None = None  #: what environments are compared by, where that is not one label
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -126,6 +128,7 @@ class MultiEnvironmentData:
         """Sentences about what the columns stand for: classes, reference levels and knots; empty where they are the
         table's."""
         columns = () if self.encoding is None else self.encoding.notes
+        columns += () if self.design is None else self.design.notes
         if self.classes is None:
             return columns
         first, second = map(in_words, self.classes)
@@ -170,6 +173,7 @@ class MultiEnvironmentData:
             event=None if self.event is None else self.event[rows],
             exposure=None if self.exposure is None else self.exposure[rows],
             known_kind=self.outcome_kind,
+            design=None if self.design is None else self.design.of_rows(rows),
         )
         if np.ptp(left.y) == 0.0:
             raise DataError(f"{self.outcome_name!r} is constant in {quoted(labels)}. Choose more environments.")
@@ -179,6 +183,11 @@ class MultiEnvironmentData:
         if constant.all():
             raise DataError(f"every feature is constant in {quoted(labels)}. Choose more environments.")
         return without_constant(left, constant) if constant.any() else left
+
+    @property
+    def by_labels(self) -> MultiEnvironmentData:
+        """The same rows, compared by the labels of their environments alone."""
+        return self if self.design is None else replace(self, design=None)
 
     def narrowed(self, kept: Mask) -> MultiEnvironmentData:
         """The same rows with the features of a mask (p,) alone, without the encoding of the table."""
@@ -235,7 +244,7 @@ class MultiEnvironmentData:
         cls,
         table: Any,
         outcome: str,
-        environment: str,
+        environment: str | Along | Sequence[str | Along],
         features: Sequence[str] | None = None,
         missing: str = "error",
         *,
@@ -254,6 +263,7 @@ class MultiEnvironmentData:
         """Data from a pandas or polars data frame, or from a .csv, .tsv (also .gz), .parquet or .xlsx file.
 
         outcome, environment : columns. An outcome of text or truth values needs two values, which count 0 and 1, sorted
+            environment may also be along("year"), a list of columns whose factors are crossed, or a list of both
         missing : "drop" leaves out rows with missing values
         event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
         exposure : column of what the outcome counts events of, such as years at risk
@@ -270,17 +280,22 @@ class MultiEnvironmentData:
         frame = None if is_file else as_frame(table)
         available = frame.columns if frame is not None else column_names(table, warn_unnamed=columns.features is None)
         where = "the file" if is_file else "the table"
-        outcome_columns = stated(event, exposure)
-        outcome, environment, names = resolve_columns(available, outcome, environment, columns, where, outcome_columns)
+        outcome_columns, parts = stated(event, exposure), parts_of(environment)
+        labels_of, besides = (environment, {}) if parts is None else (parts.name, parts.columns)
+        taken = outcome_columns | besides
+        outcome, labels_of, names = resolve_columns(available, outcome, labels_of, columns, where, taken)
         choices = Choices.of(columns, names)
         if frame is None:
-            wanted = (*names, outcome, *outcome_columns.values(), environment)
-            frame = as_frame(read_columns(table, wanted, labels=environment, as_text=choices.categorical))
+            wanted, of_levels = (*names, outcome, *taken.values(), labels_of), parts is None or parts.labels
+            as_text = choices.categorical | set(() if parts is None else parts.labels)
+            frame = as_frame(read_columns(table, wanted, labels_of if of_levels else None, as_text))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
-        return _checked_data(raw, choices, y, with_y, frame[environment].to_list(), environment, missing, choice)
+        design = None if parts is None else Design.read(parts, frame.__getitem__, missing)
+        labels = frame[labels_of].to_list() if design is None else design.labels
+        return _checked_data(raw, choices, y, with_y, labels, labels_of, missing, choice, design)
 
     @classmethod
     def from_arrays(
@@ -299,6 +314,7 @@ class MultiEnvironmentData:
         event: Any = None,
         exposure: Any = None,
         columns: Columns | None = None,
+        design: Design | None = None,
     ) -> MultiEnvironmentData:
         """Data from X (N, p), y (N,) or (N, 1), and one hashable label per row; a float64 C-order X is not copied.
 
@@ -306,6 +322,7 @@ class MultiEnvironmentData:
         feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series y, else "y"
         missing, exclude, categorical, numeric, groups, columns : as in `from_table`
         event, exposure : as in `from_table`, one value per row
+        design : in place of environments, as `Design.read` makes it of columns
         """
         check_missing_argument(missing)
         y, environments, event, exposure = aligned(X, y=y, environments=environments, event=event, exposure=exposure)
@@ -316,6 +333,7 @@ class MultiEnvironmentData:
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
         outcome_columns = {role: outcome_column(values, role) for role, values in stated(event, exposure).items()}
         labels = None if environments is None else label_list(environments)
+        labels = labels if design is None else design.labels
         if outcome_name is None or outcome_name == "y":
             outcome_name = free_name(outcome_name or one_series(y, "y")[1], names)
         if outcome_name in names:
@@ -328,7 +346,8 @@ class MultiEnvironmentData:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
         with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
-        return _checked_data(raw, choices, outcome, with_y, labels, None, missing)
+        named = None if design is None else design.name
+        return _checked_data(raw, choices, outcome, with_y, labels, named, missing, design=design)
 
 
 def in_short(data: Any) -> str:
@@ -376,16 +395,20 @@ def _checked_data(
     environment: str | None,
     missing: str,
     choice: Environments = ALL_ENVIRONMENTS,
+    design: Design | None = None,
 ) -> MultiEnvironmentData:
     """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None: one environment"""
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
     outcomes = np.vstack([outcome.values, *(values for _, values in outcome_columns.values())])
     alike = tell_alike([label for label in set(labels or ()) if isinstance(label, str)], environment)
     notes: tuple[str, ...] = ()
+    if choice.merge and design is not None:
+        raise DataError("merge_environments= is for one column of labels: merge levels in the table.")
     if choice.regroups:
         new, notes = choice.renamed(environments, np.bincount(codes[codes >= 0], minlength=len(environments)))
         chosen = np.array([*(label in new for label in environments), True])[codes]
         raw, outcomes = replace(raw, values=raw.values[chosen]), outcomes[:, chosen]
+        design = None if design is None else design.of_rows(chosen)
         renamed = [*(new.get(label) for label in environments), None]
         codes, environments = encode_labels([renamed[code] for code in codes[chosen]])
     summary = ColumnSummary.of(raw)
@@ -407,6 +430,9 @@ def _checked_data(
     if not kept.all():
         outcomes = outcomes[:, kept]
         codes, environments = encode_labels([environments[code] for code in codes[kept]])
+        design = None if design is None else design.of_rows(kept)
+    if design is not None:
+        codes, environments = design.in_order(codes, environments)
     check_scale(columns, *(np.append(end(X, axis=0), end(outcomes, axis=1)) for end in (np.min, np.max)))
     tally.warn_of_dropped(raw.names, environments, choices.excluded)
     y, classes = outcome.two_of(outcomes[0])
@@ -429,6 +455,7 @@ def _checked_data(
         encoding=encoding,
         environment_notes=(*alike, *notes, *more),
         classes=classes,
+        design=design,
         **roles,
         **dict(zip(outcome_columns, outcomes[1:], strict=True)),
     )

@@ -72,7 +72,7 @@ class Columns:
     numeric : columns of text to read as numbers
     groups : {feature: columns that enter together}, or splines, [spline("age", knots=4)]
     handle_unknown : "error", or "ignore": a level that the training rows lack counts as the reference
-    environment : column of the environment labels
+    environment : column of the environment labels, along("year"), or a list of such
     """
 
     features: Sequence[str] | None = None
@@ -81,7 +81,7 @@ class Columns:
     numeric: Sequence[str] = ()
     groups: Any = None
     handle_unknown: str = "error"
-    environment: str | None = None
+    environment: Any = None
 
     def __post_init__(self) -> None:
         for setting in ("features", "exclude", "numeric"):

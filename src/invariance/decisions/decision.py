@@ -93,7 +93,8 @@ def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentDa
         moments = model.moments.of_columns((*kept, names[column], outcome))
         return replace(moments, groups={}, encoding=None).with_outcome(names[column])
     X, labels = np.column_stack([data.X[:, rest], data.y]), data.environments
-    return MultiEnvironmentData(X, data.X[:, column], data.environment_index, (*kept, outcome), labels, names[column])
+    named = (*kept, outcome), labels, names[column]
+    return MultiEnvironmentData(X, data.X[:, column], data.environment_index, *named, design=data.design)
 
 
 @dataclass(frozen=True, eq=False)

@@ -327,7 +327,7 @@ def subset_moments(model: GaussianModel | RegressionModel, mask: Mask) -> Moment
     """Second moments of the columns of one subset (p,) and the outcome."""
     rows = model.data
     if rows is not None and (isinstance(model, RegressionModel) or not model.moments.scatter.size):
-        return Moments.from_data(rows.narrowed(mask))
+        return Moments.from_data(rows.by_labels.narrowed(mask))
     assert not isinstance(model, RegressionModel)
     return model.moments.of_columns((*model.features.chosen(mask).columns, model.moments.outcome_name))
 

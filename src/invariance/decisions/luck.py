@@ -18,6 +18,7 @@ from ..inference.enumeration import Enumeration
 from ..models.base import VARIANCE
 from ..models.gaussian import GaussianModel
 from ..models.random_deviations import GaussianRandomDeviations
+from ..models.structured import StructuredDeviations
 from ..moments.moments import Moments, filled_pool
 from ..posterior.summary import format_count
 from .pipeline import Findings
@@ -89,7 +90,8 @@ def _simulated_model(findings: Findings, rule: Rule) -> GaussianModel:
     model, n = findings.target.model, findings.posterior.n_subsets
     if not getattr(rule, "by_prediction", False) or findings.predictive is None or model.n_environments < 2:
         raise SettingError("luck is that of a choice among compatible subsets, and none was made here.")
-    if not isinstance(model, GaussianModel) or model.makes_curves or isinstance(model, GaussianRandomDeviations):
+    unlike = GaussianRandomDeviations, StructuredDeviations
+    if not isinstance(model, GaussianModel) or model.makes_curves or isinstance(model, unlike):
         raise SettingError("whether luck would do this is simulated for linear Gaussian models of free deviations.")
     if n > _MOST_SUBSETS:
         raise SettingError(

@@ -32,6 +32,7 @@ from ..data.columns import (
     known_columns,
     refuse_beyond_double,
 )
+from ..data.design import Design, is_columns, parts_of
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
@@ -155,19 +156,25 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         return data
 
     def _split(self, X: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """The features of a table; {role: values} of the labels and of what comes with the outcome."""
+        """The features of a table; {role: values} of the labels, or the design, and of what comes with the outcome."""
         columns, available = self._columns, frame_names(X)
         if columns.environment is not None and environments is not None:
             what = f"as environments= and as the column {columns.environment!r} of Columns(environment=...)"
             raise DataError(f"environment labels came twice: {what}. Use one of the two.")
         given = {"environments": columns.environment if environments is None else environments, **outcome_columns}
+        parts = parts_of(given["environments"]) if is_columns(given["environments"], available, X) else None
+        if parts is not None:
+            given["environments"] = parts.name
         named = {role: name for role, name in given.items() if isinstance(name, str)}
+        named |= {} if parts is None else parts.columns
         for role, name in named.items():
             if name not in (available or ()):
                 found = "has no column names." if available is None else f"lacks it; {nearest(name, available)}"
                 raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row.")
         frame = as_frame(X, "X") if named else {}
-        values = {role: frame[name].to_native() for role, name in named.items()}
+        values = {role: frame[name].to_native() for role, name in named.items() if role in given}
+        if parts is not None:
+            values |= {"environments": None, "design": Design.read(parts, frame.__getitem__, "error")}
         self._set_aside = tuple(named.values())
         if columns.features is not None or columns.exclude:
             if available is None:

@@ -75,7 +75,7 @@ def rows_of(data: EnvironmentData) -> MultiEnvironmentData | None:
 
 
 def moments_of(data: EnvironmentData) -> Moments:
-    return data if isinstance(data, Moments) else Moments.from_data(data)  # type: ignore[arg-type]
+    return data if isinstance(data, Moments) else Moments.from_data(data.by_labels)  # type: ignore[attr-defined]
 
 
 def rows_for(model: str, data: EnvironmentData) -> MultiEnvironmentData:

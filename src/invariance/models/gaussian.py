@@ -634,6 +634,14 @@ class LinearGaussian:
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> GaussianModel:
         """Tie the model to data, or to moments alone."""
+        rows = rows_of(data)
+        if rows is not None and rows.design is not None:
+            if self.invariance == "mean" or self.second_moments == "on demand":
+                what = f"environments {rows.design.in_words} are compared by one model"
+                raise SettingError(what, use(family="linear_gaussian"))
+            from .structured import StructuredDeviations
+
+            return StructuredDeviations(rows, n_jobs, self.prediction)
         if self.invariance == "mean":
             from .gaussian_mean import MeanGaussian
 
@@ -642,7 +650,7 @@ class LinearGaussian:
             from .random_deviations import GaussianRandomDeviations
 
             return GaussianRandomDeviations(data, n_jobs)
-        rows, auto = rows_of(data), self.second_moments == "auto"
+        auto = self.second_moments == "auto"
         needed = 0 if rows is None else moments_bytes(rows)
         free = free_bytes() if needed > _ALWAYS_FREE else None
         # As much again is needed while they are computed.

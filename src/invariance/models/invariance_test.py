@@ -10,7 +10,19 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtrc, chdtri, chndtr, digamma, fdtrc, fdtri, gammainc, gammaincc, ncfdtr, ndtr, polygamma
+from scipy.special import (
+    chdtrc,
+    chdtri,
+    chndtr,
+    digamma,
+    fdtrc,
+    fdtri,
+    gammainc,
+    gammaincc,
+    ncfdtr,
+    ndtr,
+    polygamma,
+)
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import SettingError

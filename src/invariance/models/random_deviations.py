@@ -192,7 +192,7 @@ class GaussianRandomDeviations(GaussianModel):
         figures = self._figures(chosen, np.zeros(len(as_masks(masks, self.n_features))), likelihood=True)
         supported = ~np.isnan(figures[:, SHARE])
         signal = np.where(supported, self.signal_of(np.where(supported, figures[:, GAIN], 0.0)), 0.0)
-        least = np.where(supported, np.maximum(_lucky(figures[:, SKEW]) - figures[:, SCORE], 0.0), 0.0)
+        least = np.where(supported, np.maximum(lucky(figures[:, SKEW]) - figures[:, SCORE], 0.0), 0.0)
 
         def tails(more: Floats) -> Callable[[Floats], Floats]:
             def at(noncentrality: Floats) -> Floats:
@@ -300,7 +300,7 @@ class GaussianRandomDeviations(GaussianModel):
         return out
 
 
-def _lucky(skew: Floats) -> Floats:
+def lucky(skew: Floats) -> Floats:
     """(S,) standardised statistic that is exceeded in all but a sixth of the cases"""
     shape = 4.0 / np.maximum(np.nan_to_num(skew), 1e-3) ** 2
     return (gammainccinv(shape, 1.0 - LUCKY) - shape) / np.sqrt(shape)

@@ -137,6 +137,12 @@ def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO
         known = (use(deviations=value) for value in (AUTO, "free", "random"))
         raise SettingError(f"deviations={deviations!r} is not known", *known)
     found: Any = family_of(data) if isinstance(family, ByOutcome) else family
+    design = getattr(data, "design", None)
+    if design is not None:
+        if deviations == "random":
+            what = f"deviations='random' is for one column of labels, not {design.in_words}"
+            raise SettingError(what, use(deviations=AUTO))
+        return found
     linear: Any = found.family if isinstance(found, Chosen) else found
     if not isinstance(linear, LinearGaussian) or linear.invariance == "mean":
         if deviations == "random":
@@ -175,8 +181,13 @@ def taken_by(family: Any) -> tuple[str, ...]:
 
 
 def refuse_unused(family: Family, data: EnvironmentData) -> None:
-    """Raise where the data have an outcome column that the family does not use."""
-    rows = rows_of(data)
+    """Raise where the data have an outcome column, or a design, that the family does not use."""
+    rows, fitted = rows_of(data), family.family if isinstance(family, Chosen) else family
+    if rows is not None and rows.design is not None and not isinstance(fitted, LinearGaussian):
+        what = f"{type(fitted).__name__} knows no environments {rows.design.in_words}"
+        periods = "" if rows.design.variable is None else f" cut {rows.design.variable.column!r} into periods,"
+        labels = f"{periods} and name one column of labels as environment"
+        raise SettingError(f"{what}:{labels.removeprefix(' and')}; for numbers family={GAUSSIAN!r} does.")
     for role in () if rows is None else rows.outcome_columns:
         if role not in taken_by(family):
             name = getattr(data, f"{role}_name")

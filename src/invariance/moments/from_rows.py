@@ -17,6 +17,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
 from ..data.checks import check_missing_argument, check_unique
 from ..data.columns import Choices, resolve_columns
+from ..data.design import refuse_design
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import FileSource, RowSource, RowTask, TableSource, source_of
 from ..data.terms import SplineBasis
@@ -54,6 +55,7 @@ class Wanted:
     def among(self, available: Sequence[str], where: str) -> Wanted:
         """Checked against the columns that there are."""
         check_missing_argument(self.missing)
+        refuse_design(self.environment, f"reading {where} in pieces")
         asked = self.outcome, self.environment, self.settings
         outcome, environment, features = resolve_columns(available, *asked, where)
         splines = dict.fromkeys(Choices.of(self.settings, features).splines)

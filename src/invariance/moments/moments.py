@@ -342,6 +342,9 @@ class Moments:
     @classmethod
     def from_data(cls, data: MultiEnvironmentData) -> Moments:
         """Moments of one data set that is in memory."""
+        if data.design is not None:
+            what = f"second moments know labels only, and these rows are compared {data.design.in_words}"
+            raise DataError(f"{what}: fit the data themselves.")
         parts = (of_rows(data.X, data.y, data.rows(e)) for e in range(data.n_environments))
         features, same = data.features, ("encoding", "constants", "dropped_rows", "environment_notes")
         described: dict[str, Any] = {"groups": features.groups, **{name: getattr(data, name) for name in same}}

@@ -23,6 +23,8 @@ from .._tools.sections import Rendered, Section
 from .._tools.text import duration, name_labels, shorten
 from .._version import __version__
 from ..data.checks import check_whole_number, did_you_mean, nearest, quoted, warn
+from ..data.columns import frame_names
+from ..data.design import is_columns, refuse_design
 from ..data.settings import Columns, Environments, listed_names
 from ..decisions.pipeline import FitSettings, generator
 from ..decisions.rules import as_rule
@@ -187,6 +189,8 @@ def sweep(
     settings = checked_model(model, device, dask)
     chosen, select, missing = _reading(columns or (None if model is None else model.columns), how_to_read)
     labels = environments if environments is not None or chosen is None else chosen.environment
+    if is_columns(labels, frame_names(table), table):
+        refuse_design(labels, "a sweep")
     data = read_sweep_data(table, labels, perturbed, chosen, select, missing, allow_unmeasured)
     folder = None if out is None else Path(out).expanduser()
     run = run_sweep(data, settings, outcomes, folder, top, n_jobs, dask, random_state, progress, device)

@@ -1,0 +1,298 @@
+"""Environments that are not one label: along a variable, sequences of rows, several factors at once."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._tools.arrays import Floats, Integers
+from ..exceptions import DataError, SettingError, use
+from .checks import quoted, rows_text
+from .columns import reads_as_number
+from .labels import encode_labels
+
+# Blocks of the variable by which rows are described, and left out to judge predictions.
+_MOST_BLOCKS = 5
+_FEWEST_VALUES = 3
+
+
+@dataclass(frozen=True)
+class Along:
+    """What `along` returns."""
+
+    column: str
+    ar: int = 0
+    within: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.ar, bool) or not isinstance(self.ar, Integral) or self.ar < 0:
+            raise SettingError(f"ar={self.ar!r} is no number of rows before: use 0, 1, 2 or 4.")
+        for name in (self.column, self.within):
+            if not isinstance(name, str | None) or not self.column:
+                raise SettingError(f"along() needs the name of a column, not {name!r}.")
+        if self.within is not None and not self.ar:
+            raise SettingError(f"within={self.within!r} says which rows follow each other: state ar=2, too.")
+
+
+def along(column: str, ar: int = 0, within: str | None = None) -> Along:
+    """A column of numbers or dates, such as time or dose, along which coefficients must stay the same: for
+    `environment=`, alone or in a list with columns of labels.
+
+    ar : rows follow each other along it, and the noise of each depends on that of so many rows before, the next one
+        in time first; 2 is a good start, 4 for quarters
+    within : column of what has a sequence of its own, such as the states of a panel
+
+    >>> import numpy as np, pandas as pd
+    >>> from invariance import BIP, along
+    >>> rng = np.random.default_rng(0)
+    >>> table = pd.DataFrame({"year": np.repeat(np.arange(1980, 2000), 10), "rain": rng.normal(size=200)})
+    >>> grown = 2.0 * table["rain"] + rng.normal(size=200)
+    >>> model = BIP().fit(table, grown, environments=along("year"))
+    >>> model.selected_features_, model.invariant_
+    (('rain',), True)
+    """
+    return Along(column, ar, within)
+
+
+class Parts(NamedTuple):
+    """Columns of labels, and the variable besides them."""
+
+    labels: tuple[str, ...]
+    along: Along | None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """{role: column} of all of them but the first"""
+        names = {f"environment {place}": name for place, name in enumerate(self.labels, 1)}
+        if self.along is not None:
+            names["along"] = self.along.column
+            if self.along.within not in (None, *self.labels):
+                names["within"] = str(self.along.within)
+        return dict(list(names.items())[1:])
+
+    @property
+    def name(self) -> str:
+        """The column that labels of environments come from."""
+        return self.labels[0] if self.labels else self.along.column if self.along is not None else ""
+
+
+def parts_of(environment: Any) -> Parts | None:
+    """What a design is made of; None for one column of labels, or for anything that is no names of columns."""
+    listed = [environment] if isinstance(environment, Along) else environment
+    if isinstance(listed, str) or not isinstance(listed, list | tuple):
+        return None
+    labels = tuple(part for part in listed if isinstance(part, str))
+    variables = [part for part in listed if isinstance(part, Along)]
+    if len(labels) + len(variables) < len(listed) or not listed or (len(labels) == 1 and not variables):
+        return None
+    if len(variables) > 1:
+        raise SettingError(f"environments along {quoted([part.column for part in variables])}: name one variable.")
+    return Parts(labels, variables[0] if variables else None)
+
+
+def refuse_design(environment: Any, what: str) -> None:
+    """Raise where something knows labels only."""
+    parts = parts_of(environment)
+    if parts is not None:
+        named = (
+            f"along({parts.along.column!r})" if parts.along is not None else f"several factors, {list(parts.labels)}"
+        )
+        raise SettingError(f"{what} takes one column of labels, not {named}: fit the whole table with BIP().")
+
+
+class Factor(NamedTuple):
+    """codes (N,) into the levels, -1 where missing"""
+
+    name: str
+    codes: NDArray[np.intp]
+    levels: tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Of N rows, the factors and the variable along which coefficients are compared.
+
+    values (N,) : of the variable, NaN where missing; microseconds since 1970 of dates; None without a variable
+    units, steps (N,) : of sequences, whose rows each is, and which in their order; 0 where ar is 0
+    """
+
+    factors: tuple[Factor, ...]
+    variable: Along | None
+    values: Floats | None
+    dates: bool
+    units: Integers
+    steps: Integers
+
+    @classmethod
+    def read(cls, parts: Parts, column: Any, missing: str) -> Design:
+        """column(name) : a narwhals series; missing : "error" raises where a value is missing"""
+        factors = tuple(Factor(name, *encode_labels(column(name).to_list())) for name in parts.labels)
+        for factor in factors:
+            _refuse_missing(factor.name, int((factor.codes < 0).sum()), missing)
+            if len(factor.levels) < 2:
+                raise DataError(f"environment column {factor.name!r} has one level: leave it out of the list.")
+        if parts.along is None:
+            none = np.zeros(len(factors[0].codes), np.int64)
+            return cls(factors, None, None, False, none, none)
+        name, within = parts.along.column, parts.along.within
+        values, dates = positions(column(name), name)
+        _refuse_missing(name, int(np.isnan(values).sum()), missing)
+        units = np.zeros(len(values), np.int64)
+        if within is not None:
+            units, _ = encode_labels(column(within).to_list())
+            _refuse_missing(within, int((units < 0).sum()), missing)
+        n_values = len(np.unique(values[~np.isnan(values)]))
+        if n_values < _FEWEST_VALUES:
+            raise DataError(f"{name!r} has {n_values} values, too few to look along it", use(environment=name))
+        steps = _steps(parts.along, values, units) if parts.along.ar else np.zeros(len(values), np.int64)
+        return cls(factors, parts.along, values, dates, units, steps)
+
+    @property
+    def known(self) -> NDArray[np.bool_]:
+        """(N,) rows of which nothing is missing"""
+        known = np.all([factor.codes >= 0 for factor in self.factors] + [self.units >= 0], axis=0)
+        return known if self.values is None else known & ~np.isnan(self.values)
+
+    @property
+    def labels(self) -> list[Hashable]:
+        """Of the environments by which rows are described: levels of the first factor, or blocks of the variable; None
+        where something is missing"""
+        if self.factors:
+            first = self.factors[0]
+            return [first.levels[code] if known else None for code, known in zip(first.codes, self.known, strict=True)]
+        known, labels = self.known, np.full(len(self.units), None, dtype=object)
+        assert self.values is not None
+        labels[known] = self._blocks(self.values[known])
+        return labels.tolist()
+
+    def _blocks(self, values: Floats) -> NDArray[np.object_]:
+        """(n,) up to five consecutive blocks of values (n,) with about equally many rows, as "1977 to 1981" """
+        distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+        middles = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
+        n_blocks = min(_MOST_BLOCKS, len(distinct))
+        used, block = np.unique((n_blocks * middles).astype(int), return_inverse=True)
+        ends = [distinct[block == b][[0, -1]] for b in range(len(used))]
+        texts = [" to ".join(dict.fromkeys(map(self.written, end))) for end in ends]
+        if len(set(texts)) < len(texts):
+            texts = [f"{low!r} to {high!r}" for low, high in (end.tolist() for end in ends)]
+        return np.array(texts, dtype=object)[block[place]]
+
+    def written(self, value: float) -> str:
+        """A value of the variable as it is printed."""
+        if not self.dates:
+            return f"{value:.0f}" if float(value).is_integer() else f"{value:.6g}"
+        assert self.values is not None
+        whole_days = not np.any(np.nan_to_num(self.values) % _DAY)
+        return str(np.datetime64(round(value), "us").astype("datetime64[D]" if whole_days else "datetime64[s]"))
+
+    @property
+    def span(self) -> tuple[float, float]:
+        assert self.values is not None
+        return float(np.nanmin(self.values)), float(np.nanmax(self.values))
+
+    def of_rows(self, rows: NDArray[Any]) -> Design:
+        """Of some rows, by a mask or by their places; levels that do not occur there are gone."""
+        factors = []
+        for name, codes, levels in self.factors:
+            used, left = np.unique(codes[rows], return_inverse=True)
+            factors.append(Factor(name, left.astype(np.intp), tuple(levels[code] for code in used)))
+        values = None if self.values is None else self.values[rows]
+        return replace(self, factors=tuple(factors), values=values, units=self.units[rows], steps=self.steps[rows])
+
+    @property
+    def name(self) -> str:
+        """The column that labels of environments come from."""
+        if self.factors:
+            return self.factors[0].name
+        assert self.variable is not None
+        return self.variable.column
+
+    def in_order(
+        self, codes: NDArray[np.intp], labels: tuple[Hashable, ...]
+    ) -> tuple[NDArray[np.intp], tuple[Hashable, ...]]:
+        """Codes (N,) and labels of environments, blocks in the order of the variable."""
+        if self.factors or self.values is None:
+            return codes, labels
+        order = np.argsort([self.values[codes == e].min() for e in range(len(labels))])
+        return np.argsort(order)[codes], tuple(labels[e] for e in order)
+
+    @property
+    def in_words(self) -> str:
+        """What is compared: "between hospitals and along year"."""
+        between = f"between levels of {' and of '.join(factor.name for factor in self.factors)}" if self.factors else ""
+        return " and ".join(filter(None, (between, "" if self.variable is None else f"along {self.variable.column}")))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the environments are that tables and pictures show."""
+        if self.variable is None:
+            return (f"coefficients are compared {self.in_words}; tables by environment show {self.factors[0].name}.",)
+        low, high = map(self.written, self.span)
+        shown = self.factors[0].name if self.factors else f"up to {_MOST_BLOCKS} blocks of it, for description"
+        told = f"coefficients are compared {self.in_words}, from {low} to {high}; tables by environment show {shown}."
+        ar, within = self.variable.ar, self.variable.within
+        sequence = "rows" if within is None else f"rows of one {within}"
+        return (told, f"noise of {sequence} may depend on that of the {ar} before.") if ar else (told,)
+
+
+_DAY = 86_400_000_000
+
+
+def _refuse_missing(name: str, n_missing: int, missing: str) -> None:
+    if n_missing and missing == "error":
+        raise DataError(f"environment column {name!r} is missing in {rows_text(n_missing)}", use(missing="drop"))
+
+
+def positions(series: Any, name: str) -> tuple[Floats, bool]:
+    """(N,) numbers of a narwhals series, NaN where missing, and whether they are dates, in microseconds since 1970."""
+    import pandas as pd
+
+    values = series.to_list()
+    gone = np.array([value is None or value != value or type(value).__name__ == "NaTType" for value in values], bool)
+    present = [value for value, missing in zip(values, gone, strict=True) if not missing]
+    found = np.full(len(values), np.nan)
+    if all(map(reads_as_number, present)):
+        found[~gone] = [float(value) for value in present]
+        if np.isinf(found).any():
+            raise DataError(f"column {name!r} has infinite values: leave those rows out.")
+        return found, False
+    try:
+        if isinstance(present[0], pd.Period):
+            dates = pd.PeriodIndex(present).to_timestamp()
+        else:
+            dates = pd.DatetimeIndex(pd.to_datetime(pd.Series(present, dtype=object), format="ISO8601", utc=True))
+    except (ValueError, TypeError):
+        wrong = next((value for value in present if isinstance(value, str)), present[0])
+        raise DataError(f"column {name!r} has neither numbers nor dates, as 2024-05-31: mend {wrong!r}.") from None
+    found[~gone] = dates.tz_localize(None).to_numpy("datetime64[us]").astype(np.int64)
+    return found, True
+
+
+def _steps(variable: Along, values: Floats, units: Integers) -> Integers:
+    """(N,) which row of its unit each is, in the order of the values"""
+    order = np.lexsort((values, units))
+    new = np.append(True, np.diff(units[order]) != 0)
+    twice = ~new[1:] & (np.diff(values[order]) == 0.0)
+    if twice.any():
+        unit = "one row" if variable.within is None else f"one row of each {variable.within}"
+        what = f"a sequence needs {unit} for each {variable.column}, and {rows_text(int(twice.sum()))} come again"
+        raise DataError(f"{what}: name what has one, along({variable.column!r}, ar={variable.ar}, within=...).")
+    steps = np.empty(len(values), np.int64)
+    starts = np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
+    steps[order] = np.arange(len(values)) - starts
+    return steps
+
+
+def is_columns(environments: Any, available: Sequence[str] | None, table: Any) -> bool:
+    """Whether what `fit` got names columns of a design, and is no list of a label for each row of the table."""
+    if isinstance(environments, Along):
+        return True
+    if parts_of(environments) is None:
+        return False
+    named = [part for part in environments if isinstance(part, str)]
+    return len(named) < len(environments) or (len(named) < len(table) and set(named) <= set(available or ()))

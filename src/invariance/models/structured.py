@@ -1,0 +1,545 @@
+"""The linear Gaussian model whose coefficients are compared along a variable, between crossed factors, or both; noise
+of sequences is autoregressive.
+
+Coefficients of W = (1, columns of z) may deviate by factors, as fixed effects W ⊗ (their levels), tested by the F test;
+and along the variable, as random effects Z = WT ⊗ B of ten cosines B, tested by a score statistic Q with a three-moment
+null. With W and the factors swept out, all that is asked of Z are the eigenvalues of C = Z'Z and the squares of s = Z'y
+along its eigenvectors: whitened by deviations of share δ, C has the eigenvalues γ/(1 + δγ).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpstrf
+from scipy.special import digamma, polygamma
+from scipy.stats import rankdata
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.text import printable
+from ..data.checks import largest_size
+from ..data.design import Design
+from ..data.features import Subset, as_mask, as_masks
+from ..data.multi_environment import MultiEnvironmentData
+from ..exceptions import DataError, use
+from ..moments.moments import Moments
+from . import gaussian_fits
+from .base import PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, StandardErrors, in_parts, rows_of
+from .gaussian import GaussianFromMoments, GaussianModel
+from .invariance_test import (
+    Difference,
+    InvarianceTest,
+    Residuals,
+    Tolerance,
+    f_difference,
+    joint_p_value,
+    mean_p_values,
+    pearson_tails,
+    smallest_p_value,
+)
+from .random_deviations import lucky, standardised
+
+N_COSINES = 10
+_ROUNDS = 2
+# Numbers that may be held at once while rows are read.
+_AT_ONCE = 1 << 22
+# Fits that are remembered; a walk asks about each subset several times.
+_MOST_KNOWN = 1 << 15
+# Shares of the noise at which the likelihood of deviations is looked at first, and rounds that close in on the largest.
+_SHARES, _LARGEST_SHARE, _CLOSER = 33, 1e4, 7
+# −2 log Λ of a variance that is 0: a half of a chi-square with one degree of freedom, and 0 in the other half.
+_MEAN_RE, _VARIANCE_RE = 0.5, 1.25
+
+
+def cosines(values: Floats) -> Floats:
+    """(N, 10) √2·cos(πbu), u the mid-ranks of values (N,), weighted by 1/b so that their squares average 1 in all."""
+    u, b = (rankdata(values) - 0.5) / len(values), np.arange(1, N_COSINES + 1)
+    weights = (1.0 / b) / np.sqrt(np.sum(1.0 / b**2))
+    return np.sqrt(2.0) * weights * np.cos(np.pi * np.outer(u, b))
+
+
+class Modulators(NamedTuple):
+    """values (N, m): 1, the levels but the first of each factor, cosines; factors, along: which columns these are"""
+
+    values: Floats
+    factors: tuple[slice, ...]
+    along: slice
+
+    @classmethod
+    def of(cls, design: Design) -> Modulators:
+        parts, factors = [np.ones((len(design.units), 1))], []
+        for _, codes, levels in design.factors:
+            start = sum(part.shape[1] for part in parts)
+            parts.append((codes[:, None] == np.arange(1, len(levels))).astype(float))
+            factors.append(slice(start, start + len(levels) - 1))
+        fixed = sum(part.shape[1] for part in parts)
+        if design.values is not None:
+            parts.append(cosines(design.values))
+        values = np.hstack(parts)
+        return cls(values, tuple(factors), slice(fixed, values.shape[1]))
+
+
+def windows(design: Design) -> NDArray[np.intp]:
+    """(n, q + 1) rows that have q rows before them in their unit, and these, the latest first"""
+    q = 0 if design.variable is None else design.variable.ar
+    order = np.lexsort((design.steps, design.units)) if q else np.arange(len(design.units))
+    at = np.arange(q, len(order))
+    rows = order[at[:, None] - np.arange(q + 1)]
+    follow = (design.units[rows] == design.units[rows[:, :1]]) & (
+        design.steps[rows] == design.steps[rows[:, :1]] - np.arange(q + 1) if q else True
+    )
+    return np.asarray(rows[follow.all(axis=1)])
+
+
+class Swept(NamedTuple):
+    """What one subset leaves, of n rows. rank, pooled: of the common fit and its residual sum of squares; full_rank,
+    full: with the factors' deviations; gammas, squares: eigenvalues of C, squares of s along them; share, log_ratio: of
+    deviations along the variable; beta: of the common fit (k + 1,); filter (q + 1,): 1 and −a; r2: of the plain fit"""
+
+    rank: int
+    pooled: float
+    full_rank: int
+    full: float
+    gammas: Floats
+    squares: Floats
+    share: float
+    log_ratio: float
+    beta: Floats
+    filter: Floats
+    r2: float
+
+
+class ScoreTest(NamedTuple):
+    """Of S subsets. gammas, squares (S, k), 0 beyond those that there are; rss, freedom (S,): without deviations"""
+
+    gammas: Floats
+    squares: Floats
+    rss: Floats
+    freedom: Floats
+
+    def standardised(self, share: Floats) -> tuple[Floats, Floats]:
+        """(S,) Q less its mean in standard deviations, and its skewness, where deviations explain this share (S,)"""
+        shrunk = 1.0 / (1.0 + share[:, None] * self.gammas)
+        kept, left = self.gammas * shrunk, self.rss - share * np.sum(self.squares * shrunk, axis=1)
+        traces = (np.sum(kept**power, axis=1) for power in (1, 2, 3))
+        statistic = np.sum(self.squares * shrunk**2, axis=1) / np.maximum(left, np.finfo(float).tiny)
+        return standardised(statistic, self.freedom, *traces)
+
+    def p_values(self, share: Floats) -> Floats:
+        return pearson_tails(*self.standardised(share))
+
+
+def pivoted(gram: Floats, scale: Floats) -> tuple[NDArray[np.intp], Floats]:
+    """Columns that are independent, and the lower factor of their gram matrix; scale (k,): their own lengths, of which
+    a pivot must have a share"""
+    inverse = np.where(scale > 0.0, 1.0 / np.where(scale > 0.0, scale, 1.0), 0.0)
+    factor, order, rank, _ = dpstrf(gram * inverse[:, None] * inverse, tol=PIVOT_TOLERANCE, lower=1)
+    kept = order[:rank] - 1
+    return kept, np.tril(factor[:rank, :rank]) * scale[kept, None]
+
+
+def _turned(matrix: Floats, turn: Floats) -> Floats:
+    """(k·b, k·b) symmetric, in other coordinates (k, k) of each of the k columns that b cosines modulate"""
+    half = (turn.T @ matrix.reshape(len(turn), -1)).reshape(matrix.shape)
+    return np.asarray((turn.T @ half.T.reshape(len(turn), -1)).reshape(matrix.shape))
+
+
+def likeliest_share(gammas: Floats, squares: Floats, whole: Floats, rss: float, n: int) -> tuple[float, float]:
+    """ω² of the largest likelihood ℓ, and ℓ(0) − ℓ(ω²) ≤ 0; whole: eigenvalues of Z'Z before anything is swept out"""
+
+    def gain(logs: Floats) -> Floats:
+        share = np.exp(logs)[:, None]
+        left = 1.0 - np.sum(share * squares / (1.0 + share * gammas), axis=1) / rss
+        return -0.5 * n * np.log(left) - 0.5 * np.sum(np.log1p(share * whole), axis=1)
+
+    logs = np.linspace(np.log(1e-2 / n), np.log(_LARGEST_SHARE), _SHARES)
+    share, best = 0.0, 0.0
+    for _ in range(_CLOSER):
+        values = gain(logs)
+        place, step = int(np.argmax(values)), logs[1] - logs[0]
+        if values[place] > best:
+            share, best = float(np.exp(logs[place])), float(values[place])
+        logs = np.linspace(logs[place] - step, logs[place] + step, _SHARES)
+    return share, -best
+
+
+class StructuredDeviations(GaussianModel):
+    """Data with a design. A subset is outside the support where its columns depend on each other over all rows, or
+    where no row is left for the noise beside the deviations of factors; other dependent columns are skipped."""
+
+    data: MultiEnvironmentData
+
+    def __init__(self, data: EnvironmentData, n_jobs: int | None = None, prediction: float = 0.0) -> None:
+        super().__init__(data, n_jobs, prediction)
+        rows = rows_of(data)
+        assert rows is not None
+        assert rows.design is not None
+        self.design, self.modulators = rows.design, Modulators.of(rows.design)
+        self.windows, self.kind = windows(rows.design), f"linear Gaussian, compared {printable(rows.design.in_words)}"
+        self.n_windows, self._known = len(self.windows), dict[bytes, Swept | None]()
+        needed, columns = self.modulators.along.start + 2, int(self.moments.present[-1].sum())
+        if self.n_windows < max(needed, columns if self.design.variable is not None and self.design.variable.ar else 0):
+            raise DataError(self._too_few(needed))
+
+    def _too_few(self, needed: int) -> str:
+        parts = [f"{len(factor.levels)} levels of {factor.name!r}" for factor in self.design.factors]
+        variable = self.design.variable
+        if variable is not None and variable.ar:
+            parts.append(f"ar={variable.ar}" + ("" if variable.within is None else f" within {variable.within!r}"))
+        what = f"{self.n_windows} rows are left for {' and '.join(parts) or 'the fit'}, and {needed} are needed"
+        return f"{what}: name fewer factors or rows before."
+
+    def of(self, data: EnvironmentData) -> GaussianModel:
+        rows = rows_of(data)
+        if rows is None or rows.design is None:
+            return GaussianFromMoments(data, self.n_jobs)
+        return StructuredDeviations(rows, self.n_jobs)
+
+    # ---------------------------------------------------------------- sums of products
+
+    @cached_property
+    def _columns(self) -> Floats:
+        """(N, q + 2) 1, the features' columns and the outcome, centred and of unit mean square"""
+        columns = np.column_stack([self.data.X, self.data.y])
+        columns = columns - columns.mean(axis=0)
+        spread = np.sqrt(np.mean(columns**2, axis=0))
+        return np.column_stack([np.ones(len(columns)), columns / np.where(spread > 0.0, spread, 1.0)])
+
+    @cached_property
+    def _products(self) -> list[tuple[int, int, Floats]]:
+        """(i, j, Σ over windows) of lagged columns (1, x) ⊗ modulators and, last, the outcome; both orders of i < j"""
+        lags, (m, d) = self.windows.shape[1], (self.modulators.values.shape[1], self._columns.shape[1] - 1)
+        sums = {(i, j): np.zeros((d * m + 1, d * m + 1)) for i in range(lags) for j in range(i, lags)}
+        step = max(1, _AT_ONCE // (d * m * lags))
+        for start in range(0, self.n_windows, step):
+            rows = self.windows[start : start + step]
+            parts = [
+                np.column_stack([np.einsum("nd,nm->ndm", c[:, :-1], b).reshape(len(c), -1), c[:, -1]])
+                for c, b in ((self._columns[rows[:, i]], self.modulators.values[rows[:, i]]) for i in range(lags))
+            ]
+            for (i, j), total in sums.items():
+                product = parts[i].T @ parts[j]
+                total += product if i == j else product + product.T
+        return [(i, j, total) for (i, j), total in sums.items()]
+
+    def _filtered(self, filter: Floats, places: Integers) -> Floats:
+        """(k, k) products of expanded columns `places` (k,), prewhitened by a filter (q + 1,)"""
+        return sum(filter[i] * filter[j] * total[np.ix_(places, places)] for i, j, total in self._products)
+
+    def _autoregression(self, places: Integers) -> Floats:
+        """(q + 1,) 1 and −a of the residuals of a fit to columns and, last, the outcome (k + 1,) of all rows"""
+        q = self.windows.shape[1] - 1
+        filter = np.append(1.0, np.zeros(q))
+        for _ in range(_ROUNDS if q else 0):
+            products = self._filtered(filter, places)
+            weights = np.append(-np.linalg.lstsq(products[:-1, :-1], products[:-1, -1])[0], 1.0)
+            lagged = np.zeros((q + 1, q + 1))
+            for i, j, total in self._products:
+                value = weights @ total[np.ix_(places, places)] @ weights
+                lagged[i, j] = lagged[j, i] = value if i == j else 0.5 * value
+            filter[1:] = -np.linalg.lstsq(lagged[1:, 1:], lagged[1:, 0])[0]
+        return filter
+
+    def swept(self, masks: Mask) -> list[Swept | None]:
+        """Of each of the subsets (S, p), None outside the support"""
+        used = self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
+        keys, found = [row.tobytes() for row in used], dict[bytes, Swept | None]()
+        asked = [s for s, key in enumerate(keys) if key not in self._known]
+
+        def part(rows: slice) -> None:
+            for s in asked[rows]:
+                found[keys[s]] = self._swept(np.flatnonzero(used[s]))
+
+        in_parts(len(asked), self.n_jobs, part, fewest=16)
+        answers = [found[key] if key in found else self._known[key] for key in keys]
+        if len(self._known) + len(found) > _MOST_KNOWN:
+            self._known.clear()
+        self._known.update(found)
+        return answers
+
+    def _swept(self, columns: Integers) -> Swept | None:
+        m, n = self.modulators.values.shape[1], self.n_windows
+        base, k = m * np.append(0, 1 + columns), len(columns) + 1
+        of_y = np.array([m * (self._columns.shape[1] - 1)])
+        filter = self._autoregression(np.append(base, of_y))
+        fixed = [(base[:, None] + np.arange(part.start, part.stop)).ravel() for part in self.modulators.factors]
+        along = (base[:, None] + np.arange(self.modulators.along.start, m)).ravel()
+        places = np.concatenate([base, *fixed, along, of_y])
+        products = self._filtered(filter, places)
+        lengths = np.sqrt(np.diagonal(products))
+        kept, root = pivoted(products[:k, :k], lengths[:k])
+        if len(kept) < k or n <= k:
+            return None
+        order = np.argsort(kept)
+        half = solve_triangular(root, products[kept][:, k:], lower=True)
+        left = products[k:, k:] - half.T @ half
+        pooled, f = float(left[-1, -1]), sum(map(len, fixed))
+        own = [*range(k), len(places) - 1]
+        plain = self._filtered(np.eye(len(filter))[0], places[own]) if len(filter) > 1 else products[np.ix_(own, own)]
+        beta = solve_triangular(root, half[:, -1], lower=True, trans=1)[order]
+        total = plain[-1, -1] - plain[0, -1] ** 2 / n
+        weights = np.append(-beta, 1.0)
+        r2 = 1.0 - float(weights @ plain @ weights) / total
+        if pooled < PIVOT_TOLERANCE * products[-1, -1]:
+            return None
+        full, full_rank = pooled, k
+        if f:
+            levels, below = pivoted(left[:f, :f], lengths[k : k + f])
+            swept = solve_triangular(below, left[levels][:, f:], lower=True)
+            left = left[f:, f:] - swept.T @ swept
+            full, full_rank = float(left[-1, -1]), k + len(levels)
+            if n <= full_rank or full < PIVOT_TOLERANCE * products[-1, -1]:
+                return None
+        gammas, squares, share, log_ratio = np.zeros(0), np.zeros(0), 0.0, 0.0
+        if len(along):
+            # Coordinates of W in which its products are those of n rows times the identity, over k.
+            turn = np.sqrt(n / k) * np.linalg.inv(np.linalg.cholesky(products[:k, :k])).T
+            block = len(places) - 1 - len(along)
+            c, whole = (_turned(matrix, turn) for matrix in (left[:-1, :-1], products[block:-1, block:-1]))
+            gammas, vectors = np.linalg.eigh(c)
+            gammas = np.where(gammas > PIVOT_TOLERANCE * n, gammas, 0.0)
+            s = (turn.T @ left[:-1, -1].reshape(k, -1)).ravel()
+            squares = np.where(gammas > 0.0, (vectors.T @ s) ** 2, 0.0)
+            whole = np.maximum(np.linalg.eigvalsh(whole), 0.0)
+            share, log_ratio = likeliest_share(gammas, squares, whole, full, n)
+        return Swept(k, pooled, full_rank, full, gammas, squares, share, log_ratio, beta, filter, r2)
+
+    # ---------------------------------------------------------------- log Λ, gains and tests
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        found, half = self.swept(as_masks(masks, self.n_features)), 0.5 * self.n_windows
+        values = np.array([-np.inf if f is None else half * np.log(f.full / f.pooled) + f.log_ratio for f in found])
+        return values + self.prediction * self.gain_many(masks) if self.prediction > 0.0 else values
+
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        """Of the fit to prewhitened rows, where noise is autoregressive."""
+        found, half = self.swept(as_masks(masks, self.n_features)), 0.5 * self.n_windows
+        return np.array([-np.inf if f is None else half * np.log(self._empty / f.pooled) for f in found])
+
+    def r2_many(self, masks: ArrayLike) -> Floats:
+        return np.array([np.nan if f is None else f.r2 for f in self.swept(as_masks(masks, self.n_features))])
+
+    def signal_of(self, gain: Floats) -> Floats:
+        return np.asarray(self.n_windows * np.expm1(2.0 * np.maximum(gain, 0.0) / self.n_windows))
+
+    @property
+    def n_informative(self) -> int:
+        return self.n_windows
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        """Exact for factors; along a variable that of a variance which is 0, for many rows."""
+        found, n = self.swept(as_masks(masks, self.n_features)), float(self.n_windows)
+        mean, variance, degrees = np.zeros((3, len(found)))
+        for s, f in enumerate(found):
+            if f is None:
+                continue
+            if f.full_rank > f.rank:
+                halves = 0.5 * (n - np.array([f.rank, f.full_rank]))
+                mean[s] = n * float(digamma(halves) @ [1.0, -1.0])
+                variance[s] = n**2 * float(polygamma(1, halves) @ [-1.0, 1.0])
+                degrees[s] = f.full_rank - f.rank
+            if len(f.gammas):
+                mean[s], variance[s], degrees[s] = mean[s] + _MEAN_RE, variance[s] + _VARIANCE_RE, degrees[s] + 1.0
+        return Null.of_deviance(mean, variance, degrees)
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        """Of coefficients by the F test and the score test, joined by Fisher's rule; of the spread by the same tests of
+        absolute residuals (Levene)."""
+        chosen = as_masks(masks, self.n_features)
+        mean, spread = self._mean_p_values(chosen, tolerance), np.ones(len(chosen))
+        inside = mean >= 0.0
+        spread[inside] = self._spread_p_values(chosen[inside], tolerance.tau)
+        joint = np.where(inside, joint_p_value(np.maximum(mean, 0.0), spread), 0.0)
+        return InvarianceTest(np.maximum(mean, 0.0), np.where(inside, spread, 0.0), np.full(len(chosen), np.nan), joint)
+
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        chosen = as_masks(masks, self.n_features)
+        passed = self._mean_p_values(chosen, tolerance) >= smallest_p_value(tolerance)
+        passed[passed] = BoundModel.compatible(self, chosen[passed], tolerance)
+        return passed
+
+    def _mean_p_values(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        """(S,) -1 outside the support"""
+        found = self.swept(masks)
+        inside = np.array([f is not None for f in found], dtype=bool)
+        kept = [f for f in found if f is not None]
+        p_values = np.full(len(masks), -1.0)
+        if kept:
+            allowed = self.tolerated_mean(masks[inside], tolerance)
+            p_values[inside] = self._joined(self._residuals(kept), self._score_test(kept), allowed)
+        return p_values
+
+    def tolerated_mean(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        """(S,) noncentrality that is tolerated of coefficients"""
+        return tolerance.noncentrality(self.signal_of(self.untilted.gain_many(masks)), self.n_windows)
+
+    def _joined(self, residuals: Residuals, score: ScoreTest, allowed: Floats) -> Floats:
+        """(S,) p-values of factors, along the variable given these, or of both"""
+        parts = []
+        if self.design.factors:
+            parts.append(mean_p_values(residuals, allowed))
+        if self.design.variable is not None:
+            parts.append(score.p_values(allowed / self.n_windows))
+        return parts[0] if len(parts) == 1 else joint_p_value(*parts)
+
+    def _residuals(self, found: list[Swept]) -> Residuals:
+        """Of the fits with factors' deviations and, last, without, as if they were an environment and the pool"""
+        rss = np.array([(f.full, f.pooled) for f in found])
+        ranks = np.array([(f.full_rank - 1, f.rank - 1) for f in found])
+        return Residuals(rss, ranks, np.full(2, float(self.n_windows)), self._empty)
+
+    def _score_test(self, found: list[Swept]) -> ScoreTest:
+        gammas, squares = np.zeros((2, len(found), max((len(f.gammas) for f in found), default=0)))
+        for s, f in enumerate(found):
+            gammas[s, : len(f.gammas)], squares[s, : len(f.gammas)] = f.gammas, f.squares
+        rss, rank = np.array([(f.full, f.full_rank) for f in found]).T
+        return ScoreTest(gammas, squares, rss, self.n_windows - rank)
+
+    @cached_property
+    def _empty(self) -> float:
+        """Residual sum of squares of the empty subset"""
+        (found,) = self.swept(np.zeros((1, self.n_features), dtype=bool))
+        if found is None:
+            raise DataError(self._too_few(self.modulators.along.start + 2))
+        return found.pooled
+
+    def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
+        """Of factors, or along the variable: the larger one."""
+        found = self.swept(as_masks(masks, self.n_features))
+        inside = [s for s, f in enumerate(found) if f is not None]
+        kept, shares = [f for f in found if f is not None], np.full((3, len(found)), np.nan)
+        residuals, score, n = self._residuals(kept), self._score_test(kept), float(self.n_windows)
+        parts = [f_difference(residuals, ends)] if self.design.factors else []
+        if self.design.variable is not None:
+            z, skew = score.standardised(np.zeros(len(kept)))
+            least = np.maximum(lucky(skew) - z, 0.0)
+
+            def tails(noncentrality: Floats, more: Floats) -> Floats:
+                z, skew = score.standardised(noncentrality / n)
+                return pearson_tails(z + more, skew)
+
+            low, high = (partial(tails, more=more) for more in (np.zeros(len(kept)), least))
+            parts.append(Difference.of(n * np.array([f.share for f in kept]), low, high, residuals.signal, ends))
+        shares[:, inside] = np.fmax.reduce(np.array(parts))
+        return Difference(*shares)
+
+    # ---------------------------------------------------------------- spread
+
+    @cached_property
+    def _sizes(self) -> tuple[Floats, Floats, NDArray[np.intp], Floats, Floats, Floats]:
+        """Of modulators in windows, for absolute residuals: values, factor of those of constant and factors, which of
+        these are kept, what they take of the cosines, and eigenvalues and vectors of what is left"""
+        values, fixed = self.modulators.values[self.windows[:, 0]], self.modulators.along.start
+        gram = values.T @ values
+        kept, root = pivoted(gram[:fixed, :fixed], np.sqrt(np.diagonal(gram)[:fixed]))
+        half = solve_triangular(root, gram[kept][:, fixed:], lower=True)
+        return values, root, kept, half, *np.linalg.eigh(gram[fixed:, fixed:] - half.T @ half)
+
+    def noise(self, masks: Mask) -> Iterator[tuple[slice, Floats]]:
+        """Residuals (s, n) of the common fits of subsets (S, p), prewhitened, of some subsets at a time"""
+        used = self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
+        step = max(1, _AT_ONCE // self.data.n_rows)
+        for start in range(0, len(masks), step):
+            part = slice(start, min(start + step, len(masks)))
+            weights, filters = np.zeros((part.stop - start, self._columns.shape[1])), []
+            for row, (columns, found) in zip(
+                weights, zip(used[part], self.swept(masks[part]), strict=True), strict=True
+            ):
+                assert found is not None
+                row[np.append(0, 1 + np.flatnonzero(columns))], row[-1] = -found.beta, 1.0
+                filters.append(found.filter)
+            # No product of matrices: its rows round together.
+            errors = np.einsum("sd,nd->sn", weights, self._columns)
+            yield part, np.einsum("snq,sq->sn", errors[:, self.windows], np.array(filters))
+
+    def _spread_p_values(self, masks: Mask, tau: float) -> Floats:
+        """(S,) Levene's test along the variable and between the factors, of subsets inside the support"""
+        p_values, n = np.ones(len(masks)), float(self.n_windows)
+        values, root, kept, half, gammas, vectors = self._sizes
+        fixed = self.modulators.along.start
+        for part, errors in self.noise(masks):
+            sizes = np.abs(errors)
+            sums, squares = np.einsum("sn,nm->sm", sizes, values), np.einsum("sn,sn->s", sizes, sizes)
+            pooled = squares - sums[:, 0] ** 2 / n
+            swept = solve_triangular(root, sums[:, kept].T, lower=True)
+            full = squares - np.sum(swept**2, axis=0)
+            allowed = n * tau**2 * (sums[:, 0] / n) ** 2 / (pooled / n)
+            rank = np.tile([len(kept) - 1.0, 0.0], (len(sizes), 1))
+            residuals = Residuals(np.column_stack([full, pooled]), rank, np.full(2, n), 1.0)
+            along = ((sums[:, fixed:].T - half.T @ swept).T @ vectors) ** 2
+            score = ScoreTest(np.tile(gammas, (len(sizes), 1)), along, full, np.full(len(sizes), n - len(kept)))
+            p_values[part] = self._joined(residuals, score, allowed)
+        return p_values
+
+    # ---------------------------------------------------------------- fits
+
+    def _prewhitened(self, mask: Mask) -> tuple[MultiEnvironmentData, float]:
+        """The rows of one subset (p,), filtered, and by what their intercepts are divided"""
+        (found,) = self.swept(mask[None])
+        self.require(found is not None, mask)
+        assert found is not None
+        rows = self.data.by_labels.narrowed(mask)
+        X, y = (np.einsum("nq...,q->n...", values[self.windows], found.filter) for values in (rows.X, rows.y))
+        index, places = np.unique(rows.environment_index[self.windows[:, 0]], return_inverse=True)
+        labels = tuple(rows.environments[e] for e in index)
+        return replace(rows, X=X, y=y, environment_index=places, environments=labels), float(found.filter.sum())
+
+    @property
+    def _in_sequence(self) -> bool:
+        return self.windows.shape[1] > 1
+
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        mask = as_mask(subset, self.feature_names)
+        if not self._in_sequence:
+            return super().fit(mask, local)
+        rows, scale = self._prewhitened(mask)
+        everything = np.ones(rows.n_features, dtype=bool)
+        fit = gaussian_fits.linear_fit(rows, Moments.from_data(rows), everything, local)
+        return replace(fit, intercept=fit.intercept / scale, local_intercepts=fit.local_intercepts / scale)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        mask = as_mask(subset, self.feature_names)
+        if not self._in_sequence:
+            return super().standard_errors(mask)
+        rows, _ = self._prewhitened(mask)
+        return gaussian_fits.linear_errors(rows, Moments.from_data(rows), np.ones(rows.features.n_columns, dtype=bool))
+
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        """By environments as tables show them, of prewhitened rows where there are sequences."""
+        if not self._in_sequence or not mask.any():
+            return self.linear, mask
+        rows, _ = self._prewhitened(mask)
+        return GaussianFromMoments(rows, self.n_jobs), np.ones(rows.n_features, dtype=bool)
+
+    # ---------------------------------------------------------------- what engines ask
+
+    @property
+    def largest_size(self) -> int:
+        return largest_size([self.n_windows // self.modulators.along.start], self.moments.varying_widths[-1:])
+
+    def check_max_size(self, max_size: int) -> None:
+        if max_size > self.largest_size:
+            what = f"{self.n_windows} rows are too few for deviations of {max_size} features {self.design.in_words}"
+            raise DataError(what, use(" at most", max_size=self.largest_size))
+
+    def too_few_rows(self, masks: Mask) -> Mask:
+        few = super().too_few_rows(masks)
+        few[:, :-1] = False
+        few[:, -1] = (masks @ self.moments.varying_widths[-1] + 1) * self.modulators.along.start + 1 > self.n_windows
+        return few
+
+    @property
+    def steps_per_subset(self) -> int:
+        return 30_000
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        return self.linear.alike(feature, most)
+
+    def without(self, environment: Hashable) -> BoundModel:
+        return self.of(self.data.choosing([label for label in self.data.environments if label != environment]))

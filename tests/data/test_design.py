@@ -1,0 +1,139 @@
+"""Environments along a variable, in sequences and by several factors: how they are read, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from invariance import BIP, BIPClassifier, Columns, LinearGaussian, Moments, MultiEnvironmentData, along, sweep
+from invariance.exceptions import InvarianceError
+
+
+def table(n: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "year": 1980 + np.arange(n) // 10})
+    return frame.assign(y=frame["a"] + rng.normal(size=n), site=np.resize(["p", "q", "r"], n), town=np.arange(n) % 2)
+
+
+def read(environment, frame=None, **how) -> MultiEnvironmentData:
+    frame = table() if frame is None else frame
+    return MultiEnvironmentData.from_table(frame, "y", environment, ["a", "b"], **how)
+
+
+def test_blocks_of_the_variable_are_the_environments_in_its_order():
+    frame = table().sample(frac=1.0, random_state=1)
+    data = read(along("year"), frame)
+    assert data.environments == ("1980 to 1981", "1982 to 1984", "1985 to 1986", "1987 to 1989", "1990 to 1991")
+    assert data.counts.tolist() == [20, 30, 20, 30, 20]
+    np.testing.assert_array_equal(data.design.values, frame["year"])
+    for label, (first, last) in zip(data.environments, [(1980, 1981), (1982, 1984)], strict=False):
+        inside = data.choosing([label, "1990 to 1991"]).design.values
+        assert set(inside) == {*range(first, last + 1), 1990.0, 1991.0}
+
+
+def days(frame: pd.DataFrame) -> pd.Series:
+    return pd.Series(pd.date_range("2020-01-01", periods=len(frame), freq="D"), index=frame.index)
+
+
+@pytest.mark.parametrize(
+    "as_column",
+    [
+        days,
+        lambda frame: days(frame).dt.tz_localize("UTC").dt.tz_convert("Europe/Rome"),
+        lambda frame: days(frame).dt.strftime("%Y-%m-%d"),
+        lambda frame: days(frame).dt.date,
+        lambda frame: days(frame).dt.to_period("D"),
+    ],
+    ids=["datetime", "time zone", "text", "date", "period"],
+)
+def test_dates_are_read_as_they_come(as_column):
+    frame = table()
+    expected, found = (
+        read(along("day"), frame.assign(day=days(frame))),
+        read(along("day"), frame.assign(day=as_column(frame))),
+    )
+    np.testing.assert_array_equal(found.design.values, expected.design.values)
+    assert found.environments == expected.environments
+    assert found.environments[0] == "2020-01-01 to 2020-01-24"
+
+
+def test_every_way_in_gives_the_same_design(tmp_path):
+    frame, environment = table(), ["site", along("year", ar=1, within="site")]
+    frame = frame.drop_duplicates(["site", "year"])
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    ways = [frame, pl.from_pandas(frame), tmp_path / "table.csv"]
+    designs = [read(environment, each).design for each in ways]
+    X = frame.drop(columns=["y", "town"])
+    fits = [
+        BIP().fit(X, frame["y"], environments=environment),
+        BIP(columns=Columns(environment=environment)).fit(X, frame["y"]),
+    ]
+    designs += [fit._data.design for fit in fits]
+    for design in designs:
+        assert design.factors[0].levels == ("p", "q", "r")
+        np.testing.assert_array_equal(design.values, frame["year"])
+        np.testing.assert_array_equal(design.steps, designs[0].steps)
+    assert fits[0].feature_names_in_.tolist() == ["a", "b"]
+    assert fits[0].predict(X).shape == (len(X),)
+
+
+def test_a_list_of_labels_stays_a_list_of_labels():
+    frame = table(40)
+    labels = ["a" if k % 2 else "b" for k in range(40)]
+    assert BIP().fit(frame[["a", "b"]], frame["y"], environments=labels).environments_ == ("b", "a")
+
+
+def test_rows_without_a_value_are_left_out_with_the_design():
+    frame = table()
+    frame.loc[3, "year"], frame.loc[4, "a"] = np.nan, np.nan
+    with pytest.warns(UserWarning, match="dropped 2"):
+        data = read(along("year"), frame, missing="drop")
+    np.testing.assert_array_equal(data.design.values, frame["year"].drop([3, 4]))
+    left = read(["site", "town"], drop_environments=["q"])
+    assert [factor.levels for factor in left.design.factors] == [("p", "r"), (0, 1)]
+    assert len(left.design.factors[1].codes) == left.n_rows == 80
+
+
+def twice(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.assign(two=frame["a"] > 0.0)
+
+
+REFUSED = {
+    "missing": (
+        lambda f: read(along("year"), f.assign(year=f["year"].where(f.index > 0))),
+        "'year' is missing in 1 row",
+    ),
+    "words": (lambda f: read(along("site"), f), "neither numbers nor dates"),
+    "infinite": (lambda f: read(along("year"), f.assign(year=np.where(f.index, 1.0, np.inf))), "infinite"),
+    "few values": (lambda f: read(along("town"), f), "2 values"),
+    "no column": (lambda f: read(along("Year"), f), "not in the table"),
+    "same twice": (lambda f: read(["site", "site"], f), "both"),
+    "two variables": (lambda f: read([along("year"), along("a")], f), "one variable"),
+    "one level": (lambda f: read(["site", "one"], f.assign(one=1)), "one level"),
+    "within alone": (lambda _: along("year", within="site"), "ar="),
+    "ar": (lambda _: along("year", ar=-1), "ar=-1"),
+    "no name": (lambda _: along(3), "name of a column"),
+    "repeated": (lambda f: read(along("year", ar=1), f), "108 rows come again"),
+    "repeated in units": (lambda f: read(along("year", ar=1, within="site"), f), "one row of each site"),
+    "merge": (lambda f: read(["site", "town"], f, merge_environments={"s": ["p", "q"]}), "merge"),
+    "moments": (lambda f: Moments.from_data(read(along("year"), f)), "along year"),
+    "stream": (lambda f: Moments.from_rows(f, "y", along("year")), "along\\('year'\\)"),
+    "stream of factors": (lambda f: Moments.from_rows(f, "y", ["site", "town"]), "several factors"),
+    "sweep": (lambda f: sweep(f, environments=along("year")), "along\\('year'\\)"),
+    "sweep of data": (lambda f: sweep(read(["site", "town"], f)), "site and of town"),
+    "classes": (lambda f: BIP().fit(twice(f)[["a", "b", "year"]], twice(f)["two"], along("year")), "periods"),
+    "classifier": (lambda f: BIPClassifier().fit(f[["b", "year"]], f["a"] > 0.0, along("year")), "Logistic"),
+    "mean": (lambda f: BIP("linear_gaussian_mean").fit(read(along("year"), f)), "linear_gaussian"),
+    "Bayesian": (lambda f: BIP("bayesian_linear_gaussian").fit(read(["site", "town"], f)), "BayesianLinearGaussian"),
+    "additive": (lambda f: BIP("additive").fit(read(along("year"), f)), "Additive"),
+    "on demand": (lambda f: BIP(LinearGaussian(second_moments="on demand")).fit(read(along("year"), f)), "one model"),
+    "random": (lambda f: BIP(deviations="random").fit(read(along("year"), f)), "one column"),
+    "array": (lambda f: BIP().fit(f[["a", "b"]].to_numpy(), f["y"], along("year")), "column of X"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=list(REFUSED))
+def test_what_cannot_be_done_is_refused(case):
+    run, message = REFUSED[case]
+    with pytest.raises(InvarianceError, match=message):
+        run(table())

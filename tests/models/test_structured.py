@@ -1,0 +1,241 @@
+"""Deviations along a variable, of crossed factors and in sequences, against plain algebra with N × N matrices."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.stats import f as f_law
+from scipy.stats import kstest, ncf, pearson3, rankdata
+
+from invariance import LinearGaussian, MultiEnvironmentData, Tolerance, along
+from invariance.models.invariance_test import joint_p_value
+from invariance.models.structured import StructuredDeviations
+
+MASK = np.array([[True, False, True]])
+
+
+def table(seed: int = 0, n: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1.0, 20.0, 0.1] + [5.0, -3.0, 100.0]
+    y = 2.0 * X[:, 0] - 10.0 * X[:, 2] + rng.normal(size=n)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+    return frame.assign(
+        year=rng.integers(1980, 2000, n), hospital=rng.integers(0, 4, n).astype(str), shift=rng.choice(["d", "n"], n)
+    )
+
+
+def bound(environment, frame: pd.DataFrame | None = None, **fit) -> StructuredDeviations:
+    frame = table() if frame is None else frame
+    used = [name for name in frame.columns if name in "abc"]
+    data = MultiEnvironmentData.from_table(frame, "y", environment, features=used, **fit)
+    model = LinearGaussian().bind(data)
+    assert isinstance(model, StructuredDeviations)
+    return model
+
+
+def dense_cosines(values: np.ndarray) -> np.ndarray:
+    u, b = (rankdata(values) - 0.5) / len(values), np.arange(1, 11)
+    return np.sqrt(2.0) * np.cos(np.pi * np.outer(u, b)) / b / np.sqrt(np.sum(1.0 / b**2))
+
+
+def off(*columns: np.ndarray) -> np.ndarray:
+    """(N, N) projection onto what is orthogonal to the columns"""
+    X = np.column_stack(columns)
+    left, values, _ = np.linalg.svd(X / np.linalg.norm(X, axis=0), full_matrices=False)
+    basis = left[:, values > 1e-7 * values[0]]
+    return np.eye(len(X)) - basis @ basis.T
+
+
+def dense_z(W: np.ndarray, B: np.ndarray) -> np.ndarray:
+    root = np.linalg.cholesky(W.T @ W / len(W))
+    WT = W @ np.linalg.inv(root).T / np.sqrt(W.shape[1])
+    return np.hstack([column[:, None] * B for column in WT.T])
+
+
+def dense_score(y: np.ndarray, fixed: np.ndarray, Z: np.ndarray, share: float) -> float:
+    """p-value: rows whitened by the N × N covariance first, then everything else swept out"""
+    values, vectors = np.linalg.eigh(np.eye(len(y)) + share * Z @ Z.T)
+    white = vectors / np.sqrt(values) @ vectors.T
+    M = off(white @ fixed)
+    e, A = M @ white @ y, M @ white @ Z
+    v, C = np.trace(M), A.T @ A
+    Q = np.sum((A.T @ e) ** 2) / (e @ e)
+    t = [np.trace(np.linalg.matrix_power(C, j)) for j in (1, 2, 3)]
+    mean, second = t[0] / v, (t[0] ** 2 + 2.0 * t[1]) / (v * (v + 2.0))
+    third = (t[0] ** 3 + 6.0 * t[0] * t[1] + 8.0 * t[2]) / (v * (v + 2.0) * (v + 4.0))
+    sd = np.sqrt(second - mean**2)
+    skew = (third - 3.0 * mean * second + 2.0 * mean**3) / sd**3
+    return float(pearson3(skew).sf((Q - mean) / sd))
+
+
+def design_of(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    X, y = frame[["a", "c"]].to_numpy(), frame["y"].to_numpy()
+    return np.column_stack([np.ones(len(X)), X - X.mean(axis=0)]), dense_cosines(frame["year"]), y - y.mean()
+
+
+def test_along_agrees_with_dense_algebra():
+    frame, model = table(), bound(along("year"))
+    (W, B, y), tolerance = design_of(frame), Tolerance(rho=0.3)
+    Z, n = dense_z(W, B), len(frame)
+    rss, total = y @ off(W) @ y, np.sum((y - y.mean()) ** 2)
+    share = min(0.02, 0.3**2 * (total / rss - 1.0))
+    test, exact = model.invariance_test(MASK, tolerance), model.invariance_test(MASK, Tolerance(0.0, 0.0))
+    assert test.mean[0] == pytest.approx(dense_score(y, W, Z, share), abs=1e-9)
+    assert exact.mean[0] == pytest.approx(dense_score(y, W, Z, 0.0), abs=1e-9)
+    sizes = np.abs(off(W) @ y)
+    tolerated = 0.1**2 * sizes.mean() ** 2 / sizes.var()
+    assert test.spread[0] == pytest.approx(dense_score(sizes, W[:, :1], B, tolerated), abs=1e-9)
+    assert test.joint[0] == pytest.approx(float(joint_p_value(test.mean, test.spread)[0]))
+    assert np.isnan(test.each[0])
+    assert model.gain_many(MASK)[0] == pytest.approx(0.5 * n * np.log(total / rss), rel=1e-9)
+    assert model.r2_many(MASK)[0] == pytest.approx(1.0 - rss / total, rel=1e-9)
+
+
+def dense_log_ratio(y: np.ndarray, fixed: np.ndarray, Z: np.ndarray) -> float:
+    def likelihood(log_share: float) -> float:
+        V = np.eye(len(y)) + np.exp(log_share) * Z @ Z.T
+        inverse = np.linalg.inv(V)
+        left = inverse - inverse @ fixed @ np.linalg.pinv(fixed.T @ inverse @ fixed) @ fixed.T @ inverse
+        return -0.5 * len(y) * np.log(y @ left @ y / len(y)) - 0.5 * np.linalg.slogdet(V)[1]
+
+    best = max(-minimize_scalar(lambda t: -likelihood(t), bounds=ends).fun for ends in [(-12, -4), (-4, 1), (1, 7)])
+    return min(0.0, -0.5 * len(y) * np.log(y @ off(fixed) @ y / len(y)) - best)
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.1])
+def test_the_likelihood_ratio_of_deviations_along_is_the_largest_one(drift):
+    frame = table()
+    frame["y"] += drift * (frame["year"] - 1990) * (frame["a"] - 5.0)
+    W, B, y = design_of(frame)
+    expected = dense_log_ratio(y, W, dense_z(W, B))
+    assert bound(along("year"), frame).log_ratio_many(MASK)[0] == pytest.approx(expected, abs=1e-7)
+    assert (expected < -1.0) == (drift > 0.0)
+
+
+def dummies(values: pd.Series) -> np.ndarray:
+    return pd.get_dummies(values).to_numpy(float)
+
+
+def times(W: np.ndarray, D: np.ndarray) -> np.ndarray:
+    return np.hstack([column[:, None] * D for column in W.T])
+
+
+@pytest.mark.parametrize("with_year", [False, True])
+def test_crossed_factors_and_a_variable_beside_labels_agree_with_dense_algebra(with_year):
+    frame = table()
+    frame.loc[frame["hospital"] == "3", "a"] = 5.0  # constant there: a column that the others give
+    (W, B, y), n = design_of(frame), len(frame)
+    parts = [dummies(frame[name]) for name in ("hospital", "shift")]
+    fixed = np.hstack([W, *(times(W, D) for D in parts)])
+    full, pooled, total = y @ off(fixed) @ y, y @ off(W) @ y, np.sum((y - y.mean()) ** 2)
+    rank, tolerance = np.linalg.matrix_rank(fixed, rtol=1e-9), Tolerance(rho=0.3)
+    between, left = rank - 3, n - rank
+    allowed = min(0.02 * n, 0.3**2 * n * (total / pooled - 1.0))
+    p_factors = ncf(between, left, allowed).sf((pooled - full) / between / (full / left))
+    model = bound(["hospital", "shift", along("year")] if with_year else ["hospital", "shift"], frame)
+    test, Z = model.invariance_test(MASK, tolerance), dense_z(W, B)
+    p_along = dense_score(y, fixed, Z, allowed / n)
+    expected = float(joint_p_value(p_factors, p_along)) if with_year else p_factors
+    assert test.mean[0] == pytest.approx(expected, abs=1e-8)
+    sizes, ones = np.abs(off(W) @ y), np.hstack([np.ones((n, 1)), *parts])
+    left_over, around, rank = sizes @ off(ones) @ sizes, n * sizes.var(), np.linalg.matrix_rank(ones)
+    tolerated = n * 0.1**2 * sizes.mean() ** 2 / sizes.var()
+    p_sizes = ncf(rank - 1, n - rank, tolerated).sf((around - left_over) / (rank - 1) / (left_over / (n - rank)))
+    if with_year:
+        p_sizes = float(joint_p_value(p_sizes, dense_score(sizes, ones, B, tolerated / n)))
+    assert test.spread[0] == pytest.approx(p_sizes, abs=1e-8)
+    log_ratio = 0.5 * n * np.log(full / pooled) + (dense_log_ratio(y, fixed, Z) if with_year else 0.0)
+    assert model.log_ratio_many(MASK)[0] == pytest.approx(log_ratio, abs=1e-7 if with_year else 1e-9)
+    if not with_year:
+        null = model.null_many(MASK)
+        draws = f_law(between, left).rvs(200_000, random_state=0)
+        deviances = n * np.log1p(draws * between / left)
+        assert -2.0 * null.expected[0] == pytest.approx(deviances.mean(), rel=5e-3)
+        assert 4.0 * null.variance[0] == pytest.approx(deviances.var(), rel=2e-2)
+
+
+def sequences(seed: int, a: tuple[float, float], n_units: int = 4, length: int = 60) -> pd.DataFrame:
+    """Rows in no order, with noise and features that depend on the two rows before"""
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(size=(length + 50, n_units, 3))
+    for t in range(2, len(noise)):
+        noise[t] += a[0] * noise[t - 1] + a[1] * noise[t - 2]
+    noise = noise[50:].reshape(-1, 3)
+    time, unit = np.divmod(np.arange(len(noise)), n_units)
+    frame = pd.DataFrame({"a": noise[:, 0], "c": noise[:, 1], "b": rng.normal(size=len(noise))})
+    return frame.assign(y=noise[:, 0] + noise[:, 2], year=time, unit=unit).sample(frac=1.0, random_state=seed)
+
+
+def test_sequences_are_prewhitened_by_what_two_rounds_of_residuals_say():
+    frame = sequences(1, (0.6, 0.2)).sort_values(["unit", "year"], ignore_index=True)
+    model = bound(along("year", ar=2, within="unit"), frame.sample(frac=1.0, random_state=3))
+    columns = np.column_stack([np.ones(len(frame)), frame[["a", "b"]] - frame[["a", "b"]].mean(), frame["y"]])
+    rows = np.flatnonzero(frame["year"] > 1)
+    mask = np.array([[name in "ab" for name in model.feature_names]])
+
+    def lagged(values: np.ndarray) -> list[np.ndarray]:
+        return [values[rows - lag] for lag in range(3)]
+
+    def filtered(values: np.ndarray) -> np.ndarray:
+        return sum(c * part for c, part in zip(coefficients, lagged(values), strict=True))
+
+    coefficients = np.array([1.0, 0.0, 0.0])
+    for _ in range(2):
+        white = filtered(columns)
+        beta = np.linalg.lstsq(white[:, :-1], white[:, -1])[0]
+        now, *before = lagged(columns[:, -1] - columns[:, :-1] @ beta)
+        coefficients[1:] = -np.linalg.lstsq(np.column_stack(before), now)[0]
+    white, B = filtered(columns), dense_cosines(frame["year"])
+    beta = np.linalg.lstsq(white[:, :-1], white[:, -1])[0]
+    W, y = columns[:, :-1], white[:, -1]
+    turn = np.linalg.inv(np.linalg.cholesky(white[:, :-1].T @ white[:, :-1] / len(rows))).T / np.sqrt(3.0)
+    Z = filtered(times(W @ turn, B))
+    exact = model.invariance_test(mask, Tolerance(0.0, 0.0))
+    assert exact.mean[0] == pytest.approx(dense_score(y, white[:, :-1], Z, 0.0), abs=1e-9)
+    sizes = np.abs(y - white[:, :-1] @ beta)
+    assert exact.spread[0] == pytest.approx(dense_score(sizes, np.ones((len(rows), 1)), B[rows], 0.0), abs=1e-9)
+    fit = model.fit(mask[0])
+    np.testing.assert_allclose(fit.coefficients[np.argsort(fit.columns)], beta[1:], rtol=1e-9)
+    middle = frame[list(fit.columns)].mean().to_numpy() @ fit.coefficients + fit.intercept
+    assert middle == pytest.approx(beta[0], rel=1e-9)
+
+
+def test_rows_that_are_gone_break_sequences():
+    frame = sequences(1, (0.6, 0.2)).sort_values(["unit", "year"], ignore_index=True)
+    frame.loc[[10, 70], "a"] = np.nan
+    with pytest.warns(UserWarning, match="dropped 2"):
+        model = bound(along("year", ar=2, within="unit"), frame, missing="drop")
+    # Two rows of each unit are the first ones; a row that is gone also takes the two that follow it.
+    assert model.n_windows == len(frame) - 2 * 4 - 2 * 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("a", [(0.0, 0.0), (0.6, 0.2), (0.9, 0.0)])
+def test_prewhitened_p_values_have_the_right_size(a):
+    environment = along("year", ar=2, within="unit")
+    tests = [bound(environment, sequences(seed, a)).invariance_test(MASK, Tolerance(0.0, 0.0)) for seed in range(300)]
+    assert 0.02 < np.mean([test.mean[0] < 0.05 for test in tests]) < 0.09
+    assert 0.02 < np.mean([test.joint[0] < 0.05 for test in tests]) < 0.09
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("environment", [along("year"), ["hospital", "shift"], ["hospital", along("year")]])
+def test_exact_p_values_are_uniform_where_nothing_differs(environment):
+    p_values = [
+        [*bound(environment, table(seed)).invariance_test(MASK, Tolerance(0.0, 0.0))[:2], 0.0] for seed in range(400)
+    ]
+    mean, spread = np.array([[p[0][0], p[1][0]] for p in p_values]).T
+    assert kstest(mean, "uniform").pvalue > 1e-3
+    assert 0.02 < np.mean(spread < 0.05) < 0.09
+
+
+def test_difference_along_is_where_the_score_test_has_its_tails():
+    frame = table()
+    frame["y"] += 0.15 * (frame["year"] - 1990) * (frame["a"] - 5.0)
+    (W, B, y), model = design_of(frame), bound(along("year"), frame)
+    estimate, low, high = (float(values[0]) for values in model.difference(MASK))
+    assert 0.0 < low < estimate < high
+    Z, n = dense_z(W, B), len(frame)
+    signal = n * (np.sum(y**2) / (y @ off(W) @ y) - 1.0)
+    shares = [value**2 * signal / n for value in (low, high)]
+    assert [dense_score(y, W, Z, share) for share in shares] == pytest.approx([0.05, 0.95], abs=1e-6)
