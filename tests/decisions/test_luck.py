@@ -142,8 +142,8 @@ def test_where_luck_is_not_told() -> None:
     fifteen = MultiEnvironmentData.from_arrays(wide, data.y, data.environment_index)
     cases: list[tuple[BIP, MultiEnvironmentData, str]] = [
         (BIP(select="mode"), data, "choice among compatible"),
-        (BIP("bayesian_linear_gaussian"), data, "Gaussian models only"),
-        (BIP("additive"), data, "Gaussian models only"),
+        (BIP("bayesian_linear_gaussian"), data, "Gaussian models of free"),
+        (BIP("additive"), data, "Gaussian models of free"),
         (BIP(), fifteen, "32,768"),
     ]
     for model, rows, told in cases:
