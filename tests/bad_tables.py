@@ -35,11 +35,9 @@ _TABLES: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
     ("one cell is no number", table(b=[1, 0, 2, "?", 4, 3]), {}, ("exclude=['b']", "na=['?']", "categorical=['b']")),
     ("text outcome", table(y=[1, 0, 2, "?", 4, 3]), {}, ("'y'",)),
     ("constant outcome", table(y=[2] * 6), {}, ("'y'", "2")),
-    ("flat outcome", table(y=[1, 3, 2, 5, 5, 5]), {}, ("'y'", "'south' (3 rows)")),
     ("constant features", table(a=[1] * 6, b=[0] * 6), {}, ("'a'", "'b'")),
     ("duplicate names", GOOD.replace("a,b,y", "b,b,y"), {}, ("'b'",)),
     ("one label", table(site=["north"] * 6), {}, ("'site'", "6 rows", "'north'")),
-    ("small environments", table(site=_SMALL), {}, ("'north' (2 rows)", "'east' (1 row)", "min_rows=3")),
     ("misspelt outcome", GOOD.replace("y,site", "yield,site"), {"outcome": "yeild"}, ("'yeild'", "mean 'yield'?")),
     ("misspelt environment", GOOD, {"environment": "Site"}, ("'Site'", "mean 'site'?", "'a', 'b'")),
     ("unknown feature", GOOD, {"features": ["a", "temperature"]}, ("'temperature'", "'a', 'b', 'y', 'site'")),
@@ -62,3 +60,8 @@ _TABLES: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
     ("too small to square", table(b=["1e-130", 0, "2e-130", 0, 0, 0]), {}, ("'b'", "2e-130")),
 ]
 BAD_TABLES = [(name, text, {**COLUMNS, **changed}, named) for name, text, changed, named in _TABLES]
+# Environments that can have no fit of their own: refused by models that need one.
+NO_OWN_FIT = [
+    ("flat outcome", table(y=[1, 3, 2, 5, 5, 5]), {}, ("'y'", "'south' (3 rows)")),
+    ("small environments", table(site=_SMALL), {}, ("'north' (2 rows)", "'east' (1 row)", "min_rows=3")),
+]

@@ -13,7 +13,8 @@ import polars as pl
 import pytest
 import scipy.sparse
 
-from bad_tables import BAD_TABLES, COLUMNS
+from bad_tables import BAD_TABLES, COLUMNS, NO_OWN_FIT
+from invariance import LinearGaussian, Logistic
 from invariance.data import MultiEnvironmentData
 from invariance.exceptions import DataError, InvarianceError
 from invariance.moments import Moments
@@ -52,6 +53,16 @@ def test_bad_tables(tmp_path: Path, text: str, arguments: dict[str, Any], named:
     frame.to_parquet(tmp_path / "table.parquet")
     refused(named, from_table, tmp_path / "table.parquet", **arguments)
     refused(named, Moments.from_rows, tmp_path / "table.parquet", **arguments)
+
+
+@pytest.mark.parametrize(("text", "arguments", "named"), [pytest.param(*c[1:], id=c[0]) for c in NO_OWN_FIT])
+def test_environments_without_a_fit_of_their_own(text: str, arguments: dict[str, Any], named: tuple[str, ...]) -> None:
+    frame = pd.read_csv(io.StringIO(text))
+    for read in (from_table, Moments.from_rows):
+        refused(named, LinearGaussian().bind, read(frame, **COLUMNS, **arguments))
+    if "min_rows=3" in named:
+        refused(named, Logistic().bind, from_table(frame, **COLUMNS, **arguments))
+    assert LinearGaussian(deviations="random").bind(from_table(frame, **COLUMNS)).log_ratio([]) <= 0.0
 
 
 def changed(**columns: Any) -> pd.DataFrame:

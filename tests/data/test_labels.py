@@ -246,8 +246,9 @@ def test_numbers_are_quoted_in_sentences() -> None:
     gaps = rows.assign(x=rows["x"].where(rows.index != 179))
     with pytest.warns(DataWarning, match="1 of environment '3'"):
         from_table(gaps, "y", "site", missing="drop")
-    for wrong, told in ((rows[:122], r"'3' \(2 rows\)"), (rows[:60], "the same label '1'")):
-        with pytest.raises(DataError, match=told):
-            from_table(wrong, "y", "site")
+    with pytest.raises(DataError, match=r"'3' \(2 rows\)"):
+        BIP(deviations="free").fit(from_table(rows[:122], "y", "site"))
+    with pytest.raises(DataError, match="the same label '1'"):
+        from_table(rows[:60], "y", "site")
     with pytest.raises(DataError, match=r"no environment '9'.*'1', '2', '3'"):
         from_table(rows, "y", "site", drop_environments=[9])

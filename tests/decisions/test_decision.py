@@ -261,11 +261,11 @@ def test_too_few_rows_are_named() -> None:
     data = made(n=120, n_noise=3)
     few = np.concatenate([np.flatnonzero(data.environment_index > 0), np.arange(5)])
     data = replace(data, X=data.X[few], y=data.y[few], environment_index=data.environment_index[few])
-    (limit,) = (text for label, text in decided(data).sections[0].facts if label == "limit")
+    (limit,) = (text for label, text in decided(data, deviations="free").sections[0].facts if label == "limit")
     assert all(text in limit for text in ("3 features", "site 0", "5"))
-    full = decided(data, select=Fixed((True, True, False, True, False, False)))
+    full = decided(data, deviations="free", select=Fixed((True, True, False, True, False, False)))
     assert role_of(full, "noise2").role is Role.not_judged
-    for other in (decided(data, prior=UniformPrior(max_size=2)), decided(made())):
+    for other in (decided(data), decided(data, deviations="free", prior=UniformPrior(max_size=2)), decided(made())):
         assert "limit" not in dict(other.sections[0].facts)
 
 

@@ -136,6 +136,8 @@ def check_whole(
     n_rows = np.asarray(counts)
     if n_rows.sum() == 0:
         raise DataError(NO_ROWS)
+    if n_rows.sum() < SMALLEST_ENVIRONMENT:
+        raise DataError(f"{rows_text(int(n_rows.sum()))} are too few: at least {SMALLEST_ENVIRONMENT} rows are needed.")
     labels_of = "environments" if environment_name is None else f"environment column {environment_name!r}"
     if len(environments) == 1 and not single_allowed:
         found = f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
