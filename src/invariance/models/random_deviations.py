@@ -56,6 +56,8 @@ from .invariance_test import (
 
 # Numbers of a block of residuals that are held together.
 _RESIDUALS_AT_ONCE = 1 << 22
+# Blocks of subsets whose figures are kept.
+_MOST_KNOWN = 1024
 
 
 class GaussianRandomDeviations(GaussianModel):
@@ -67,6 +69,7 @@ class GaussianRandomDeviations(GaussianModel):
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(data, n_jobs)
+        self._known: dict[bytes | None, Floats] = {}
         if self.data is None:
             self.compares, self.judged = IN_MEAN, self.judged[:-1]
 
@@ -284,11 +287,15 @@ class GaussianRandomDeviations(GaussianModel):
         products[:, 1:, 1:] += moments.scatter[:-1]
         products *= scale[:, None] * scale
         last = np.ascontiguousarray(np.moveaxis(products, 0, 2))
-        return Sites(last, moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
+        return Sites(last, products.sum(axis=0), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
 
     def _figures(self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False) -> Floats:
         """(S, 7) of `deviation_figures`"""
         chosen = as_masks(masks, self.n_features)
+        # Walks over the same blocks of subsets are repeated at other tolerances.
+        key = np.packbits(chosen).tobytes() if likelihood and share is None and len(chosen) > 1 else None
+        if key in self._known:
+            return self._known[key]
         asked = np.full(len(chosen), np.nan) if share is None else np.asarray(share, dtype=float)
         out = np.empty((len(chosen), N_FIGURES))
 
@@ -297,6 +304,8 @@ class GaussianRandomDeviations(GaussianModel):
             deviation_figures(self._sites, starts, columns, asked[part], likelihood, out[part])
 
         in_parts(len(chosen), self.n_jobs, one, fewest=64)
+        if key is not None and len(self._known) < _MOST_KNOWN:
+            self._known[key] = out
         return out
 
 
