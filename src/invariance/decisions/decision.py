@@ -682,11 +682,12 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     outcome, tolerance, everyone = printable(posterior.outcome_name), decision.findings.tolerance, everywhere(posterior)
     who = f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome}" if k else f"{outcome} itself behaves"
     values, size = p_values_in_words(evidence), f"coefficients differ by {format_difference(evidence)}"
+    explained = ""
     if not np.isnan(share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])):
-        size += f", which explains {format_percent(share)} of the noise"
+        explained = f"; deviations explain {format_percent(share)} of the noise's variance"
     most = "" if decision.worst is None or label is None else f", most in {in_quotes(label)} ({decision.worst.part})"
     if grade is Grade.alike:
-        return f"{who} alike within {tolerance.rho:.0%} in {everyone}: {size}{most} ({values})."
+        return f"{who} alike within {tolerance.rho:.0%} in {everyone}: {size}{most}{explained} ({values})."
     if grade is Grade.no_difference:
         known = not np.isnan(evidence.difference)
         excluded = f"; up to {format_percent(evidence.difference_high)} cannot be excluded" if known else ""
@@ -702,7 +703,7 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
         what = "the mean differs" if in_mean else "the spread of the noise differs"
     within = decision.is_compatible and not evidence.difference_low > decision.effective_tolerance
     tolerated = ", not clearly more than is tolerated" if within else ""
-    return f"{who} differently between environments: {what}{most}{tolerated} ({values})."
+    return f"{who} differently between environments: {what}{most}{tolerated}{explained} ({values})."
 
 
 def _context(decision: Decision) -> Iterator[str]:
