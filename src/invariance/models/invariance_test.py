@@ -257,10 +257,6 @@ def invariance_test(
     return InvarianceTest(mean, spread, each, with_each(joint, each))
 
 
-# Tail probabilities to which a p-value is rounded down before it is computed.
-_GRID = np.array([0.5, 0.3, 0.2, 0.1, 0.05])
-
-
 def compatible(
     residuals: Residuals,
     tolerance: Tolerance,
@@ -269,22 +265,17 @@ def compatible(
 ) -> Mask:
     """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell of most subsets.
 
-    Central laws have smaller tails. So has Bartlett's statistic without heavy tails where it exceeds the noncentrality;
-    below that its p-value is at least ½, since the noncentral mean lies outside the ball of such statistics.
+    Without heavy tails Bartlett's statistic has smaller ones where it exceeds the noncentrality; below that its p-value
+    is at least ½, since the noncentral mean lies outside the ball of such statistics. Central laws have smaller tails.
     excess_kurtosis, rests: of some of the subsets"""
     decided = ~np.isnan(residuals.rss).any(axis=1)
-    statistics, between, left = residuals.f_test()
     allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
-    limits = _central_quantiles(np.where(decided, between, 0.0), left, _GRID)
-    mean = np.append(_GRID, 0.0)[(statistics[:, None] > limits).sum(axis=1)]
+    mean = mean_p_values(residuals, allowed)
     spread = np.full(len(residuals.rss), 0.5)
     apart = np.flatnonzero(~(spread_statistics(residuals) <= residuals.counts[-1] * tolerance.tau**2 / 2.0))
     spread[apart] = spread_p_values(residuals.of(apart), tolerance.tau, 0.0)
     passed = decided & (joint_p_value(mean, spread) >= tolerance.level)
-    asked = np.flatnonzero(decided & ~passed)
-    mean = mean_p_values(residuals.of(asked), allowed[asked])
-    passed[asked] = joint_p_value(mean, spread[asked]) >= tolerance.level
-    asked = asked[~passed[asked] & (mean >= smallest_p_value(tolerance))]
+    asked = np.flatnonzero(decided & ~passed & (mean >= smallest_p_value(tolerance)))
     if len(asked):
         passed[asked] = invariance_test(residuals.of(asked), tolerance, excess_kurtosis(asked)).joint >= tolerance.level
     open_yet = np.flatnonzero(passed)
@@ -293,22 +284,18 @@ def compatible(
     part, others, enough = residuals.of(open_yet), rests(open_yet), EACH * tolerance.level
     statistics, degrees, left = _each_f_test(part, others)
     alone = -np.expm1(np.log1p(-enough) / statistics.shape[1])
-    limits = _central_quantiles(degrees.ravel(), np.repeat(left, degrees.shape[1]), np.array([alone]))
-    asked = np.flatnonzero((statistics > limits.reshape(degrees.shape)).any(axis=1))
+    asked = np.flatnonzero((statistics > _central_quantiles(degrees, left, alone)).any(axis=1))
     if len(asked):
         each = each_p_values(part.of(asked), others.of(asked), allowed[open_yet[asked]])
         passed[open_yet[asked]] = each >= enough
     return passed
 
 
-def _central_quantiles(d: Floats, v: Floats, tails: Floats) -> Floats:
-    """(S, t) of F with (d, v) degrees of freedom (S,) and these tails (t,) above; inf where one is not positive"""
-    tested = (d > 0.0) & (v > 0.0)
-    quantiles = np.full((len(d), len(tails)), np.inf)
-    if tested.any():
-        pairs, place = np.unique(d[tested] + 1j * v[tested], return_inverse=True)
-        quantiles[tested] = fdtri(pairs.real[:, None], pairs.imag[:, None], 1.0 - tails)[place]
-    return quantiles
+def _central_quantiles(d: Floats, v: Floats, tail: float) -> Floats:
+    """(S, E) of F with degrees of freedom d (S, E), v (S,) and this tail above; inf where one is not positive"""
+    pairs, place = np.unique(d + 1j * v[:, None], return_inverse=True)
+    tested = (pairs.real > 0.0) & (pairs.imag > 0.0)
+    return np.where(tested, fdtri(pairs.real, pairs.imag, 1.0 - tail), np.inf)[place].reshape(d.shape)
 
 
 def smallest_p_value(tolerance: Tolerance) -> float:

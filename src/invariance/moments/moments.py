@@ -621,10 +621,10 @@ def against_the_rest(moments: Moments, e: int) -> Moments:
 def rest_moments(moments: Moments) -> Moments:
     """The rows outside each environment, as if these were environments of their own."""
     parts = [moments.part(e) for e in range(moments.n_environments)]
-    before, after = list(accumulate(parts, merged)), list(accumulate(parts[::-1], merged))[::-1]
-    inner = (merged(before[e - 1], after[e + 1]) for e in range(1, len(parts) - 1))
+    before, after = list(accumulate(parts[:-1], merged)), list(accumulate(parts[:0:-1], merged))[::-1]
+    inner = (merged(before[e - 1], after[e]) for e in range(1, len(parts) - 1))
     described = {"groups": moments.groups, "encoding": moments.encoding, "constants": moments.constants}
-    rests = after[1], *inner, before[-2]
+    rests = after[0], *inner, before[-1]
     return assembled(moments.columns, moments.outcome, moments.environments, rests, **described)
 
 
