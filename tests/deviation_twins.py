@@ -13,14 +13,18 @@ from invariance import MultiEnvironmentData
 
 
 def sites(
-    counts: tuple[int, ...] = (1, 9, 4, 12, 1, 7, 15, 3, 8, 10, 6, 11), p: int = 4, seed: int = 0, size: float = 0.3
+    counts: tuple[int, ...] = (1, 9, 4, 12, 1, 7, 15, 3, 8, 10, 6, 11),
+    p: int = 4,
+    seed: int = 0,
+    size: float = 0.3,
+    n_slopes: int = 1,
 ) -> MultiEnvironmentData:
-    """y follows the first three columns and deviates between sites, in the intercept and in the first slope"""
+    """y follows the first three columns, and its intercept and the first n_slopes slopes deviate between sites"""
     rng = np.random.default_rng(seed)
     place, n = np.repeat(np.arange(len(counts)), counts), len(counts)
     X = rng.normal(size=(len(place), p)) + 0.5 * rng.normal(size=(n, p))[place]
-    own = size * rng.normal(size=(2, n))[:, place]
-    y = X[:, :3].sum(axis=1) + own[0] + own[1] * X[:, 0] + rng.normal(size=len(place))
+    own = size * rng.normal(size=(1 + n_slopes, n))[:, place]
+    y = X[:, :3].sum(axis=1) + own[0] + np.sum(own[1:] * X.T[:n_slopes], axis=0) + rng.normal(size=len(place))
     return MultiEnvironmentData.from_arrays(X, y, place)
 
 

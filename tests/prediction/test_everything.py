@@ -41,7 +41,7 @@ def test_the_line_is_half_least_squares_and_half_a_random_intercept(seed: int, e
         line = line_of_everything(source)
         np.testing.assert_allclose(np.append(line.coefficients, line.intercept), expected, rtol=1e-5)
         left = np.array([np.mean((y - X @ expected[:-1] - expected[-1])[env == e]) for e in range(5)])
-        np.testing.assert_allclose(line.effects, ratio * 30 / (1 + ratio * 30) * left, rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(line.effects[:, 0], ratio * 30 / (1 + ratio * 30) * left, rtol=1e-4, atol=1e-7)
         assert (line.freedom, line.penalty) == (146.0, 0.0)
 
 

@@ -16,7 +16,7 @@ from ..data.settings import Columns
 from ..exceptions import DataError, SettingError
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
-from ..prediction.predictor import effects_of_rows
+from ..prediction.predictor import places_of_rows
 from .base import Baseline
 
 # Of V-REx: Newton's steps at one weight, the least share of the strongest bend, and of the value that is left to gain.
@@ -78,7 +78,9 @@ class RandomIntercept(AllFeatures):
     def predict(self, X: Any, environments: ArrayLike | str | None = None) -> Floats:
         """The outcome in an environment not seen, or in those that one label per row (or a column of X) names."""
         predicted = super().predict(X)
-        return predicted if environments is None else predicted + effects_of_rows(X, environments, self.effects_)
+        if environments is None:
+            return predicted
+        return predicted + np.array([*self.effects_.values(), 0.0])[places_of_rows(X, environments, [*self.effects_])]
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,17 +24,20 @@ from ..models.base import Predicts
 from ..prediction.choice import check_predict_with
 from ..prediction.new_environments import NewEnvironments
 from ..prediction.predictor import (
+    LinearPredictor,
     Predictor,
     RefittedPredictor,
     SurvivalPredictor,
     concordance,
-    effects_of_rows,
     log_odds,
+    places_of_rows,
 )
 from .selector import EnvironmentSelector
 
 # The share of a normal distribution within one standard deviation.
 _ONE_DEVIATION = float(erf(np.sqrt(0.5)))
+# So many tell how random deviations spread: intervals by them cover what they should.
+_ENOUGH_ENVIRONMENTS = 8
 
 
 def _of_times(model: IntervalRegressor) -> bool:
@@ -68,8 +71,8 @@ class IntervalRegressor(EnvironmentSelector):
         half the width of `predict_interval(X, coverage=0.683)`.
 
         environments : label of each row, or the name of a column of X: where all features predict a number, rows of an
-            environment of the fit get its own intercept, as a mixed model predicts it; without labels, and in others,
-            predictions are those of a new environment
+            environment of the fit get its own intercept, as a mixed model predicts it, and after a fit with random
+            deviations its own coefficients; without labels, and in others, predictions are those of a new environment
 
         Of two classes it is the probability of the second one; of counts the expected count, per unit of exposure where
         there is one; of times to an event the median, infinite where it is longer than any time that was seen, which a
@@ -78,13 +81,11 @@ class IntervalRegressor(EnvironmentSelector):
         predictor, columns = self._columns_to_predict(X)
         predicted = predictor.predict(columns)
         if environments is not None:
-            known = getattr(predictor, "effects", None)
-            if known is None:
+            if isinstance(predictor, LinearPredictor) and predictor.effects is not None:
+                predicted = predicted + predictor.own(columns, places_of_rows(X, environments, self.environments_))
+            else:
                 told = "what predicts is the same in every environment: environments= changes nothing."
                 warn(told, PredictionWarning)
-            else:
-                effects = dict(zip(self.environments_, known, strict=True))
-                predicted = predicted + effects_of_rows(X, environments, effects)
         if isinstance(predictor, SurvivalPredictor) and np.isinf(predicted).any():
             where = f"{np.isinf(predicted).sum():,} of {rows_text(len(predicted))}"
             warn(f"the median is not reached by {predictor.until}, in {where}: inf.", PredictionWarning)
@@ -98,6 +99,9 @@ class IntervalRegressor(EnvironmentSelector):
         `coverage` quantile in each of E environments, of these the ⌈coverage · (E + 1)⌉-th smallest, at most the
         largest. The first call repeats the selection E times; later ones do not. Where few training rows lie
         and a `regressor` does not go on as a straight line would, as forests stay flat, the difference is added.
+
+        After a fit with random deviations Student's t counts how coefficients deviate, with the variance
+        Var ε (1 + ω²‖T'w‖² + w'(ΣW'V⁻¹W)⁻¹w) at w = (1, x − x̄); of eight environments or more, none is left out then.
 
         After a fit to Moments the errors in an environment count as normally distributed; with rows= they are those
         of up to 10,000 rows of each. Classes, counts and censored times have no intervals: see `new_environments`.
@@ -202,6 +206,9 @@ class IntervalRegressor(EnvironmentSelector):
 
     def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
         self._outcome.check_intervals()
+        deviates = isinstance(predictor, LinearPredictor) and predictor.knows_new_environments
+        if deviates and self.n_environments_ >= _ENOUGH_ENVIRONMENTS:
+            return predictor.half_width(columns, coverage)
         elsewhere = self._new_environments(self.predict_with)
         limit = elsewhere.limit(predictor.design.columns)
         if limit:

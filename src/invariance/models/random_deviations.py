@@ -391,7 +391,9 @@ def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
 class Blups(NamedTuple):
     """Of k columns in E environments and, last, of a new one: coefficients and their standard errors (E + 1, k), 0 and
     NaN for columns that others give; intercepts and their errors (E + 1,); share: ω²; noise: Var ε; freedom: its
-    degrees of freedom. Errors of an environment are those of predicting its own coefficients."""
+    degrees of freedom. Errors of an environment are those of predicting its own coefficients; of the new one they are
+    those of the mean. uncertainty (1 + k, 1 + k): w'·it·w · Var ε is the variance of what is predicted in a new
+    environment at w = (1, x − x̄), from how environments deviate and from the estimate of their mean"""
 
     coefficients: Floats
     errors: Floats
@@ -400,6 +402,7 @@ class Blups(NamedTuple):
     share: float
     noise: float
     freedom: float
+    uncertainty: Floats
 
 
 def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups:
@@ -423,7 +426,9 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     errors[:, where] = np.sqrt(np.einsum("eii->ei", spread)[:, 1:])
     intercepts = found @ constant + moments.pooled_mean[y]
     intercept_errors = np.sqrt(np.einsum("i,eij,j->e", constant, spread, constant))
-    return Blups(coefficients, errors, intercepts, intercept_errors, share, noise, freedom)
+    uncertainty, places = np.zeros((1 + len(columns), 1 + len(columns))), np.append(0, 1 + where)
+    uncertainty[np.ix_(places, places)] = at.basis @ (share * np.eye(k) + inverse) @ at.basis.T
+    return Blups(coefficients, errors, intercepts, intercept_errors, share, noise, freedom, uncertainty)
 
 
 def _pivoted_root(gram: Floats) -> tuple[Floats, Integers]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,12 +12,13 @@ import numpy as np
 from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
-from ..data.features import Features
+from ..data.features import Features, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.pipeline import Data, Findings, FitSettings
 from ..exceptions import DataError, SettingError, use
 from ..inference.base import Target
-from ..models.base import EnvironmentData, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
+from ..models.base import BoundModel, EnvironmentData, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
+from ..models.random_deviations import GaussianRandomDeviations
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from .everything import (
@@ -125,12 +126,29 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
             noise = _squares(data, line.columns, line.coefficients, line.intercept) / line.freedom
             about = line.coefficients, line.intercept, 1.0, noise, line.freedom, design
             member = AveragedFit(np.arange(len(line.columns)), *about)
-            return LinearPredictor(design, (member,), np.asarray, line.effects)
+            found = LinearPredictor(design, (member,), np.asarray, line.effects)
+            used = as_mask(data.features.with_columns(line.columns), data.features.names)
+            return found if line.effects is None else _deviating(found, selection.target.model, used[None])
         return _of_fits([regression_on_everything(selection.settings.family, rows_for("whole", data))], [1.0], data)
     masks, weights = np.zeros((1, data.features.n_features), dtype=bool), np.ones(1)
     if kind != "constant":
         masks, weights = selection.averaged if kind == "average" else (selection.mask[None], weights)
-    return _of_fits([selection.target.model.fit(mask, local=False) for mask in masks], weights.tolist(), data)
+    model = selection.target.model
+    fitted = _of_fits([model.fit(mask, local=False) for mask in masks], weights.tolist(), data)
+    return _deviating(fitted, model, masks)
+
+
+def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> LinearPredictor:
+    """Of a model of random deviations: with how environments deviate given the subset (p,) of each member, and with
+    what those of the fit have of their own"""
+    if not isinstance(model, GaussianRandomDeviations) or np.isnan(model.deviation_shares(masks)).any():
+        return predictor
+    effects, members = np.zeros((model.n_environments, 1 + len(predictor.columns))), []
+    for member, found in zip(predictor.members, map(model.blups, masks), strict=True):
+        members.append(replace(member, noise=found.noise, freedom=found.freedom, uncertainty=found.uncertainty))
+        own = np.column_stack([found.intercepts, found.coefficients])
+        effects[:, np.append(0, 1 + member.at)] += member.weight * (own[:-1] - own[-1])
+    return replace(predictor, members=tuple(members), effects=effects)
 
 
 def columns_of_kind(kind: str, selection: Selection) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ _PENALTIES = np.geomspace(1e-4, 1e3, 29)
 @dataclass(frozen=True, eq=False)
 class Line:
     """columns : k names; coefficients : (k,); freedom : degrees of freedom that are left; penalty : of columns with
-    sums of squares 1; effects : (E,) what rows of each environment have besides, where that was estimated"""
+    sums of squares 1; effects : (E, 1 + k) by what intercepts of environments differ, then 0, where estimated"""
 
     columns: tuple[str, ...]
     coefficients: Floats
@@ -64,7 +64,8 @@ def line_of_everything(data: Data) -> Line:
     weights = moments.counts / (1.0 + mixed.ratio * moments.counts)
     left = own - means @ coefficients - 0.5 * float(weights @ (own - means @ mixed.coefficients) / weights.sum())
     freedom = max(moments.n_rows - 1.0 - len(at), 1.0)
-    return Line(columns, coefficients, intercept, freedom, effects=mixed.ratio * weights * left)
+    effects = np.column_stack([mixed.ratio * weights * left, np.zeros((len(weights), len(at)))])
+    return Line(columns, coefficients, intercept, freedom, effects=effects)
 
 
 def shrinks(data: Data) -> bool:

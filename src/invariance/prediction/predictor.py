@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -176,7 +176,8 @@ _LARGE = 0.25
 @dataclass(frozen=True, eq=False)
 class AveragedFit:
     """One linear fit. at : (m,) positions of its columns; weight : its share in an average; noise : residual variance;
-    freedom : degrees of freedom it was estimated with; design : of its own columns"""
+    freedom : degrees of freedom it was estimated with; design : of its own columns; uncertainty : (1 + m, 1 + m) of
+    random deviations between environments and of their mean, as `Blups` has it, None of a pooled fit"""
 
     at: Integers
     coefficients: Floats
@@ -185,13 +186,21 @@ class AveragedFit:
     noise: float
     freedom: float
     design: Design
+    uncertainty: Floats | None = None
+
+    def variance(self, X: Floats) -> Floats:
+        """(n,) of the outcome of rows X (n, m) about what is predicted"""
+        if self.uncertainty is None:
+            return self.noise * (1.0 + self.design.leverage(X))
+        w = np.insert(X - self.design.centre, 0, 1.0, axis=1)
+        return np.asarray(self.noise * (1.0 + np.einsum("ni,ij,nj->n", w, self.uncertainty, w)))
 
 
 @dataclass(frozen=True, eq=False)
 class LinearPredictor:
     """An average of linear fits, often of one; inverse_link: the outcome that is expected at intercept + coefficients ·
-    columns; design: of the k columns that rows to predict must have, in its order; effects (E,): what rows of each
-    environment of the fit have besides, None where that was not estimated"""
+    columns; design: of the k columns that rows to predict must have, in its order; effects (E, 1 + k): by what the
+    intercept and the coefficients of each environment of the fit differ, None where that was not estimated"""
 
     design: Design
     members: tuple[AveragedFit, ...]
@@ -211,9 +220,20 @@ class LinearPredictor:
         """By Student's t: noise, uncertain coefficients and, in an average, how far its members are apart."""
         means, weights = self._each(X), self.weights
         apart = weights @ (means - weights @ means) ** 2
-        own = [m.weight * m.noise * (1.0 + m.design.leverage(np.take(X, m.at, axis=1))) for m in self.members]
+        own = [m.weight * m.variance(np.take(X, m.at, axis=1)) for m in self.members]
         freedom = min(member.freedom for member in self.members)
         return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(np.sum(own, axis=0) + apart)
+
+    @property
+    def knows_new_environments(self) -> bool:
+        """Whether `half_width` counts how environments deviate."""
+        return all(member.uncertainty is not None for member in self.members)
+
+    def own(self, X: Floats, places: Integers) -> Floats:
+        """(n,) what rows X (n, k) of the environments at these places (n,) have besides, 0 where that is -1"""
+        assert self.effects is not None
+        shifts = np.vstack([self.effects, np.zeros(self.effects.shape[1])])[places]
+        return np.asarray(shifts[:, 0] + np.einsum("nk,nk->n", X, shifts[:, 1:]))
 
     def _each(self, X: Floats) -> Floats:
         """(K, n)"""
@@ -242,9 +262,9 @@ class LinearPredictor:
         return coefficients, float(sum(member.weight * member.intercept for member in self.members))
 
 
-def effects_of_rows(X: Any, environments: Any, effects: Mapping[Hashable, float]) -> Floats:
-    """(n,) the effect of the environment of each row of X; 0, with a warning, where it is not known.
-    environments : one label per row, or the name of a column of X; effects : {label: effect}"""
+def places_of_rows(X: Any, environments: Any, known: Sequence[Hashable]) -> Integers:
+    """(n,) place among the known ones of the environment of each row of X; -1, with a warning, where it is none.
+    environments : one label per row, or the name of a column of X"""
     if isinstance(environments, str):
         available = frame_names(X) or []
         if environments not in available:
@@ -252,15 +272,14 @@ def effects_of_rows(X: Any, environments: Any, effects: Mapping[Hashable, float]
         environments = as_frame(X, "X")[environments].to_native()
     codes, labels = encode_labels(label_list(*aligned(X, environments=environments)))
     check_lengths({"X": len(X), "environments": len(codes)})
-    written = {str(label): effect for label, effect in effects.items()}
+    place = {str(label): e for e, label in enumerate(known)} | {label: e for e, label in enumerate(known)}
     # A missing label has the code -1, the last place.
-    found = np.array([*(effects.get(label, written.get(str(label), np.nan)) for label in labels), np.nan])
-    unknown = np.isnan(found)
-    counts = np.bincount(codes % len(found), minlength=len(found)) * unknown
+    found = np.array([*(place.get(label, place.get(str(label), -1)) for label in labels), -1])
+    counts = np.bincount(codes % len(found), minlength=len(found)) * (found < 0)
     if counts.any():
         told = f"no row of these environments was fitted: {with_counts((*labels, 'missing label'), counts)}"
-        warn(f"{told}. They get the intercept of a new one.", PredictionWarning)
-    return np.where(unknown, 0.0, found)[codes]
+        warn(f"{told}. They are predicted as a new one.", PredictionWarning)
+    return found[codes]
 
 
 @dataclass(frozen=True, eq=False)

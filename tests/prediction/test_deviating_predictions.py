@@ -1,0 +1,116 @@
+"""Predictions after a fit with random deviations: own coefficients of known environments, intervals for new ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import t as student
+
+from deviation_twins import Dense, sites
+from invariance import BIP, LinearGaussian, Moments, load
+from invariance.exceptions import PredictionWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+COUNTS = (3, 25, 8, 14, 1, 30, 6, 12, 9, 18, 22, 5)
+DATA = sites(COUNTS, seed=2, size=0.8)
+LABELS = DATA.environment_index
+
+
+def fitted(kind: str, data: object = DATA) -> BIP:
+    return BIP(deviations="random", predict_with=kind, progress=False).fit(data)
+
+
+@pytest.mark.parametrize("kind", ["selected", "everything"])
+def test_known_environments_have_their_own_coefficients(kind: str) -> None:
+    model = fitted(kind)
+    mask = model.decision_.mask if kind == "selected" else np.ones(4, dtype=bool)
+    blups, X = LinearGaussian(deviations="random").bind(DATA).blups(mask), DATA.X[:, mask]
+    assert blups.share > 0.05
+    shifts = blups.intercepts[:-1] - blups.intercepts[-1], blups.coefficients[:-1] - blups.coefficients[-1]
+    expected = shifts[0][LABELS] + np.einsum("nk,nk->n", X, shifts[1][LABELS])
+    plain, own = model.predict(DATA.X), model.predict(DATA.X, environments=LABELS)
+    assert_allclose(own - plain, expected, rtol=1e-8, atol=1e-10)
+    if kind == "selected":
+        assert_allclose(plain, blups.intercepts[-1] + X @ blups.coefficients[-1], rtol=1e-9)
+    assert np.mean((DATA.y - own) ** 2) < 0.9 * np.mean((DATA.y - plain) ** 2)
+    with pytest.warns(PredictionWarning, match="no row of these environments"):
+        strange = model.predict(DATA.X[:2], environments=[99, 1])
+    assert_allclose(strange, [plain[0], plain[1] + (model.predict(DATA.X[1:2], environments=[1])[0] - plain[1])])
+
+
+def test_an_average_averages_own_coefficients() -> None:
+    model = BIP(deviations="random", predict_with="average", select="mode", progress=False).fit(
+        sites((40,) * 9, size=0.1)
+    )
+    predictor, data = model.predictor_, sites((40,) * 9, size=0.1)
+    assert len(predictor.members) > 1
+    bound, expected = LinearGaussian(deviations="random").bind(data), np.zeros((9, 5))
+    for member in predictor.members:
+        mask = np.isin(np.arange(4), predictor.design.columns and member.at)
+        found = bound.blups([predictor.columns[j] for j in member.at])
+        own = np.column_stack([found.intercepts, found.coefficients])
+        assert mask.sum() == len(member.at)
+        expected[:, [0, *(1 + member.at)]] += member.weight * (own[:-1] - own[-1])
+    assert_allclose(predictor.effects, expected[:, : 1 + len(predictor.columns)], rtol=1e-8, atol=1e-12)
+
+
+def test_intervals_are_those_of_a_new_environment() -> None:
+    model = fitted("selected")
+    mask = model.decision_.mask
+    dense, blups = Dense.of(DATA, mask), LinearGaussian(deviations="random").bind(DATA).blups(mask)
+    X = sites((2,) * 5, seed=9).X
+    W = np.column_stack([np.ones(len(X)), X[:, mask] - DATA.X[:, mask].mean(axis=0)])
+    inverse = np.linalg.inv(dense.design.T @ np.linalg.solve(dense.covariance(blups.share), dense.design))
+    more = blups.share * np.sum((W @ dense.basis) ** 2, axis=1) + np.einsum("ni,ij,nj->n", W, inverse, W)
+    expected = student.ppf(0.95, DATA.n_rows - W.shape[1]) * np.sqrt(blups.noise * (1.0 + more))
+    found = model.predict_interval(X, coverage=0.9)
+    assert_allclose(0.5 * (found[:, 1] - found[:, 0]), expected, rtol=1e-8)
+    assert_allclose(found.mean(axis=1), model.predict(X), rtol=1e-9)
+    assert model._predictions._elsewhere == {}  # no environment was left out
+
+
+def test_few_environments_are_left_out_too() -> None:
+    model = fitted("selected", sites((12, 10, 4, 15, 8), seed=5, size=0.5))
+    half = np.diff(model.predict_interval(DATA.X))[:, 0] / 2.0
+    assert (half >= model.predictor_.half_width(DATA.X[:, model.decision_.mask], 0.9) - 1e-9).all()
+    assert (half >= model.new_environments().half_width(0.9) - 1e-9).all()
+
+
+@pytest.mark.parametrize("data", [DATA, Moments.from_data(DATA)], ids=["rows", "moments"])
+def test_a_saved_model_predicts_the_same(data: object, tmp_path: Path) -> None:
+    model = fitted("selected", data)
+    model.save(tmp_path / "model.json")
+    saved = load(tmp_path / "model.json")
+    for kind in ("selected", "everything", "average"):
+        both = model.set_params(predict_with=kind), saved.set_params(predict_with=kind)
+        X = pd.DataFrame(DATA.X, columns=list(DATA.feature_names))
+        own, again = (each.predict(X, environments=LABELS) for each in both)
+        np.testing.assert_array_equal(own, again)
+        np.testing.assert_array_equal(*(each.predict_interval(X) for each in both))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [0.0, 0.3])
+def test_intervals_cover_rows_and_means_of_new_sites(size: float) -> None:
+    """90% of single rows and of means of 20 rows; pooled Student's t covers means of deviating sites less"""
+    rows, means, pooled = [], [], []
+    for seed in range(40):
+        data = sites(tuple(np.random.default_rng(seed).integers(4, 41, 100)), seed=seed, p=3, size=size, n_slopes=3)
+        both = sites((20,) * 60, seed=10_000 + seed, p=3, size=size, n_slopes=3)
+        model = fitted("everything", data)
+        low, high = model.predict_interval(both.X).T
+        rows.append(np.mean((low <= both.y) & (both.y <= high)))
+        member = model.predictor_.members[0]
+        missed = (both.y - model.predict(both.X)).reshape(60, 20).mean(axis=1)
+        X = both.X.reshape(60, 20, -1).mean(axis=1)
+        noise, quantile = member.noise, student.ppf(0.95, member.freedom)
+        variance = member.variance(X) - noise + noise / 20.0
+        means.append(np.mean(np.abs(missed) <= quantile * np.sqrt(variance)))
+        pooled.append(np.mean(np.abs(missed) <= quantile * np.sqrt(noise * (0.05 + member.design.leverage(X)))))
+    assert 0.88 < np.mean(rows) < 0.92
+    assert 0.86 < np.mean(means) < 0.94
+    assert np.mean(pooled) < 0.8 or not size
