@@ -7,7 +7,7 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -161,36 +161,20 @@ _HUGE_GAIN = 1e9
 
 
 class Picked(NamedTuple):
-    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ (n,); draws: (m, f) of
-    m of their places (n,) in a block"""
+    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ (n,); draws (n, f)"""
 
     gain: Floats
     columns: Integers
     log_prior: Floats
     log_ratio: Floats
-    places: Integers
-    draws: Callable[[Integers], Mask]
+    draws: Mask
 
     def weights(self, price: float) -> Floats:
         """(n,) log p(z) − ½ cost(z) at this price of a column"""
         return self.gain + self.log_prior - 0.5 * price * self.columns
 
     def of(self, rows: Integers | Mask) -> Picked:
-        return Picked._make([*(values[rows] for values in self[:-1]), self.draws])
-
-    @classmethod
-    def joined(cls, parts: Sequence[Picked]) -> Picked:
-        ends = np.cumsum([0, *(len(part.gain) for part in parts)])
-        figures = (np.concatenate(values) for values in list(zip(*parts, strict=True))[:4])
-
-        def draws(rows: Integers) -> Mask:
-            which = np.searchsorted(ends, rows, side="right") - 1
-            found = np.empty((len(rows), parts[0].draws(rows[:0]).shape[1]), bool)
-            for k in np.unique(which).tolist():
-                found[which == k] = parts[k].draws(parts[k].places[rows[which == k] - ends[k]])
-            return found
-
-        return cls._make([*figures, np.arange(ends[-1]), draws])
+        return Picked._make([values[rows] for values in self])
 
 
 class Candidates:
@@ -224,16 +208,12 @@ class Candidates:
         others = ~prior.forced_out & ~np.eye(model.n_features, dtype=bool)[prior.free]
         mask = prior.forced_in.copy()
         mask[prior.free] = everything - model.gain_many(others) > 0.5 * self._prices[0] * model.free_columns[prior.free]
-        log_prior, columns = prior.log_prob(mask[None])[0], int(mask @ model.free_columns)
-        if log_prior > -np.inf and model.compatible(mask[None], self._accepted)[0]:
-            gain = float(model.gain_many(mask[None])[0])
-            bound = self._bound(gain + log_prior - 0.5 * columns * np.array(self._prices))
-            self.least, self._sifted = np.minimum(bound, gain if len(self._prices) > 1 else np.inf), True
-
-    def _bound(self, weights: Floats) -> Floats:
-        """(c + 1,) from which gain on subsets weigh something beside a compatible one with this weight at each price"""
-        halves = 0.5 * np.array(self._prices)[:, None] * np.arange(len(self.least))
-        return np.asarray((weights[:, None] - self._window + halves - self._most_prior).min(axis=0))
+        log_prior = prior.log_prob(mask[None])
+        if log_prior[0] > -np.inf:
+            figures = model.gain_many(mask[None]), (mask @ model.free_columns)[None], log_prior, np.zeros(1)
+            self._parts = [Picked(*figures, mask[None, self._free])]
+            self._sift()
+            self._parts, self._known, self._sifted = [], self._known[:0], bool((self.least > -np.inf).any())
 
     def walked(self, options: RunOptions) -> Candidates:
         """After a pass over all subsets"""
@@ -252,7 +232,7 @@ class Candidates:
         places = np.flatnonzero(~np.isnan(scored.gain))
         log_ratio = scored.log_ratio[places]
         figures = scored.gain[places], scored.columns(places), scored.log_posterior[places] - log_ratio, log_ratio
-        return Picked(*figures, places, scored.masks)
+        return Picked(*figures, scored.masks(places))
 
     def add(self, part: Picked) -> None:
         # `least` may have grown since the block was scored: so what is added does not depend on threads.
@@ -265,13 +245,15 @@ class Candidates:
         """Look for compatible subsets among the heaviest, and drop what weighs nothing beside them."""
         found = self._taken()
         weights = np.array([found.weights(price) for price in self._prices])
-        dropped, bound, largest = np.zeros(len(found.gain), bool), np.full(len(self.least), -np.inf), np.inf
+        halves, columns = 0.5 * np.array(self._prices)[:, None], np.arange(len(self.least))
+        dropped, bound, largest = np.zeros(len(found.gain), bool), np.full(len(columns), -np.inf), np.inf
         # Weights are linear in the price: what one compatible subset exceeds at both prices, it exceeds between them.
         for best in {self._first(each) for each in weights}:
             if best is None:
                 continue
-            dropped |= (weights < weights[:, best, None] - self._window).all(axis=0)
-            bound = np.maximum(bound, self._bound(weights[:, best]))
+            lightest = weights[:, best, None] - self._window
+            dropped |= (weights < lightest).all(axis=0)
+            bound = np.maximum(bound, (lightest + halves * columns - self._most_prior).min(axis=0))
         if len(self._prices) > 1:
             best = self._first(found.gain)
             largest = -np.inf if best is None else found.gain[best]
@@ -282,20 +264,18 @@ class Candidates:
             order = np.argsort(-heaviest, kind="stable")
             self._heaviest_dropped = max(self._heaviest_dropped, float(heaviest[order[self._most_kept]]))
             kept[order[self._most_kept :]] = False
-        draws = found.draws(np.flatnonzero(kept))
-        found = found.of(kept)._replace(places=np.arange(len(draws)), draws=lambda rows: draws[rows])
-        self._parts, self._known, self._sifted = [found], self._known[kept], True
+        self._parts, self._known, self._sifted = [found.of(kept)], self._known[kept], True
 
     def _taken(self) -> Picked:
         """All candidates, as one part"""
-        found = Picked.joined(self._parts)
+        found = Picked._make([np.concatenate(values) for values in zip(*self._parts, strict=True)])
         self._parts, self._n_waiting = [found], 0
         self._known = np.append(self._known, np.full(len(found.gain) - len(self._known), -1, np.int8))
         return found
 
     def masks(self, rows: Integers) -> Mask:
         """(m, p) of m candidates, once they are one part"""
-        return self.target.masks(self._parts[0].draws(rows), self._free)
+        return self.target.masks(self._parts[0].draws[rows], self._free)
 
     def _first(self, values: Floats) -> int | None:
         """The compatible candidate with the largest of values (n,), None where there is none"""

@@ -507,9 +507,8 @@ def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:
     allowed = most * (np.arange(_STEPS + 1 if most > 0.0 else 1) / _STEPS) ** 2
     between, left, smallest = between[tested, None], left[tested, None], smallest_p_value(tolerance)
     # Patnaik's central law has a slightly longer tail; where it has not, it gives no limit.
-    found = (1.0 + allowed / between) * fdtri(
-        (between + allowed) ** 2 / (between + 2.0 * allowed), left, 1.0 - smallest
-    )
+    degrees = (between + allowed) ** 2 / (between + 2.0 * allowed)
+    found = (1.0 + allowed / between) * fdtri(degrees, left, 1.0 - smallest)
     found[~(1.0 - ncfdtr(between, left, allowed, found) <= 1.001 * smallest)] = np.inf
     limits = np.full((*reached.shape, len(allowed)), np.inf)
     limits[pooled[tested], missing[tested]] = MARGIN * found
