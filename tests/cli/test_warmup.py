@@ -40,7 +40,7 @@ def test_a_fit_of_warmup_whose_code_is_lost_stops(monkeypatch: pytest.MonkeyPatc
     def fit(*_: Any, **__: Any) -> None:
         warnings.warn(NOTHING_IS_KEPT, InvarianceWarning, stacklevel=1)
 
-    assert _fit(None, "sweep") == "sweep"
-    monkeypatch.setattr("invariance.sweep", fit, raising=False)
+    assert _fit(None, "comparison") == "comparison"
+    monkeypatch.setattr("invariance.compare", fit, raising=False)
     with pytest.raises(InvarianceWarning):
-        _fit(None, "sweep")
+        _fit(None, "comparison")

@@ -25,8 +25,6 @@ from invariance.kernels.search import (
     best_in_block,
     cliques,
     free_block,
-    inverse_scale_of,
-    pursuit,
     scan_cliques,
     synergy,
 )
@@ -39,7 +37,7 @@ from twins import simulated
 
 
 def picked(X: np.ndarray, y: np.ndarray, n: int, damping: float, given: tuple[int, ...] = ()) -> list[int]:
-    """Plain twin of `pursuit`: residuals of least squares on centred rows of unit length."""
+    """Plain twin of `_pursuit`: residuals of least squares on centred rows of unit length."""
     X = X / np.linalg.norm(X, axis=0)
     path = list(given)
     while len(path) < n:
@@ -87,9 +85,9 @@ def explained(X: np.ndarray, y: np.ndarray, columns: list[int]) -> float:
 
 def pursued(scoring: Scoring, outcome: int, groups: tuple[int, int], free: np.ndarray, damping: float, *given: int):
     """At most six columns"""
-    path = np.array([*given, *[-1] * (6 - len(given))])
-    n = pursuit(scoring, outcome, *groups, inverse_scale_of(scoring, *groups), free, damping, path, len(given))
-    return path[:n].tolist()
+    path, size = np.array([[-1, *given, *[-1] * (6 - len(given))]]), np.zeros(1, np.int64)
+    cliques(scoring, *groups, free, 1.0, damping, np.array([outcome]), path, len(given), size)
+    return path[0, 1 : size[0]].tolist()
 
 
 @pytest.mark.parametrize("damping", [FORWARD, MATCHING])
@@ -128,7 +126,7 @@ def test_cliques_equal_their_twin(within: bool) -> None:
     X, _ = deviations(data, within)
     starts, members, sizes = np.array([4, 0]), np.zeros((2, 4), np.int64), np.zeros(2, np.int64)
     for closest in (1.0, 0.05):
-        cliques(target.scoring, *groups, target.prior.free, closest, starts, members, sizes)
+        cliques(target.scoring, *groups, target.prior.free, closest, FORWARD, starts, members, 0, sizes)
         for start, clique, size in zip(starts, members, sizes, strict=True):
             squared = (X.T @ X[:, start]) ** 2 / ((X**2).sum(axis=0) * (X[:, start] @ X[:, start]))
             allowed = [j for j in range(9) if j != start and squared[j] <= closest]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
+import numba
 import numpy as np
+from numba.core import compiler
 from test_twins import SCORING
 
 from invariance.kernels import parts
@@ -30,6 +34,20 @@ def test_a_part_is_not_compiled_by_itself_until_python_calls_it() -> None:
     assert _inner(np.arange(4.0), 2.0) == 12.0
     assert len(_inner.overloads) == len(_outer.overloads) == 1
     assert _outer(np.arange(3), 2.0) == 7.0
+
+
+@kernel
+def _joined(values):
+    return np.append(values, values**2 + 1.0)
+
+
+def test_functions_of_numba_that_became_parts_serve_others() -> None:
+    """And compiling leaves numba and the collection of objects as they were."""
+    values = np.arange(3.0)
+    for function in (_joined, numba.njit(error_model="numpy")(_joined.py_func)):
+        assert function(values).tolist() == [0.0, 1.0, 2.0, 1.0, 2.0, 5.0]
+    assert gc.isenabled()
+    assert compiler.Flags is not parts._Flags
 
 
 def test_changes_by_flips_are_those_of_the_chains() -> None:

@@ -20,7 +20,7 @@ from ..kernels.active_set import ActiveSet, active_set, flip_changes
 from ..kernels.cholesky import score_subsets
 from ..kernels.moves import Best, BlockRule
 from ..kernels.row_residuals import without_values
-from ..kernels.search import FORWARD, MATCHING, add_synergies, cliques, inverse_scale_of, pursuit, scan_cliques
+from ..kernels.search import FORWARD, MATCHING, add_synergies, cliques, scan_cliques
 from .base import EXAMPLES, RunOptions, Target
 from .mean_field import MeanField
 from .replicas import AnySampler, CompiledReplica, CompiledSampler, GenericSampler, Proposals, block_rules, sampler_of
@@ -105,13 +105,12 @@ def groupings(sampler: CompiledSampler) -> tuple[Groups, Groups]:
 def regression_path(
     sampler: CompiledSampler, groups: Groups, damping: float, length: int, given: Integers = _NONE, apart: Any = False
 ) -> Mask:
-    """(d,) at most `length` columns: the given ones and what `pursuit` adds, except those `apart` (d,)"""
-    free = sampler.free & ~np.asarray(apart)
-    path = np.empty(min(length, sampler.n_free), np.int64)
-    path[: len(given)] = given[: len(path)]
-    scale = inverse_scale_of(sampler.scoring, *groups)
-    n = pursuit(sampler.scoring, sampler.scoring.outcome, *groups, scale, free, damping, path, len(given))
-    return np.isin(np.arange(sampler.n_columns), np.concatenate([given, path[:n]]))
+    """(d,) at most `length` columns: the given ones and what a regression adds, except those `apart` (d,)"""
+    free, starts = sampler.free & ~np.asarray(apart), np.array([sampler.scoring.outcome])
+    path, size = np.empty((1, 1 + min(length, sampler.n_free)), np.int64), np.empty(1, np.int64)
+    path[0, 1 : 1 + len(given)] = given[: path.size - 1]
+    cliques(sampler.scoring, *groups, free, 1.0, damping, starts, path, len(given), size)
+    return np.isin(np.arange(sampler.n_columns), np.concatenate([given, path[0, 1 : size[0]]]))
 
 
 class Synergies:
@@ -126,7 +125,7 @@ class Synergies:
         def found(how: tuple[Groups, float]) -> tuple[NDArray[Any], ...]:
             groups, closest = how
             members, sizes, joint = np.zeros((n, width), np.int64), np.zeros(n, np.int64), np.zeros(n, np.int64)
-            cliques(sampler.scoring, *groups, sampler.free, closest, starts, members, sizes)
+            cliques(sampler.scoring, *groups, sampler.free, closest, FORWARD, starts, members, 0, sizes)
             gains, determining = np.zeros(n), np.zeros(n, bool)
             add_synergies(sampler.scoring, *groups, members, sizes, gains, joint, determining)
             return members, sizes, sampler.n_rows * gains, joint, determining

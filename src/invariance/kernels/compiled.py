@@ -25,7 +25,7 @@ from numba.misc.appdirs import AppDirs
 
 from .._tools.files import replacing
 from ..exceptions import InvarianceWarning
-from .parts import AS_PART, called_as
+from .parts import AS_PART, AS_WHOLE, called_as
 
 _KERNELS = Path(__file__).parent
 _CARRIED = _KERNELS / "__pycache__"
@@ -116,10 +116,10 @@ def kernel(function=None, **options):
     """Decorator. options : of numba.njit"""
     if function is None:
         return partial(kernel, **options)
-    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, **options}
-    compiled = numba.njit(**options)(function)
+    options = {"nogil": True, "error_model": "numpy", **options}
+    compiled = numba.njit(**options, **AS_WHOLE)(function)
     compiled._cache = _KeptCode(function)
-    return called_as(numba.njit(**{**options, **AS_PART})(function), compiled)
+    return called_as(numba.njit(**options, **AS_PART)(function), compiled)
 
 
 ZERO, NO, YES = np.int64(0), np.bool_(False), np.bool_(True)

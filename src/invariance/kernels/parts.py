@@ -6,11 +6,15 @@ that compiling takes. What is used of numba here is not public; a version withou
 
 from __future__ import annotations
 
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
+import gc
+from unittest.mock import patch
+
+from numba.core import compiler
+from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+from numba.core.compiler import Compiler, Flags
 
 _OVERRIDDEN = ("_optimize_final_module", "_finalize_final_module", "_finalize_dynamic_globals")
-POSSIBLE = all(hasattr(JITCodeLibrary, name) for name in _OVERRIDDEN)
+POSSIBLE = all(hasattr(JITCodeLibrary, name) for name in _OVERRIDDEN) and hasattr(JITCPUCodegen, "_library_class")
 
 
 class _NoEnvironment:
@@ -37,14 +41,46 @@ class _Part(JITCodeLibrary):
         return 0
 
 
-class PartCompiler(Compiler):
+class _Flags(Flags):
+    """Compared by what is set of them: numba looks up by flags what it has compiled, tens of thousands of times."""
+
+    __slots__ = ()
+
+    def __eq__(self, other):
+        return self._values == other._values
+
+    def __hash__(self):
+        return len(self._values)
+
+
+class _PartCompiler(Compiler):
     """Numba's, for functions that only compiled ones call"""
 
-    def __init__(self, typing_context, target_context, library, *others):
-        super().__init__(typing_context, target_context, _Part(target_context.codegen(), "part"), *others)
+    def __init__(self, typing_context, target_context, library, args, return_type, flags, *others):
+        library = library or _Part(target_context.codegen(), "part")
+        super().__init__(typing_context, target_context, library, args, return_type, _Flags(flags), *others)
 
 
-AS_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": PartCompiler} if POSSIBLE else {}
+class _WholeCompiler(_PartCompiler):
+    """Numba's, with its own functions as parts. Objects that refer to each other are looked for afterwards."""
+
+    def __init__(self, typing_context, target_context, *others):
+        library = JITCodeLibrary(target_context.codegen(), "kernel")
+        library.enable_object_caching()
+        super().__init__(typing_context, target_context, library, *others[1:])
+
+    def _compile_core(self):
+        collecting, codegen = gc.isenabled(), self.state.targetctx.codegen()
+        gc.disable()
+        try:
+            with patch.object(codegen, "_library_class", _Part), patch.object(compiler, "Flags", _Flags):
+                return super()._compile_core()
+        finally:
+            (gc.enable if collecting else gc.disable)()
+
+
+AS_WHOLE = {"no_cfunc_wrapper": True, "pipeline_class": _WholeCompiler} if POSSIBLE else {"no_cfunc_wrapper": True}
+AS_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler} if POSSIBLE else {}
 
 
 def called_as(part, whole):

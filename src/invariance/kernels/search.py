@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from .cholesky import sweep_in_place, to_unit_diagonal
-from .compiled import ZERO, copy_into, kernel
+from .compiled import copy_into, kernel
 from .moves import best_of, score_in_block, write_block
 from .row_residuals import gram_entry, gram_row, share_from_rows, subtract
 
@@ -17,7 +17,7 @@ MATCHING = 1e9
 
 
 @kernel
-def inverse_scale_of(scoring, first, last):
+def _inverse_scale_of(scoring, first, last):
     """(d,) 1/√ of each column's sum of squares, groups first..last-1 added up; 0 where it is constant."""
     scale = np.zeros(scoring.inverse_scale.shape[1])
     for g in range(first, last):
@@ -31,12 +31,12 @@ def inverse_scale_of(scoring, first, last):
 
 
 @kernel
-def pursuit(scoring, target, first, last, scale, free, damping, path, given):
+def _pursuit(scoring, target, first, last, scale, free, damping, path, given):
     """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
     path (n,): receives columns in the order of entering; its first `given` are there already. Each has the largest
     c²/(r + damping), r the share of the column that the earlier ones leave, c its covariance, per standard deviations,
     with what they leave of the target. Columns that nearly depend on the earlier ones are passed over. Second moments
-    of groups first..last-1 are added up; scale (d,): their `inverse_scale_of`."""
+    of groups first..last-1 are added up; scale (d,): their `_inverse_scale_of`."""
     d = free.size
     rows, gains, remaining, covariance = np.empty((path.size, d)), np.empty(d), np.ones(d), np.empty(d)
     _scaled_row(scoring, target, first, last, scale, covariance)
@@ -89,10 +89,11 @@ def _most_promising(covariance, remaining, damping, tolerance, open_ones, gains)
 
 
 @kernel
-def cliques(scoring, first, last, free, closest, starts, members, sizes):
-    """members (s, k): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many. Columns
-    whose squared correlation with it is above `closest` are passed over: copies would take all the places."""
-    scale, correlations = inverse_scale_of(scoring, first, last), np.empty(free.size)
+def cliques(scoring, first, last, free, closest, damping, starts, members, given, sizes):
+    """members (s, 1 + n): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many. Of what
+    is picked the first `given` are there already. Columns whose squared correlation with it is above `closest` are
+    passed over: copies would take all the places."""
+    scale, correlations = _inverse_scale_of(scoring, first, last), np.empty(free.size)
     for s in range(starts.size):
         start = starts[s]
         partners = free.copy()
@@ -100,7 +101,7 @@ def cliques(scoring, first, last, free, closest, starts, members, sizes):
             _scaled_row(scoring, start, first, last, scale, correlations)
             partners &= correlations**2 <= closest
         members[s, 0] = start
-        sizes[s] = 1 + pursuit(scoring, start, first, last, scale, partners, FORWARD, members[s, 1:], ZERO)
+        sizes[s] = 1 + _pursuit(scoring, start, first, last, scale, partners, damping, members[s, 1:], given)
 
 
 @kernel
