@@ -30,10 +30,10 @@ Task = TypeVar("Task")
 
 def n_workers(n_jobs: int | None) -> int:
     """scikit-learn's convention: None is one worker, -1 all cores, -2 all but one."""
-    from joblib import effective_n_jobs
-
     if n_jobs is None:
         return 1
+    from joblib import effective_n_jobs
+
     if not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool) or n_jobs == 0:
         raise SettingError(f"n_jobs={n_jobs!r} is no number of workers: use one from 1 on, -1 for all cores, or None.")
     return int(effective_n_jobs(n_jobs))

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations, pairwise
+from itertools import combinations
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
@@ -552,6 +552,6 @@ class GuessesFlips(Protocol):
 def in_parts(n: int, n_jobs: int | None, work: Callable[[slice], None], fewest: int = 256) -> None:
     """Have threads work on parts of n subsets, so many of them at least."""
     parts = min(n_workers(n_jobs), max(1, n // fewest))
-    bounds = np.linspace(0, n, parts + 1).astype(int)
-    for _ in ordered_map(work, [slice(*ends) for ends in pairwise(bounds)], parts):
+    slices = [slice(n * k // parts, n * (k + 1) // parts) for k in range(parts)]
+    for _ in ordered_map(work, slices, None if parts == 1 else parts):
         pass
