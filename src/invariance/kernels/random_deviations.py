@@ -14,9 +14,10 @@ import numpy as np
 from .compiled import ZERO, kernel, longest
 
 # The first share that is tried, times what the largest environment says of it; the next is so many times as large.
-_FIRST, _RATIO = 0.1, 8.0
-_MOST_TRIED, _MOST_STEPS = 24, 60
-_ENOUGH = 1e-10
+_FIRST, _RATIO = 0.25, 32.0
+_MOST_TRIED, _MOST_STEPS = 12, 60
+# Of the log-likelihood, what is left to gain.
+_ENOUGH = 1e-11
 # Columns of the figures
 LOG_RATIO, SHARE, NOISE, GAIN, SCORE, SKEW, RANK = range(N_FIGURES := 7)
 
@@ -119,19 +120,21 @@ def _bound(sites, work, rank):
                     K[a, j, e] -= root[a, b] * K[b, j, e]
             for e in range(n):
                 c[a, e] -= root[a, b] * c[b, e]
+        unit = 1.0 / root[a, a]
         for j in range(rank):
             for e in range(n):
-                K[a, j, e] /= root[a, a]
+                K[a, j, e] *= unit
         for e in range(n):
-            c[a, e] /= root[a, a]
+            c[a, e] *= unit
     for a in range(rank):
-        for b in range(a):
-            for j in range(rank):
+        unit = 1.0 / root[a, a]
+        for j in range(a, rank):
+            for b in range(a):
                 for e in range(n):
                     K[j, a, e] -= root[a, b] * K[j, b, e]
-        for j in range(rank):
             for e in range(n):
-                K[j, a, e] /= root[a, a]
+                K[j, a, e] *= unit
+                K[a, j, e] = K[j, a, e]
     # What the pooled fit leaves.
     for a in range(rank):
         for e in range(n):
@@ -176,13 +179,17 @@ def _factorise(work, rank, share, n):
 def _whiten(work, rank, share, n):
     """Fills whitened = VK and moved = Vc, V = (I + share · K)⁻¹, by triangular solves that keep all digits"""
     K, L, X, c, moved = work.information, work.factor, work.whitened, work.scores, work.moved
-    _factorise(work, rank, share, n)
     for a in range(rank):
         for e in range(n):
             moved[a, e] = c[a, e]
         for b in range(rank):
             for e in range(n):
                 X[a, b, e] = K[a, b, e]
+    if share == 0.0:
+        for e in range(n):
+            work.line[e] = 0.0
+        return
+    _factorise(work, rank, share, n)
     for a in range(rank):
         for b in range(a):
             for e in range(n):
@@ -218,6 +225,7 @@ def _whiten_at_once(work, rank, share, n):
     """As `_whiten`, in less than half the time and with digits enough for a likelihood: VK = (I − V) / share"""
     L, X, c, moved, inverse = work.factor, work.whitened, work.scores, work.moved, work.squared
     _factorise(work, rank, share, n)
+    unit = 1.0 / share
     for b in range(rank):
         for e in range(n):
             inverse[b, b, e] = L[b, b, e]
@@ -241,12 +249,30 @@ def _whiten_at_once(work, rank, share, n):
                     X[a, b, e] += inverse[j, a, e] * inverse[j, b, e]
             for e in range(n):
                 moved[a, e] += X[a, b, e] * c[b, e]
+            own = 1.0
             if b < a:
+                own = 0.0
                 for e in range(n):
                     moved[b, e] += X[a, b, e] * c[a, e]
             for e in range(n):
-                X[a, b, e] = ((1.0 if a == b else 0.0) - X[a, b, e]) / share
+                X[a, b, e] = (own - X[a, b, e]) * unit
                 X[b, a, e] = X[a, b, e]
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _sum(values, n):
+    total = 0.0
+    for e in range(n):
+        total += values[e]
+    return total
+
+
+@kernel(fastmath={"contract", "reassoc"})
+def _dot(values, others, n):
+    total = 0.0
+    for e in range(n):
+        total += values[e] * others[e]
+    return total
 
 
 @kernel
@@ -274,20 +300,12 @@ def _refit(work, rank, share, n):
     after `_whiten`; fills missed = moved − whitened · b and the inverse of the total of whitened"""
     X, c, moved, missed, mean = work.whitened, work.scores, work.moved, work.missed, work.mean
     total, inverse = work.small[1], work.small[5]
-    left = 0.0
-    volume = 0.0
-    for e in range(n):
-        left += work.squares[e]
-        volume += work.line[e]
+    left, volume = _sum(work.squares, n), _sum(work.line, n)
     for a in range(rank):
-        mean[a] = 0.0
-        for e in range(n):
-            mean[a] += moved[a, e]
-            left -= share * c[a, e] * moved[a, e]
-        for b in range(rank):
-            total[a, b] = 0.0
-            for e in range(n):
-                total[a, b] += X[a, b, e]
+        mean[a] = _sum(moved[a], n)
+        left -= share * _dot(c[a], moved[a], n)
+        for b in range(a + 1):
+            total[a, b] = total[b, a] = _sum(X[a, b], n)
     _invert(total, inverse, rank)
     squares = 0.0
     for a in range(rank):
@@ -302,8 +320,7 @@ def _refit(work, rank, share, n):
             for e in range(n):
                 missed[a, e] -= X[a, b, e] * shift
     for a in range(rank):
-        for e in range(n):
-            squares += missed[a, e] ** 2
+        squares += _dot(missed[a], missed[a], n)
     return left, squares, volume
 
 
@@ -329,11 +346,7 @@ def _traces(work, rank, n):
                     for j in range(rank):
                         for e in range(n):
                             line[e] += left[a, j, e] * two[j, b, e]
-                total = 0.0
-                for e in range(n):
-                    total += line[e]
-                small[power, a, b] = total
-                small[power, b, a] = total
+                small[power, a, b] = small[power, b, a] = _sum(line, n)
     one = 0.0
     square = 0.0
     cube = 0.0
@@ -376,18 +389,20 @@ def _profile(work, rank, share, n, n_rows):
 
 @kernel
 def _best_share(work, rank, n, n_rows):
-    """The share of the largest likelihood, and how far this is above that of none"""
+    """The share of the largest likelihood, and how far this is above that of none. Between a few shares, the first by
+    what the largest environment says, the zero of the derivative by t = share / (share + scale) is looked for."""
     largest = 0.0
     for e in range(n):
         trace = 0.0
         for a in range(rank):
             trace += work.information[a, a, e]
         largest = max(largest, trace / rank)
+    scale = 1.0 / largest
     tried, values, slopes = np.zeros(_MOST_TRIED), np.empty(_MOST_TRIED), np.empty(_MOST_TRIED)
     k, best = ZERO, ZERO
     while k < _MOST_TRIED:
         if k > 0:
-            tried[k] = _FIRST / largest if k == 1 else _RATIO * tried[k - 1]
+            tried[k] = _FIRST * scale if k == 1 else _RATIO * tried[k - 1]
         values[k], slopes[k] = _profile(work, rank, tried[k], n, n_rows)
         if values[k] > values[best]:
             best = k
@@ -399,28 +414,30 @@ def _best_share(work, rank, n, n_rows):
     a = best if slopes[best] > 0.0 else best - 1
     if a < 0 or a + 1 == k or not (slopes[a] > 0.0 and slopes[a + 1] < 0.0):
         return share, value - none
-    best_share, low, high, rises, falls = share, tried[a], tried[a + 1], slopes[a], slopes[a + 1]
-    # The derivative changes its sign between low and high: by false positions (the Illinois rule).
+    low, high = tried[a] / (tried[a] + scale), tried[a + 1] / (tried[a + 1] + scale)
+    rises, falls = slopes[a] * scale / (1.0 - low) ** 2, slopes[a + 1] * scale / (1.0 - high) ** 2
     side = 0
     for _ in range(_MOST_STEPS):
-        share = (low * falls - high * rises) / (falls - rises)
-        found, slope = _profile(work, rank, share, n, n_rows)
+        # False positions, by the Illinois rule.
+        t, bend = (low * falls - high * rises) / (falls - rises), (rises - falls) / (high - low)
+        now = scale * t / (1.0 - t)
+        found, slope = _profile(work, rank, now, n, n_rows)
+        slope *= scale / (1.0 - t) ** 2
         if found > value:
-            best_share, value = share, found
-        # What is left to gain: the slope on the way to either end.
-        if abs(slope) * (high - low) < _ENOUGH:
+            share, value = now, found
+        if slope**2 < _ENOUGH * bend:
             break
         if slope > 0.0:
-            low, rises = share, slope
+            low, rises = t, slope
             if side == 1:
                 falls *= 0.5
             side = 1
         else:
-            high, falls = share, slope
+            high, falls = t, slope
             if side == -1:
                 rises *= 0.5
             side = -1
-    return best_share, value - none
+    return share, value - none
 
 
 @kernel

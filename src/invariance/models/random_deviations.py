@@ -240,7 +240,7 @@ class GaussianRandomDeviations(GaussianModel):
 
     @property
     def steps_per_subset(self) -> int:
-        return 300 * self.n_environments
+        return int(60 * self.n_environments * (1.0 + 0.5 * self.features.n_columns))
 
     def nearly_outcome(self) -> Mask:
         return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
