@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import NO, YES, ZERO, copy_into, kernel, longest
+from .compiled import NO, YES, ZERO, copy_into, kernel
 from .row_residuals import DEPENDENT, of_one_size, triangular_factors
 
 # A Newton step that gains so small a share of 1 − log Λ is the last one, and what it gains is added: for all subsets,
@@ -69,24 +69,6 @@ def packed_row(packed, j):
     """Entries 0..j of row j of a lower triangle whose rows follow each other."""
     start = j * (j + 1) // 2
     return packed[start : start + j + 1]
-
-
-@kernel
-def local_fits(n_environments, largest):
-    """Room for subsets of so many columns."""
-    m = largest + 1
-    factors, grams = np.zeros((n_environments, m, m)), np.zeros((n_environments, m * (m + 1) // 2))
-    rss, ranks = np.zeros((m, n_environments)), np.zeros((m, n_environments))
-    return LocalFits(factors, grams, np.zeros((n_environments, m)), rss, ranks)
-
-
-@kernel
-def pooled_fit(n_environments, largest):
-    m = largest + 1
-    beta, gradient, step, trial = np.zeros(m), np.zeros(m), np.zeros(m), np.zeros(m)
-    small, both = np.zeros((3, n_environments)), np.zeros((2, n_environments, m))
-    matrix, factor = np.zeros(m * (m + 1) // 2), np.zeros((m, m))
-    return PooledFit(beta, small[0], small[1], small[2], matrix, factor, both[0], both[1], gradient, step, trial)
 
 
 @kernel(fastmath={"contract", "reassoc"})
@@ -308,33 +290,57 @@ def score_fits(moments, fits, k, tolerance, enough, pooled, work):
 
 
 @kernel
+def _score_lists(moments, starts, members, stacked, given, enough, work, ratios, gains, squares, leverages, betas):
+    """As `score_lists`; stacked: the fits of each subset along a first axis if they are given, otherwise room for those
+    of one; betas (S, k + 1): of the pooled fits of subsets of k columns, unless it has no rows"""
+    pooled, tolerance, before = leverages.size > 0, 0.0 if given else moments.tolerance, members[:0]
+    for s in range(starts.size - 1):
+        subset, shared, at = members[starts[s] : starts[s + 1]], ZERO, s if given else ZERO
+        rss, ranks = stacked.rss[at], stacked.ranks[at]
+        fits = LocalFits(stacked.factors[at], stacked.grams[at], stacked.targets[at], rss, ranks)
+        if not given:
+            while shared < min(subset.size, before.size) and subset[shared] == before[shared]:
+                shared += 1
+            fit_environments(moments, subset, shared, fits)
+        ratios[s], gains[s] = score_fits(moments, fits, subset.size, tolerance, enough, pooled, work)
+        if pooled:
+            copy_into(squares[s], work.squares)
+            copy_into(leverages[s], work.leverages)
+        if betas.size > 0:
+            copy_into(betas[s], work.beta)
+        before = subset
+
+
+def _score(moments, starts, members, fits, enough, *found):
+    """`_score_lists` of these fits, or from moments if they are None, with room to work on"""
+    n, m = len(moments.counts), np.diff(starts).max(initial=0) + 1
+    given, size = fits is not None, m * (m + 1) // 2
+    if not given:
+        fits = LocalFits(np.zeros((1, n, m, m)), np.zeros((1, n, size)), np.zeros((1, n, m)), *np.zeros((2, 1, m, n)))
+    beta, *steps = np.zeros((4, m))
+    work = PooledFit(beta, *np.zeros((3, n)), np.zeros(size), np.zeros((m, m)), *np.zeros((2, n, m)), *steps)
+    _score_lists(moments, starts, members, fits, given, enough, work, *found)
+
+
 def score_lists(moments, starts, members, ratios, gains, squares, leverages):
     """As `score_fits`, of each subset members[starts[s]:starts[s+1]]; squares, leverages (S, E): of its pooled fit,
     unless these have no rows. The first columns of a subset that are those of the one before it stay, so that subsets
     in lexicographic order cost least."""
-    n_environments, largest, pooled = moments.counts.size, longest(starts), leverages.size > 0
-    fits, work = local_fits(n_environments, largest), pooled_fit(n_environments, largest)
-    before = members[:0]
-    for s in range(starts.size - 1):
-        subset, shared = members[starts[s] : starts[s + 1]], ZERO
-        while shared < min(subset.size, before.size) and subset[shared] == before[shared]:
-            shared += 1
-        fit_environments(moments, subset, shared, fits)
-        ratios[s], gains[s] = score_fits(moments, fits, subset.size, moments.tolerance, ENOUGH, pooled, work)
-        if pooled:
-            copy_into(squares[s], work.squares)
-            copy_into(leverages[s], work.leverages)
-        before = subset
+    _score(moments, starts, members, None, ENOUGH, ratios, gains, squares, leverages, np.empty((0, 0)))
 
 
-@kernel
+def _fitted(moments, chosen, fits=None):
+    """ratios, gains (S,), squares, leverages (S, E) and betas (S, k + 1) of subsets chosen (S, k), exactly"""
+    n, k = chosen.shape
+    found = *np.empty((2, n)), *np.empty((2, n, len(moments.counts))), np.empty((n, k + 1))
+    _score(moments, k * np.arange(n + 1), chosen.ravel(), fits, EXACTLY, *found)
+    return found
+
+
 def fit_from_moments(moments, members):
     """The pooled fit of columns `members`: a constant and slopes (k + 1,), and RSS_e there (E,); NaN if undecidable."""
-    k, n_environments = members.size, moments.counts.size
-    fits, work = local_fits(n_environments, k), pooled_fit(n_environments, k)
-    fit_environments(moments, members, ZERO, fits)
-    score_fits(moments, fits, k, moments.tolerance, EXACTLY, YES, work)
-    return work.beta, work.squares
+    *_, squares, _, beta = _fitted(moments, members[None])
+    return beta[0], squares[0]
 
 
 # ---------------------------------------------------------------- from rows
@@ -367,40 +373,39 @@ def _fits_from_rows(rows, moments, members):
 
 
 def _searched(rows, moments, starts, members):
-    """Of each subset inside the support whose columns are independent: which it is, its log Λ and gain as in
-    `score_fits`, the pooled fit, and what brings its beta back to the units of the moments. The search takes place in
-    coordinates where Σ_e n_e/RSS_e · R_e'R_e is the identity."""
+    """Of subsets of one size inside the support whose columns are independent: which they are, `_fitted` of these, and
+    what brings each beta back to the units of the moments. The search takes place in coordinates where Σ_e n_e/RSS_e ·
+    R_e'R_e is the identity."""
     counts = moments.counts
     for which, chosen in of_one_size(starts, members, lambda k: (k + 1) * rows.values.shape[1]):
         factors, targets, rss, ranks = _fits_from_rows(rows, moments, chosen)
         inside = ((rss > 0.0) & (counts >= ranks + 2.0)).all(axis=1)
-        m, which, factors, rss = factors.shape[-1], which[inside], factors[inside], rss[inside]
+        m, factors, rss = factors.shape[-1], factors[inside], rss[inside]
         weighted = np.sqrt(counts / rss)[:, :, None, None] * factors
         triangles = np.linalg.qr(weighted.transpose(0, 1, 3, 2).reshape(-1, len(counts) * m, m), mode="r")
         factors = np.tril(np.linalg.solve(triangles.transpose(0, 2, 1)[:, None], factors))
         grams = np.ascontiguousarray((factors @ factors.transpose(0, 1, 3, 2))[:, :, *np.tril_indices(m)])
         own = (np.repeat(part[:, None], m, axis=1) for part in (rss, ranks[inside]))
-        parts = zip(factors, grams, targets[inside], *own, strict=True)
-        for s, triangle, fits in zip(which, triangles, parts, strict=True):
-            work = pooled_fit(len(counts), m - 1)
-            yield s, score_fits(moments, LocalFits(*fits), m - 1, 0.0, EXACTLY, YES, work), work, triangle
+        fits = LocalFits(factors, grams, targets[inside], *own)
+        yield which[inside], _fitted(moments, chosen[inside], fits), triangles
 
 
 def score_lists_from_rows(rows, moments, starts, members, ratios, gains, squares, leverages):
     """As `score_lists`; NaN outside the support."""
     for values in (ratios, gains, squares, leverages):
         values[:] = np.nan
-    for s, scores, work, _ in _searched(rows, moments, *_independent(rows, starts, members)):
-        ratios[s], gains[s] = scores
+    for which, found, _ in _searched(rows, moments, *_independent(rows, starts, members)):
+        ratios[which], gains[which] = found[:2]
         if len(leverages):
-            squares[s], leverages[s] = work.squares, work.leverages
+            squares[which], leverages[which] = found[2:4]
 
 
 def fit_from_rows(rows, moments, members):
     """As `fit_from_moments`; slopes of columns that are combinations of those before them are 0."""
     starts, columns = _independent(rows, np.array([0, len(members)]), members)
     beta = np.zeros(len(members) + 1)
-    for _, _, work, triangle in _searched(rows, moments, starts, columns):
-        beta[np.append(True, np.isin(members, columns))] = np.linalg.solve(triangle, work.beta)
-        return beta, work.squares
-    return np.full_like(beta, np.nan), np.full(len(moments.counts), np.nan)
+    ((_, found, triangles),) = _searched(rows, moments, starts, columns)
+    if not len(triangles):
+        return np.full_like(beta, np.nan), np.full(len(moments.counts), np.nan)
+    beta[np.append(True, np.isin(members, columns))] = np.linalg.solve(triangles[0], found[4][0])
+    return beta, found[2][0]

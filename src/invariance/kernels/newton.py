@@ -148,15 +148,6 @@ def _share_within(rows, first_environment, stop_environment, members, k, step, r
 
 
 @kernel
-def _others_held(inverse, score, k, n):
-    """Whether other parameters are held at a limit, where the score is 0, than when inverse was computed"""
-    others = False
-    for a in range(k, n):
-        others |= (score[a] == 0.0) != (inverse[a, a] == 0.0)
-    return others
-
-
-@kernel
 def _missed(promise, before, tolerance):
     """What a step may gain more or less than it promises, after one that promised `before`: what that one left goes as
     the square of the error of the second derivatives. Where steps leave much, rows may be separated."""
@@ -178,7 +169,11 @@ def maximise(rows, first_environment, stop_environment, members, k, theta, n, in
     _bound(theta, k, n, limit)
     now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
     for _ in range(_MOST_STEPS):
-        if not fresh and _others_held(inverse, work.score, k, n):
+        # Other parameters may be held at a limit, where the score is 0, than when inverse was computed.
+        others = NO
+        for a in range(k, n):
+            others |= (work.score[a] == 0.0) != (inverse[a, a] == 0.0)
+        if not fresh and others:
             fresh = YES
             now = evaluate(rows, first_environment, stop_environment, members, k, theta, n, fresh, work)
         if fresh:

@@ -7,7 +7,6 @@ that compiling takes. What is used of numba here is not public; a version withou
 from __future__ import annotations
 
 import gc
-from unittest.mock import patch
 
 from numba.core import compiler
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
@@ -53,24 +52,16 @@ class _Flags(Flags):
         return len(self._values)
 
 
-class _PartCompiler(Compiler):
-    """Numba's, for functions that only compiled ones call"""
-
-    def __init__(self, typing_context, target_context, library, args, return_type, flags, *others):
-        library = library or _Part(target_context.codegen(), "part")
-        super().__init__(typing_context, target_context, library, args, return_type, _Flags(flags), *others)
-
-
-class _WholeCompiler(_PartCompiler):
-    """Numba's, with its own functions as parts. Objects that refer to each other are looked for afterwards."""
-
-    def __init__(self, typing_context, target_context, *others):
-        library = JITCodeLibrary(target_context.codegen(), "kernel")
-        library.enable_object_caching()
-        super().__init__(typing_context, target_context, library, *others[1:])
+class _WholeCompiler(Compiler):
+    """Numba's; all that it compiles along the way, numba's own functions too, are parts. Objects that refer to each
+    other are looked for afterwards."""
 
     def _compile_core(self):
+        from unittest.mock import patch
+
         collecting, codegen = gc.isenabled(), self.state.targetctx.codegen()
+        self.state.library, self.state.flags = codegen.create_library("kernel"), _Flags(self.state.flags)
+        self.state.library.enable_object_caching()
         gc.disable()
         try:
             with patch.object(codegen, "_library_class", _Part), patch.object(compiler, "Flags", _Flags):
@@ -79,8 +70,8 @@ class _WholeCompiler(_PartCompiler):
             (gc.enable if collecting else gc.disable)()
 
 
-AS_WHOLE = {"no_cfunc_wrapper": True, "pipeline_class": _WholeCompiler} if POSSIBLE else {"no_cfunc_wrapper": True}
-AS_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _PartCompiler} if POSSIBLE else {}
+AS_PART = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True} if POSSIBLE else {}
+AS_WHOLE = {"no_cfunc_wrapper": True, **({"pipeline_class": _WholeCompiler} if POSSIBLE else {})}
 
 
 def called_as(part, whole):

@@ -17,26 +17,12 @@ MATCHING = 1e9
 
 
 @kernel
-def _inverse_scale_of(scoring, first, last):
-    """(d,) 1/√ of each column's sum of squares, groups first..last-1 added up; 0 where it is constant."""
-    scale = np.zeros(scoring.inverse_scale.shape[1])
-    for g in range(first, last):
-        for j in range(scale.size):
-            own = scoring.inverse_scale[g, j]
-            if own > 0.0:
-                scale[j] += 1.0 / (own * own)
-    for j in range(scale.size):
-        scale[j] = 1.0 / np.sqrt(scale[j]) if scale[j] > 0.0 else 0.0
-    return scale
-
-
-@kernel
 def _pursuit(scoring, target, first, last, scale, free, damping, path, given):
     """The columns out of the `free` (d,) that a regression of the column `target` picks; returns how many were found.
     path (n,): receives columns in the order of entering; its first `given` are there already. Each has the largest
     c²/(r + damping), r the share of the column that the earlier ones leave, c its covariance, per standard deviations,
     with what they leave of the target. Columns that nearly depend on the earlier ones are passed over. Second moments
-    of groups first..last-1 are added up; scale (d,): their `_inverse_scale_of`."""
+    of groups first..last-1 are added up; scale (d,): 1/√ of each column's sum of squares, 0 where it is constant."""
     d = free.size
     rows, gains, remaining, covariance = np.empty((path.size, d)), np.empty(d), np.ones(d), np.empty(d)
     _scaled_row(scoring, target, first, last, scale, covariance)
@@ -93,7 +79,12 @@ def cliques(scoring, first, last, free, closest, damping, starts, members, given
     """members (s, 1 + n): each column of `starts` (s,) and what a regression of it picks; sizes (s,): how many. Of what
     is picked the first `given` are there already. Columns whose squared correlation with it is above `closest` are
     passed over: copies would take all the places."""
-    scale, correlations = _inverse_scale_of(scoring, first, last), np.empty(free.size)
+    scale, correlations = np.zeros(free.size), np.empty(free.size)
+    for j in range(free.size):
+        for g in range(first, last):
+            own = scoring.inverse_scale[g, j]
+            scale[j] += 1.0 / (own * own) if own > 0.0 else 0.0
+        scale[j] = 1.0 / np.sqrt(scale[j]) if scale[j] > 0.0 else 0.0
     for s in range(starts.size):
         start = starts[s]
         partners = free.copy()
