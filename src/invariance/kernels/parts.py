@@ -7,6 +7,7 @@ that compiling takes. What is used of numba here is not public; a version withou
 from __future__ import annotations
 
 import gc
+from types import SimpleNamespace
 
 from numba.core import compiler
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
@@ -16,18 +17,10 @@ _OVERRIDDEN = ("_optimize_final_module", "_finalize_final_module", "_finalize_dy
 POSSIBLE = all(hasattr(JITCodeLibrary, name) for name in _OVERRIDDEN) and hasattr(JITCPUCodegen, "_library_class")
 
 
-class _NoEnvironment:
-    """Parts have no objects of Python, as if they had been loaded with the code of a kernel."""
-
-    @staticmethod
-    def set_env(name, environment):
-        pass
-
-
 class _Part(JITCodeLibrary):
-    """The code of a function that is never run by itself"""
+    """The code of a function that is never run by itself. It has no objects of Python, as if loaded with a kernel's."""
 
-    codegen = _NoEnvironment
+    codegen = SimpleNamespace(set_env=lambda name, environment: None)
 
     def _optimize_final_module(self):
         pass
