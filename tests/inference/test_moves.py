@@ -206,6 +206,7 @@ EFFORTS = {
     "blocks": ("intervention", Effort(0, 0, 2, 0, False)),
     "exchange and flips": ("collinear", Effort(1, 1, 1, 0, False)),
     "jumps and flips": ("collinear", Effort(0, 1, 1, 1, False)),
+    "rounds": ("plain", Effort(1, 1, 1, 1, False, 3)),
 }
 
 

@@ -207,8 +207,11 @@ def test_hardly_any_revisits_say_nothing() -> None:
     assert by_revisits(one.log_joint, one.visits) is None
 
 
-def test_stepping_stones_lead_to_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("counting", [200, 3_000], ids=["from draws of the prior", "by a ladder"])
+def test_stepping_stones_lead_to_the_evidence(counting: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempering, "by_revisits", lambda log_joint, visits: None)
+    monkeypatch.setattr(tempering, "_COUNTING", counting)
+    monkeypatch.setattr(tempering, "_KEPT", 60 if counting > 200 else 0)  # without a ladder nothing is kept of it
     model, prior = LinearGaussian().bind(simulated(9, (40, 50, 45), seed=6)), UniformPrior(max_size=6)
     found = run(model, prior, Tempering(steps=300))
     assert found.diagnostics["log_evidence_method"] == "stepping stones"

@@ -22,7 +22,7 @@ from ..models.base import GuessesFlips
 from .base import Report, RunOptions, ScoredSubsets, Target
 
 _SEARCH = Effort(exchanges=1, flips=2, blocks=1, jumps=0, searching=True)
-_SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False)
+_SAMPLE = Effort(exchanges=1, flips=1, blocks=2, jumps=1, searching=False, rounds=6)
 _MOST_FACTOR_BYTES = 4e9
 _BLOCK_WEIGHT = 10.0  # of a conditional over a whole block, against one over the feature alone
 _BY_ROWS = 3  # last temperatures at which a search scores from the rows what second moments cannot decide
@@ -227,7 +227,7 @@ class CompiledSampler(Sampler):
         sweeps(scoring, prior, *moves, *chains, sums, rejected, best, draws, trace, replica.rng)
         n_flips = n * (effort.flips + 1)
         flips, blocks, n_blocks = sums[-1]
-        inclusion = (flips + _BLOCK_WEIGHT * blocks) / (n_flips + _BLOCK_WEIGHT * n_blocks)
+        inclusion = (flips + _BLOCK_WEIGHT * blocks) / (effort.rounds * n_flips + _BLOCK_WEIGHT * n_blocks)
         interest = sums[:, 0].mean(axis=0) / n_flips
         return Round(np.packbits(draws, axis=1), trace, inclusion, interest, rejected / n)
 

@@ -28,6 +28,7 @@ _MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
 _AFFORDABLE = 5e10  # what all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes
 _SETTLED_VARIANCE = 1e-3  # of inclusion, below which R̂ does not count: the standard error alone speaks
 _PRIOR_DRAWS, _RUNGS, _SETTLING, _KEPT = 2000, 12, 60, 60
+_COUNTING = 200  # draws of the prior, by their weights, that tell the evidence of the hottest chains well enough
 _ENOUGH_REVISITS = 0.1  # share of draws
 # The estimate from all segments scatters about so much less than one from two halves (its tests measure that).
 _ALL_AGAINST_HALVES = 0.8
@@ -340,20 +341,24 @@ def evidence_of(sampler: Sampler, proposals: Proposals, rounds: list[list[Round]
 
 
 def by_stepping_stones(sampler: Sampler, proposals: Proposals, traces: list[Floats]) -> LogEvidence:
-    """From the prior, by a ladder that is run for this, through all temperatures, by geometric bridges; traces: log Λ
-    (n, t) of each replica"""
-    target, below = sampler.target, proposals.betas[0] * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
-    ladder = proposals._replace(betas=below)
-    for replica in sampler.replicas:
-        replica.place(np.repeat(replica.included[:1], len(below), 0), np.repeat(replica.log_ratios[:1], len(below)))
-    list(sampler.rounds(ladder, _SETTLING))
-    from_prior = np.array([bridges(below, kept.trace) for kept in sampler.rounds(ladder, _KEPT)])
-    from_hottest = np.array([bridges(proposals.betas, trace) for trace in traces])
-    drawn = target.prior.sample(_PRIOR_DRAWS, sampler.replicas[0].rng)
-    decidable = np.isfinite(target.model.log_ratio_many(drawn)).mean()
-    start = float(np.log(max(decidable, 0.5 / _PRIOR_DRAWS)))
-    total = start + from_prior + from_hottest
-    error = float(total.std(ddof=1) / np.sqrt(len(total))) if len(total) > 1 else float("inf")
+    """From draws of the prior to the hottest chains, by their weights or, where few of them count, by a ladder that is
+    run for this; then through all temperatures, by geometric bridges; traces: log Λ (n, t) of each replica"""
+    target, hottest = sampler.target, proposals.betas[0]
+    total = np.array([bridges(proposals.betas, trace) for trace in traces])
+    drawn = target.model.log_ratio_many(target.prior.sample(_PRIOR_DRAWS, sampler.replicas[0].rng))
+    weight, squares = float(logsumexp(hottest * drawn)), float(logsumexp(2.0 * hottest * drawn))
+    variance = float(np.exp(squares - 2.0 * weight))  # 1 / how many draws count; NaN where all are undecidable
+    if variance <= 1.0 / _COUNTING:
+        total += weight - np.log(_PRIOR_DRAWS)
+    else:
+        variance, below = 0.0, hottest * (np.arange(_RUNGS + 1) / _RUNGS) ** 3
+        ladder = proposals._replace(betas=below)
+        for replica in sampler.replicas:
+            replica.place(np.repeat(replica.included[:1], len(below), 0), np.repeat(replica.log_ratios[:1], len(below)))
+        list(sampler.rounds(ladder, _SETTLING))
+        total += [bridges(below, kept.trace) for kept in sampler.rounds(ladder, _KEPT)]
+        total += np.log(max(np.isfinite(drawn).mean(), 0.5 / _PRIOR_DRAWS))
+    error = float(np.sqrt(total.var(ddof=1) / len(total) + variance)) if len(total) > 1 else float("inf")
     return LogEvidence(float(total.mean()), error, "stepping stones")
 
 

@@ -308,10 +308,11 @@ def _gather_entries(scatter, work, b):
 @kernel
 def sweep_in_place(matrix, pivot_index, stop, reciprocal):
     """Remove column `pivot_index` by regression from the columns after it up to `stop` (inclusive)."""
-    for i in range(pivot_index + 1, stop + 1):
-        factor = matrix[pivot_index, i] * reciprocal
-        for k in range(i, stop + 1):
-            matrix[i, k] -= factor * matrix[pivot_index, k]
+    row, end = np.uint64(pivot_index), np.uint64(stop + 1)  # indices that might be negative are slow
+    for i in range(np.uint64(pivot_index + 1), end):
+        factor = matrix[row, i] * reciprocal
+        for k in range(i, end):
+            matrix[i, k] -= factor * matrix[row, k]
 
 
 @kernel

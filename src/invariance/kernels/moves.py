@@ -192,12 +192,13 @@ def informed_flips(scoring, prior, beta, n, included, log_ratio, state, change, 
         column, u = draw_index(chance, rng.random() * total), rng.random()
         if not _toggle(scoring, state, included, column):
             continue
-        proposed = log_ratio_of(scoring, included)
         new_size = size + 1 if included[column] else size - 1
         flip_scores(scoring, state, other_change)
         new_total = flip_chances(prior, beta, included, new_size, other_change, other_chance)
         # The way back must exist in the proposal's own arithmetic too.
-        if proposed == proposed and other_change[column] == other_change[column] and u * new_total < total:
+        accepted = other_change[column] == other_change[column] and u * new_total < total
+        proposed = log_ratio_of(scoring, included) if accepted else np.nan
+        if proposed == proposed:
             size, total, log_ratio = new_size, new_total, proposed
             copy_into(change, other_change)
             copy_into(chance, other_chance)
@@ -391,13 +392,15 @@ _ANY = 2
 
 class Effort(NamedTuple):
     """Moves of each kind per chain and sweep; blocks: of the coldest chain, the others change one; `searching` lets
-    blocks follow the flip scores (warm-up only)."""
+    blocks follow the flip scores (warm-up only); rounds: how often the coldest chain, from which alone the answer
+    comes, makes them between swaps."""
 
     exchanges: int
     flips: int
     blocks: int
     jumps: int
     searching: bool
+    rounds: int = 1
 
 
 @kernel
@@ -444,36 +447,37 @@ def sweeps(
     rules: recipes for blocks; jumps (m, d): see `jump`; included (t, d), log_ratios (t,): the chains; sums (t, 3, d):
     add inclusion by flips, by blocks, and in how many blocks; rejected (t-1,): adds the probability that a swap is
     refused; draws (n, d): the coldest chain after each sweep; trace (n, t): log Λ of all chains.
-    Moves of single columns, the dearer ones, visit all but the coldest chain every other sweep. Pairs alternate between
-    even and odd (Okabe et al. 2001); every swap is a Metropolis step on the product target.
+    Moves of single columns, the dearer ones, visit all but the coldest chain every fourth sweep. Pairs alternate
+    between even and odd (Okabe et al. 2001); every swap is a Metropolis step on the product target.
     """
     t, d = included.shape
     change, chance = np.empty(d), np.empty(d)
     for step in range(draws.shape[0]):
         for i in range(t):
-            chain, log_ratio, beta, coldest = included[i], log_ratios[i], betas[i], i == t - 1
-            singles = coldest or (step + i) % 2 == 0
-            if singles and load(scoring, state, chain):
-                for _ in range(effort.exchanges):
-                    log_ratio = exchange(scoring, prior, beta, chain, log_ratio, state, best, rng)
-                log_ratio = informed_flips(
-                    scoring, prior, beta, effort.flips, chain, log_ratio, state, change, chance, sums[i, 0], best, rng
-                )
-            elif singles:
-                for j in range(d):
-                    sums[i, 0, j] += chain[j] * (effort.flips + 1)
-            for _ in range(effort.blocks if coldest else 1):
-                rule = rules[rng.integers(0, len(rules))]
-                if effort.searching:
-                    block = searching_block(prior, rule, beta, chain, change, rng)
-                else:
-                    block = choose_block(prior, rule, chain, rng)
-                tilted = rule.follows and not effort.searching
-                log_ratio = block_move(
-                    scoring, prior, rule, beta, chain, log_ratio, block, tilted, sums[i, 1], sums[i, 2], best, rng
-                )
-            for _ in range(effort.jumps):
-                log_ratio = jump(scoring, prior, beta, chain, log_ratio, jumps, best, rng)
+            chain, log_ratio, beta, coldest, own = included[i], log_ratios[i], betas[i], i == t - 1, sums[i]
+            for _ in range(effort.rounds if coldest else 1):
+                singles = coldest or (step + i) % 4 == 0
+                if singles and load(scoring, state, chain):
+                    for _ in range(effort.exchanges):
+                        log_ratio = exchange(scoring, prior, beta, chain, log_ratio, state, best, rng)
+                    log_ratio = informed_flips(
+                        scoring, prior, beta, effort.flips, chain, log_ratio, state, change, chance, own[0], best, rng
+                    )
+                elif singles:
+                    for j in range(d):
+                        own[0, j] += chain[j] * (effort.flips + 1)
+                for _ in range(effort.blocks if coldest else 1):
+                    rule = rules[rng.integers(0, len(rules))]
+                    if effort.searching:
+                        block = searching_block(prior, rule, beta, chain, change, rng)
+                    else:
+                        block = choose_block(prior, rule, chain, rng)
+                    tilted = rule.follows and not effort.searching
+                    log_ratio = block_move(
+                        scoring, prior, rule, beta, chain, log_ratio, block, tilted, own[1], own[2], best, rng
+                    )
+                for _ in range(effort.jumps):
+                    log_ratio = jump(scoring, prior, beta, chain, log_ratio, jumps, best, rng)
             log_ratios[i] = log_ratio
             note_best(prior, chain, log_ratio, best)
         for i in range(t - 1):
