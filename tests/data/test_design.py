@@ -120,7 +120,7 @@ REFUSED = {
     "stream": (lambda f: Moments.from_rows(f, "y", along("year")), "along\\('year'\\)"),
     "stream of factors": (lambda f: Moments.from_rows(f, "y", ["site", "town"]), "several factors"),
     "sweep": (lambda f: sweep(f, environments=along("year")), "along\\('year'\\)"),
-    "sweep of data": (lambda f: sweep(read(["site", "town"], f)), "site and of town"),
+    "sweep of data": (lambda f: sweep(read(["site", "town"], f)), "by site and by town"),
     "classes": (lambda f: BIP().fit(twice(f)[["a", "b", "year"]], twice(f)["two"], along("year")), "periods"),
     "classifier": (lambda f: BIPClassifier().fit(f[["b", "year"]], f["a"] > 0.0, along("year")), "Logistic"),
     "mean": (lambda f: BIP("linear_gaussian_mean").fit(read(along("year"), f)), "linear_gaussian"),

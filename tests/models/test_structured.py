@@ -154,6 +154,46 @@ def test_crossed_factors_and_a_variable_beside_labels_agree_with_dense_algebra(w
         assert 4.0 * null.variance[0] == pytest.approx(deviances.var(), rel=2e-2)
 
 
+def test_each_factor_is_tested_given_the_other():
+    frame = table()
+    model, tolerance = bound(["hospital", "shift", along("year")], frame), Tolerance(0.0, 0.0)
+    (W, B, y), n = design_of(frame), len(frame)
+    parts = {name: times(W, dummies(frame[name])) for name in ("hospital", "shift")}
+    fixed = np.hstack([W, *parts.values()])
+    full, rank = y @ off(fixed) @ y, np.linalg.matrix_rank(fixed)
+    found = {test.name: test for test in model.component_tests(MASK[0], tolerance)}
+    for name, other in (("hospital", "shift"), ("shift", "hospital")):
+        less = np.hstack([W, parts[other]])
+        rss, degrees = y @ off(less) @ y, rank - np.linalg.matrix_rank(less)
+        expected = f_law(degrees, n - rank).sf((rss - full) / degrees / (full / (n - rank)))
+        assert found[name].p_value == found[name].p_exact == pytest.approx(expected, abs=1e-9)
+    assert found["year"].p_exact == pytest.approx(dense_score(y, fixed, dense_z(W, B), 0.0), abs=1e-9)
+
+
+def test_curves_are_those_of_a_mixed_model_and_show_which_coefficient_changes():
+    frame = table()
+    frame["y"] += 0.3 * (frame["year"] - 1990) * (frame["a"] - 5.0)
+    (W, B, y), model = design_of(frame), bound(along("year"), frame)
+    curves, (found,), n = model.curves(MASK[0], points=len(frame)), model.swept(MASK), len(frame)
+    assert curves.columns == ("", "a", "c")
+    assert np.argmin(curves.p_values) == 1
+    assert curves.p_values[1] < 1e-4 < curves.p_values[2]
+    Z = dense_z(W, B)
+    inverse = np.linalg.inv(np.eye(n) + found.share * Z @ Z.T)
+    beta = np.linalg.solve(W.T @ inverse @ W, W.T @ inverse @ y)
+    u = found.share * Z.T @ inverse @ (y - W @ beta)
+    turn = np.linalg.inv(np.linalg.cholesky(W.T @ W / n)).T / np.sqrt(3.0)
+    order = np.argsort(frame["year"].to_numpy(), kind="stable")
+    expected = beta + np.einsum("gi,rb,ib->rg", turn, B[order], u.reshape(3, 10))
+    np.testing.assert_allclose(curves.estimates - [frame["y"].mean(), 0.0, 0.0], expected, rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(curves.common - [frame["y"].mean(), 0.0, 0.0], beta, rtol=1e-7)
+    v = np.linalg.inv(np.block([[W.T @ W, W.T @ Z], [Z.T @ W, Z.T @ Z + np.eye(30) / found.share]]))
+    weights = np.hstack([np.eye(3)[1], np.kron(turn[1], B[order[0]])])
+    left = y @ y - np.hstack([W, Z]).T @ y @ v @ np.hstack([W, Z]).T @ y
+    assert curves.errors[0, 1] ** 2 == pytest.approx(weights @ v @ weights * left / (n - 3), rel=1e-7)
+    assert (curves.estimates[-1, 1] - curves.estimates[0, 1]) > 4.0
+
+
 def sequences(seed: int, a: tuple[float, float], n_units: int = 4, length: int = 60) -> pd.DataFrame:
     """Rows in no order, with noise and features that depend on the two rows before"""
     rng = np.random.default_rng(seed)
@@ -188,8 +228,12 @@ def test_sequences_are_prewhitened_by_what_two_rounds_of_residuals_say():
     white, B = filtered(columns), dense_cosines(frame["year"])
     beta = np.linalg.lstsq(white[:, :-1], white[:, -1])[0]
     W, y = columns[:, :-1], white[:, -1]
-    turn = np.linalg.inv(np.linalg.cholesky(white[:, :-1].T @ white[:, :-1] / len(rows))).T / np.sqrt(3.0)
+    turn = np.linalg.inv(np.linalg.cholesky(W[rows].T @ W[rows] / len(rows))).T / np.sqrt(3.0)
     Z = filtered(times(W @ turn, B))
+    Z *= np.sqrt(len(rows) / np.sum(Z**2))
+    signal = 0.1**2 * np.expm1(2.0 * model.gain_many(mask)[0] / len(rows))
+    tolerant = model.invariance_test(mask, Tolerance()).mean[0]
+    assert tolerant == pytest.approx(dense_score(y, white[:, :-1], Z, min(0.02, signal)), abs=1e-9)
     exact = model.invariance_test(mask, Tolerance(0.0, 0.0))
     assert exact.mean[0] == pytest.approx(dense_score(y, white[:, :-1], Z, 0.0), abs=1e-9)
     sizes = np.abs(y - white[:, :-1] @ beta)

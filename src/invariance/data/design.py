@@ -223,18 +223,38 @@ class Design:
 
     @property
     def in_words(self) -> str:
-        """What is compared: "between hospitals and along year"."""
-        between = f"between levels of {' and of '.join(factor.name for factor in self.factors)}" if self.factors else ""
-        return " and ".join(filter(None, (between, "" if self.variable is None else f"along {self.variable.column}")))
+        """What is compared: "by hospital and along year"."""
+        return " and ".join(
+            [f"by {factor.name}" for factor in self.factors] + [f"along {name}" for name in self._along]
+        )
+
+    @property
+    def _along(self) -> list[str]:
+        return [] if self.variable is None else [self.variable.column]
+
+    @property
+    def everywhere(self) -> str:
+        """Where rows are: "in all 4 levels of hospital and from 1977 to 1999"."""
+        levels = " and ".join(f"{len(factor.levels)} of {factor.name}" for factor in self.factors)
+        parts = [f"in all {levels.replace(' of', ' levels of', 1)}"] if self.factors else []
+        return " and ".join([*parts, *(f"from {self._range}" for _ in self._along)])
+
+    @property
+    def compared(self) -> str:
+        """What is compared, with the range of the variable."""
+        return f"{self.in_words}, from {self._range}" if self.variable is not None else self.in_words
+
+    @property
+    def _range(self) -> str:
+        return " to ".join(map(self.written, self.span))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What the environments are that tables and pictures show."""
         if self.variable is None:
             return (f"coefficients are compared {self.in_words}; tables by environment show {self.factors[0].name}.",)
-        low, high = map(self.written, self.span)
         shown = self.factors[0].name if self.factors else f"up to {_MOST_BLOCKS} blocks of it, for description"
-        told = f"coefficients are compared {self.in_words}, from {low} to {high}; tables by environment show {shown}."
+        told = f"coefficients are compared {self.compared}; tables by environment show {shown}."
         ar, within = self.variable.ar, self.variable.within
         sequence = "rows" if within is None else f"rows of one {within}"
         return (told, f"noise of {sequence} may depend on that of the {ar} before.") if ar else (told,)

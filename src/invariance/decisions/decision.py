@@ -40,6 +40,7 @@ from ..posterior.summary import (
     format_small_p_value,
     reading,
 )
+from .components import Components, components_of
 from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
 from .luck import Luck, luck
 from .noise import NoiseChecks, noise_checks
@@ -376,11 +377,21 @@ class Decision(Rendered):
         return self.findings.posterior if predictive is None else predictive
 
     @cached_property
+    def components(self) -> Components | None:
+        """By which factor, or which coefficient along the variable; None where environments are one label."""
+        return components_of(self.findings.judge.model, self.mask, self.findings.tolerance)
+
+    @cached_property
     def worst(self) -> WorstEnvironment | None:
         """The environment that deviates most from all others given the chosen subset, where that is significant: its
-        p-value is below 0.05/E."""
+        p-value is below 0.05/E. None where environments are no single label."""
         model, n = self.findings.target.model, self.findings.posterior.n_environments
-        if n < 2 or not self.judged or (compared_model(model) is None and model.compared_by(self.mask) is None):
+        if (
+            n < 2
+            or self.components is not None
+            or not self.judged
+            or (compared_model(model) is None and model.compared_by(self.mask) is None)
+        ):
             return None
         worst = worst_environment(environment_tests(model, self.mask).each())
         return worst if worst is not None and worst.p_value < ALARM / n else None
@@ -563,6 +574,7 @@ class Decision(Rendered):
             "evidence": self.evidence,
             "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
             "most_probable": {"subset": posterior.mode, "probability": probability, "evidence": self.mode_evidence},
+            "components": None if self.components is None else self.components.content,
             "noise": None if self.noise is None else self.noise.to_plain(),
             "features": [feature.content for feature in self.features],
             "coefficients": coefficients.to_dict("records"),
@@ -686,12 +698,17 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     if not np.isnan(share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])):
         explained = f"; deviations explain {format_percent(share)} of the noise's variance"
     most = "" if decision.worst is None or label is None else f", most in {in_quotes(label)} ({decision.worst.part})"
+    inside, between, apart = f"in {everyone}", f"between {everyone}", "between environments"
+    if decision.components is not None:
+        design, change = decision.components.design, decision.components.change
+        inside, between, apart = design.everywhere, design.compared, decision.components.differing
+        most = "" if change is None else f", most in {change.told(posterior.outcome_name)}"
     if grade is Grade.alike:
-        return f"{who} alike within {tolerance.rho:.0%} in {everyone}: {size}{most}{explained} ({values})."
+        return f"{who} alike within {tolerance.rho:.0%} {inside}: {size}{most}{explained} ({values})."
     if grade is Grade.no_difference:
         known = not np.isnan(evidence.difference)
         excluded = f"; up to {format_percent(evidence.difference_high)} cannot be excluded" if known else ""
-        return f"{who} with no difference found between {everyone}{excluded} ({values})."
+        return f"{who} with no difference found {between}{excluded} ({values})."
     if grade is Grade.but_for and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
         without = f"without it p-value {p_invariant}, exact {p_exact}"
@@ -701,9 +718,10 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     if not evidence.difference_low > 0.0:
         in_mean = np.isnan(evidence.p_spread) or evidence.p_mean < tolerance.lowest_level
         what = "the mean differs" if in_mean else "the spread of the noise differs"
+        most = most if in_mean or decision.components is None else ""
     within = decision.is_compatible and not evidence.difference_low > decision.effective_tolerance
     tolerated = ", not clearly more than is tolerated" if within else ""
-    return f"{who} differently between environments: {what}{most}{tolerated}{explained} ({values})."
+    return f"{who} differently {apart}: {what}{most}{tolerated}{explained} ({values})."
 
 
 def _context(decision: Decision) -> Iterator[str]:
@@ -729,7 +747,9 @@ def _context(decision: Decision) -> Iterator[str]:
     elif not compatible.n:
         found = "is" if compatible.all_scored else "was found that is"
         subset = f"No subset of these features{decision.findings.allowed} {found} invariant"
-        yield f"{subset} in {everywhere(posterior)}: {_closest(decision)}."
+        design = None if decision.components is None else decision.components.design
+        where = f"in {everywhere(posterior)}" if design is None else design.everywhere
+        yield f"{subset} {where}: {_closest(decision)}."
         yield f"The selection {chosen} is {fallback(decision)}; in a new environment it may predict differently."
     else:
         if not decision.judged:
@@ -771,6 +791,8 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
         judged_by = decision.findings.judge.model.judged_by(decision.accepted)
         least = f"; rho {decision.effective_tolerance:.2g} for the selected features, whose signal is strong"
         yield "test", f"{judged_by}{least if decision.tolerates_less else ''}"
+    if decision.components is not None:
+        yield from decision.components.facts(posterior.outcome_name)
     yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
     yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:
@@ -779,6 +801,7 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     if largest < posterior.n_features and target.prior.max_size >= largest:
         smallest = int(np.argmin(posterior.counts))
         few = f"{printable(str(posterior.environments[smallest]))} has {posterior.counts[smallest]:,}"
+        few = few if decision.components is None else f"there are {target.model.n_informative:,} for all deviations"
         yield "limit", f"the rows are too few to judge subsets of more than {largest:,} features: {few}."
 
 

@@ -39,6 +39,7 @@ class NoiseChecks:
     """selected : names; shape : of the residuals in units of their environment, None without the rows
     deviations : {environment: standard deviation}; p_spread, p_mean : p-values for approximate invariance of the
         noise's scale, NaN where that is not compared, and of the coefficients; level : they must reach
+    mends : whether a model of the mean alone could be fitted
     """
 
     selected: tuple[str, ...]
@@ -48,6 +49,7 @@ class NoiseChecks:
     p_spread: float
     p_mean: float
     level: float
+    mends: bool = True
 
     @property
     def heavy_tails(self) -> bool:
@@ -69,8 +71,8 @@ class NoiseChecks:
         if not found:
             return None
         told = f"the residuals {' and '.join(found)}"
-        remedy = use(family="linear_gaussian_mean")
-        return Message(told, remedy) if spread_compared else f"{told}: p-values may be too small."
+        mended = spread_compared and self.mends
+        return Message(told, use(family="linear_gaussian_mean")) if mended else f"{told}: p-values may be too small."
 
     def to_plain(self) -> dict[str, Any]:
         return {
@@ -98,6 +100,7 @@ def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseCh
         p_spread=float(test.spread[0]),
         p_mean=float(test.mean[0]),
         level=tolerance.lowest_level,
+        mends=linear.data is None or linear.data.design is None,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from . import gaussian_fits
 from .base import PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, StandardErrors, in_parts, rows_of
 from .gaussian import GaussianFromMoments, GaussianModel
 from .invariance_test import (
+    CAP,
     Difference,
     InvarianceTest,
     Residuals,
@@ -115,6 +117,16 @@ class Swept(NamedTuple):
     r2: float
 
 
+class Assembled(NamedTuple):
+    """Sums of products of one subset's columns, prewhitened by a filter: of W, of W ⊗ the levels of each factor, of W ⊗
+    the cosines, which are `parts`, and of the outcome; plain: of W and the outcome as they are"""
+
+    products: Floats
+    parts: tuple[slice, ...]
+    filter: Floats
+    plain: Floats
+
+
 class ScoreTest(NamedTuple):
     """Of S subsets. gammas, squares (S, k), 0 beyond those that there are; rss, freedom (S,): without deviations"""
 
@@ -133,6 +145,29 @@ class ScoreTest(NamedTuple):
 
     def p_values(self, share: Floats) -> Floats:
         return pearson_tails(*self.standardised(share))
+
+
+class ComponentTest(NamedTuple):
+    """Whether coefficients differ by a factor, or along the variable, given the other ones: up to the tolerance, and at
+    all"""
+
+    name: str
+    along: bool
+    p_value: float
+    p_exact: float
+
+
+class Curves(NamedTuple):
+    """Along r values (r,): the level of the outcome at average features, named "", and the coefficients of k columns;
+    estimates and standard errors (r, k + 1), in the units of the data; common (k + 1,): where nothing deviates;
+    p_values (k + 1,): that each alone changes"""
+
+    columns: tuple[str, ...]
+    values: Floats
+    estimates: Floats
+    errors: Floats
+    common: Floats
+    p_values: Floats
 
 
 def pivoted(gram: Floats, scale: Floats) -> tuple[NDArray[np.intp], Floats]:
@@ -206,10 +241,16 @@ class StructuredDeviations(GaussianModel):
     @cached_property
     def _columns(self) -> Floats:
         """(N, q + 2) 1, the features' columns and the outcome, centred and of unit mean square"""
+        means, spread = self._units
+        columns = (np.column_stack([self.data.X, self.data.y]) - means) / spread
+        return np.column_stack([np.ones(len(columns)), columns])
+
+    @cached_property
+    def _units(self) -> tuple[Floats, Floats]:
+        """Means and standard deviations (q + 1,) of the features' columns and the outcome"""
         columns = np.column_stack([self.data.X, self.data.y])
-        columns = columns - columns.mean(axis=0)
-        spread = np.sqrt(np.mean(columns**2, axis=0))
-        return np.column_stack([np.ones(len(columns)), columns / np.where(spread > 0.0, spread, 1.0)])
+        spread = columns.std(axis=0)
+        return columns.mean(axis=0), np.where(spread > 0.0, spread, 1.0)
 
     @cached_property
     def _products(self) -> list[tuple[int, int, Floats]]:
@@ -246,9 +287,13 @@ class StructuredDeviations(GaussianModel):
             filter[1:] = -np.linalg.lstsq(lagged[1:, 1:], lagged[1:, 0])[0]
         return filter
 
+    def _used(self, masks: Mask) -> Mask:
+        """(S, q) columns of subsets (S, p), without those that others of their feature give"""
+        return np.asarray(self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns])
+
     def swept(self, masks: Mask) -> list[Swept | None]:
         """Of each of the subsets (S, p), None outside the support"""
-        used = self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
+        used = self._used(masks)
         keys, found = [row.tobytes() for row in used], dict[bytes, Swept | None]()
         asked = [s for s, key in enumerate(keys) if key not in self._known]
 
@@ -263,29 +308,31 @@ class StructuredDeviations(GaussianModel):
         self._known.update(found)
         return answers
 
-    def _swept(self, columns: Integers) -> Swept | None:
-        m, n = self.modulators.values.shape[1], self.n_windows
-        base, k = m * np.append(0, 1 + columns), len(columns) + 1
-        of_y = np.array([m * (self._columns.shape[1] - 1)])
+    def _assembled(self, columns: Integers) -> Assembled:
+        """Of the common fit of columns (k,), deviations by factors and along the variable, and the outcome"""
+        m = self.modulators.values.shape[1]
+        base, of_y = m * np.append(0, 1 + columns), np.array([m * (self._columns.shape[1] - 1)])
         filter = self._autoregression(np.append(base, of_y))
-        fixed = [(base[:, None] + np.arange(part.start, part.stop)).ravel() for part in self.modulators.factors]
-        along = (base[:, None] + np.arange(self.modulators.along.start, m)).ravel()
-        places = np.concatenate([base, *fixed, along, of_y])
-        products = self._filtered(filter, places)
-        lengths = np.sqrt(np.diagonal(products))
+        groups = [slice(0, 1), *self.modulators.factors, self.modulators.along]
+        parts = [(base[:, None] + np.arange(part.start, part.stop)).ravel() for part in groups]
+        ends = np.cumsum([0, *map(len, parts)]).tolist()
+        products = self._filtered(filter, np.concatenate([*parts, of_y]))
+        plain = self._filtered(np.eye(len(filter))[0], np.append(base, of_y))
+        return Assembled(products, tuple(slice(*pair) for pair in pairwise(ends)), filter, plain)
+
+    def _swept(self, columns: Integers) -> Swept | None:
+        assembled = self._assembled(columns)
+        products, parts, filter, plain = assembled
+        k, n, lengths = len(columns) + 1, self.n_windows, np.sqrt(np.diagonal(products))
         kept, root = pivoted(products[:k, :k], lengths[:k])
         if len(kept) < k or n <= k:
             return None
-        order = np.argsort(kept)
         half = solve_triangular(root, products[kept][:, k:], lower=True)
         left = products[k:, k:] - half.T @ half
-        pooled, f = float(left[-1, -1]), sum(map(len, fixed))
-        own = [*range(k), len(places) - 1]
-        plain = self._filtered(np.eye(len(filter))[0], places[own]) if len(filter) > 1 else products[np.ix_(own, own)]
-        beta = solve_triangular(root, half[:, -1], lower=True, trans=1)[order]
-        total = plain[-1, -1] - plain[0, -1] ** 2 / n
-        weights = np.append(-beta, 1.0)
-        r2 = 1.0 - float(weights @ plain @ weights) / total
+        pooled, f = float(left[-1, -1]), parts[-1].start - k
+        beta = solve_triangular(root, half[:, -1], lower=True, trans=1)[np.argsort(kept)]
+        missed = plain[-1, -1] - plain[:-1, -1] @ np.linalg.lstsq(plain[:-1, :-1], plain[:-1, -1])[0]
+        r2 = 1.0 - float(missed / (plain[-1, -1] - plain[0, -1] ** 2 / n))
         if pooled < PIVOT_TOLERANCE * products[-1, -1]:
             return None
         full, full_rank = pooled, k
@@ -297,11 +344,9 @@ class StructuredDeviations(GaussianModel):
             if n <= full_rank or full < PIVOT_TOLERANCE * products[-1, -1]:
                 return None
         gammas, squares, share, log_ratio = np.zeros(0), np.zeros(0), 0.0, 0.0
-        if len(along):
-            # Coordinates of W in which its products are those of n rows times the identity, over k.
-            turn = np.sqrt(n / k) * np.linalg.inv(np.linalg.cholesky(products[:k, :k])).T
-            block = len(places) - 1 - len(along)
-            c, whole = (_turned(matrix, turn) for matrix in (left[:-1, :-1], products[block:-1, block:-1]))
+        if self.design.variable is not None:
+            turn = self._turn(assembled)
+            c, whole = (_turned(matrix, turn) for matrix in (left[:-1, :-1], products[parts[-1], parts[-1]]))
             gammas, vectors = np.linalg.eigh(c)
             gammas = np.where(gammas > PIVOT_TOLERANCE * n, gammas, 0.0)
             s = (turn.T @ left[:-1, -1].reshape(k, -1)).ravel()
@@ -309,6 +354,16 @@ class StructuredDeviations(GaussianModel):
             whole = np.maximum(np.linalg.eigvalsh(whole), 0.0)
             share, log_ratio = likeliest_share(gammas, squares, whole, full, n)
         return Swept(k, pooled, full_rank, full, gammas, squares, share, log_ratio, beta, filter, r2)
+
+    def _turn(self, assembled: Assembled) -> Floats:
+        """(k, k) coordinates of W in which its products are those of n rows times the identity, over k; in sequences of
+        such a length that prewhitened deviations, too, explain the share of the noise that they are said to"""
+        plain, n = assembled.plain[:-1, :-1], self.n_windows
+        turn = np.sqrt(n / len(plain)) * np.linalg.inv(np.linalg.cholesky(plain)).T
+        if self._in_sequence:
+            whole = _turned(assembled.products[assembled.parts[-1], assembled.parts[-1]], turn)
+            turn *= np.sqrt(n / np.trace(whole))
+        return np.asarray(turn)
 
     # ---------------------------------------------------------------- log Λ, gains and tests
 
@@ -331,6 +386,12 @@ class StructuredDeviations(GaussianModel):
     @property
     def n_informative(self) -> int:
         return self.n_windows
+
+    def deviation_shares(self, masks: ArrayLike) -> Floats:
+        """Estimates of ω² along the variable."""
+        if self.design.factors:
+            return super().deviation_shares(masks)
+        return np.array([np.nan if f is None else f.share for f in self.swept(as_masks(masks, self.n_features))])
 
     def null_many(self, masks: ArrayLike) -> Null:
         """Exact for factors; along a variable that of a variance which is 0, for many rows."""
@@ -429,6 +490,81 @@ class StructuredDeviations(GaussianModel):
         shares[:, inside] = np.fmax.reduce(np.array(parts))
         return Difference(*shares)
 
+    # ---------------------------------------------------------------- what differs, of one subset
+
+    def component_tests(self, mask: Mask, tolerance: Tolerance) -> tuple[ComponentTest, ...]:
+        """Of a subset (p,): each factor given the others, and the variable given the factors."""
+        columns, (found,) = self._used(mask[None])[0], self.swept(mask[None])
+        self.require(found is not None, mask)
+        assert found is not None
+        products, parts, *_ = self._assembled(np.flatnonzero(columns))
+        allowed, tests = np.append(self.tolerated_mean(mask[None], tolerance), 0.0), []
+        for factor, own in zip(self.design.factors, parts[1:], strict=False):
+            others = np.concatenate([np.arange(part.start, part.stop) for part in parts[:-1] if part != own])
+            kept, root = pivoted(products[np.ix_(others, others)], np.sqrt(np.diagonal(products)[others]))
+            half = solve_triangular(root, products[others[kept], -1], lower=True)
+            rss, ranks = (found.full, products[-1, -1] - half @ half), (found.full_rank - 1.0, len(kept) - 1.0)
+            both = Residuals(np.tile(rss, (2, 1)), np.tile(ranks, (2, 1)), np.full(2, float(self.n_windows)), 1.0)
+            tests.append(ComponentTest(factor.name, False, *mean_p_values(both, allowed).tolist()))
+        if self.design.variable is not None:
+            p_values = self._score_test([found, found]).p_values(allowed / self.n_windows)
+            tests.append(ComponentTest(self.design.variable.column, True, *p_values.tolist()))
+        return tuple(tests)
+
+    def curves(self, mask: Mask, points: int = 101) -> Curves:
+        """Of a subset (p,): level and coefficients along the variable, as a mixed model predicts them, at equally many
+        rows apart. They may deviate by the likeliest share of the noise, or by that which is tolerated at most."""
+        assert self.design.values is not None
+        columns, (found,), n = np.flatnonzero(self._used(mask[None])[0]), self.swept(mask[None]), self.n_windows
+        self.require(found is not None, mask)
+        assert found is not None
+        assembled, k = self._assembled(columns), len(columns) + 1
+        products, parts, *_ = assembled
+        turn, along = self._turn(assembled), parts[-1]
+        # Deviations of coefficients in the coordinates in which their prior is simple.
+        change = np.eye(len(products))
+        change[along, along] = np.kron(turn, np.eye(N_COSINES))
+        products = change.T @ products @ change
+        share, fixed = max(found.share, CAP), slice(0, along.start)
+        penalised = products[:-1, :-1] + np.diag(np.append(np.zeros(along.start), np.full(k * N_COSINES, 1.0 / share)))
+        covariance = np.linalg.pinv(penalised, rcond=PIVOT_TOLERANCE, hermitian=True)
+        theta = covariance @ products[:-1, -1]
+        noise = (products[-1, -1] - theta @ products[:-1, -1]) / (n - found.full_rank)
+        order = np.argsort(self.design.values, kind="stable")
+        rows = order[np.unique(np.linspace(0, len(order) - 1, points).round().astype(int))]
+        weights = np.zeros((len(rows), k, len(theta)))
+        average = self.modulators.values[:, : self.modulators.along.start].mean(axis=0)
+        starts = [0, *(part.start for part in self.modulators.factors)]
+        for part, start in zip(parts[:-1], starts, strict=True):
+            width = (part.stop - part.start) // k
+            weights[:, :, part] = np.kron(np.eye(k), average[start : start + width])
+        basis = self.modulators.values[rows, self.modulators.along]
+        weights[:, :, along] = np.einsum("gi,rb->rgib", turn, basis).reshape(len(rows), k, -1)
+        estimates = np.einsum("rgt,t->rg", weights, theta)
+        errors = np.sqrt(np.einsum("rgt,tu,rgu->rg", weights, noise * covariance, weights))
+        common = weights[0][:, fixed] @ theta[fixed]
+        (means, sizes), names = self._units, np.array(self.features.columns, dtype=object)[columns]
+        scale, shift = sizes[-1] / np.append(1.0, sizes[columns]), np.append(means[-1], np.zeros(k - 1))
+        told = estimates * scale + shift, errors * scale, common * scale + shift
+        return Curves(("", *names), self.design.values[rows], *told, self._coefficient_p_values(columns, found))
+
+    def _coefficient_p_values(self, columns: Integers, found: Swept) -> Floats:
+        """(k + 1,) of the level and each coefficient, that it alone changes along the variable, by the score test with
+        what its column has beyond the others"""
+        products, parts, *_ = self._assembled(columns)
+        k, fixed, lengths = len(columns) + 1, parts[-1].start, np.sqrt(np.diagonal(products))
+        kept, root = pivoted(products[:fixed, :fixed], lengths[:fixed])
+        half = solve_triangular(root, products[kept][:, fixed:], lower=True)
+        left = products[fixed:, fixed:] - half.T @ half
+        inverse = np.linalg.inv(products[:k, :k])
+        own = inverse * np.sqrt(self.n_windows / np.diagonal(inverse))
+        c = np.einsum("gj,gbhd,hj->jbd", own, left[:-1, :-1].reshape(k, N_COSINES, k, N_COSINES), own)
+        s = np.einsum("gj,gb->jb", own, left[:-1, -1].reshape(k, N_COSINES))
+        gammas, vectors = np.linalg.eigh(c)
+        squares = np.where(gammas > 0.0, np.einsum("jbd,jb->jd", vectors, s) ** 2, 0.0)
+        left_over, freedom = np.full(k, found.full), np.full(k, float(self.n_windows - found.full_rank))
+        return ScoreTest(np.maximum(gammas, 0.0), squares, left_over, freedom).p_values(np.zeros(k))
+
     # ---------------------------------------------------------------- spread
 
     @cached_property
@@ -443,7 +579,7 @@ class StructuredDeviations(GaussianModel):
 
     def noise(self, masks: Mask) -> Iterator[tuple[slice, Floats]]:
         """Residuals (s, n) of the common fits of subsets (S, p), prewhitened, of some subsets at a time"""
-        used = self.features.expand(masks) & self.moments.present[-1, self.moments.feature_columns]
+        used = self._used(masks)
         step = max(1, _AT_ONCE // self.data.n_rows)
         for start in range(0, len(masks), step):
             part = slice(start, min(start + step, len(masks)))

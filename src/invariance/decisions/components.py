@@ -1,0 +1,143 @@
+"""What differs where environments are no single label: by which factor, which coefficient along the variable, cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .._tools.arrays import Mask
+from .._tools.text import printable
+from ..data.design import Design
+from ..models.base import BoundModel
+from ..models.invariance_test import Tolerance
+from ..models.random_deviations import GaussianRandomDeviations
+from ..models.structured import ComponentTest, Curves, StructuredDeviations
+from ..posterior.summary import format_p_value, format_small_p_value
+
+# A p-value below which something differs.
+_FOUND = 0.05
+# Rows that cells must have on average to be compared.
+_ROWS_OF_CELLS = 2.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """The coefficient that changes most along the variable. column : "" for the level of the outcome; p_value : that it
+    alone changes; how : "weaker", … than in all rows; first, last : of the third of all rows where it is so most"""
+
+    column: str
+    p_value: float
+    how: str
+    first: str
+    last: str
+
+    def told(self, outcome: str) -> str:
+        what = f"the effect of {printable(self.column)}" if self.column else f"the level of {printable(outcome)}"
+        return f"{what}, {self.how} from {self.first} to {self.last}"
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Random deviations of the cells of several factors, a second check: p-values up to the tolerance, and exact."""
+
+    n_cells: int
+    p_value: float
+    p_exact: float
+
+
+@dataclass(frozen=True)
+class Components:
+    """Of one subset: tests of each factor and of the variable, given the others; change : None where none is found;
+    cells : None without several factors, or with few rows in each"""
+
+    design: Design
+    tests: tuple[ComponentTest, ...]
+    change: Change | None
+    cells: Cells | None
+
+    @property
+    def differing(self) -> str:
+        """Where coefficients differ, and where they do not: "by state, not by year"."""
+        beyond = [test for test in self.tests if test.p_value < _FOUND]
+        beyond = beyond or [test for test in self.tests if test.p_exact < _FOUND]
+        alike = [test for test in self.tests if test.p_exact >= _FOUND]
+        words = " and ".join(map(_named, beyond)) or self.design.in_words
+        return f"{words}, not {' or '.join(map(_named, alike))}" if beyond and alike else words
+
+    def facts(self, outcome: str) -> Iterator[tuple[str, str]]:
+        if len(self.tests) > 1:
+            each = "; ".join(f"{_named(test)} {_p_values(test.p_value, test.p_exact)}" for test in self.tests)
+            yield "components", f"{each}: each given the other{'' if len(self.tests) == 2 else 's'}"
+        if self.change is not None:
+            p_value = f"p-value {format_small_p_value(self.change.p_value)} of it alone"
+            yield "change", f"most in {self.change.told(outcome)} ({p_value})"
+        if self.cells is not None:
+            beyond = self.cells.p_exact < _FOUND and all(test.p_exact >= _FOUND for test in self.tests)
+            hidden = ": single cells differ, though no factor does" if beyond else ""
+            names = " × ".join(printable(factor.name) for factor in self.design.factors)
+            p_values = _p_values(self.cells.p_value, self.cells.p_exact)
+            yield "cells", f"random deviations of {self.cells.n_cells:,} cells of {names}: {p_values}{hidden}"
+
+    @property
+    def content(self) -> dict[str, Any]:
+        """As `to_json` takes it."""
+        tests = [test._asdict() for test in self.tests]
+        return {"compared": self.design.in_words, "tests": tests, "change": self.change, "cells": self.cells}
+
+
+def _named(test: ComponentTest) -> str:
+    return f"{'along' if test.along else 'by'} {printable(test.name)}"
+
+
+def _p_values(p_value: float, p_exact: float) -> str:
+    return f"p-value {format_p_value(p_value)}, exact {format_small_p_value(p_exact)}"
+
+
+def components_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Components | None:
+    """Of a subset (p,); None of models of one label, and outside the support."""
+    if not isinstance(model, StructuredDeviations) or model.swept(mask[None])[0] is None:
+        return None
+    tests = model.component_tests(mask, tolerance)
+    changes = any(test.along and test.p_exact < _FOUND for test in tests)
+    return Components(
+        model.design,
+        tests,
+        change_of(model.curves(mask), model.design) if changes else None,
+        _cells(model, mask, tolerance),
+    )
+
+
+def change_of(curves: Curves, design: Design) -> Change:
+    """Of the coefficient with the smallest p-value, in that third of the rows where its curve is farthest from what it
+    is where nothing changes."""
+    j, thirds = int(np.argmin(curves.p_values)), np.array_split(np.arange(len(curves.values)), 3)
+    away = [float(np.mean(curves.estimates[third, j] - curves.common[j])) for third in thirds]
+    place = int(np.argmax(np.abs(away)))
+    common, there = float(curves.common[j]), float(curves.common[j]) + away[place]
+    if not curves.columns[j]:
+        how = "higher" if away[place] > 0.0 else "lower"
+    elif common * there < 0.0:
+        how = "of the other sign"
+    else:
+        how = "stronger" if abs(there) > abs(common) else "weaker"
+    ends = curves.values[thirds[place][[0, -1]]]
+    return Change(curves.columns[j], float(curves.p_values[j]), how, *map(design.written, ends))
+
+
+def _cells(model: StructuredDeviations, mask: Mask, tolerance: Tolerance) -> Cells | None:
+    design, data = model.design, model.data
+    if len(design.factors) < 2 or (design.variable is not None and design.variable.ar):
+        return None
+    codes = np.column_stack([factor.codes for factor in design.factors])
+    listed, places = np.unique(codes, axis=0, return_inverse=True)
+    if data.n_rows < _ROWS_OF_CELLS * len(listed):
+        return None
+    labels = tuple(range(len(listed)))
+    rows = replace(data.by_labels, environment_index=places.ravel(), environments=labels)
+    cells = GaussianRandomDeviations(rows, model.n_jobs)
+    exact = replace(tolerance, rho=0.0, tau=0.0)
+    p_values = (float(cells.invariance_test(mask[None], each).mean[0]) for each in (tolerance, exact))
+    return Cells(len(listed), *p_values)
