@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from .._tools.parallel import free_bytes, n_workers
 from ..data.columns import resolve_columns
+from ..data.design import parts_of, refuse_design
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import stated
 from ..data.sources import RowSource, crowded, frame_of, source_of
@@ -66,7 +67,7 @@ def fit_model(
         say("note", note)
     if source is None or one_pass:
         return model.fit(data), data
-    return model.fit(data, environments=given.environment, rows=source), data
+    return model.fit(data, environments=given.compared, rows=source), data
 
 
 def _streams(named: InputFiles, asked: bool | None) -> bool:
@@ -93,7 +94,7 @@ def _read_in_pieces(
         need = need or Need(f"the model {type(family).__name__}", moments_do=True)
     if need is not None:
         return read_rows(named, given, need), None
-    asked = given.outcome, given.environment, given.columns, given.environments, given.missing.value
+    asked = given.outcome, given.compared, given.columns, given.environments, given.missing.value
     source, wanted = opened(named.rows, Wanted(*asked), {"form": given.form})
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
     kind, of_text = rows.outcome_kind, given.outcome in rows.rows.levels
@@ -109,28 +110,29 @@ def _read_in_pieces(
 
 def read_rows(named: InputFiles, given: FitOptions, need: Need | None = None) -> MultiEnvironmentData:
     """All rows in memory; need : what for, where they could be read in pieces"""
-    if named.file is not None and need is None:
+    if named.file is not None and (need is None or parts_of(given.compared) is not None):
         return read_file(named.file, given)
+    refuse_design(given.compared, "reading several files")
     source = source_of(named.rows, form=given.form, warn_unnamed=given.features is None and named.file is None)
     with_outcome = stated(given.event, given.exposure)
-    asked = given.outcome, given.environment, given.columns, source.name, with_outcome
+    asked = given.outcome, given.compared, given.columns, source.name, with_outcome
     *_, features = resolve_columns(source.schema.names, *asked)
     columns = [*features, given.outcome, *with_outcome.values()]
-    too_many = crowded(source, given.environment, columns, *(need or Need("reading a table as a whole (--no-stream)")))
+    too_many = crowded(source, given.compared, columns, *(need or Need("reading a table as a whole (--no-stream)")))
     if too_many is not None:
         raise DataError(too_many)
     why = "" if need is None else f": {need.what} needs them"
     say("note", f"all rows of {source.name} are read into memory{why}")
     if named.file is not None:
         return read_file(named.file, given)
-    frame = frame_of(source, given.environment, columns)
+    frame = frame_of(source, given.compared, columns)
     options = given.reading() | {"columns": replace(given.columns, features=None, exclude=())}
-    return MultiEnvironmentData.from_table(frame, given.outcome, given.environment, **options)
+    return MultiEnvironmentData.from_table(frame, given.outcome, given.compared, **options)
 
 
 def read_file(file: Path, given: FitOptions) -> MultiEnvironmentData:
     source = given.open(file)
-    data = MultiEnvironmentData.from_table(source, given.outcome, given.environment, **given.reading())
+    data = MultiEnvironmentData.from_table(source, given.outcome, given.compared, **given.reading())
     found = f"{data.n_rows:,} rows, {data.n_features} features and {data.n_environments} environments"
     say("detail", f"read {found} from {source.name}")
     return data

@@ -230,10 +230,28 @@ class FitOptions(ModelOptions, TableOptions):
     """One fit: what `fit`, `compare`, `explain` and the page ask for."""
 
     outcome: str = setting(MISSING, "COL", "Column to predict.")
-    environment: str = setting(MISSING, "COL", "Column of environments.")
+    environment: list[str] = setting(  # noqa: RUF009
+        (), "COL", "Column of environments; several: crossed factors."
+    )
+    along: str | None = setting(None, "COL", "Numbers or dates along which to compare.")
+    ar: int = setting(0, "Q", "Rows before, in the order of --along, that noise depends on.", rare=True, min=0)
+    within: str | None = setting(None, "COL", "What has a sequence of its own, with --ar.", rare=True)
     event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
     exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
     jobs: int | None = setting(None, "N", "Threads.", "all cores", rare=True, min=1)
+
+    @property
+    def compared(self) -> Any:
+        """As `MultiEnvironmentData.from_table` takes the environment."""
+        from ..data.design import along
+
+        if self.along is None and (self.ar or self.within):
+            raise SettingError("--ar and --within are for sequences along a column: add --along.")
+        variable = [] if self.along is None else [along(self.along, self.ar, self.within)]
+        parts = [*([self.environment] if isinstance(self.environment, str) else self.environment or ()), *variable]
+        if not parts:
+            raise SettingError("environments are missing: add --environment COL, or --along COL.")
+        return parts[0] if len(parts) == 1 else parts
 
     def reading(self) -> dict[str, Any]:
         return super().reading() | {"event": self.event, "exposure": self.exposure}

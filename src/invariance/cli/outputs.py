@@ -133,6 +133,6 @@ def table_arguments(file: str, given: FitOptions) -> dict[str, Any]:
 
 def _stated(given: FitOptions) -> dict[str, Any]:
     """Arguments of what reads the rows, but those that are as by default."""
-    columns: dict[str, Any] = {"outcome": given.outcome, "environment": given.environment}
+    columns: dict[str, Any] = {"outcome": given.outcome, "environment": given.compared}
     usual = FitOptions(**columns).reading()
     return columns | {name: value for name, value in given.reading().items() if value != usual[name]}

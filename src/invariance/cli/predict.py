@@ -103,9 +103,10 @@ def predict(
                 raise DataError(f"{told}: no row can be predicted. Replace them.")
             raise DataError(f"{told}, {below}", use(missing="empty"))
         known = read.iloc[complete]
-        X: Any = known[needed]
+        variable = [] if saved._span is None else [saved._span.column]
+        X: Any = known[[*needed, *(name for name in variable if name in known)]]
         if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
-            X = saved.completed(X).to_numpy()
+            X = saved.completed(X[needed]).to_numpy()
         labels = None if environment is None else known[environment].tolist()
         mean, ends, new, how = _predictions(saved, X, known, coverage, labels)
         new |= _of_times(saved, X, read_names(at), restricted_mean)
@@ -139,7 +140,8 @@ def _read(
     saved.check_columns(names, file.name)
     if environment is not None and environment not in names:
         raise DataError(f"{file.name} has no column {environment!r}; it has {quoted(names)}", use(environment=None))
-    wanted = [name for name in (*needed, exposure, saved.outcome_name_, environment) if name in names]
+    variable = None if saved._span is None else saved._span.column
+    wanted = [name for name in (*needed, exposure, saved.outcome_name_, environment, variable) if name in names]
     of_levels = () if saved.encoding is None else tuple(saved.encoding.of_levels)
     as_text = [name for name in of_levels if name in needed]
     read = read_columns(file, list(dict.fromkeys(wanted)), labels=environment, as_text=as_text)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, SettingError, use
 from .checks import quoted, rows_text
-from .columns import reads_as_number
+from .columns import as_frame, frame_names, reads_as_number
 from .labels import encode_labels
 
 # Blocks of the variable by which rows are described, and left out to judge predictions.
@@ -37,6 +37,14 @@ class Along:
                 raise SettingError(f"along() needs the name of a column, not {name!r}.")
         if self.within is not None and not self.ar:
             raise SettingError(f"within={self.within!r} says which rows follow each other: state ar=2, too.")
+
+    def __repr__(self) -> str:
+        given = [
+            repr(self.column),
+            f"ar={self.ar}" * bool(self.ar),
+            f"within={self.within!r}" * (self.within is not None),
+        ]
+        return f"along({', '.join(filter(None, given))})"
 
 
 def along(column: str, ar: int = 0, within: str | None = None) -> Along:
@@ -99,9 +107,7 @@ def refuse_design(environment: Any, what: str) -> None:
     """Raise where something knows labels only."""
     parts = parts_of(environment)
     if parts is not None:
-        named = (
-            f"along({parts.along.column!r})" if parts.along is not None else f"several factors, {list(parts.labels)}"
-        )
+        named = repr(parts.along) if parts.along is not None else f"several factors, {list(parts.labels)}"
         raise SettingError(f"{what} takes one column of labels, not {named}: fit the whole table with BIP().")
 
 
@@ -195,6 +201,21 @@ class Design:
         assert self.values is not None
         return float(np.nanmin(self.values)), float(np.nanmax(self.values))
 
+    @property
+    def fitted(self) -> Span | None:
+        """The range of the variable, for tables to predict."""
+        if self.variable is None:
+            return None
+        return Span(self.variable.column, *self.span, *map(self.written, self.span))
+
+    def relabelled(self, name: str) -> Factor:
+        """The factor of this name."""
+        found = next((factor for factor in self.factors if factor.name == name), None)
+        if found is None:
+            known = quoted([factor.name for factor in self.factors]) or "none"
+            raise SettingError(f"new={name!r} is no factor of the environments: there are {known}.")
+        return found
+
     def of_rows(self, rows: NDArray[Any]) -> Design:
         """Of some rows, by a mask or by their places; levels that do not occur there are gone."""
         factors = []
@@ -257,7 +278,30 @@ class Design:
         told = f"coefficients are compared {self.compared}; tables by environment show {shown}."
         ar, within = self.variable.ar, self.variable.within
         sequence = "rows" if within is None else f"rows of one {within}"
-        return (told, f"noise of {sequence} may depend on that of the {ar} before.") if ar else (told,)
+        others = "" if within is None else f"; rows of different {within} count as independent"
+        return (told, f"noise of {sequence} may depend on that of the {ar} before{others}.") if ar else (told,)
+
+
+@dataclass(frozen=True)
+class Span:
+    """The range of the variable that was fitted, from low to high; first, last : these as they are printed"""
+
+    column: str
+    low: float
+    high: float
+    first: str
+    last: str
+
+    def beyond(self, table: Any) -> NDArray[np.bool_]:
+        """(n,) rows of a table to predict that lie outside; none where the table lacks the column"""
+        if self.column not in (frame_names(table) or ()):
+            return np.zeros(len(table), dtype=bool)
+        values, _ = positions(as_frame(table)[self.column], self.column)
+        return np.asarray((values < self.low) | (values > self.high))
+
+    def told(self, beyond: NDArray[np.bool_]) -> str:
+        where = f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to {self.last}"
+        return f"{where} of {self.column!r}, where coefficients may be others"
 
 
 _DAY = 86_400_000_000

@@ -220,6 +220,7 @@ class BIP(IntervalRegressor):
         fit = decision.findings.target.model.fit(decision.mask, local=False)
         coefficients = np.zeros(data.features.n_columns)
         coefficients[data.features.expand(decision.mask)] = fit.coefficients
+        self._span = None if isinstance(data, Moments) or data.design is None else data.design.fitted
         self._lay_out(data)
         self._keep(data, decision.mask, outcome, coefficients, fit.intercept)
         self.posterior_ = decision.findings.posterior.stating(decision=decision)
@@ -305,8 +306,9 @@ class BIP(IntervalRegressor):
     def _predictor(self, kind: str) -> Predictor:
         return self._predictions.predictor(kind)
 
-    def _new_environments(self, kind: str) -> NewEnvironments:
-        return self._predictions.new_environments(kind)
+    def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments:
+        kind = self._predictions.resolved(kind)
+        return (self._predictions if new is None else self._predictions.of_factor(new)).new_environments(kind)
 
 
 def _leading(decision: Decision, widths: Integers, most: int) -> Mask:

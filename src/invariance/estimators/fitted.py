@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from .._tools.arrays import Floats, Mask
 from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
+from ..data.design import Span
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
@@ -52,12 +53,13 @@ class IntervalRegressor(EnvironmentSelector):
     predict_with: str
     _kind = "regressor"  # in saved files
     _regressor: Any = None  # the parameter when the model was fitted
+    _span: Span | None = None  # of the variable along which environments were compared
 
     @abstractmethod
     def _predictor(self, kind: str) -> Predictor: ...
 
     @abstractmethod
-    def _new_environments(self, kind: str) -> NewEnvironments: ...
+    def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments: ...
 
     @property
     def predictor_(self) -> Predictor:
@@ -89,10 +91,13 @@ class IntervalRegressor(EnvironmentSelector):
         if isinstance(predictor, SurvivalPredictor) and np.isinf(predicted).any():
             where = f"{np.isinf(predicted).sum():,} of {rows_text(len(predicted))}"
             warn(f"the median is not reached by {predictor.until}, in {where}: inf.", PredictionWarning)
-        return (predicted, self._half_width(predictor, columns, _ONE_DEVIATION)) if return_std else predicted
+        return (predicted, self._half_width(predictor, columns, _ONE_DEVIATION, X)) if return_std else predicted
 
-    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
-        """(n, 2) lower and upper ends of intervals that should hold the outcome in a new environment.
+    def predict_interval(self, X: Any, coverage: float = 0.9, new: str | None = None) -> Floats:
+        """(n, 2) lower and upper ends of intervals that should hold the outcome in a new environment. Where X has the
+        column along which environments were compared, rows outside its range have none: NaN.
+
+        new : where several factors were compared, that of which a level is new; by default the first
 
         Half the width is the larger one of two: that of Student's t interval for rows like those that were fitted, and
         what was missed in environments that were left out, each in turn, from the selection and from the fit: its
@@ -109,7 +114,7 @@ class IntervalRegressor(EnvironmentSelector):
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")
         predictor, columns = self._columns_to_predict(X)
-        mean, half = predictor.predict(columns), self._half_width(predictor, columns, float(coverage))
+        mean, half = predictor.predict(columns), self._half_width(predictor, columns, float(coverage), X, new)
         return np.column_stack([mean - half, mean + half])
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -202,14 +207,22 @@ class IntervalRegressor(EnvironmentSelector):
         unable = predictor.cannot_follow(columns) if warns and isinstance(predictor, RefittedPredictor) else ""
         if unable:
             warn(f"{unable}: intervals there are wider by the difference.", PredictionWarning)
+        if warns and self._span is not None and (beyond := self._span.beyond(X)).any():
+            warn(f"{self._span.told(beyond)}: there are no intervals.", PredictionWarning)
         return predictor, columns
 
-    def _half_width(self, predictor: Predictor, columns: Floats, coverage: float) -> Floats:
+    def _half_width(
+        self, predictor: Predictor, columns: Floats, coverage: float, X: Any, new: str | None = None
+    ) -> Floats:
+        half = self._half_width_within(predictor, columns, coverage, new)
+        return half if self._span is None else np.where(self._span.beyond(X), np.nan, half)
+
+    def _half_width_within(self, predictor: Predictor, columns: Floats, coverage: float, new: str | None) -> Floats:
         self._outcome.check_intervals()
         deviates = isinstance(predictor, LinearPredictor) and predictor.knows_new_environments
         if deviates and self.n_environments_ >= _ENOUGH_ENVIRONMENTS:
             return predictor.half_width(columns, coverage)
-        elsewhere = self._new_environments(self.predict_with)
+        elsewhere = self._new_environments(self.predict_with, new)
         limit = elsewhere.limit(predictor.design.columns)
         if limit:
             warn(limit, PredictionWarning)

@@ -22,6 +22,7 @@ from .._tools.json import from_json, read_object, to_json
 from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
+from ..data.design import Span
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
@@ -107,7 +108,8 @@ def to_plain(model: BIP) -> dict[str, Any]:
             name: type(value).__name__ if " at 0x" in repr(value) else repr(value)
             for name, value in model._settings.items()
         },
-        "environment": model._columns.environment,
+        "environment": model._columns.environment if isinstance(model._columns.environment, str) else None,
+        "span": to_json(model._span),
         "handle_unknown": model._columns.handle_unknown,
         "kind": model._kind,
         "feature_names_in": list(getattr(model, "feature_names_in_", ())),
@@ -239,6 +241,7 @@ class SavedModel(IntervalRegressor):
         self.columns = Columns(environment=content["environment"], handle_unknown=content["handle_unknown"])
         for key, (attribute, kind) in _KEPT.items():
             setattr(self, attribute, from_json(kind, content[key]))
+        self._span = None if content.get("span") is None else from_json(Span, content["span"])
         predictive = content["predictive"]
         self.posterior_ = Posterior.from_json(json.dumps(content["posterior"]))
         self.predictive_ = None if predictive is None else Posterior.from_json(json.dumps(predictive))
@@ -270,7 +273,9 @@ class SavedModel(IntervalRegressor):
     def _predictor(self, kind: str) -> Predictor:
         return self._predictors[self._resolved(kind)]
 
-    def _new_environments(self, kind: str) -> NewEnvironments:
+    def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments:
+        if new is not None:
+            raise SettingError("a saved model has intervals for new levels of the first factor", use(new=None))
         return self._elsewhere[self._resolved(kind)]
 
     def _resolved(self, kind: str) -> str:

@@ -672,7 +672,8 @@ class StructuredDeviations(GaussianModel):
 
     @property
     def steps_per_subset(self) -> int:
-        return 30_000
+        columns = (self.features.n_columns / 2 + 1) * self.modulators.values.shape[1]
+        return int(300_000 * max(1.0, (columns / 100) ** 2))
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         return self.linear.alike(feature, most)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from .._tools.progress import ProgressMode
+from ..exceptions import SettingError, use
 from ..models.base import rows_for
 from .choice import Choice, Refits, Selection, build, choose
 from .new_environments import NewEnvironments, Selected, cross_validate
@@ -27,6 +28,7 @@ class Predictions:
     _predictors: dict[str, Predictor] = field(default_factory=dict)
     _elsewhere: dict[str, NewEnvironments] = field(default_factory=dict)
     _selected: Selected = field(default_factory=dict)
+    _by_factor: dict[str, Predictions] = field(default_factory=dict)
 
     @cached_property
     def choice(self) -> Choice:
@@ -71,6 +73,20 @@ class Predictions:
         kind = self.resolved(kind)
         self.leave_out([kind])
         return self._elsewhere[kind]
+
+    def of_factor(self, name: str) -> Predictions:
+        """The same, where environments that are left out are the levels of one of several factors."""
+        selection, data = self.selection, rows_for("crossed", self.selection.data)
+        if data.design is None:
+            raise SettingError(f"new={name!r} is for environments by several factors", use(new=None))
+        factor = data.design.relabelled(name)
+        if name not in self._by_factor:
+            rows = replace(data, environment_index=factor.codes, environments=factor.levels, environment_name=name)
+            again = Selection.known(selection.settings, rows, selection.findings, selection.mask)
+            self._by_factor[name] = replace(
+                self, selection=again, _elsewhere={}, _selected={}, _by_factor={}, asked=self.asked
+            )
+        return self._by_factor[name]
 
     def leave_out(self, kinds: Sequence[str]) -> None:
         """Find the errors of these kinds of predictions, together, where they are not known."""
