@@ -515,6 +515,9 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         notes.append(f"{seen.sum()} of {data.n_features} features passed the screen{by_correlation}")
     posterior, decision = getattr(inner, "posterior_", None), getattr(inner, "decision_", None)
     notes += () if posterior is None else posterior.notes
+    if data.design is not None and isinstance(inner, Baseline):
+        what = "levels" if data.design.factors else "blocks"
+        notes.append(f"compares {data.n_environments} {what} of {data.design.name}, as labels")
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
     weights = {column: by_column[column] for column in data.features.columns}
     # BIP where it was told to, and other methods that know no better.

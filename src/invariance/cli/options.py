@@ -39,7 +39,7 @@ def option(
 
 
 Missing = StrEnum("Missing", ["error", "drop"])
-PlotKind = StrEnum("PlotKind", ["inclusion", "coefficients", "subsets", "environments", "frontier", "trace"])
+PlotKind = StrEnum("PlotKind", ["inclusion", "coefficients", "subsets", "environments", "frontier", "along", "trace"])
 
 _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)]
@@ -231,9 +231,9 @@ class FitOptions(ModelOptions, TableOptions):
 
     outcome: str = setting(MISSING, "COL", "Column to predict.")
     environment: list[str] = setting(  # noqa: RUF009
-        (), "COL", "Column of environments; several: crossed factors."
+        (), "COL", "Column of environments, or several."
     )
-    along: str | None = setting(None, "COL", "Numbers or dates along which to compare.")
+    along: str | None = setting(None, "COL", "Column of numbers or dates.")
     ar: int = setting(0, "Q", "Rows before, in the order of --along, that noise depends on.", rare=True, min=0)
     within: str | None = setting(None, "COL", "What has a sequence of its own, with --ar.", rare=True)
     event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
@@ -258,9 +258,14 @@ class FitOptions(ModelOptions, TableOptions):
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each option group among its parameters replaced by its options, the required ones first."""
+    """The command with each option group among its parameters replaced by its options: first those that are required,
+    or one of which is."""
     groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
-    options = sorted(_options(command), key=lambda option: option.default is not inspect.Parameter.empty)
+    first = "environment", "along"
+    options = sorted(
+        _options(command),
+        key=lambda option: option.default is not inspect.Parameter.empty and option.name not in first,
+    )
 
     @wraps(command)
     def grouping(**values: Any) -> None:

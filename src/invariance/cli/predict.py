@@ -232,14 +232,16 @@ def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | 
     if not known.any():
         return ""
     weights = None if exposure is None else rows[exposure].to_numpy()[known]
-    figures = figures_of(outcome.predicts, observed[known], mean[known], weights)
+    figures, n_known = figures_of(outcome.predicts, observed[known], mean[known], weights), int(known.sum())
     if ends is not None:
+        known &= ~np.isnan(ends[:, 0])
         inside = (observed[known] >= ends[known, 0]) & (observed[known] <= ends[known, 1])
-        told = [f"root mean squared error {figures['rmse']:.4g}", f"{np.mean(inside):.3g} inside their intervals"]
+        share = f"{np.mean(inside):.3g} inside their intervals" if known.any() else "none has an interval"
+        told = [f"root mean squared error {figures['rmse']:.4g}", share]
     else:
         told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]
         told += [_FIGURES[name].format(figures[name]) for name in _FIGURES if np.isfinite(figures.get(name, np.nan))]
-    return f"The outcome is known in {known.sum():,} of them: {', '.join(told)}."
+    return f"The outcome is known in {n_known:,} of them: {', '.join(told)}."
 
 
 def _as_number(value: Any, classes: tuple[Any, Any] | None) -> float:

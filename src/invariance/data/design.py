@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -305,6 +307,38 @@ class Span:
 
 
 _DAY = 86_400_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Clock:
+    """When rows were taken. name : of the column, None for the index of the table; values (N,), NaN where missing"""
+
+    name: str | None
+    values: Floats
+
+    def of_rows(self, rows: NDArray[Any]) -> Clock:
+        return replace(self, values=self.values[rows])
+
+
+def clock_of(table: Any, unused: Sequence[str]) -> Clock | None:
+    """The time index of a table of pandas or, of its columns that are not used, the one that holds dates."""
+    import narwhals as nw
+    import pandas as pd
+
+    index = getattr(table, "index", None)
+    if isinstance(index, pd.DatetimeIndex | pd.PeriodIndex):
+        return Clock(None, positions(nw.from_native(pd.Series(index), series_only=True), "index")[0])
+    names = [name for name in unused if name in (frame_names(table) or ())]
+    frame, found = as_frame(table) if names else {}, []
+    for name in names:
+        series = frame[name]
+        if series.dtype in (nw.Datetime, nw.Date) or _ISO.match(str(next(iter(series.drop_nulls().head(1)), ""))):
+            with suppress(DataError):
+                found.append(Clock(name, positions(series, name)[0]))
+    return found[0] if len(found) == 1 else None
+
+
+_ISO = re.compile(r"\d{4}-\d{2}(-\d{2}|$)")
 
 
 def _refuse_missing(name: str, n_missing: int, missing: str) -> None:

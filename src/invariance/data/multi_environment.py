@@ -28,7 +28,7 @@ from .checks import (
 )
 from .columns import Choices, RawTable, aligned, as_frame, free_name, label_list, resolve_columns, table_of
 from .copies import warn_of_equal_columns
-from .design import Along, Design, parts_of
+from .design import Along, Clock, Design, clock_of, parts_of
 from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
 from .features import Features
 from .labels import encode_labels, tell_alike
@@ -85,6 +85,7 @@ class MultiEnvironmentData:
     classes: Classes | None = None  #: what 0 and 1 of y stand for, where these were no numbers
     known_kind: OutcomeKind | None = None  #: of the outcome of the data that these rows were chosen of
     design: Design | None = None  #: what environments are compared by, where that is not one label
+    clock: Clock | None = None  #: when rows were taken, where that is known
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -174,6 +175,7 @@ class MultiEnvironmentData:
             exposure=None if self.exposure is None else self.exposure[rows],
             known_kind=self.outcome_kind,
             design=None if self.design is None else self.design.of_rows(rows),
+            clock=None if self.clock is None else self.clock.of_rows(rows),
         )
         if np.ptp(left.y) == 0.0:
             raise DataError(f"{self.outcome_name!r} is constant in {quoted(labels)}. Choose more environments.")
@@ -287,6 +289,7 @@ class MultiEnvironmentData:
         choices = Choices.of(columns, names)
         if frame is None:
             wanted, of_levels = (*names, outcome, *taken.values(), labels_of), parts is None or parts.labels
+            wanted = tuple(dict.fromkeys((*wanted, *choices.excluded)))
             as_text = choices.categorical | set(() if parts is None else parts.labels)
             frame = as_frame(read_columns(table, wanted, labels_of if of_levels else None, as_text))
         if len(frame) == 0:
@@ -294,8 +297,10 @@ class MultiEnvironmentData:
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
         design = None if parts is None else Design.read(parts, frame.__getitem__, missing)
+        used = (*names, outcome, *taken.values(), labels_of)
+        clock = clock_of(frame.to_native(), [name for name in frame.columns if name not in used])
         labels = frame[labels_of].to_list() if design is None else design.labels
-        return _checked_data(raw, choices, y, with_y, labels, labels_of, missing, choice, design)
+        return _checked_data(raw, choices, y, with_y, labels, labels_of, missing, choice, design, clock)
 
     @classmethod
     def from_arrays(
@@ -315,6 +320,7 @@ class MultiEnvironmentData:
         exposure: Any = None,
         columns: Columns | None = None,
         design: Design | None = None,
+        clock: Clock | None = None,
     ) -> MultiEnvironmentData:
         """Data from X (N, p), y (N,) or (N, 1), and one hashable label per row; a float64 C-order X is not copied.
 
@@ -323,6 +329,7 @@ class MultiEnvironmentData:
         missing, exclude, categorical, numeric, groups, columns : as in `from_table`
         event, exposure : as in `from_table`, one value per row
         design : in place of environments, as `Design.read` makes it of columns
+        clock : when rows were taken, by default as a time index of X says it
         """
         check_missing_argument(missing)
         y, environments, event, exposure = aligned(X, y=y, environments=environments, event=event, exposure=exposure)
@@ -347,7 +354,8 @@ class MultiEnvironmentData:
         taken = (*names, outcome_name)
         with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
         named = None if design is None else design.name
-        return _checked_data(raw, choices, outcome, with_y, labels, named, missing, design=design)
+        clock = clock or clock_of(X, columns.exclude)
+        return _checked_data(raw, choices, outcome, with_y, labels, named, missing, design=design, clock=clock)
 
 
 def in_short(data: Any) -> str:
@@ -396,6 +404,7 @@ def _checked_data(
     missing: str,
     choice: Environments = ALL_ENVIRONMENTS,
     design: Design | None = None,
+    clock: Clock | None = None,
 ) -> MultiEnvironmentData:
     """A whole table, encoded and checked. outcome_columns : {role: (name, (N,))}; labels : None: one environment"""
     codes, environments = encode_labels(["all"] * len(raw.values) if labels is None else labels)
@@ -409,6 +418,7 @@ def _checked_data(
         chosen = np.array([*(label in new for label in environments), True])[codes]
         raw, outcomes = replace(raw, values=raw.values[chosen]), outcomes[:, chosen]
         design = None if design is None else design.of_rows(chosen)
+        clock = None if clock is None else clock.of_rows(chosen)
         renamed = [*(new.get(label) for label in environments), None]
         codes, environments = encode_labels([renamed[code] for code in codes[chosen]])
     summary = ColumnSummary.of(raw)
@@ -431,6 +441,7 @@ def _checked_data(
         outcomes = outcomes[:, kept]
         codes, environments = encode_labels([environments[code] for code in codes[kept]])
         design = None if design is None else design.of_rows(kept)
+        clock = None if clock is None else clock.of_rows(kept)
     if design is not None:
         codes, environments = design.in_order(codes, environments)
     check_scale(columns, *(np.append(end(X, axis=0), end(outcomes, axis=1)) for end in (np.min, np.max)))
@@ -456,6 +467,7 @@ def _checked_data(
         environment_notes=(*alike, *notes, *more),
         classes=classes,
         design=design,
+        clock=clock,
         **roles,
         **dict(zip(outcome_columns, outcomes[1:], strict=True)),
     )

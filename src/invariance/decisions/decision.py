@@ -27,6 +27,7 @@ from ..models.base import VARIANCE, BoundModel
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
+from ..models.structured import Curves, StructuredDeviations
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import (
@@ -46,6 +47,7 @@ from .luck import Luck, luck
 from .noise import NoiseChecks, noise_checks
 from .pipeline import Findings
 from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule, all_subsets
+from .sequence import Autocorrelation, autocorrelation
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -382,6 +384,20 @@ class Decision(Rendered):
         return components_of(self.findings.judge.model, self.mask, self.findings.tolerance)
 
     @cached_property
+    def autocorrelation(self) -> Autocorrelation | None:
+        """Of residuals of the chosen subset, where it is known when rows were taken."""
+        model = self.findings.judge.model
+        return autocorrelation(model, self.mask) if self.judged else None
+
+    @cached_property
+    def curves(self) -> Curves | None:
+        """Level and coefficients along the variable; None where environments are not compared along one."""
+        model = self.findings.judge.model
+        if not isinstance(model, StructuredDeviations) or self.components is None or model.design.variable is None:
+            return None
+        return model.curves(self.mask)
+
+    @cached_property
     def worst(self) -> WorstEnvironment | None:
         """The environment that deviates most from all others given the chosen subset, where that is significant: its
         p-value is below 0.05/E. None where environments are no single label."""
@@ -545,8 +561,8 @@ class Decision(Rendered):
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
-        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier" or,
-        of engine="vi", "trace"."""
+        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier",
+        "along" a variable or, of engine="vi", "trace"."""
         from .plots import plot
 
         return plot(self, kind, ax, top)
@@ -574,7 +590,9 @@ class Decision(Rendered):
             "evidence": self.evidence,
             "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
             "most_probable": {"subset": posterior.mode, "probability": probability, "evidence": self.mode_evidence},
+            "autocorrelation": self.autocorrelation,
             "components": None if self.components is None else self.components.content,
+            "along": None if self.curves is None else self.curves._asdict(),
             "noise": None if self.noise is None else self.noise.to_plain(),
             "features": [feature.content for feature in self.features],
             "coefficients": coefficients.to_dict("records"),
@@ -794,6 +812,8 @@ def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     if decision.components is not None:
         yield from decision.components.facts(posterior.outcome_name)
     yield from (("caution", alarm) for alarm in target.model.untilted.remarks(decision.mask[None]).alarms)
+    if decision.autocorrelation is not None and decision.autocorrelation.alarms:
+        yield "caution", decision.autocorrelation.sentence
     yield "rule", decision.rule_says
     if decision.noise is not None and decision.noise.sentence is not None:
         yield "noise", decision.noise.sentence

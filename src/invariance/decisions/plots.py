@@ -107,6 +107,8 @@ def _nothing(decision: Decision, kind: str) -> str:
     """A sentence where there is nothing to draw."""
     if kind == "subsets" and decision.findings.predictive is None:
         return f"No subset{decision.findings.allowed} is compatible with invariance."
+    if kind == "along" and decision.curves is None:
+        return "Environments were not compared along a variable, or these features cannot be."
     if kind == "coefficients" and not decision.columns:
         return "No feature is selected: there are no coefficients."
     if kind in ("environments", "frontier") and decision.findings.posterior.n_environments < 2:
@@ -362,7 +364,43 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     return ax
 
 
+def _along_size(decision: Decision, top: int) -> Size:
+    n_across, n_down = _grid(min(top, len(decision.columns)) + 1)
+    return max(_NARROWEST, 1.2 + 2.3 * n_across), 0.8 + 2.2 * n_down
+
+
+def _draw_along(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
+    """A panel for the level of the outcome and for each column: its coefficient along the variable with a pointwise
+    95% band, and, dashed, where nothing changes."""
+    curves, components = decision.curves, decision.components
+    assert curves is not None
+    assert components is not None
+    design, shown = components.design, min(top + 1, len(curves.columns))
+    n_across, n_down = _grid(shown)
+    panels = figure.subplots(n_down, n_across, squeeze=False)
+    outcome = decision.findings.posterior.outcome_name
+    names = name_labels([f"level of {outcome}", *curves.columns[1:]], _LONGEST_NAME)
+    for j, (panel, name) in enumerate(zip(panels.flat, names[:shown], strict=False)):
+        estimate, margin = curves.estimates[:, j], 1.96 * curves.errors[:, j]
+        panel.fill_between(curves.values, estimate - margin, estimate + margin, color=PLAIN, alpha=0.25, lw=0)
+        panel.plot(curves.values, estimate, color=PLAIN, lw=1.4)
+        panel.axhline(curves.common[j], color=CHOSEN, lw=1.2, ls="--")
+        panel.set_title(name, fontsize="small", parse_math=False)
+        panel.tick_params(labelsize="small")
+        ends = curves.values[[0, -1]]
+        panel.set_xticks(ends, [design.written(value) for value in ends])
+        panel.locator_params(axis="y", nbins=4)
+        tidy(panel)
+    for panel in panels.flat[shown:]:
+        panel.remove()
+    variable = shorten(design.variable.column if design.variable is not None else "", _LONGEST_NAME)
+    figure.supxlabel(f"{variable} (dashed: where nothing changes; band: 95%, point by point)", fontsize="medium")
+    headline(figure, _headline_text(decision, _cut(shown - 1, len(curves.columns) - 1, "columns")))
+    return panels.ravel()[:shown]
+
+
 PICTURES = {
+    "along": Picture(_draw_along, _along_size, _MOST_PANELS - 1, panels=True),
     "inclusion": Picture(
         lambda decision, ax, top: plot_inclusion(decision.posterior, ax, top),
         lambda decision, top: inclusion_size(decision.posterior, top),

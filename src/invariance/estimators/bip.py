@@ -27,7 +27,7 @@ from ..decisions.diagnosis import Diagnosis, LeaveOut, diagnose
 from ..decisions.pipeline import Data, FitSettings, generator
 from ..decisions.residual_check import ResidualCheck, residual_check
 from ..decisions.rules import Rule
-from ..exceptions import DataError, NotInvariantWarning, SettingError, use
+from ..exceptions import ApproximationWarning, DataError, NotInvariantWarning, SettingError, use
 from ..inference.base import Engine
 from ..models.base import Family, Predicts, predicts_of
 from ..models.gaussian import GaussianFromMoments
@@ -233,6 +233,8 @@ class BIP(IntervalRegressor):
                 names = format_subset(decision.selected)
                 told = f"whether the selected features {names} are invariant together cannot be judged: {reasons}."
             warn(told, NotInvariantWarning)
+        if decision.autocorrelation is not None and decision.autocorrelation.alarms:
+            warn(decision.autocorrelation.sentence, ApproximationWarning)
         self.regressor_ = None if self._regressor is None else getattr(self.predictor_, "regressor", None)
 
     @property
@@ -273,8 +275,8 @@ class BIP(IntervalRegressor):
 
     def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
-        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier" or,
-        of engine="vi", "trace"."""
+        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier",
+        "along" a variable or, of engine="vi", "trace"."""
         return self.decision_.plot(kind, ax, top)
 
     def report(self, path: str | Path, comparison: Any = None, source: Source | None = None) -> Path:

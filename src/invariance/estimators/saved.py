@@ -275,7 +275,7 @@ class SavedModel(IntervalRegressor):
 
     def _new_environments(self, kind: str, new: str | None = None) -> NewEnvironments:
         if new is not None:
-            raise SettingError("a saved model has intervals for new levels of the first factor", use(new=None))
+            raise SettingError("a saved model has intervals for new levels of the first factor only: leave new= out.")
         return self._elsewhere[self._resolved(kind)]
 
     def _resolved(self, kind: str) -> str:

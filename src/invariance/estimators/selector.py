@@ -32,7 +32,7 @@ from ..data.columns import (
     known_columns,
     refuse_beyond_double,
 )
-from ..data.design import Design, is_columns, parts_of
+from ..data.design import Design, clock_of, is_columns, parts_of
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
@@ -182,7 +182,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             wanted = known_columns("features", columns.features or available, available)
             kept = excluding(columns.exclude, [name for name in wanted if name not in named.values()], available)
             self._set_aside = tuple(name for name in available if name not in kept)
-        return _without_columns(X, self._set_aside), given | values
+        unused = [name for name in self._set_aside if name not in named.values()]
+        return _without_columns(X, self._set_aside), given | values | {"clock": clock_of(X, unused)}
 
     def _validated(self, X: Any, y: Any) -> tuple[Any, Any, list[str] | None]:
         """X as numbers, or as it is if it is a data frame that holds others; y; the names of the columns."""

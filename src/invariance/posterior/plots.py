@@ -19,7 +19,7 @@ from .summary import format_probability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PLOT_KINDS = ("inclusion", "subsets", "coefficients", "environments", "frontier", "trace")
+PLOT_KINDS = ("inclusion", "subsets", "coefficients", "environments", "frontier", "along", "trace")
 _LONGEST_NAME = 32
 MOST_BARS = 30
 TRACE_SIZE = (7.0, 4.0)

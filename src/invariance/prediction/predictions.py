@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from .._tools.progress import ProgressMode
-from ..exceptions import SettingError, use
+from ..exceptions import SettingError
 from ..models.base import rows_for
 from .choice import Choice, Refits, Selection, build, choose
 from .new_environments import NewEnvironments, Selected, cross_validate
@@ -78,7 +78,7 @@ class Predictions:
         """The same, where environments that are left out are the levels of one of several factors."""
         selection, data = self.selection, rows_for("crossed", self.selection.data)
         if data.design is None:
-            raise SettingError(f"new={name!r} is for environments by several factors", use(new=None))
+            raise SettingError(f"new={name!r} is for environments by several factors: leave it out.")
         factor = data.design.relabelled(name)
         if name not in self._by_factor:
             rows = replace(data, environment_index=factor.codes, environments=factor.levels, environment_name=name)

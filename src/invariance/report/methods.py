@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 
 from .._tools.text import printable
 from .._version import __version__
+from ..data.design import Design
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
@@ -216,9 +217,11 @@ _RIDGE = "ridge regression, its penalty chosen by the error in environments left
 def _paragraph(subject: Subject) -> Iterator[str]:
     decision, posterior = subject.decision, subject.posterior
     model, n = decision.findings.target.model, posterior.n_environments
+    where = f"in {n:,} environment{'' if n == 1 else 's'}"
+    where = where if decision.components is None else f"{decision.components.design.everywhere},"
     yield (
         f"Bayesian invariant prediction (Wu et al.) was used to find which of {posterior.n_features:,} features "
-        f"predict {printable(posterior.outcome_name)} in the same way in {n:,} environment{'' if n == 1 else 's'} with "
+        f"predict {printable(posterior.outcome_name)} in the same way {where} with "
         f"{int(posterior.counts.sum()):,} rows in all. The model of the outcome is {posterior.model}."
     )
     *first, last = (_PARTS.get(part, part) for part in model.compares)
@@ -260,6 +263,10 @@ def _score(subject: Subject) -> Iterator[str]:
             "the ratio of maximised likelihoods, without that prior."
         )
         return
+    components = subject.decision.components
+    if components is not None:
+        yield from _design_score(components.design)
+        return
     yield (
         "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against separate fits "
         "to those of each, given z."
@@ -272,6 +279,24 @@ def _score(subject: Subject) -> Iterator[str]:
         places = {Predicts.time: "with events at the pooled rate", Predicts.rate: "at the pooled fit"}
         like = places.get(predicts_of(family), "at the pooled mean")
         yield f"Each environment also has pseudo-data {like}, of weight {weight:g}, which keep its fits finite."
+
+
+def _design_score(design: Design) -> Iterator[str]:
+    yield (
+        f"Λ(z) is the ratio of maximised likelihoods of one fit to all rows against one whose coefficients deviate "
+        f"{design.compared}."
+    )
+    if design.factors:
+        names = " and ".join(printable(factor.name) for factor in design.factors)
+        yield f"Deviations by {names} are additive and tested by the F test."
+    if design.variable is not None:
+        yield (
+            f"Deviations along {printable(design.variable.column)} are random, of ten cosines of its ranks, and tested "
+            "by a score statistic with a gamma law of its first three moments."
+        )
+        if design.variable.ar:
+            yield f"Noise is autoregressive of order {design.variable.ar}: rows were prewhitened for each subset."
+    yield "The spread of the noise is compared by the same tests of absolute residuals."
 
 
 def _tolerated(subject: Subject) -> Iterator[str]:

@@ -264,6 +264,9 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
     ]
     caption = f"Coefficients of the selected features{' with 95% intervals' if intervals else ''} by environment"
     yield Block(sentences=sentences, picture=drawn, table=Table(caption, [labels, *columns]))
+    if decision.curves is not None:
+        told = "Coefficients along the variable, as a mixed model predicts them, with 95% bands, point by point."
+        yield Block(picture=_decision_picture(decision, "along", told))
 
 
 def _coefficient(estimate: float, lower: float, upper: float, note: str) -> Cell:

@@ -1,0 +1,165 @@
+"""What is said of environments along a variable and of crossed factors, drawn, saved and predicted by it."""
+
+import json
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+
+from invariance import BIP, LinearGaussian, MultiEnvironmentData, Tolerance, along, compare, load
+from invariance.decisions.components import change_of, components_of
+from invariance.decisions.decision import Grade
+from invariance.exceptions import ApproximationWarning, NotInvariantWarning, PredictionWarning, SettingError
+from invariance.models.structured import Curves
+
+matplotlib.use("Agg")
+pytestmark = pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+
+
+def drifting(n: int = 400) -> pd.DataFrame:
+    """The effect of a fades after 1990; b is stable."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n), "year": 1980 + 20 * np.arange(n) // n})
+    slope = np.where(frame["year"] < 1990, 2.0, 0.5)
+    return frame.assign(y=slope * frame["a"] + frame["b"] + rng.normal(size=n))
+
+
+@pytest.fixture(scope="module")
+def model() -> BIP:
+    frame = drifting()
+    with pytest.warns(NotInvariantWarning):
+        return BIP().fit(frame[["a", "year"]], frame["y"], along("year"))
+
+
+def test_the_change_along_the_variable_is_told_drawn_and_written(model, tmp_path):
+    decision = model.decision_
+    assert decision.verdict.grade is Grade.differ
+    change = decision.components.change
+    assert (change.column, change.how) in {("a", "weaker"), ("a", "stronger")}
+    assert change.p_value < 1e-6
+    assert ("weaker" if change.first > "1990" else "stronger") == change.how
+    assert change.told("y") in str(decision.verdict)
+    plain = json.loads(json.dumps(decision.to_plain()))
+    assert plain["components"]["tests"][0]["along"] is True
+    assert len(plain["along"]["values"]) == len(plain["along"]["estimates"])
+    _, slope = decision.plot("along")
+    drawn = slope.lines[0].get_ydata()
+    assert drawn[0] - drawn[-1] > 1.0
+    assert [text.get_text() for text in slope.get_xticklabels()] == ["1980", "1999"]
+    assert "along year" in str(model.summary())
+    page = model.report(tmp_path / "page.html").read_text()
+    assert "ten cosines" in page
+
+
+def test_rows_outside_the_range_have_no_intervals(model, tmp_path):
+    X = pd.DataFrame({"a": [0.0, 1.0], "year": [1985, 2010]})
+    model.save(tmp_path / "model.json")
+    for fitted in (model, load(tmp_path / "model.json")):
+        with pytest.warns(PredictionWarning, match="1 of 2 rows lie outside 1980 to 1999"):
+            ends = fitted.predict_interval(X)
+        assert np.isnan(ends).tolist() == [[False, False], [True, True]]
+        with pytest.warns(PredictionWarning, match="1980 to 1999"):
+            assert np.isfinite(fitted.predict(X)).all()
+        assert np.isfinite(fitted.predict_interval(X[["a"]])).all()
+
+
+@pytest.mark.parametrize(
+    ("coefficient", "curve", "how"),
+    [
+        (1.0, [1.0, 1.0, 0.4], "weaker"),
+        (-1.0, [-1.5, -1.0, -1.0], "stronger"),
+        (0.3, [0.3, -0.5, 0.3], "of the other sign"),
+    ],
+)
+def test_the_third_that_is_farthest_away_is_named(coefficient, curve, how):
+    estimates = np.column_stack([np.zeros(9), np.repeat(curve, 3)])
+    p_values, zeros = np.array([0.5, 0.01]), np.zeros_like(estimates)
+    curves = Curves(("", "x"), np.arange(9.0), estimates, zeros, np.array([0.0, coefficient]), p_values)
+    data = MultiEnvironmentData.from_table(drifting(), "y", along("year"))
+    change = change_of(curves, data.design)
+    place = int(np.argmax(np.abs(np.array(curve) - coefficient)))
+    assert (change.how, change.first, change.last) == (how, str(3 * place), str(3 * place + 2))
+
+
+def crossed(kind: str, n: int = 600) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "hospital": rng.integers(0, 5, n), "year": rng.integers(0, 4, n)})
+    level = 2.0 * (frame["hospital"] == 2) if kind == "hospital" else 0.0
+    sign = 0.8 * np.where(frame["hospital"] % 2 == frame["year"] % 2, 1.0, -1.0) if kind == "cell" else 0.0
+    return frame.assign(y=frame["a"] * (1.5 + sign) + level + rng.normal(size=n))
+
+
+def test_the_factor_that_differs_is_named_and_the_other_is_not():
+    model = BIP().fit(crossed("hospital")[["a", "hospital", "year"]], crossed("hospital")["y"], ["hospital", "year"])
+    components = model.decision_.components
+    assert {test.name: test.p_exact < 0.05 for test in components.tests} == {"hospital": True, "year": False}
+    assert "by hospital, not by year" in str(model.decision_.verdict)
+    assert components.cells.n_cells == 20
+    X = crossed("hospital")[["a"]].head(3)
+    by_default, years = model.predict_interval(X), model.predict_interval(X, new="year")
+    np.testing.assert_array_equal(model.predict_interval(X, new="hospital"), by_default)
+    assert (np.ptp(years, axis=1) < np.ptp(by_default, axis=1)).all()
+    for name in ("town", "a"):
+        with pytest.raises(SettingError, match=f"new='{name}'"):
+            model.predict_interval(X, new=name)
+
+
+def test_cells_show_what_no_factor_shows():
+    data = MultiEnvironmentData.from_table(crossed("cell"), "y", ["hospital", "year"])
+    components = components_of(LinearGaussian().bind(data), np.array([True]), Tolerance())
+    assert components.cells.p_exact < 1e-6
+    assert min(test.p_exact for test in components.tests) > 0.01
+    assert "cells" in dict(components.facts("y"))
+
+
+def test_other_methods_say_what_they_were_given():
+    data = MultiEnvironmentData.from_table(drifting(), "y", along("year"))
+    notes = {method.name: method.notes for method in compare(data, ["BIP", "ICP"]).methods}
+    assert any("5 blocks of year" in note for note in notes["ICP"])
+    assert not any("blocks of year, as labels" in note for note in notes["BIP"])
+
+
+def series(a: float, n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    noise = rng.normal(size=n)
+    for t in range(1, n):
+        noise[t] += a * noise[t - 1]
+    frame = pd.DataFrame({"x": rng.normal(size=n), "date": pd.date_range("2000-01-31", periods=n, freq="ME")})
+    return frame.assign(y=frame["x"] + noise, site=np.repeat(["p", "q", "r"], n // 3)).sample(frac=1.0, random_state=0)
+
+
+def ways(frame: pd.DataFrame, path) -> dict:
+    frame.to_csv(path, index=False)
+    indexed = frame.set_index("date")
+    return {
+        "index": lambda: BIP().fit(indexed[["x"]], indexed["y"], indexed["site"]),
+        "period": lambda: BIP().fit(
+            indexed[["x"]].set_axis(indexed.index.to_period("M")), indexed["y"].to_numpy(), indexed["site"].to_numpy()
+        ),
+        "table": lambda: BIP().fit(MultiEnvironmentData.from_table(frame, "y", "site", exclude=["date"])),
+        "file": lambda: BIP().fit(MultiEnvironmentData.from_table(path, "y", "site", exclude=["date"])),
+        "variable": lambda: BIP().fit(MultiEnvironmentData.from_table(frame, "y", along("date"), ["x"])),
+    }
+
+
+@pytest.mark.parametrize("way", ["index", "period", "table", "file", "variable"])
+def test_autocorrelated_residuals_raise_an_alarm(way, tmp_path, recwarn):
+    with pytest.warns(ApproximationWarning, match="ar=2"):
+        model = ways(series(0.7), tmp_path / "table.csv")[way]()
+    found = model.decision_.autocorrelation
+    assert 0.5 < found.correlation < 0.8
+    assert any(label == "caution" and "along(" in text for label, text in model.decision_.sections[0].facts)
+    assert model.decision_.to_plain()["autocorrelation"]["n"] == found.n
+    recwarn.clear()
+    quiet = ways(series(0.0), tmp_path / "table.csv")[way]()
+    assert not quiet.decision_.autocorrelation.alarms
+    assert not [warning for warning in recwarn if issubclass(warning.category, ApproximationWarning)]
+
+
+def test_a_sequence_that_is_accounted_for_raises_none():
+    data = MultiEnvironmentData.from_table(series(0.7), "y", along("date", ar=2), ["x"])
+    model = BIP().fit(data)
+    assert model.decision_.autocorrelation is None
+    assert model.selected_features_ == ("x",)
+    assert model.decision_.coefficients()["estimate"].iloc[0] == pytest.approx(1.0, abs=0.15)
