@@ -288,10 +288,10 @@ class MultiEnvironmentData:
         outcome, labels_of, names = resolve_columns(available, outcome, labels_of, columns, where, taken)
         choices = Choices.of(columns, names)
         if frame is None:
-            wanted, of_levels = (*names, outcome, *taken.values(), labels_of), parts is None or parts.labels
-            wanted = tuple(dict.fromkeys((*wanted, *choices.excluded)))
-            as_text = choices.categorical | set(() if parts is None else parts.labels)
-            frame = as_frame(read_columns(table, wanted, labels_of if of_levels else None, as_text))
+            wanted = dict.fromkeys((*names, outcome, *taken.values(), labels_of, *choices.excluded))
+            as_text = choices.categorical.union(choices.excluded, () if parts is None else parts.labels)
+            labels_column = labels_of if parts is None or parts.labels else None
+            frame = as_frame(read_columns(table, tuple(wanted), labels_column, as_text))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)

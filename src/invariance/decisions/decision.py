@@ -736,7 +736,8 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     if not evidence.difference_low > 0.0:
         in_mean = np.isnan(evidence.p_spread) or evidence.p_mean < tolerance.lowest_level
         what = "the mean differs" if in_mean else "the spread of the noise differs"
-        most = most if in_mean or decision.components is None else ""
+        if not in_mean and decision.components is not None:
+            most, explained = "", ""
     within = decision.is_compatible and not evidence.difference_low > decision.effective_tolerance
     tolerated = ", not clearly more than is tolerated" if within else ""
     return f"{who} differently {apart}: {what}{most}{tolerated}{explained} ({values})."
