@@ -137,3 +137,12 @@ def test_what_cannot_be_done_is_refused(case):
     run, message = REFUSED[case]
     with pytest.raises(InvarianceError, match=message):
         run(table())
+
+
+def test_rows_follow_each_other_where_no_value_lies_between():
+    """A year that one state lacks is a gap; patients with dates of their own have none."""
+    panel = table(7).assign(year=[1, 2, 3, 4, 1, 2, 4], site=list("ppppqqq"))
+    sequence = along("year", ar=1, within="site")
+    assert read(sequence, panel).design.steps.tolist() == [0, 1, 2, 3, 0, 1, 3]
+    own = panel.assign(year=[1.0, 2.0, 7.0, 8.0, 1.5, 2.5, 9.0])
+    assert read(sequence, own).design.steps.tolist() == [0, 1, 2, 3, 0, 1, 2]

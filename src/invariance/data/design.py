@@ -372,7 +372,8 @@ def positions(series: Any, name: str) -> tuple[Floats, bool]:
 
 
 def _steps(variable: Along, values: Floats, units: Integers) -> Integers:
-    """(N,) which row of its unit each is, in the order of the values"""
+    """(N,) places of rows in the sequence of their unit: those of their values among all that occur, so that a unit
+    may have gaps, or where units have values of their own, as patients have dates, the order of its rows"""
     order = np.lexsort((values, units))
     new = np.append(True, np.diff(units[order]) != 0)
     twice = ~new[1:] & (np.diff(values[order]) == 0.0)
@@ -380,6 +381,9 @@ def _steps(variable: Along, values: Floats, units: Integers) -> Integers:
         unit = "one row" if variable.within is None else f"one row of each {variable.within}"
         what = f"a sequence needs {unit} for each {variable.column}, and {rows_text(int(twice.sum()))} come again"
         raise DataError(f"{what}: name what has one, along({variable.column!r}, ar={variable.ar}, within=...).")
+    shared = np.unique(values, return_inverse=True)[1].astype(np.int64)
+    if np.mean(np.diff(shared[order])[~new[1:]] == 1) > 0.5:
+        return shared
     steps = np.empty(len(values), np.int64)
     starts = np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
     steps[order] = np.arange(len(values)) - starts
