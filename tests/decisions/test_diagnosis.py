@@ -390,7 +390,7 @@ def test_what_small_environments_cost() -> None:
     labels = np.repeat(list(sizes), list(sizes.values()))
     X = rng.normal(size=(len(labels), 8))
     data = MultiEnvironmentData.from_arrays(X, X[:, 0] + rng.normal(size=len(labels)), labels.tolist())
-    diagnosis = BIP().fit(data).diagnose(leave_out=False)
+    diagnosis = BIP(deviations="free").fit(data).diagnose(leave_out=False)
     sites = diagnosis.sites
     assert (sites.largest, sites.enough_rows) == (3, 40)
     assert sites.without == {"large": 3, "other": 3, "small": 3, "tiny": 7}

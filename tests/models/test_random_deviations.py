@@ -60,7 +60,11 @@ def test_predicted_coefficients_are_those_of_the_mixed_model(mask: np.ndarray) -
         assert_allclose(found.coefficients[e], own[1:], rtol=1e-9, atol=1e-10)
         assert_allclose(found.errors[e], np.sqrt(np.diag(spread)[1:]), rtol=1e-9)
         assert_allclose(found.intercepts[e], constant @ own, rtol=1e-9, atol=1e-10)
-        assert_allclose(found.intercept_errors[e], np.sqrt(constant @ spread @ constant), rtol=1e-9)
+        rows = DATA.environment_index == e if e >= 0 else slice(None)
+        at_means = dense.design[rows].mean(axis=0)
+        assert_allclose(found.levels[e], at_means @ own, rtol=1e-9, atol=1e-10)
+        assert_allclose(found.level_errors[e], np.sqrt(at_means @ spread @ at_means), rtol=1e-9)
+        assert_allclose(found.usual[e], at_means @ solution[:k], rtol=1e-9, atol=1e-10)
 
 
 def test_environments_left_out_are_predicted_by_the_others() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -10,6 +11,8 @@ from .text import COLUMNS, display_width, name_labels, pad, printable, wrap
 
 _LONGEST_LABEL = 26
 _LONGEST_ENVIRONMENT = 20
+# Tables of environments show all of so many, else so many of them.
+_FEW_ENVIRONMENTS, _MOST_ENVIRONMENTS = 24, 12
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,15 @@ def _table(rows: Iterable[Iterable[tuple[str, str]]]) -> str:
 
 def _tag(name: str, style: str, content: str) -> str:
     return f'<{name} style="{style}">{content}</{name}>'
+
+
+def shown_first(keys: Sequence[float]) -> tuple[list[int], tuple[str, ...]]:
+    """Places of the environments that a table shows: all of a few, in their order, else those with the smallest keys;
+    and a note on the others"""
+    if len(keys) <= _FEW_ENVIRONMENTS:
+        return list(range(len(keys))), ()
+    order = sorted(range(len(keys)), key=lambda e: (math.isnan(keys[e]), keys[e]))[:_MOST_ENVIRONMENTS]
+    return order, (f"… {len(keys) - len(order):,} of {len(keys):,} environments are not shown.",)
 
 
 def by_environment(head: tuple[str, ...], labels: Iterable[object], rows: Iterable[tuple[str, ...]]) -> tuple:

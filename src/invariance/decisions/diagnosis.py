@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.stats import t as student
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.json import null, to_json
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.sections import Rendered, Section, by_environment
-from .._tools.text import COLUMNS, display_width, format_subset, in_quotes, name_labels, printable
+from .._tools.sections import Rendered, Section, by_environment, shown_first
+from .._tools.text import COLUMNS, display_width, format_subset, in_quotes, name_labels, printable, shorten
 from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError, FileError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Fit
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Fit
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
+from ..models.random_deviations import GaussianRandomDeviations
 from ..models.regression import RegressionModel
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
-from ..posterior.summary import format_difference, format_p_value, format_share
+from ..posterior.summary import format_difference, format_p_value, format_percent, format_share
 from ..posterior.summary import format_small_p_value as format_p
 from .decision import Grade, compatible_subsets, grade_of, p_values_in_words
 from .environments import (
@@ -89,14 +91,21 @@ class WithoutEnvironment:
 
 
 def without_each(
-    settings: FitSettings, findings: Findings, source: Data, mask: Mask, refit: bool, progress: ProgressMode
+    settings: FitSettings,
+    findings: Findings,
+    source: Data,
+    mask: Mask,
+    refit: bool,
+    progress: ProgressMode,
+    asked: Sequence[int],
 ) -> tuple[WithoutEnvironment, ...]:
-    """The evidence of a subset (p,) without each environment of the source and, if `refit`, the whole fit."""
+    """The evidence of a subset (p,) without each environment of the source that is asked for, by its place, and, if
+    `refit`, the whole fit."""
     labels, names = findings.posterior.environments, np.array(findings.posterior.feature_names, dtype=object)
     found = []
-    with ProgressBar("without each environment", len(labels), progress) as bar, warnings.catch_warnings():
+    with ProgressBar("without each environment", len(asked), progress) as bar, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for e, label in enumerate(labels):
+        for e, label in ((e, labels[e]) for e in asked):
             bar.advance(0, str(label))
             try:
                 data, again = source.choosing([other for other in labels if other != label]), None
@@ -257,6 +266,40 @@ def sites_of(moments: Moments) -> Sites:
     return Sites(moments.largest_size, without, next(enough, None))
 
 
+@dataclass(frozen=True, eq=False)
+class OwnCoefficients:
+    """Of random deviations in E environments: names : OWN_MEAN, what is expected at the means of its features, and k
+    columns; estimates, margins : (E, 1 + k), half of 95% intervals; usual : (E, 1 + k) by the coefficients of all; NaN
+    of columns that are constant there; share : of the noise's variance that deviations explain"""
+
+    names: tuple[str, ...]
+    estimates: Floats
+    margins: Floats
+    usual: Floats
+    share: float
+
+    @classmethod
+    def of(cls, model: BoundModel, mask: Mask) -> OwnCoefficients | None:
+        """None of models without random deviations, and of subsets (p,) that cannot be fitted"""
+        if not isinstance(model, GaussianRandomDeviations) or not model.log_ratio(mask) > -np.inf:
+            return None
+        found, fit = model.blups(mask), model.fit(mask)
+        margins = student.ppf(0.975, found.freedom) * np.column_stack([found.level_errors, found.errors])[:-1]
+        usual = np.column_stack([found.usual[:-1], np.broadcast_to(fit.coefficients, fit.local_coefficients.shape)])
+        estimates = np.column_stack([found.levels[:-1], fit.local_coefficients])
+        return cls((OWN_MEAN, *fit.columns), estimates, margins, usual, found.share)
+
+    def content(self, tests: Sequence[EnvironmentTest]) -> list[dict[str, Any]]:
+        """A row for each environment and name"""
+        ends = {"lower": self.estimates - self.margins, "upper": self.estimates + self.margins}
+        figures = {"estimate": self.estimates, **ends, "usual": self.usual}
+        return [
+            {"environment": str(test.environment), "name": name} | {key: of[e, j] for key, of in figures.items()}
+            for e, test in enumerate(tests)
+            for j, name in enumerate(self.names)
+        ]
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Diagnosis(Rendered, ComparedEnvironments):
     """The environments of a fit, for one subset; `print` it, or see `to_dict`.
@@ -273,6 +316,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     inclusion, predictive_inclusion : (p,) of the whole fit, the latter NaN if nothing is compatible
     leading, experiments : the most probable compatible subsets, and features to move so that they disagree
     sites : what small environments cost; allowed : that the prior rules subsets out, in words
+    own : of random deviations, coefficients of each environment, None elsewhere
     """
 
     feature_names: tuple[str, ...]
@@ -291,6 +335,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     sites: Sites
     judged_by: str
     allowed: str
+    own: OwnCoefficients | None
 
     @property
     def p_invariant(self) -> float:
@@ -388,10 +433,12 @@ class Diagnosis(Rendered, ComparedEnvironments):
         title = f"Environments of {printable(self.outcome_name)} given {format_subset(self.subset)}"
         yield Section(title, tuple(_verdict(self)))
         yield _tests(self)
+        if self.own is not None:
+            yield _own_section(self.own, self.tests)
         if self.left_out:
             yield _left_out_section(self)
         yield Section("Experiments", tuple(_experiments(self)))
-        if self.sites.largest < len(self.feature_names):
+        if self.sites.without and self.sites.largest < len(self.feature_names):
             yield Section("Small environments", tuple(_small_environments(self)))
 
     def to_dict(self) -> dict[str, Any]:
@@ -415,6 +462,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
             "left_out": [vars(left) | {"environment": str(left.environment)} for left in self.left_out],
             "leading_subsets": self.leading,
             "sites": {"largest_subset": self.sites.largest, "largest_without": self.sites.without},
+            "own_coefficients": None if self.own is None else self.own.content(self.tests),
         }
         plain: dict[str, Any] = to_json(content, null)
         return plain
@@ -430,7 +478,8 @@ def diagnose(
     settings: FitSettings, findings: Findings, mask: Mask, leave_out: LeaveOut = "auto", progress: ProgressMode = "auto"
 ) -> Diagnosis:
     """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does where all subsets are
-    scored, and otherwise judges the subset alone."""
+    scored, and otherwise judges the subset alone, of many environments with random deviations without those that
+    deviate most."""
     if leave_out not in (True, False, "auto"):
         raise SettingError(f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto"))
     posterior, predictive, judge = findings.posterior, findings.predictive, findings.judge
@@ -438,7 +487,11 @@ def diagnose(
     model = compared_model(findings.target.model)
     assert model is not None
     moments = Moments.from_data(model.data) if isinstance(model, RegressionModel) else model.moments
-    refit = isinstance(findings.engine, Enumeration) if leave_out == "auto" else leave_out
+    each, random = tests.each(), isinstance(model, GaussianRandomDeviations)
+    asked, others = shown_first(list(map(_p_value, each)))
+    refit = isinstance(findings.engine, Enumeration) and not (random and others) if leave_out == "auto" else leave_out
+    if leave_out is True or not random:
+        asked = list(range(len(each)))
     enough, compatible = posterior.n_environments > 2, compatible_subsets(findings)
     source = _source(model.data, moments, mask, refit)
     leading = leading_subsets(model, posterior if predictive is None else predictive)
@@ -450,18 +503,19 @@ def diagnose(
         unjudged="; ".join(judge.model.outside_support(mask[None])),
         tolerance=compatible.accepted,
         whole=tests.deviation(None),
-        tests=tests.each(),
+        tests=each,
         nothing_compatible=predictive is None,
         all_scored=compatible.all_scored,
-        left_out=without_each(settings, findings, source, mask, refit, progress) if enough else (),
+        left_out=without_each(settings, findings, source, mask, refit, progress, asked) if enough else (),
         refitted=refit and enough,
         inclusion=posterior.inclusion,
         predictive_inclusion=np.full(len(mask), np.nan) if predictive is None else predictive.inclusion,
         leading=leading,
         experiments=experiments(leading, posterior.feature_names),
-        sites=sites_of(moments),
+        sites=Sites(model.largest_size, {}, None) if random else sites_of(moments),
         judged_by=findings.target.model.judged_by(compatible.accepted),
         allowed=findings.allowed,
+        own=OwnCoefficients.of(model, mask),
         parts=findings.target.model.compares,
     )
 
@@ -477,7 +531,8 @@ _LONGEST_LABEL = 20
 # Width of the columns between the label and the subset, in the table of fits without an environment.
 _FIGURES = 32
 _MOST_CHANGES, _LEAST_CHANGE = 5, 0.1
-_MOST_EXPERIMENTS, _MOST_DECISIVE = 3, 2
+_MOST_EXPERIMENTS, _MOST_DECISIVE, _MOST_OWN = 3, 2, 12
+OWN_MEAN = "its mean"
 T_BY_ENVIRONMENT = "T = −2 log Λ by environment"
 NOT_REFITTED = Message("the selection was not repeated without each environment", use(leave_out=True))
 
@@ -545,28 +600,56 @@ def _who_is_unlike(diagnosis: Diagnosis, worst: WorstEnvironment) -> str:
 
 def _tests(diagnosis: Diagnosis) -> Section:
     together = EnvironmentTest("all together", sum(test.rows for test in diagnosis.tests), diagnosis.whole)
-    tests, rows = (*diagnosis.tests, together), []
+    places, notes = shown_first([_p_value(test) for test in diagnosis.tests])
+    tests, rows = (*(diagnosis.tests[e] for e in places), together), []
     for test in tests:
         found, figures = test.deviation, ["–"] * (3 + len(diagnosis.parts))
         if found is not None:
             parts = (format_p(found.parts[name].p_value) for name in diagnosis.parts)
-            figures = [f"{found.deviance:.1f}", f"{found.expected_deviance:.1f}", format_p(found.p_value), *parts]
+            expected = "–" if np.isnan(found.expected_deviance) else f"{found.expected_deviance:.1f}"
+            figures = [f"{found.deviance:.1f}", expected, format_p(found.p_value), *parts]
         rows.append((f"{test.rows:,}", *figures))
     sentence = (
         "Each against the rows of all others together, by all parts (Bonferroni's rule) and, in the last columns, by "
         "each. P-values are of exact invariance."
     )
     head = "rows", "T", "expected", "p-value", *diagnosis.parts
-    return Section(
-        T_BY_ENVIRONMENT, (sentence,), table=by_environment(head, [test.environment for test in tests], rows)
+    table = by_environment(head, [test.environment for test in tests], rows)
+    return Section(T_BY_ENVIRONMENT, (sentence,), table=table, notes=notes)
+
+
+def _p_value(test: EnvironmentTest) -> float:
+    return np.nan if test.deviation is None else test.deviation.p_value
+
+
+def _own_section(own: OwnCoefficients, tests: tuple[EnvironmentTest, ...]) -> Section:
+    """What is farthest from the usual, in units of its margin"""
+    far = np.nan_to_num(np.abs(own.estimates - own.usual) / own.margins)
+    order = np.argsort(-far, axis=None, kind="stable")[: min(_MOST_OWN, np.count_nonzero(far))]
+    labels, rows = name_labels([str(test.environment) for test in tests], _LONGEST_LABEL), []
+    for e, j in zip(*np.unravel_index(order, far.shape), strict=True):
+        estimate, margin = own.estimates[e, j], own.margins[e, j]
+        interval = f"[{estimate - margin:z.3g}, {estimate + margin:z.3g}]"
+        name = shorten(own.names[j], _LONGEST_LABEL)
+        rows.append((labels[e], name, f"{estimate:z.3g}", interval, f"{own.usual[e, j]:z.3g}"))
+    sentences = (
+        f"Deviations explain {format_percent(own.share)} of the noise. Coefficients of each environment are predicted "
+        "from its rows and from how all deviate, with 95% intervals. Its mean is what is expected at the means of its "
+        "features; usual is by the coefficients of all.",
     )
+    notes = (f"… the {len(rows)} farthest from the usual, of {np.isfinite(own.estimates).sum():,}.",) if rows else ()
+    table = (("environment", "of", "own", "interval", "usual"), *rows) if rows else ()
+    return Section("Coefficients of environments", sentences, table=table, notes=notes, text_columns=(0, 1))
 
 
 def _left_out_section(diagnosis: Diagnosis) -> Section:
-    labels = name_labels([str(left.environment) for left in diagnosis.left_out], _LONGEST_LABEL)
+    known = {test.environment: _p_value(test) for test in diagnosis.tests}
+    places, notes = shown_first([known[left.environment] for left in diagnosis.left_out])
+    shown = [diagnosis.left_out[place] for place in places]
+    labels = name_labels([str(left.environment) for left in shown], _LONGEST_LABEL)
     width = COLUMNS - max(map(display_width, ("without", *labels))) - _FIGURES
     rows = [("without", "p_inv", "exact", "R²", "selected then")]
-    for label, left in zip(labels, diagnosis.left_out, strict=True):
+    for label, left in zip(labels, shown, strict=True):
         then = "cannot be fitted"
         if left.refit is not None:
             chosen = left.refit.selected
@@ -575,7 +658,9 @@ def _left_out_section(diagnosis: Diagnosis) -> Section:
     more = _inclusion_changes(diagnosis) if diagnosis.refitted else NOT_REFITTED
     table = tuple(row if diagnosis.refitted else row[:-1] for row in rows)
     sentences = f"p_inv and R² are of {format_subset(diagnosis.subset)}.", more
-    return Section("Without each environment", sentences, table=table, text_columns=(0, 4))
+    if n_not_asked := diagnosis.n_environments - len(diagnosis.left_out):
+        notes = (f"… {n_not_asked:,} environments, which deviate less, were not left out.",)
+    return Section("Without each environment", sentences, table=table, notes=notes, text_columns=(0, 4))
 
 
 def _inclusion_changes(diagnosis: Diagnosis) -> str:

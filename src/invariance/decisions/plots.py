@@ -205,16 +205,24 @@ def _coefficients_size(decision: Decision, top: int) -> Size:
 
 
 def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """A panel for each column: its coefficient in every environment with a 95% interval; the pooled one is a band."""
+    """A panel for each column: its coefficient in every environment, or in those farthest from the pool, with a 95%
+    interval; the pooled one is a band."""
     columns, posterior = decision.columns, decision.findings.posterior
-    labels, shown = list(posterior.environments)[:_MOST_ENVIRONMENTS], columns[:top]
+    shown = columns[:top]
     n_across, n_down = _grid(len(shown))
     panels = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
-    drawn = decision.coefficients().groupby("column", sort=False).head(len(labels) + 1).set_index("column")
+    drawn = decision.coefficients().set_index("column")
     values, notes = drawn[["estimate", "lower", "upper"]].astype(float), drawn["note"]
-    for panel, name, label in zip(panels.flat, shown, name_labels(shown, _LONGEST_NAME), strict=False):
-        pooled, *local = values.loc[[name]].to_numpy()
-        _forest(panel, pooled, np.array(local), notes.loc[[name]].tolist()[1:])
+    of_columns = np.array([values.loc[[name]].to_numpy() for name in shown])
+    # Of more environments than there is room for, those that are farthest from the pool, in their order.
+    gaps = np.abs(of_columns[:, 1:, 0] - of_columns[:, :1, 0]) / (of_columns[:, 1:, 2] - of_columns[:, 1:, 0])
+    places = np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:_MOST_ENVIRONMENTS])
+    labels = [posterior.environments[e] for e in places]
+    for panel, name, each, label in zip(
+        panels.flat, shown, of_columns, name_labels(shown, _LONGEST_NAME), strict=False
+    ):
+        own = notes.loc[[name]].tolist()[1:]
+        _forest(panel, each[0], each[1:][places], [own[e] for e in places])
         panel.set_title(label, fontsize="small", parse_math=False)
     for panel in panels.flat[len(shown) :]:
         panel.remove()

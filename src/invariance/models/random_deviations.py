@@ -219,9 +219,11 @@ class GaussianRandomDeviations(GaussianModel):
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Generalised least squares; coefficients of an environment are its own predicted ones (BLUP)."""
         found = self.blups(subset)
-        names, n_local = self.features.chosen(as_mask(subset, self.feature_names)).columns, self.n_environments * local
-        each = found.coefficients[:n_local], found.intercepts[:n_local]
-        return Fit(names, found.coefficients[-1], float(found.intercepts[-1]), *each)
+        mask, n_local = as_mask(subset, self.feature_names), self.n_environments * local
+        varies = self.moments.present[:n_local, self.moments.feature_columns[self.features.expand(mask)]]
+        each = np.where(varies, found.coefficients[:n_local], np.nan), found.intercepts[:n_local]
+        columns = self.features.chosen(mask).columns
+        return Fit(columns, found.coefficients[-1], float(found.intercepts[-1]), *each)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         found = self.blups(subset)
@@ -390,15 +392,18 @@ def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
 
 class Blups(NamedTuple):
     """Of k columns in E environments and, last, of a new one: coefficients and their standard errors (E + 1, k), 0 and
-    NaN for columns that others give; intercepts and their errors (E + 1,); share: ω²; noise: Var ε; freedom: its
-    degrees of freedom. Errors of an environment are those of predicting its own coefficients; of the new one they are
-    those of the mean. uncertainty (1 + k, 1 + k): w'·it·w · Var ε is the variance of what is predicted in a new
-    environment at w = (1, x − x̄), from how environments deviate and from the estimate of their mean"""
+    NaN for columns that others give; intercepts (E + 1,); levels and their errors (E + 1,): what is expected at the
+    means of an environment's own columns, and usual, by the coefficients of a new one; share: ω²; noise: Var ε;
+    freedom: its degrees of freedom. Errors of an environment are those of predicting its own coefficients; of the new
+    one they are those of the mean. uncertainty (1 + k, 1 + k): w'·it·w · Var ε is the variance of what is predicted in
+    a new environment at w = (1, x − x̄), from how environments deviate and from the estimate of their mean"""
 
     coefficients: Floats
     errors: Floats
     intercepts: Floats
-    intercept_errors: Floats
+    levels: Floats
+    level_errors: Floats
+    usual: Floats
     share: float
     noise: float
     freedom: float
@@ -424,11 +429,13 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     coefficients, errors = np.zeros((len(found), len(columns))), np.full((len(found), len(columns)), np.nan)
     coefficients[:, where] = found[:, 1:]
     errors[:, where] = np.sqrt(np.einsum("eii->ei", spread)[:, 1:])
-    intercepts = found @ constant + moments.pooled_mean[y]
-    intercept_errors = np.sqrt(np.einsum("i,eij,j->e", constant, spread, constant))
+    middle = float(moments.pooled_mean[y])
+    at_means = np.insert(np.vstack([moments.gaps[:, at.used], np.zeros(k - 1)]), 0, 1.0, axis=1)
+    levels = middle + (at_means * found).sum(axis=1), np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means))
     uncertainty, places = np.zeros((1 + len(columns), 1 + len(columns))), np.append(0, 1 + where)
     uncertainty[np.ix_(places, places)] = at.basis @ (share * np.eye(k) + inverse) @ at.basis.T
-    return Blups(coefficients, errors, intercepts, intercept_errors, share, noise, freedom, uncertainty)
+    intercepts, usual = middle + found @ constant, middle + at_means @ found[-1]
+    return Blups(coefficients, errors, intercepts, *levels, usual, share, noise, freedom, uncertainty)
 
 
 def _pivoted_root(gram: Floats) -> tuple[Floats, Integers]:

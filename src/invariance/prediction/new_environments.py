@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from .._tools.arrays import Floats
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.sections import Rendered, Section, by_environment
+from .._tools.sections import Rendered, Section, by_environment, shown_first
 from .._tools.text import in_quotes, printable
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
@@ -241,11 +241,13 @@ class NewEnvironments(Rendered):
         def shown(name: str, value: float) -> str:
             return "–" if np.isnan(value) else format(value, "+z.3f" if name == "intercept" else usual)
 
-        rows = [(f"{left.rows:,}", *(shown(name, left.figures[name]) for name in names)) for left in self.left_out]
+        places, notes = shown_first([-abs(left.figures.get("rmse", left.rows)) for left in self.left_out])
+        chosen = [self.left_out[place] for place in places]
+        rows = [(f"{left.rows:,}", *(shown(name, left.figures[name]) for name in names)) for left in chosen]
         head = ("rows", *(_HEADS.get(name, name) for name in names))
-        table = by_environment(head, [left.environment for left in self.left_out], rows) if rows else ()
+        table = by_environment(head, [left.environment for left in chosen], rows) if rows else ()
         title = f"New environments: {printable(self.outcome.in_words)}"
-        return (Section(title, tuple(self._sentences()), table=table),)
+        return (Section(title, tuple(self._sentences()), table=table, notes=notes),)
 
     def _sentences(self) -> Iterator[str]:
         limit = self.limit()
