@@ -106,6 +106,7 @@ MODELS: dict[str, Family] = {
     "logistic": StatsmodelsLogistic(),
     "compiled logistic": Logistic(),
     "poisson": Poisson(),
+    "random deviations": LinearGaussian(deviations="random"),
     "bayesian gaussian": BayesianLinearGaussian(),
     "additive": Additive(knots=4),
 }

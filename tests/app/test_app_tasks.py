@@ -42,7 +42,14 @@ def test_columns_are_known_by_their_positions() -> None:
 
 def test_choices_are_the_options_of_fit() -> None:
     given = {"family": "gaussian", "prior": "inclusion(0.1)", "max_size": "2", "engine": "exact", "select": "mode"}
-    given |= {"strict": "on", "drop_missing": "on", "min_rows": "7", "seed": "3", "merge": "a+b=c"}
+    given |= {
+        "deviations": "random",
+        "strict": "on",
+        "drop_missing": "on",
+        "min_rows": "7",
+        "seed": "3",
+        "merge": "a+b=c",
+    }
     found = chosen(*ticks(0), *given.items(), ("drop_environment", " x,y "))
     assert found.columns == Columns(features=["a"])
     assert found.environments == Environments(drop=["x", "y"], merge={"c": ["a", "b"]}, min_rows=7)
@@ -50,7 +57,7 @@ def test_choices_are_the_options_of_fit() -> None:
     model = found.bip()
     assert (model.family, model.engine, model.select) == ("linear_gaussian", "exact", "mode")
     assert (model.prior, model.tolerance) == (InclusionPrior(0.1, max_size=2), Tolerance.strict())
-    assert (model.n_jobs, model.random_state) == (-1, 3)
+    assert (model.n_jobs, model.random_state, model.deviations) == (-1, 3, "random")
     usual = chosen(*ticks(0), ("prior", ""), ("max_size", ""))
     assert usual == FitOptions(outcome="y", environment="site", features="a")
 

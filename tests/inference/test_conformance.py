@@ -106,7 +106,9 @@ def test_tempering_samples_it(family: str, prior: str, grouped: bool) -> None:
 def test_variational_inference_bounds_it(family: str, prior: str, grouped: bool) -> None:
     posterior, expected = computed("vi", family, prior, grouped), known(family, prior, grouped)
     assert posterior.elbo <= expected.log_evidence + 1e-6
-    np.testing.assert_array_equal(posterior.reweighted.mode_mask, expected.masks[expected.probability.argmax()])
+    # Subsets may tie, as random deviations have log Λ = 0 of several.
+    mode = int(posterior.reweighted.mode_mask @ (1 << np.arange(posterior.n_features)))
+    assert expected.probability[mode] == pytest.approx(expected.probability.max(), rel=1e-9)
     if posterior.diagnostics["missed_mass"] < 0.02 and posterior.diagnostics["pareto_k"] < 0.7:
         np.testing.assert_allclose(posterior.reweighted.inclusion, expected.inclusion, atol=0.08)
 

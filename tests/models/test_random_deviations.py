@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from deviation_twins import Dense, levene, sites
-from invariance import LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.data.features import Features
-from invariance.models.random_deviations import GaussianRandomDeviations
+from invariance.exceptions import WrongTypeError
+from invariance.models.random_deviations import GaussianRandomDeviations, too_small_for_free
 from twins import all_masks
 
 DATA = sites()
@@ -203,3 +204,36 @@ def test_free_and_random_agree_where_environments_are_large() -> None:
     )
     np.testing.assert_array_equal(free, random)
     assert masks[random].tolist() == [[True, True, True, False]]
+
+
+# ---------------------------------------------------------------- when they are chosen, and what is said
+
+
+def test_the_reason_is_a_small_environment_or_many_fits() -> None:
+    assert "'0' has 1 row, and a fit of 4 columns takes 6" in too_small_for_free(DATA)
+    assert "5 columns" not in too_small_for_free(DATA)
+    spent = 5 * 29 / 300
+    assert f"would take {spent:.0%} of the degrees of freedom" in too_small_for_free(sites((10,) * 30))
+    assert too_small_for_free(sites((40,) * 5)) == ""
+    assert too_small_for_free(sites((4, 20))) == ""  # of two environments deviations say little
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_what_was_used_is_said() -> None:
+    def fitted(data: MultiEnvironmentData, **settings: str) -> tuple[BIP, str]:
+        model = BIP(progress=False, **settings).fit(data)
+        return model, " ".join(str(model.summary()).split())
+
+    large = sites((40,) * 5)
+    model, said = fitted(DATA)
+    assert model.posterior_.model == GaussianRandomDeviations.kind
+    assert "at random between environments: '0' has 1 row" in said
+    assert "at random between environments: as asked" in fitted(large, deviations="random")[1]
+    assert "at random" not in fitted(large)[1]
+    wide = sites((5,) * 12, p=21)
+    assert BIP(progress=False)._family_for(wide)[0].bind(wide).kind != GaussianRandomDeviations.kind
+
+
+def test_rows_of_one_patient_are_refused() -> None:
+    with pytest.raises(WrongTypeError, match=r"independent.*deviations='random'"):
+        BIP().fit(DATA, cluster="patient")

@@ -114,6 +114,19 @@ def test_the_default_fits_small_environments() -> None:
     assert found["feature"].notna().all()
 
 
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_random_deviations_are_for_who_asks() -> None:
+    rows = table().assign(site=np.arange(120) // 5)
+    model = BIP(prior=BetaBinomialPrior(max_size=2), deviations="random")
+    by_default = BIP(prior=BetaBinomialPrior(max_size=2))
+    asked, usual = (sweep(rows, each, environments="site") for each in (model, by_default))
+    alone = model.fit(Moments.from_data(MultiEnvironmentData.from_table(rows, "c", "site")))
+    own = asked[asked["outcome"] == "c"].set_index("feature")["inclusion"]
+    np.testing.assert_allclose(own[list(alone.feature_names_in_)], alone.inclusion_probabilities_, atol=1e-9)
+    free = usual[usual["outcome"] == "c"].set_index("feature")["inclusion"]
+    assert not np.allclose(own[free.index], free)
+
+
 def test_an_outcome_that_fails_does_not_stop_the_others() -> None:
     rows = table()
     rows.loc[:59, "d"] = 1.0

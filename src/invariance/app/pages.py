@@ -290,7 +290,7 @@ def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], writ
     for name in roles.values():
         if read_as.get(name):
             raise SettingError(f"'Read as' is for features, and {name!r} is none: choose 'it is' in its line.")
-    texts = "family", "prior", "engine", "select", "drop_environment", "merge"
+    texts = "family", "prior", "engine", "select", "deviations", "drop_environment", "merge"
     typed: dict[str, Any] = {name: given[name] for name in texts if given.get(name)}
     return FitOptions(
         **written,

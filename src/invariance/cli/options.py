@@ -156,6 +156,7 @@ _ENGINE = (
 )
 PRIOR = "uniform, beta-binomial, beta-binomial(A,B) or inclusion(Q); numbers for capitals."
 _SELECT = "predictive: the best invariant predictor; mode: the most probable subset; threshold or median: features."
+_DEVIATIONS = "Of coefficients: free, random (few rows each) or auto."
 _RHO = "Share of themselves by which coefficients may differ between environments."
 _LEVEL = "Smallest p-value of an invariant subset, if some subset reaches it."
 _WEAK = "Smallest p-value if no subset reaches --level."
@@ -179,6 +180,7 @@ class ModelOptions(SpeechOptions):
     tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
     weak_level: float | None = setting(None, "P", _WEAK, "0.02, or --level with --strict", rare=True)
+    deviations: str = setting("auto", "KIND", _DEVIATIONS, True)
     strict: bool = setting(False, None, "Test exact invariance: no --tolerance, no --tau.", False, "--strict")
     seed: int = setting(0, "N", "Seed of random numbers.", True, rare=True, min=0)
 
@@ -196,6 +198,7 @@ class ModelOptions(SpeechOptions):
             parse_prior(self.prior, self.max_size),
             self._engine(),
             tolerance=self._tolerance(),
+            deviations=self.deviations,
             select=self.select if self.threshold is None else Threshold(self.threshold),
             n_jobs=jobs or -1,
             random_state=self.seed,

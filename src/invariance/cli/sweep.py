@@ -63,7 +63,7 @@ def sweep(
         checked_model(model, device, dask)
         data = _read(InputFiles(files), given, perturbed, allow_unmeasured)
         if given.max_size is None:
-            model.set_params(prior=parse_prior(given.prior, largest_subset(data)))
+            model.set_params(prior=parse_prior(given.prior, largest_subset(data, given.deviations)))
         try:
             asked = data, model, chosen, folder, top or None, given.jobs or -1, dask, given.seed, given.progress
             run = run_sweep(*asked, device)

@@ -73,9 +73,9 @@ class BIP(IntervalRegressor):
     tolerance : how different environments may be where a subset counts as compatible with invariance: a
         Tolerance(rho=0.1, tau=0.1, level=0.2), the default, or Tolerance.strict()
     deviations : of coefficients between environments: "free", a fit of its own in each, for environments with more rows
-        than features; "random", drawn from one distribution, for environments of any size; "auto": random where some
-        environment has too few rows for free ones of eight features (or of all, if fewer), or these would take more
-        than a quarter of all rows
+        than features; "random", drawn from one distribution, for environments of any size; "auto": random where, of at
+        most 20 features, some environment has too few rows for free ones of eight (or of all, if fewer), or these would
+        take more than a quarter of the degrees of freedom
     columns : how a data frame X is read, Columns(environment="site", categorical=["code"])
     predict_with : "auto" predicts with all features, unless environments that are left out show that these fail, and
         then with the selected ones: `decision_.prediction` says which, and why; "everything", "selected": with these;

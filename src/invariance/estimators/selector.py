@@ -44,6 +44,7 @@ from ..prediction.predictor import PredictedOutcome
 from ..report.methods import typed
 
 _ABSENT = -1
+_CLUSTERS = ("cluster", "clusters", "subject", "patient")  # rows of one of which are not independent
 _ENVIRONMENTS = ("groups", "group", "environment", "envs", "env")  # as others call them
 _AS_NUMBERS = {"dtype": np.float64, "ensure_all_finite": False}
 
@@ -327,6 +328,8 @@ def refuse_arguments(unknown: Mapping[str, Any]) -> None:
     """Raise about arguments that `fit` does not have."""
     for name in unknown:
         instead = "pass environments=, one label per row" if name in _ENVIRONMENTS else "leave it out"
+        if name in _CLUSTERS:
+            instead = "rows count as independent. Give one row each, or these as environments, deviations='random'"
         raise WrongTypeError(f"fit() got an unexpected keyword argument {name!r}: {instead}.")
 
 

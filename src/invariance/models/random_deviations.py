@@ -74,9 +74,7 @@ class GaussianRandomDeviations(GaussianModel):
             self.compares, self.judged = IN_MEAN, self.judged[:-1]
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        e, counts = int(np.argmin(self.moments.counts)), self.moments.counts
-        smallest = f"{in_quotes(self.moments.environments[e])}, the smallest, has {rows_text(int(counts[e]))}"
-        told = f"coefficients deviate at random between environments, of which {smallest}."
+        told = f"coefficients deviate at random between environments: {too_small_for_free(self.moments) or 'as asked'}."
         unseen = "how the noise's spread differs was not looked at: that takes the rows, not moments alone."
         return Remarks((told,) if self.data is not None else (told, unseen))
 
@@ -315,6 +313,22 @@ def lucky(skew: Floats) -> Floats:
     """(S,) standardised statistic that is exceeded in all but a sixth of the cases"""
     shape = 4.0 / np.maximum(np.nan_to_num(skew), 1e-3) ** 2
     return (gammainccinv(shape, 1.0 - LUCKY) - shape) / np.sqrt(shape)
+
+
+# Free deviations of so many features, or of all if these are fewer, must leave every environment a degree of freedom,
+# and take no more than this share of all rows; else deviations are random.
+FREE_FEATURES, FREE_SHARE = 8, 0.25
+
+
+def too_small_for_free(data: EnvironmentData) -> str:
+    """Why environments, three or more, have too few rows for fits of their own; empty where they have enough."""
+    columns, counts = min(data.features.n_columns, FREE_FEATURES), np.asarray(data.counts)
+    needed, e = columns + 2, int(np.argmin(counts))
+    spent, fits = (columns + 1) * (len(counts) - 1) / counts.sum(), f"of {columns} column{'' if columns == 1 else 's'}"
+    if len(counts) > 2 and counts[e] < needed:
+        return f"{in_quotes(data.environments[e])} has {rows_text(int(counts[e]))}, and a fit {fits} takes {needed}"
+    taken = f"fits {fits} in each would take {spent:.0%} of the degrees of freedom"
+    return taken if len(counts) > 2 and spent > FREE_SHARE else ""
 
 
 def levene_p_values(sums: Floats, squares: Floats, counts: Floats, tau: float) -> Floats:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from .._tools.registry import Registry, check_settings, read_call
 from ..data.checks import did_you_mean
 from ..data.outcomes import at_two_values
@@ -17,6 +15,7 @@ from .additive import Additive
 from .base import BoundModel, EnvironmentData, Family, Predicts, moments_of, predicts_of, rows_of
 from .gaussian import LinearGaussian
 from .likelihood import ByLikelihood
+from .random_deviations import too_small_for_free
 from .regression import Regression
 
 AUTO, GAUSSIAN = "auto", "linear_gaussian"
@@ -130,6 +129,10 @@ def family_of(data: EnvironmentData) -> Chosen:
     return Chosen(GAUSSIAN, f"{data.outcome_name} is known by second moments alone, which fit no other family")
 
 
+# Features of which "auto" takes random deviations: those of more, whose subsets must be sampled, take minutes.
+MOST_RANDOM = 20
+
+
 def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO) -> Family:
     """The family that is fitted to the data: "auto" is replaced by its choice for all of them. deviations : of
     coefficients between environments, "free", "random" or "auto"."""
@@ -149,22 +152,12 @@ def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO
             what = "deviations='random' is for linear Gaussian models of all that may differ"
             raise SettingError(what, use(family=GAUSSIAN), use(deviations=AUTO))
         return found
-    if deviations == "random" or (deviations == AUTO and linear == LinearGaussian() and too_small_for_free(data)):
+    few = data.features.n_features <= MOST_RANDOM
+    small = deviations == AUTO and linear == LinearGaussian() and few and too_small_for_free(data)
+    if deviations == "random" or small:
         random = {"deviations": "random"}
         return replace(found, settings=random) if isinstance(found, Chosen) else replace(found, **random)
     return found
-
-
-# Free deviations of so many features, or of all if these are fewer, must leave every environment a degree of freedom,
-# and take no more than this share of all rows; else deviations are random.
-FREE_FEATURES, FREE_SHARE = 8, 0.25
-
-
-def too_small_for_free(data: EnvironmentData) -> bool:
-    """Whether environments, three or more, have too few rows for a fit of their own."""
-    columns, counts = min(data.features.n_columns, FREE_FEATURES), np.asarray(data.counts)
-    spent = (columns + 1) * (len(counts) - 1) / counts.sum()
-    return len(counts) > 2 and bool(counts.min() < columns + 2 or spent > FREE_SHARE)
 
 
 def with_family_columns(family: Family, data: Any) -> tuple[Family, Any]:

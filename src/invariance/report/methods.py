@@ -24,6 +24,7 @@ from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Predicts, predicts_of
+from ..models.random_deviations import too_small_for_free
 from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
@@ -266,6 +267,14 @@ def _score(subject: Subject) -> Iterator[str]:
     components = subject.decision.components
     if components is not None:
         yield from _design_score(components.design)
+        return
+    if getattr(family, "deviations", "") == "random":
+        yield (
+            "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against one whose "
+            "coefficients deviate at random between them, by one distribution, given z; whether they deviate is told "
+            "by a score test with its exact moments. Deviations are random, not free: "
+            f"{too_small_for_free(subject.data) or 'this was asked for'}."
+        )
         return
     yield (
         "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against separate fits "

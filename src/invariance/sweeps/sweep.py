@@ -22,7 +22,7 @@ from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section
 from .._tools.text import duration, name_labels, shorten
 from .._version import __version__
-from ..data.checks import check_whole_number, did_you_mean, nearest, quoted, warn
+from ..data.checks import check_whole_number, did_you_mean, largest_size, nearest, quoted, warn
 from ..data.columns import frame_names
 from ..data.design import is_columns, refuse_design
 from ..data.settings import Columns, Environments, listed_names
@@ -234,7 +234,9 @@ def run_sweep(
     check_whole_number("random_state", seed, 0)
     if top is not None:
         check_whole_number("top", top, 1)
-    model = model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(data)))
+    model = clone(model or BIP(prior=BetaBinomialPrior(max_size=largest_subset(data))))
+    if model.deviations == "auto":  # whatever the rows are: random ones take too long for thousands of features
+        model.set_params(deviations="free")
     task = Sweep(data, model, None if top is None else int(top), int(seed))
     if isinstance(as_family(task.model.family), ByOutcome):
         _warn_of_classes(data.moments, set(wanted))
@@ -264,9 +266,13 @@ def run_sweep(
     return SweepRun(results, seconds, len(left), len(wanted) - len(left), workers)
 
 
-def largest_subset(data: SweepData) -> int:
-    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows."""
-    return min(LARGEST_SUBSET, data.moments.largest_size)
+def largest_subset(data: SweepData, deviations: str = "free") -> int:
+    """How large subsets are unless somebody says otherwise: 20 features, or fewer where an environment has few rows
+    or, of random deviations, all together have."""
+    moments = data.moments
+    if deviations == "random":
+        return min(LARGEST_SUBSET, largest_size([moments.n_rows], moments.varying_widths[-1:]))
+    return min(LARGEST_SUBSET, moments.largest_size)
 
 
 def checked_model(model: Any, device: str | None, dask: str | None) -> BIP | None:
@@ -328,6 +334,8 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
     engine = engine if engine == "auto" else as_engine(engine)
     if not isinstance(engine, Variational):
         raise SettingError(f"device={device!r} does variational inference", use(engine="vi"), use(device=None))
+    if sweep.model.deviations == "random":
+        raise SettingError(f"device={device!r} knows free deviations", use(deviations="free"), use(device=None))
     plain = isinstance(family, LinearGaussian) and family.invariance == "distribution"
     if not plain and not isinstance(family, ByOutcome):
         what = f"device={device!r} knows the linear Gaussian model of the whole distribution, not {family!r}"
