@@ -42,13 +42,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from invariance.decisions.components import components_of
 from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.linear_model import LinearRegression
 
 from _harness import best_seconds, digest, header, table
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance, along
+from invariance.decisions.components import components_of
 from invariance.exceptions import InvarianceError
 from invariance.models.invariance_test import CAP, InvarianceTest
 
