@@ -77,6 +77,17 @@ def test_every_way_in_gives_the_same_design(tmp_path):
     assert fits[0].predict(X).shape == (len(X),)
 
 
+def test_a_table_of_it_reads_as_it_was():
+    frame = table().assign(day=days(table())).drop_duplicates(["site", "year"])
+    for environment in (along("day"), ["site", "town"], ["town", along("year", ar=1, within="site")]):
+        data = read(environment, frame)
+        again = MultiEnvironmentData.from_table(data.to_frame(), "y", environment)
+        assert again.environments == data.environments
+        assert again.feature_names == data.feature_names
+        for name in ("values", "steps", "units"):
+            np.testing.assert_array_equal(getattr(again.design, name), getattr(data.design, name))
+
+
 def test_a_list_of_labels_stays_a_list_of_labels():
     frame = table(40)
     labels = ["a" if k % 2 else "b" for k in range(40)]

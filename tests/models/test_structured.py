@@ -8,6 +8,7 @@ from scipy.stats import f as f_law
 from scipy.stats import kstest, ncf, pearson3, rankdata
 
 from invariance import LinearGaussian, MultiEnvironmentData, Tolerance, along
+from invariance.models import structured
 from invariance.models.invariance_test import joint_p_value
 from invariance.models.structured import StructuredDeviations
 
@@ -152,6 +153,14 @@ def test_crossed_factors_and_a_variable_beside_labels_agree_with_dense_algebra(w
         deviances = n * np.log1p(draws * between / left)
         assert -2.0 * null.expected[0] == pytest.approx(deviances.mean(), rel=5e-3)
         assert 4.0 * null.variance[0] == pytest.approx(deviances.var(), rel=2e-2)
+
+
+def test_luck_does_not_narrow_the_difference(monkeypatch):
+    models = (bound(along("year"), table(seed)) for seed in range(20))
+    model = next(m for m in models if m.invariance_test(MASK, Tolerance(0.0, 0.0)).mean[0] > 0.9)
+    high = model.difference(MASK).high[0]
+    monkeypatch.setattr(structured, "lucky", lambda skew: np.full(len(skew), -np.inf))
+    assert model.difference(MASK).high[0] < high
 
 
 def test_each_factor_is_tested_given_the_other():

@@ -515,7 +515,8 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         notes.append(f"{seen.sum()} of {data.n_features} features passed the screen{by_correlation}")
     posterior, decision = getattr(inner, "posterior_", None), getattr(inner, "decision_", None)
     notes += () if posterior is None else posterior.notes
-    if data.design is not None and isinstance(inner, Baseline):
+    pooled = isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction"))
+    if data.design is not None and isinstance(inner, Baseline) and not pooled:
         what = "levels" if data.design.factors else "blocks"
         notes.append(f"compares {data.n_environments} {what} of {data.design.name}, as labels")
     by_column = dict(zip(model.columns_, model.coef_.tolist(), strict=True))
@@ -533,6 +534,6 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         p_values=feature_values(model, "p_values_", data),
         verdict=None if decision is None or decision.invariant else str(decision.verdict),
         model=None if posterior is None else model_in_words(posterior),
-        pooled=isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction")),
+        pooled=pooled,
         as_number=as_number and predicts_for(data) is not Predicts.number,
     )

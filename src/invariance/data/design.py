@@ -218,6 +218,16 @@ class Design:
             raise SettingError(f"new={name!r} is no factor of the environments: there are {known}.")
         return found
 
+    def to_columns(self) -> dict[str, Any]:
+        """{column: (N,)} of a table again; units of sequences are numbers"""
+        columns: dict[str, Any] = {name: [levels[code] for code in codes] for name, codes, levels in self.factors}
+        if self.variable is not None and self.values is not None:
+            dates = self.values.round().astype("int64").astype("datetime64[us]") if self.dates else self.values
+            columns[self.variable.column] = dates
+            if self.variable.within not in (None, *columns):
+                columns[str(self.variable.within)] = self.units
+        return columns
+
     def of_rows(self, rows: NDArray[Any]) -> Design:
         """Of some rows, by a mask or by their places; levels that do not occur there are gone."""
         factors = []
@@ -332,7 +342,8 @@ def clock_of(table: Any, unused: Sequence[str]) -> Clock | None:
     frame, found = as_frame(table) if names else {}, []
     for name in names:
         series = frame[name]
-        if series.dtype in (nw.Datetime, nw.Date) or _ISO.match(str(next(iter(series.drop_nulls().head(1)), ""))):
+        as_text = not series.dtype.is_numeric() and _ISO.match(str(next(iter(series.drop_nulls().head(1)), "")))
+        if series.dtype in (nw.Datetime, nw.Date) or as_text:
             with suppress(DataError):
                 found.append(Clock(name, positions(series, name)[0]))
     return found[0] if len(found) == 1 else None

@@ -231,12 +231,13 @@ class MultiEnvironmentData:
         outcome_columns = {getattr(self, f"{role}_name"): values for role, values in self.outcome_columns.items()}
         columns = (*features, self.outcome_name, *outcome_columns)
         labels = free_name("environment", columns) if self.environment_name is None else self.environment_name
-        check_unique((*columns, labels), "the table")
+        environments: dict[str, Any] = {labels: [self.environments[e] for e in self.environment_index]}
+        environments = environments if self.design is None else self.design.to_columns()
+        check_unique((*columns, *environments), "the table")
         classes = self.classes
         outcome: Any = self.y if classes is None else [classes[int(k)] for k in self.y]
         table = pd.DataFrame(features).assign(**{self.outcome_name: outcome}, **outcome_columns)
-        table[labels] = [self.environments[e] for e in self.environment_index]
-        return table
+        return table.assign(**environments)
 
     def __repr__(self) -> str:
         return in_short(self)
