@@ -110,7 +110,10 @@ def test_production_along_years_of_states(states: pd.DataFrame) -> None:
     model = fit(states, "gsp", along("year", ar=2, within="state"), ("region",))
     evidence = model.posterior_.evidence(["hwy", "pc", "unemp"])
     assert evidence.p_mean < 1e-4
-    assert evidence.difference > 0.2
+    assert 0.2 < evidence.difference < 2.0
+    mask = np.isin(model.posterior_.feature_names, ["hwy", "pc", "unemp"])
+    (found,) = model.posterior_.judge.model.swept(mask[None])
+    assert 0.1 < found.share < 1.0  # of the noise's variance, prewhitened as the deviations are
     assert model.decision_.components.tests[0].p_exact < 1e-10
 
 
