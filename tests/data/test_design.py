@@ -100,6 +100,12 @@ def test_rows_without_a_value_are_left_out_with_the_design():
     with pytest.warns(UserWarning, match="dropped 2"):
         data = read(along("year"), frame, missing="drop")
     np.testing.assert_array_equal(data.design.values, frame["year"].drop([3, 4]))
+    few = table().assign(year=np.repeat([1, 2, 3, 4], [2, 58, 58, 2]))
+    assert read(along("year"), few).environments == ("1 to 2", "3 to 4")
+    gap = table().assign(town=table()["town"].where(table().index != 2))
+    with pytest.warns(UserWarning, match="dropped 1"):
+        left = read(["site", "town"], gap, missing="drop", drop_environments=["q"])
+    assert left.design.factors[1].levels == (0, 1)
     left = read(["site", "town"], drop_environments=["q"])
     assert [factor.levels for factor in left.design.factors] == [("p", "r"), (0, 1)]
     assert len(left.design.factors[1].codes) == left.n_rows == 80

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, SettingError, use
-from .checks import quoted, rows_text
+from .checks import SMALLEST_ENVIRONMENT, quoted, rows_text
 from .columns import as_frame, frame_names, reads_as_number
 from .labels import encode_labels
 
@@ -182,8 +182,10 @@ class Design:
         """(n,) up to five consecutive blocks of values (n,) with about equally many rows, as "1977 to 1981" """
         distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
         middles = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
-        n_blocks = min(_MOST_BLOCKS, len(distinct))
-        used, block = np.unique((n_blocks * middles).astype(int), return_inverse=True)
+        for n_blocks in range(min(_MOST_BLOCKS, len(distinct)), 1, -1):
+            used, block = np.unique((n_blocks * middles).astype(int), return_inverse=True)
+            if np.bincount(block, counts).min() >= SMALLEST_ENVIRONMENT:
+                break
         ends = [distinct[block == b][[0, -1]] for b in range(len(used))]
         texts = [" to ".join(dict.fromkeys(map(self.written, end))) for end in ends]
         if len(set(texts)) < len(texts):
@@ -232,8 +234,9 @@ class Design:
         """Of some rows, by a mask or by their places; levels that do not occur there are gone."""
         factors = []
         for name, codes, levels in self.factors:
-            used, left = np.unique(codes[rows], return_inverse=True)
-            factors.append(Factor(name, left.astype(np.intp), tuple(levels[code] for code in used)))
+            used = np.unique(codes[rows][codes[rows] >= 0])
+            left = np.where(codes[rows] < 0, -1, np.searchsorted(used, codes[rows]))
+            factors.append(Factor(name, left, tuple(levels[code] for code in used)))
         values = None if self.values is None else self.values[rows]
         return replace(self, factors=tuple(factors), values=values, units=self.units[rows], steps=self.steps[rows])
 
