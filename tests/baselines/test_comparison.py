@@ -264,3 +264,15 @@ def test_help_and_docstring_come_from_the_registry() -> None:
         assert f"{method.name:<10}  {method.help}" in str(compare.__doc__)
     classes = {method.home.partition(":")[2] for method in METHODS.values()}
     assert set(baselines.__all__) - {"LassoScreen", "Screened"} == classes - {"BIP"}
+
+
+def test_small_environments_are_for_methods_that_can_use_them() -> None:
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(60, 3)), np.repeat(np.arange(21), [1, 2, *[3] * 19])
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] + 0.3 * rng.normal(size=60), labels)
+    names = ["BIP", "ICP", "Regression", "Lasso", "Marginal", "Mixed", "Anchor"]
+    found = {method.name: method for method in compare(data, methods=names, progress=False).methods}
+    assert {name for name, method in found.items() if method.outcome == "failed"} == {"ICP", "Anchor"}
+    assert all("'0' (1 row), '1' (2 rows)" in " ".join(found[name].notes) for name in ("ICP", "Anchor"))
+    assert "deviate at random" in " ".join(found["BIP"].notes)
+    assert found["Regression"].selected[0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import warnings
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from invariance import BIP, LinearGaussian, MultiEnvironmentData
+from invariance import BIP, Columns, LinearGaussian, MultiEnvironmentData, load
 
 
 def schools(n: int = 30, rogue: int | None = 7) -> MultiEnvironmentData:
@@ -112,3 +114,64 @@ def test_pictures_show_the_environments_that_deviate_most() -> None:
         assert len(names) == 40
         assert "school 007" in names
         plt.close("all")
+
+
+def _edge(name: str) -> MultiEnvironmentData:
+    """Tables at which fits of their own in each environment would break"""
+    rng = np.random.default_rng(5)
+    counts = {"two": (30, 25), "one large": (200, 1, 2, 3, 4), "single rows": (1,) * 40}.get(
+        name, (4, 6, 3, 9, 5, 7, 8, 2)
+    )
+    place = np.repeat(np.arange(len(counts)), counts)
+    frame = pd.DataFrame(rng.normal(size=(len(place), 3)), columns=["a", "b", "c"]).assign(site=place)
+    frame["y"] = frame["a"] + rng.normal(size=len(place))
+    if name == "copies":
+        frame["copy"] = 3.0 * frame["a"] - 1.0
+    if name == "constant inside":
+        frame["sector"] = np.where(place % 2 == 0, "public", "private")
+    if name == "levels":
+        frame["ward"] = rng.choice(["red", "green", "blue"], len(place))
+    if name == "flat outcome":
+        frame.loc[place == 2, "y"] = 1.5
+    if name == "missing":
+        frame.loc[[0, 5, 11], "b"] = np.nan
+    return MultiEnvironmentData.from_table(frame, "y", "site", missing="drop")
+
+
+EDGES = (*("two", "one large", "single rows", "copies", "constant inside", "levels", "flat outcome", "missing"),)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.InvarianceWarning")
+@pytest.mark.parametrize("name", EDGES)
+def test_edges_are_fitted_told_and_predicted(name: str, tmp_path: Path) -> None:
+    data = _edge(name)
+    model = BIP(deviations="random", progress=False).fit(data)
+    assert {"a", "copy"}.intersection(model.decision_.selected)
+    assert "nan" not in f"{model.summary()} {model.diagnose()}".replace("(nan)", "").split()
+    table = data.to_frame().drop(columns=["y", "site"])
+    low, high = model.predict_interval(table).T
+    assert (low < high).all()
+    known = model.predict(table, environments=data.to_frame()["site"])
+    assert np.isfinite(known).all()
+    model.save(tmp_path / "model.json")
+    np.testing.assert_array_equal(load(tmp_path / "model.json").predict_interval(table), np.column_stack([low, high]))
+    left = data.choosing([label for label in data.environments if label != data.environments[-1]])
+    if left.n_environments > 1:
+        BIP(deviations="random", progress=False).fit(left)
+
+
+def test_reference_levels_change_no_verdict() -> None:
+    frame = _edge("levels").to_frame()
+    found = []
+    for first in ("red", "green", "blue"):
+        order = [first, *(level for level in ("red", "green", "blue") if level != first)]
+        data = MultiEnvironmentData.from_table(frame, "y", "site", columns=Columns(categorical={"ward": order}))
+        model = BIP(deviations="random", progress=False).fit(data)
+        found.append(
+            (model.inclusion_probabilities_.tolist(), model.decision_.evidence.p_invariant, model.predict(frame))
+        )
+        own = model.predict(frame, environments=frame["site"])
+        found[-1] += (own, model.predict_interval(frame))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            assert_allclose(one, two, rtol=1e-7)

@@ -44,6 +44,7 @@ class Baseline(EnvironmentSelector):
     _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count")  # of outcomes that it can be fitted to
     _takes: ClassVar[tuple[str, ...]] = ()  # what comes with an outcome and is used: "event", "exposure"
     _as_number: ClassVar[bool] = True  # its selection is by least squares, whatever the outcome
+    _any_size: ClassVar[bool] = False  # environments may have any number of rows
     _hazard: Any = None  # of times
 
     @abstractmethod
@@ -99,6 +100,8 @@ class Baseline(EnvironmentSelector):
                 raise DataError(f"{name} cannot use the {role} {column!r}: BIP and PooledRegression can.")
         if kind.kind not in self._kinds:
             raise DataError(f"{name} has no model of this outcome: {kind.reason}. BIP and PooledRegression have.")
+        if self._any_size:
+            return
         flat_allowed = not self._as_number  # what is fitted to all rows together does not mind one environment
         check_environments(data.environments, data.counts, *data.outcome_range, data.outcome_name, flat_allowed)
 

@@ -66,6 +66,8 @@ class RandomIntercept(AllFeatures):
     True
     """
 
+    _any_size: ClassVar[bool] = True
+
     def __init__(self, columns: Columns | None = None) -> None:
         self.columns = columns
 

@@ -26,6 +26,7 @@ class _AllFeatures(Baseline):
     outcome_ = "all"
     _takes: ClassVar[tuple[str, ...]] = ("exposure",)
     _as_number: ClassVar[bool] = False
+    _any_size: ClassVar[bool] = True
 
     def __init__(self, random_state: int = 0, columns: Columns | None = None) -> None:
         self.random_state = random_state

@@ -110,6 +110,7 @@ class PooledRegression(Baseline):
     _kinds: ClassVar[tuple[str, ...]] = ("number", "classes", "count", "time")
     _takes: ClassVar[tuple[str, ...]] = ("event", "exposure")
     _as_number: ClassVar[bool] = False
+    _any_size: ClassVar[bool] = True
 
     alpha: float = 0.05
     random_state: int = 0
@@ -167,6 +168,7 @@ class LassoSelection(Baseline):
 
     _takes: ClassVar[tuple[str, ...]] = ("exposure",)
     _as_number: ClassVar[bool] = False
+    _any_size: ClassVar[bool] = True
 
     cv: int = 5
     standardize: bool = True
@@ -252,6 +254,8 @@ class MarginalSelection(Baseline):
         multiple correlation and the p-value of its F-test, NaN where these columns leave no residual.
     """
 
+    _any_size: ClassVar[bool] = True
+
     alpha: float = 0.05
     columns: Columns | None = None
 
@@ -287,6 +291,8 @@ class Oracle(Baseline):
     ----------
     p_values_ : (n_features_in_,) of t-tests, of F-tests for features of several columns; NaN outside `support`
     """
+
+    _any_size: ClassVar[bool] = True
 
     support: Iterable[str] | ArrayLike | None = None
     alpha: float = 0.05
