@@ -308,6 +308,13 @@ class StructuredDeviations(GaussianModel):
         self._known.update(found)
         return answers
 
+    def _one(self, mask: Mask) -> tuple[Integers, Swept]:
+        """The columns (k,) of one subset (p,), and what it leaves; DataError outside the support"""
+        (found,) = self.swept(mask[None])
+        self.require(found is not None, mask)
+        assert found is not None
+        return np.flatnonzero(self._used(mask[None])[0]), found
+
     def _assembled(self, columns: Integers) -> Assembled:
         """Of the common fit of columns (k,), deviations by factors and along the variable, and the outcome"""
         m = self.modulators.values.shape[1]
@@ -494,10 +501,8 @@ class StructuredDeviations(GaussianModel):
 
     def component_tests(self, mask: Mask, tolerance: Tolerance) -> tuple[ComponentTest, ...]:
         """Of a subset (p,): each factor given the others, and the variable given the factors."""
-        columns, (found,) = self._used(mask[None])[0], self.swept(mask[None])
-        self.require(found is not None, mask)
-        assert found is not None
-        products, parts, *_ = self._assembled(np.flatnonzero(columns))
+        columns, found = self._one(mask)
+        products, parts, *_ = self._assembled(columns)
         allowed, tests = np.append(self.tolerated_mean(mask[None], tolerance), 0.0), []
         for factor, own in zip(self.design.factors, parts[1:], strict=False):
             others = np.concatenate([np.arange(part.start, part.stop) for part in parts[:-1] if part != own])
@@ -515,9 +520,7 @@ class StructuredDeviations(GaussianModel):
         """Of a subset (p,): level and coefficients along the variable, as a mixed model predicts them, at equally many
         rows apart. They may deviate by the likeliest share of the noise, or by that which is tolerated at most."""
         assert self.design.values is not None
-        columns, (found,), n = np.flatnonzero(self._used(mask[None])[0]), self.swept(mask[None]), self.n_windows
-        self.require(found is not None, mask)
-        assert found is not None
+        (columns, found), n = self._one(mask), self.n_windows
         assembled, k = self._assembled(columns), len(columns) + 1
         products, parts, *_ = assembled
         turn, along = self._turn(assembled), parts[-1]
@@ -617,9 +620,7 @@ class StructuredDeviations(GaussianModel):
 
     def _prewhitened(self, mask: Mask) -> tuple[MultiEnvironmentData, float]:
         """The rows of one subset (p,), filtered, and by what their intercepts are divided"""
-        (found,) = self.swept(mask[None])
-        self.require(found is not None, mask)
-        assert found is not None
+        _, found = self._one(mask)
         rows = self.data.by_labels.narrowed(mask)
         X, y = (np.einsum("nq...,q->n...", values[self.windows], found.filter) for values in (rows.X, rows.y))
         index, places = np.unique(rows.environment_index[self.windows[:, 0]], return_inverse=True)
