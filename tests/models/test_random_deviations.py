@@ -214,7 +214,8 @@ def test_the_reason_is_a_small_environment_or_many_fits() -> None:
     assert "5 columns" not in too_small_for_free(DATA)
     spent = 5 * 29 / 300
     assert f"would take {spent:.0%} of the degrees of freedom" in too_small_for_free(sites((10,) * 30))
-    assert too_small_for_free(sites((40,) * 5)) == ""
+    assert too_small_for_free(sites((40,) * 5)) == too_small_for_free(sites((6, 60, 60))) == ""
+    assert "has 5 rows" in too_small_for_free(sites((5, 60, 60)))
     assert too_small_for_free(sites((4, 20))) == ""  # of two environments deviations say little
 
 
