@@ -51,6 +51,7 @@ from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Toler
 from invariance.decisions.components import components_of
 from invariance.exceptions import InvarianceError
 from invariance.models.invariance_test import CAP, InvarianceTest
+from invariance.models.random_deviations import GaussianRandomDeviations
 
 Floats = NDArray[np.float64]
 Figures = dict[str, float]
@@ -421,10 +422,15 @@ def speeds(n_sites: int, n: int, sizes: Sequence[int]) -> Iterator[str]:
     X = rng.normal(size=(len(site), 15)) + 0.5 * rng.normal(size=(n_sites, 15))[site]
     y = X[:, :3] @ EFFECTS + rng.normal(size=len(site)) + 0.3 * rng.normal(size=n_sites)[site]
     data = Moments.from_data(MultiEnvironmentData.from_arrays(X, y, site))
-    model = LinearGaussian(deviations="random").bind(data, n_jobs=1)
     members = [members for size in sizes for members in combinations(range(15), size)]
     masks = np.array([np.isin(np.arange(15), each) for each in members])
-    for work in (partial(model.invariance_test, masks, Tolerance()), partial(model.log_ratio_many, masks)):
+
+    def bound() -> GaussianRandomDeviations:
+        """Anew each time: a model remembers what it was asked last."""
+        return LinearGaussian(deviations="random").bind(data, n_jobs=1)
+
+    works = lambda: bound().invariance_test(masks, Tolerance()), lambda: bound().log_ratio_many(masks)
+    for work in works:
         yield f"{len(masks) / best_seconds(work, 5) / 1e3:,.1f}"
 
 
