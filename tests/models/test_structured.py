@@ -155,6 +155,20 @@ def test_crossed_factors_and_a_variable_beside_labels_agree_with_dense_algebra(w
         assert 4.0 * null.variance[0] == pytest.approx(deviances.var(), rel=2e-2)
 
 
+def test_compatible_subsets_are_those_that_pass_whatever_the_threads():
+    frame = table()
+    frame["b"] = (frame["y"] - frame["y"].mean()) * np.where(frame["year"] < 1990, 2.0, 0.5) + frame["b"] / 20.0
+    masks = np.array(np.meshgrid(*[[False, True]] * 3)).reshape(3, -1).T
+    model, threaded = bound(along("year"), frame), bound(along("year"), frame)
+    threaded.n_jobs = 2
+    many = np.tile(masks, (8, 1))
+    np.testing.assert_array_equal(model.log_ratio_many(masks), threaded.log_ratio_many(many)[:8])
+    for tolerance in (Tolerance(), Tolerance.strict()):
+        passed = model.compatible(masks, tolerance)
+        np.testing.assert_array_equal(passed, model.invariance_test(masks, tolerance).joint >= tolerance.level)
+        assert 0 < passed.sum() < 8
+
+
 def test_luck_does_not_narrow_the_difference(monkeypatch):
     models = (bound(along("year"), table(seed)) for seed in range(20))
     model = next(m for m in models if m.invariance_test(MASK, Tolerance(0.0, 0.0)).mean[0] > 0.9)
