@@ -7,7 +7,8 @@ from scipy.optimize import minimize_scalar
 from scipy.stats import f as f_law
 from scipy.stats import kstest, ncf, pearson3, rankdata
 
-from invariance import LinearGaussian, MultiEnvironmentData, Tolerance, along
+from invariance import BIP, LinearGaussian, MultiEnvironmentData, Tolerance, along
+from invariance.exceptions import DataError
 from invariance.models import structured
 from invariance.models.invariance_test import joint_p_value
 from invariance.models.structured import StructuredDeviations
@@ -265,6 +266,19 @@ def test_sequences_are_prewhitened_by_what_two_rounds_of_residuals_say():
     np.testing.assert_allclose(fit.coefficients[np.argsort(fit.columns)], beta[1:], rtol=1e-9)
     middle = frame[list(fit.columns)].mean().to_numpy() @ fit.coefficients + fit.intercept
     assert middle == pytest.approx(beta[0], rel=1e-9)
+
+
+def test_sequences_without_features_and_with_short_units():
+    frame = sequences(2, (0.7, 0.0))
+    noise = frame.assign(y=frame["y"] - frame["a"])
+    model = BIP().fit(MultiEnvironmentData.from_table(noise, "y", along("year", ar=2, within="unit"), ["b"]))
+    assert model.selected_features_ == ()
+    assert model.intercept_ == pytest.approx(noise["y"].mean(), abs=0.5)
+    # Blocks are compared after prewhitening: none stands out.
+    assert not model.diagnose().unlike
+    short = frame[(frame["unit"] > 0) | (frame["year"] < 4)]
+    with pytest.raises(DataError, match="environment '0' has 2 rows with 2 before"):
+        bound(["unit", along("year", ar=2, within="unit")], short)
 
 
 def test_rows_that_are_gone_break_sequences():

@@ -23,8 +23,8 @@ from scipy.special import digamma, polygamma
 from scipy.stats import rankdata
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.text import printable
-from ..data.checks import largest_size
+from .._tools.text import in_quotes, printable
+from ..data.checks import SMALLEST_ENVIRONMENT, largest_size
 from ..data.design import Design
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
@@ -32,7 +32,7 @@ from ..exceptions import DataError, use
 from ..moments.moments import Moments
 from . import gaussian_fits
 from .base import PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, StandardErrors, in_parts, rows_of
-from .gaussian import GaussianFromMoments, GaussianModel
+from .gaussian import GaussianFromMoments, GaussianModel, held_features
 from .invariance_test import (
     CAP,
     Difference,
@@ -221,6 +221,11 @@ class StructuredDeviations(GaussianModel):
         needed, columns = self.modulators.along.start + 2, int(self.moments.present[-1].sum())
         if self.n_windows < max(needed, columns if self.design.variable is not None and self.design.variable.ar else 0):
             raise DataError(self._too_few(needed))
+        left = np.bincount(rows.environment_index[self.windows[:, 0]], minlength=rows.n_environments)
+        if left.min() < SMALLEST_ENVIRONMENT:
+            label, q = in_quotes(rows.environments[int(np.argmin(left))]), self.windows.shape[1] - 1
+            what = f"environment {label} has {int(left.min())} rows with {q} before them in their sequence"
+            raise DataError(f"{what}, and 3 are needed: leave it out, or use a smaller ar.")
 
     def _too_few(self, needed: int) -> str:
         parts = [f"{len(factor.levels)} levels of {factor.name!r}" for factor in self.design.factors]
@@ -618,14 +623,13 @@ class StructuredDeviations(GaussianModel):
 
     # ---------------------------------------------------------------- fits
 
-    def _prewhitened(self, mask: Mask) -> tuple[MultiEnvironmentData, float]:
-        """The rows of one subset (p,), filtered, and by what their intercepts are divided"""
-        _, found = self._one(mask)
-        rows = self.data.by_labels.narrowed(mask)
+    def _prewhitened(self, mask: Mask) -> tuple[MultiEnvironmentData, Mask, float]:
+        """Rows with the features of one subset (p,), filtered, the subset there, and what divides their intercepts"""
+        (_, found), held = self._one(mask), held_features(mask[None])
+        rows = self.data.by_labels.narrowed(held)
         X, y = (np.einsum("nq...,q->n...", values[self.windows], found.filter) for values in (rows.X, rows.y))
-        index, places = np.unique(rows.environment_index[self.windows[:, 0]], return_inverse=True)
-        labels = tuple(rows.environments[e] for e in index)
-        return replace(rows, X=X, y=y, environment_index=places, environments=labels), float(found.filter.sum())
+        index = rows.environment_index[self.windows[:, 0]]
+        return replace(rows, X=X, y=y, environment_index=index), mask[held], float(found.filter.sum())
 
     @property
     def _in_sequence(self) -> bool:
@@ -635,24 +639,23 @@ class StructuredDeviations(GaussianModel):
         mask = as_mask(subset, self.feature_names)
         if not self._in_sequence:
             return super().fit(mask, local)
-        rows, scale = self._prewhitened(mask)
-        everything = np.ones(rows.n_features, dtype=bool)
-        fit = gaussian_fits.linear_fit(rows, Moments.from_data(rows), everything, local)
+        rows, chosen, scale = self._prewhitened(mask)
+        fit = gaussian_fits.linear_fit(rows, Moments.from_data(rows), chosen, local)
         return replace(fit, intercept=fit.intercept / scale, local_intercepts=fit.local_intercepts / scale)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         mask = as_mask(subset, self.feature_names)
         if not self._in_sequence:
             return super().standard_errors(mask)
-        rows, _ = self._prewhitened(mask)
-        return gaussian_fits.linear_errors(rows, Moments.from_data(rows), np.ones(rows.features.n_columns, dtype=bool))
+        rows, chosen, _ = self._prewhitened(mask)
+        return gaussian_fits.linear_errors(rows, Moments.from_data(rows), rows.features.expand(chosen))
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
         """By environments as tables show them, of prewhitened rows where there are sequences."""
-        if not self._in_sequence or not mask.any():
+        if not self._in_sequence:
             return self.linear, mask
-        rows, _ = self._prewhitened(mask)
-        return GaussianFromMoments(rows, self.n_jobs), np.ones(rows.n_features, dtype=bool)
+        rows, chosen, _ = self._prewhitened(mask)
+        return GaussianFromMoments(rows, self.n_jobs), chosen
 
     # ---------------------------------------------------------------- what engines ask
 
