@@ -264,8 +264,11 @@ def test_sequences_are_prewhitened_by_what_two_rounds_of_residuals_say():
     assert exact.spread[0] == pytest.approx(dense_score(sizes, np.ones((len(rows), 1)), B[rows], 0.0), abs=1e-9)
     fit = model.fit(mask[0])
     np.testing.assert_allclose(fit.coefficients[np.argsort(fit.columns)], beta[1:], rtol=1e-9)
-    middle = frame[list(fit.columns)].mean().to_numpy() @ fit.coefficients + fit.intercept
-    assert middle == pytest.approx(beta[0], rel=1e-9)
+    means = frame[list(fit.columns)].mean().to_numpy()
+    assert means @ fit.coefficients + fit.intercept == pytest.approx(frame["y"].mean(), abs=1e-9)
+    line = np.linalg.lstsq(columns[:, :-1], columns[:, -1])[0]
+    predicting = model.line(mask[0])
+    np.testing.assert_allclose(predicting.coefficients[np.argsort(predicting.columns)], line[1:], rtol=1e-9)
 
 
 def test_sequences_without_features_and_with_short_units():

@@ -312,6 +312,10 @@ class BoundModel(ABC):
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """One subset, given by names or as a mask (p,); with the fits of each environment if `local`."""
 
+    def line(self, mask: Mask) -> Fit:
+        """The pooled fit of one subset (p,) by which new rows are predicted."""
+        return self.fit(mask, local=False)
+
     @property
     def untilted(self) -> BoundModel:
         """The same without a reward for prediction: what engines call log Λ is log Λ here."""

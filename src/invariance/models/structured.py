@@ -623,38 +623,46 @@ class StructuredDeviations(GaussianModel):
 
     # ---------------------------------------------------------------- fits
 
-    def _prewhitened(self, mask: Mask) -> tuple[MultiEnvironmentData, Mask, float]:
-        """Rows with the features of one subset (p,), filtered, the subset there, and what divides their intercepts"""
+    def _prewhitened(self, mask: Mask) -> tuple[MultiEnvironmentData, Mask]:
+        """Rows with the features of one subset (p,), filtered, and the subset there"""
         (_, found), held = self._one(mask), held_features(mask[None])
         rows = self.data.by_labels.narrowed(held)
         X, y = (np.einsum("nq...,q->n...", values[self.windows], found.filter) for values in (rows.X, rows.y))
         index = rows.environment_index[self.windows[:, 0]]
-        return replace(rows, X=X, y=y, environment_index=index), mask[held], float(found.filter.sum())
+        return replace(rows, X=X, y=y, environment_index=index), mask[held]
 
     @property
     def _in_sequence(self) -> bool:
         return self.windows.shape[1] > 1
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
+        """In sequences slopes are those of prewhitened rows, and intercepts such that residuals average 0."""
         mask = as_mask(subset, self.feature_names)
         if not self._in_sequence:
             return super().fit(mask, local)
-        rows, chosen, scale = self._prewhitened(mask)
+        rows, chosen = self._prewhitened(mask)
         fit = gaussian_fits.linear_fit(rows, Moments.from_data(rows), chosen, local)
-        return replace(fit, intercept=fit.intercept / scale, local_intercepts=fit.local_intercepts / scale)
+        columns = np.append(self.moments.feature_columns[self.features.expand(mask)], self.moments.outcome)
+        means = np.vstack([self.moments.means, self.moments.pooled_mean])[:, columns]
+        slopes = np.vstack([fit.local_coefficients, fit.coefficients])
+        levels = means[-len(slopes) :, -1] - np.sum(np.nan_to_num(slopes) * means[-len(slopes) :, :-1], axis=1)
+        return replace(fit, intercept=float(levels[-1]), local_intercepts=levels[:-1])
+
+    def line(self, mask: Mask) -> Fit:
+        return super().fit(mask, local=False)
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         mask = as_mask(subset, self.feature_names)
         if not self._in_sequence:
             return super().standard_errors(mask)
-        rows, chosen, _ = self._prewhitened(mask)
+        rows, chosen = self._prewhitened(mask)
         return gaussian_fits.linear_errors(rows, Moments.from_data(rows), rows.features.expand(chosen))
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
         """By environments as tables show them, of prewhitened rows where there are sequences."""
         if not self._in_sequence:
             return self.linear, mask
-        rows, chosen, _ = self._prewhitened(mask)
+        rows, chosen = self._prewhitened(mask)
         return GaussianFromMoments(rows, self.n_jobs), chosen
 
     # ---------------------------------------------------------------- what engines ask

@@ -134,7 +134,7 @@ def build(kind: str, selection: Selection, regressor: Any = None) -> Predictor:
     if kind != "constant":
         masks, weights = selection.averaged if kind == "average" else (selection.mask[None], weights)
     model = selection.target.model
-    fitted = _of_fits([model.fit(mask, local=False) for mask in masks], weights.tolist(), data)
+    fitted = _of_fits([model.line(mask) for mask in masks], weights.tolist(), data)
     return _deviating(fitted, model, masks)
 
 
