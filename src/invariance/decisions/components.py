@@ -50,7 +50,7 @@ class Cells:
 
 @dataclass(frozen=True)
 class Components:
-    """Of one subset: tests of each factor and of the variable, given the others; change : None where none is found;
+    """Of one subset: tests of each factor given the others, of the variable given the factors; change : None where none is found;
     cells : None without several factors, or with few rows in each"""
 
     design: Design
@@ -70,7 +70,10 @@ class Components:
     def facts(self, outcome: str) -> Iterator[tuple[str, str]]:
         if len(self.tests) > 1:
             each = "; ".join(f"{_named(test)} {_p_values(test.p_value, test.p_exact)}" for test in self.tests)
-            yield "components", f"{each}: each given the other{'' if len(self.tests) == 2 else 's'}"
+            factors = [test for test in self.tests if not test.along]
+            given = [f"each factor given the other{'s' if len(factors) > 2 else ''}"] if len(factors) > 1 else []
+            given += [f"{_named(self.tests[-1])} given the rest"] if len(factors) < len(self.tests) else []
+            yield "components", f"{each} ({'; '.join(given)})"
         if self.change is not None:
             p_value = f"p-value {format_small_p_value(self.change.p_value)} of it alone"
             yield "change", f"most in {self.change.told(outcome)} ({p_value})"
