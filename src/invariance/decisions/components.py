@@ -50,8 +50,8 @@ class Cells:
 
 @dataclass(frozen=True)
 class Components:
-    """Of one subset: tests of each factor given the others, of the variable given the factors; change : None where none is found;
-    cells : None without several factors, or with few rows in each"""
+    """Of one subset: tests of each factor given the others, of the variable given the factors; change : None where none
+    is found; cells : None without several factors, or with few rows in each"""
 
     design: Design
     tests: tuple[ComponentTest, ...]

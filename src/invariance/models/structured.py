@@ -148,8 +148,8 @@ class ScoreTest(NamedTuple):
 
 
 class ComponentTest(NamedTuple):
-    """Whether coefficients differ by a factor, given the other ones, or along the variable, given the factors: up to the
-    tolerance, and at all"""
+    """Whether coefficients differ by a factor, given the other ones, or along the variable, given the factors: up to
+    the tolerance, and at all"""
 
     name: str
     along: bool
