@@ -455,3 +455,13 @@ def test_lines_of_what_was_fitted(tmp_path: Path) -> None:
 def test_settings_as_typed() -> None:
     assert typed([("a",), {"a": [np.float64(0.5)]}]) == "[('a',), {'a': [0.5]}]"
     assert typed([np.random.default_rng(0), object()]) == "[rng, <object object>]"
+
+
+def test_random_deviations_are_explained(page: Reader) -> None:
+    data = made()
+    model = BIP(deviations="random").fit(data)
+    text = " ".join(page(model).text.split())
+    assert "coefficients deviate at random between them" in text
+    assert "this was asked for" in text
+    assert "from how all environments deviate" in text or not model.decision_.selected
+    assert "Deviations explain" in text

@@ -253,6 +253,8 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
     sentences.append(_SCALES[predicts_of(subject.family)])
     if model.makes_curves:
         sentences.append("The columns of a curve act by their sum; intervals take its shape, from all rows, as given.")
+    if getattr(subject.family, "deviations", "") == "random":
+        sentences.append("Those of an environment are predicted from its rows and from how all environments deviate.")
     if not intervals:
         sentences.append("This model gives no intervals for them.")
     told = "Invariance asks for the same coefficient in every environment, that of all rows together."
