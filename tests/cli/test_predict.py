@@ -106,7 +106,8 @@ def test_environments_of_the_fit_have_their_intercepts(tmp_path: Path) -> None:
     np.testing.assert_array_equal(plain["prediction"], saved.predict(rows))
     np.testing.assert_array_equal(written["prediction"], saved.predict(rows, environments=rows["site"]))
     added = written["prediction"] - plain["prediction"]
-    np.testing.assert_allclose(added, [*saved.predictor_.effects, 0.0, 0.0, saved.predictor_.effects[0]], atol=1e-12)
+    own_intercepts = saved.predictor_.effects[:, 0]
+    np.testing.assert_allclose(added, [*own_intercepts, 0.0, 0.0, own_intercepts[0]], atol=1e-12)
     assert np.ptp(added) > 3.0
     for end in ("lower", "upper"):
         np.testing.assert_allclose(written[end] - plain[end], added, atol=1e-12)

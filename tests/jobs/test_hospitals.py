@@ -52,11 +52,11 @@ def write_hospitals(path: Path) -> None:
 
 
 def refused(command: list[str]) -> str:
-    """The error of a command, which is one sentence after the warnings."""
+    """The error of a command, which is one sentence after warnings and what is said of the outcome."""
     result = run(*command)
     assert (result.exit_code, result.stdout) == (2, "")
-    *warnings, error = result.stderr.splitlines()
-    assert all(line.startswith("warning: ") for line in warnings)
+    *before, error = result.stderr.splitlines()
+    assert all(line.startswith(("warning: ", "note: ")) for line in before), before
     assert error.startswith("error: ")
     return error
 
