@@ -109,7 +109,7 @@ def test_production_along_years_of_states(states: pd.DataFrame) -> None:
     """Levels of a panel are nearly random walks: a tolerance in the units of levels would let everything pass."""
     model = fit(states, "gsp", along("year", ar=2, within="state"), ("region",))
     evidence = model.posterior_.evidence(["hwy", "pc", "unemp"])
-    assert evidence.p_mean < 1e-4
+    assert evidence.p_mean < 1e-3
     assert 0.2 < evidence.difference < 2.0
     mask = np.isin(model.posterior_.feature_names, ["hwy", "pc", "unemp"])
     (found,) = model.posterior_.judge.model.swept(mask[None])

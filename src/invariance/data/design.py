@@ -293,7 +293,7 @@ class Design:
         told = f"coefficients are compared {self.compared}; tables by environment show {shown}."
         ar, within = self.variable.ar, self.variable.within
         sequence = "rows" if within is None else f"rows of one {within}"
-        others = "" if within is None else f"; rows of different {within} count as independent"
+        others = "" if within is None else f"; rows that differ in {within!r} count as independent"
         return (told, f"noise of {sequence} may depend on that of the {ar} before{others}.") if ar else (told,)
 
 

@@ -36,7 +36,8 @@ class Change:
 
     def told(self, outcome: str) -> str:
         what = f"the effect of {printable(self.column)}" if self.column else f"the level of {printable(outcome)}"
-        return f"{what}, {self.how} from {self.first} to {self.last}"
+        than = "" if "other sign" in self.how else " than on average"
+        return f"{what}, {self.how}{than} from {self.first} to {self.last}"
 
 
 @dataclass(frozen=True)

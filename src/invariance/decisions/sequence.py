@@ -32,10 +32,13 @@ class Autocorrelation:
     @property
     def sentence(self) -> str:
         column = self.clock or "date"
-        within = "" if self.within is None else f", within={self.within!r}"
+        within, option = "", ""
+        if self.within is not None:
+            within, option = f", within={self.within!r}", f" --within {self.within}"
         unnamed = "" if self.clock is not None else ", with the index as a column"
         told = f"residuals depend on those before them (correlation {self.correlation:.2f}): p-values are too small"
-        return f"{told}. Compare along time, environment=along({printable(column)!r}, ar=2{within}){unnamed}."
+        shell = f"--along {printable(column)} --ar 2{option}"
+        return f"{told}. Compare along time, along({printable(column)!r}, ar=2{within}) or {shell}{unnamed}."
 
 
 def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:

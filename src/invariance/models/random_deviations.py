@@ -106,10 +106,11 @@ class GaussianRandomDeviations(GaussianModel):
         return self._figures(masks, likelihood=True)[:, SHARE]
 
     def mean_p_values(self, masks: ArrayLike, share: Floats) -> Floats:
-        """(S,) that coefficients deviate by no more than explains this share (S,) of the noise; NaN outside the
-        support"""
-        figures = self._figures(masks, share)
-        return pearson_tails(figures[:, SCORE], figures[:, SKEW])
+        """(S,) that coefficients deviate by no more than explains this share (S,) of the noise, at least those of no
+        deviations, of which the statistic is another one; NaN outside the support"""
+        shares = (share, np.zeros_like(share)) if np.any(share) else (share,)
+        figures = (self._figures(masks, each) for each in shares)
+        return np.max([pearson_tails(found[:, SCORE], found[:, SKEW]) for found in figures], axis=0)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the score test of random deviations and, where rows are at hand, Levene's test of spreads."""

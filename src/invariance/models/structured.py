@@ -31,7 +31,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
 from ..moments.moments import Moments
 from . import gaussian_fits
-from .base import PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, StandardErrors, in_parts, rows_of
+from .base import PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, Remarks, StandardErrors, in_parts, rows_of
 from .gaussian import GaussianFromMoments, GaussianModel, held_features
 from .invariance_test import (
     CAP,
@@ -49,6 +49,8 @@ from .random_deviations import lucky, standardised
 
 N_COSINES = 10
 _ROUNDS = 2
+# 1 less the sum of autoregressive coefficients, below which levels are hardly told from noise.
+_NEAR_UNIT_ROOT = 0.1
 # Numbers that may be held at once while rows are read.
 _AT_ONCE = 1 << 22
 # Fits that are remembered; a walk asks about each subset several times.
@@ -144,7 +146,9 @@ class ScoreTest(NamedTuple):
         return standardised(statistic, self.freedom, *traces)
 
     def p_values(self, share: Floats) -> Floats:
-        return pearson_tails(*self.standardised(share))
+        """(S,) at least those of no deviations, of which the statistic is another one."""
+        exact = pearson_tails(*self.standardised(np.zeros_like(share)))
+        return np.maximum(pearson_tails(*self.standardised(share)), exact)
 
 
 class ComponentTest(NamedTuple):
@@ -503,6 +507,15 @@ class StructuredDeviations(GaussianModel):
         return Difference(*shares)
 
     # ---------------------------------------------------------------- what differs, of one subset
+
+    def remarks(self, masks: ArrayLike) -> Remarks:
+        (found, *_) = self.swept(as_masks(masks, self.n_features)[:1])
+        if found is None or found.filter.sum() > _NEAR_UNIT_ROOT:
+            return Remarks()
+        sums = f"coefficients add up to {1.0 - found.filter.sum():.2f}"
+        told = f"noise follows that of rows before almost entirely ({sums})"
+        remedy = "differences of level cannot be seen. Consider changes from row to row as outcome and features"
+        return Remarks((f"{told}: {remedy}.",))
 
     def component_tests(self, mask: Mask, tolerance: Tolerance) -> tuple[ComponentTest, ...]:
         """Of a subset (p,): each factor given the others, and the variable given the factors."""
