@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from invariance import BIP, BIPClassifier, Columns, LinearGaussian, Moments, MultiEnvironmentData, along, sweep
-from invariance.exceptions import InvarianceError
+from invariance.exceptions import DataWarning, InvarianceError
 
 
 def table(n: int = 120) -> pd.DataFrame:
@@ -163,3 +163,19 @@ def test_rows_follow_each_other_where_no_value_lies_between():
     assert read(sequence, panel).design.steps.tolist() == [0, 1, 2, 3, 0, 1, 3]
     own = panel.assign(year=[1.0, 2.0, 7.0, 8.0, 1.5, 2.5, 9.0])
     assert read(sequence, own).design.steps.tolist() == [0, 1, 2, 3, 0, 1, 2]
+
+
+def test_blocks_of_short_sequences_have_rows_with_enough_before_them():
+    """Ten years with two rows before: the first two years are no block of their own, and the panel is fitted."""
+    panel = table(200).assign(year=np.tile(np.arange(1990, 2000), 20), site=np.repeat(np.arange(20), 10))
+    data = read(along("year", ar=2, within="site"), panel)
+    assert data.environments[0] == "1990 to 1993"
+    assert BIP().fit(data).posterior_.judge.model.n_windows == 160
+
+
+def test_rows_without_a_unit_are_no_sequence():
+    panel = table(60).assign(year=np.tile(np.arange(10), 6), site=np.repeat([*"pqrst", None], 10))
+    panel.loc[:9, "site"] = None
+    with pytest.warns(DataWarning, match="dropped 20 of 60"):
+        data = read(along("year", ar=1, within="site"), panel, missing="drop")
+    assert (data.n_rows, len(data.design.windows)) == (40, 36)

@@ -175,12 +175,25 @@ class Design:
             return [first.levels[code] if known else None for code, known in zip(first.codes, self.known, strict=True)]
         known, labels = self.known, np.full(len(self.units), None, dtype=object)
         assert self.values is not None
-        labels[known] = self._blocks(self.values[known])
+        labels[known] = self.of_rows(known)._blocks()
         return labels.tolist()
 
-    def _blocks(self, values: Floats) -> NDArray[np.object_]:
-        """(n,) up to five consecutive blocks of values (n,) with about equally many rows, as "1977 to 1981" """
-        distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    @property
+    def windows(self) -> NDArray[np.intp]:
+        """(n, q + 1) rows that have q rows before them in their unit, and these, the latest first"""
+        q = 0 if self.variable is None else self.variable.ar
+        order = np.lexsort((self.steps, self.units)) if q else np.arange(len(self.units))
+        rows = order[np.arange(q, len(order))[:, None] - np.arange(q + 1)]
+        units, steps = self.units[rows], self.steps[rows] + np.arange(q + 1) * bool(q)
+        return np.asarray(rows[((units == units[:, :1]) & (steps == steps[:, :1])).all(axis=1)])
+
+    def _blocks(self) -> NDArray[np.object_]:
+        """(N,) up to five consecutive blocks of values, as "1977 to 1981", each with about as many of the rows that
+        have enough rows before them"""
+        assert self.values is not None
+        distinct, place = np.unique(self.values, return_inverse=True)
+        led = self.windows[:, 0] if len(self.windows) else slice(None)
+        counts = np.bincount(place[led], minlength=len(distinct))
         middles = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
         for n_blocks in range(min(_MOST_BLOCKS, len(distinct)), 1, -1):
             used, block = np.unique((n_blocks * middles).astype(int), return_inverse=True)
@@ -390,7 +403,7 @@ def _steps(variable: Along, values: Floats, units: Integers) -> Integers:
     may have gaps, or where units have values of their own, as patients have dates, the order of its rows"""
     order = np.lexsort((values, units))
     new = np.append(True, np.diff(units[order]) != 0)
-    twice = ~new[1:] & (np.diff(values[order]) == 0.0)
+    twice = ~new[1:] & (np.diff(values[order]) == 0.0) & (units[order][1:] >= 0)
     if twice.any():
         unit = "one row" if variable.within is None else f"one row of each {variable.within}"
         what = f"a sequence needs {unit} for each {variable.column}, and {rows_text(int(twice.sum()))} come again"

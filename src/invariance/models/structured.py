@@ -89,18 +89,6 @@ class Modulators(NamedTuple):
         return cls(values, tuple(factors), slice(fixed, values.shape[1]))
 
 
-def windows(design: Design) -> NDArray[np.intp]:
-    """(n, q + 1) rows that have q rows before them in their unit, and these, the latest first"""
-    q = 0 if design.variable is None else design.variable.ar
-    order = np.lexsort((design.steps, design.units)) if q else np.arange(len(design.units))
-    at = np.arange(q, len(order))
-    rows = order[at[:, None] - np.arange(q + 1)]
-    follow = (design.units[rows] == design.units[rows[:, :1]]) & (
-        design.steps[rows] == design.steps[rows[:, :1]] - np.arange(q + 1) if q else True
-    )
-    return np.asarray(rows[follow.all(axis=1)])
-
-
 class Swept(NamedTuple):
     """What one subset leaves, of n rows. rank, pooled: of the common fit and its residual sum of squares; full_rank,
     full: with the factors' deviations; gammas, squares: eigenvalues of C, squares of s along them; share, log_ratio: of
@@ -220,7 +208,7 @@ class StructuredDeviations(GaussianModel):
         assert rows is not None
         assert rows.design is not None
         self.design, self.modulators = rows.design, Modulators.of(rows.design)
-        self.windows, self.kind = windows(rows.design), f"linear Gaussian, compared {printable(rows.design.in_words)}"
+        self.windows, self.kind = rows.design.windows, f"linear Gaussian, compared {printable(rows.design.in_words)}"
         self.n_windows, self._known = len(self.windows), dict[bytes, Swept | None]()
         needed, columns = self.modulators.along.start + 2, int(self.moments.present[-1].sum())
         if self.n_windows < max(needed, columns if self.design.variable is not None and self.design.variable.ar else 0):
