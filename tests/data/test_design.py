@@ -130,8 +130,8 @@ REFUSED = {
     "within alone": (lambda _: along("year", within="site"), "ar="),
     "ar": (lambda _: along("year", ar=-1), "ar=-1"),
     "no name": (lambda _: along(3), "name of a column"),
-    "repeated": (lambda f: read(along("year", ar=1), f), "108 rows come again"),
-    "repeated in units": (lambda f: read(along("year", ar=1, within="site"), f), "one row of each site"),
+    "repeated": (lambda f: read(along("year", ar=1), f), "108 rows too many: name"),
+    "repeated in units": (lambda f: read(along("year", ar=1, within="site"), f), "one row of each site .* keep one"),
     "merge": (lambda f: read(["site", "town"], f, merge_environments={"s": ["p", "q"]}), "merge"),
     "moments": (lambda f: Moments.from_data(read(along("year"), f)), "along year"),
     "stream": (lambda f: Moments.from_rows(f, "y", along("year")), "along\\('year'\\)"),
@@ -171,6 +171,7 @@ def test_blocks_of_short_sequences_have_rows_with_enough_before_them():
     data = read(along("year", ar=2, within="site"), panel)
     assert data.environments[0] == "1990 to 1993"
     assert BIP().fit(data).posterior_.judge.model.n_windows == 160
+    assert any("R² is without those" in note for note in data.notes)
 
 
 def test_rows_without_a_unit_are_no_sequence():
@@ -179,3 +180,10 @@ def test_rows_without_a_unit_are_no_sequence():
     with pytest.warns(DataWarning, match="dropped 20 of 60"):
         data = read(along("year", ar=1, within="site"), panel, missing="drop")
     assert (data.n_rows, len(data.design.windows)) == (40, 36)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_days_of_a_time_zone_are_these_days(as_text):
+    days = pd.Series(pd.date_range("2000-01-01", periods=120, tz="Europe/Berlin"))
+    data = read(along("year"), table().assign(year=days.map(str) if as_text else days))
+    assert (data.design.fitted.first, data.design.fitted.last) == ("2000-01-01", "2000-04-29")

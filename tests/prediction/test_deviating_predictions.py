@@ -30,9 +30,10 @@ def test_known_environments_have_their_own_coefficients(kind: str) -> None:
     mask = model.decision_.mask if kind == "selected" else np.ones(4, dtype=bool)
     blups, X = LinearGaussian(deviations="random").bind(DATA).blups(mask), DATA.X[:, mask]
     assert blups.share > 0.05
-    shifts = blups.intercepts[:-1] - blups.intercepts[-1], blups.coefficients[:-1] - blups.coefficients[-1]
-    expected = shifts[0][LABELS] + np.einsum("nk,nk->n", X, shifts[1][LABELS])
     plain, own = model.predict(DATA.X), model.predict(DATA.X, environments=LABELS)
+    # Deviations are those from the line that predicts, which is not that of the mixed model where all features do.
+    covariance = Dense.of(DATA, mask).covariance(blups.share)
+    expected = (covariance - np.eye(DATA.n_rows)) @ np.linalg.solve(covariance, DATA.y - plain)
     assert_allclose(own - plain, expected, rtol=1e-8, atol=1e-10)
     if kind == "selected":
         assert_allclose(plain, blups.intercepts[-1] + X @ blups.coefficients[-1], rtol=1e-9)

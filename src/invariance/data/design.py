@@ -307,7 +307,10 @@ class Design:
         ar, within = self.variable.ar, self.variable.within
         sequence = "rows" if within is None else f"rows of one {within}"
         others = "" if within is None else f"; rows that differ in {within!r} count as independent"
-        return (told, f"noise of {sequence} may depend on that of the {ar} before{others}.") if ar else (told,)
+        if not ar:
+            return (told,)
+        ranked = "subsets are compared by how they predict a row given those before it; R² is without those."
+        return (told, f"noise of {sequence} may depend on that of the {ar} before{others}.", ranked)
 
 
 @dataclass(frozen=True)
@@ -391,6 +394,10 @@ def positions(series: Any, name: str) -> tuple[Floats, bool]:
             dates = pd.PeriodIndex(present).to_timestamp()
         else:
             dates = pd.DatetimeIndex(pd.to_datetime(pd.Series(present, dtype=object), format="ISO8601", utc=True))
+            if (dates != dates.normalize()).any():
+                # Days that begin at midnight of another time zone are these days.
+                local = pd.DatetimeIndex([pd.Timestamp(value).tz_localize(None) for value in present])
+                dates = local if (local == local.normalize()).all() else dates
     except (ValueError, TypeError):
         wrong = next((value for value in present if isinstance(value, str)), present[0])
         raise DataError(f"column {name!r} has neither numbers nor dates, as 2024-05-31: mend {wrong!r}.") from None
@@ -405,9 +412,11 @@ def _steps(variable: Along, values: Floats, units: Integers) -> Integers:
     new = np.append(True, np.diff(units[order]) != 0)
     twice = ~new[1:] & (np.diff(values[order]) == 0.0) & (units[order][1:] >= 0)
     if twice.any():
-        unit = "one row" if variable.within is None else f"one row of each {variable.within}"
-        what = f"a sequence needs {unit} for each {variable.column}, and {rows_text(int(twice.sum()))} come again"
-        raise DataError(f"{what}: name what has one, along({variable.column!r}, ar={variable.ar}, within=...).")
+        unit, remedy = "one row", f"name what has one, along({variable.column!r}, ar={variable.ar}, within=...)."
+        if variable.within is not None:
+            unit, remedy = f"one row of each {variable.within}", "keep one of them, or take means."
+        n = rows_text(int(twice.sum()))
+        raise DataError(f"a sequence needs {unit} for each {variable.column}, and has {n} too many: {remedy}")
     shared = np.unique(values, return_inverse=True)[1].astype(np.int64)
     if np.mean(np.diff(shared[order])[~new[1:]] == 1) > 0.5:
         return shared

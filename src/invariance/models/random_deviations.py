@@ -215,6 +215,23 @@ class GaussianRandomDeviations(GaussianModel):
         self.require(not np.isnan(share), mask)
         return blups_of(self, mask, share)
 
+    def effects_about(self, mask: Mask, coefficients: Floats, intercept: float) -> Floats:
+        """(E, 1 + k) by what intercept and coefficients of environments differ from a line on the columns (k,) of a
+        subset (p,), predicted from what this line leaves"""
+        moments, at, y = self.moments, coordinates(self, mask), self.moments.outcome
+        columns, middle = moments.feature_columns[self.features.expand(mask)], moments.pooled_mean
+        left = np.zeros(len(self._sites.products))
+        left[np.append(columns, y) + 1] = np.append(-coefficients, 1.0) / self.pooled_scale[np.append(columns, y)]
+        left[0] = (middle[y] - intercept - coefficients @ middle[columns]) * np.sqrt(self.n_rows)
+        place, scale = np.append(0, at.used + 1), np.append(1.0 / np.sqrt(self.n_rows), self.pooled_scale)
+        scores = np.einsum("aje,j->ea", self._sites.products[place], left) @ (at.basis / scale[place, None])
+        share = float(self.deviation_shares(mask[None])[0])
+        found = share * np.einsum("eij,ej->ei", at.at(share)[0], scores) @ at.basis.T
+        effects = np.zeros((len(found), 1 + len(columns)))
+        effects[:, 1 + np.searchsorted(columns, at.used)] = found[:, 1:]
+        effects[:, 0] = found[:, 0] - found[:, 1:] @ middle[at.used]
+        return effects
+
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         """Generalised least squares; coefficients of an environment are its own predicted ones (BLUP)."""
         found = self.blups(subset)

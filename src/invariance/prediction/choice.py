@@ -144,10 +144,10 @@ def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> Li
     if not isinstance(model, GaussianRandomDeviations) or np.isnan(model.deviation_shares(masks)).any():
         return predictor
     effects, members = np.zeros((model.n_environments, 1 + len(predictor.columns))), []
-    for member, found in zip(predictor.members, map(model.blups, masks), strict=True):
+    for member, mask in zip(predictor.members, masks, strict=True):
+        found, line = model.blups(mask), (member.coefficients, member.intercept)
         members.append(replace(member, noise=found.noise, freedom=found.freedom, uncertainty=found.uncertainty))
-        own = np.column_stack([found.intercepts, found.coefficients])
-        effects[:, np.append(0, 1 + member.at)] += member.weight * (own[:-1] - own[-1])
+        effects[:, np.append(0, 1 + member.at)] += member.weight * model.effects_about(mask, *line)
     return replace(predictor, members=tuple(members), effects=effects)
 
 
