@@ -105,6 +105,17 @@ def test_the_factor_that_differs_is_named_and_the_other_is_not():
             model.predict_interval(X, new=name)
 
 
+def test_a_factor_that_the_other_tells_is_not_tested():
+    """Hospitals of a region: nothing says of regions that they do not differ."""
+    nested = crossed("hospital").drop(columns="year").assign(region=lambda f: f["hospital"] // 2)
+    data = MultiEnvironmentData.from_table(nested, "y", ["hospital", "region"])
+    components = components_of(LinearGaussian().bind(data), np.array([True]), Tolerance())
+    assert components.tests[0].p_exact < 1e-6
+    assert np.isnan([components.tests[1].p_value, components.tests[1].p_exact]).all()
+    assert components.differing == "by hospital"
+    assert "by region not tested" in dict(components.facts("y"))["components"]
+
+
 def test_cells_show_what_no_factor_shows():
     data = MultiEnvironmentData.from_table(crossed("cell"), "y", ["hospital", "year"])
     components = components_of(LinearGaussian().bind(data), np.array([True]), Tolerance())

@@ -70,7 +70,11 @@ class Components:
 
     def facts(self, outcome: str) -> Iterator[tuple[str, str]]:
         if len(self.tests) > 1:
-            each = "; ".join(f"{_named(test)} {_p_values(test.p_value, test.p_exact)}" for test in self.tests)
+            told = (
+                _p_values(*test[2:]) if test.p_exact >= 0.0 else "not tested, as the others tell it"
+                for test in self.tests
+            )
+            each = "; ".join(f"{_named(test)} {p_values}" for test, p_values in zip(self.tests, told, strict=True))
             factors = [test for test in self.tests if not test.along]
             given = [f"each factor given the other{'s' if len(factors) > 2 else ''}"] if len(factors) > 1 else []
             given += [f"{_named(self.tests[-1])} given the rest"] if len(factors) < len(self.tests) else []

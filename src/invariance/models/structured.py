@@ -141,7 +141,7 @@ class ScoreTest(NamedTuple):
 
 class ComponentTest(NamedTuple):
     """Whether coefficients differ by a factor, given the other ones, or along the variable, given the factors: up to
-    the tolerance, and at all"""
+    the tolerance, and at all; NaN of a factor that the others tell"""
 
     name: str
     along: bool
@@ -516,7 +516,8 @@ class StructuredDeviations(GaussianModel):
             half = solve_triangular(root, products[others[kept], -1], lower=True)
             rss, ranks = (found.full, products[-1, -1] - half @ half), (found.full_rank - 1.0, len(kept) - 1.0)
             both = Residuals(np.tile(rss, (2, 1)), np.tile(ranks, (2, 1)), np.full(2, float(self.n_windows)), 1.0)
-            tests.append(ComponentTest(factor.name, False, *mean_p_values(both, allowed).tolist()))
+            p_values = mean_p_values(both, allowed) if len(kept) < found.full_rank else np.full(2, np.nan)
+            tests.append(ComponentTest(factor.name, False, *p_values.tolist()))
         if self.design.variable is not None:
             p_values = self._score_test([found, found]).p_values(allowed / self.n_windows)
             tests.append(ComponentTest(self.design.variable.column, True, *p_values.tolist()))
