@@ -42,7 +42,8 @@ def few_rows() -> pd.DataFrame:
 
 
 def fitted(rows: pd.DataFrame, outcome: str, environment: str, prior: Any) -> BIP:
-    return BIP(prior=prior).fit(Moments.from_data(MultiEnvironmentData.from_table(rows, outcome, environment)))
+    moments = Moments.from_data(MultiEnvironmentData.from_table(rows, outcome, environment))
+    return BIP(prior=prior, deviations="free").fit(moments)
 
 
 def check_one(found: pd.DataFrame, outcome: str, model: BIP) -> None:
