@@ -90,12 +90,13 @@ def crossed(kind: str, n: int = 600) -> pd.DataFrame:
     return frame.assign(y=frame["a"] * (1.5 + sign) + level + rng.normal(size=n))
 
 
-def test_the_factor_that_differs_is_named_and_the_other_is_not():
+def test_the_factor_that_differs_is_named_and_the_other_is_not(tmp_path):
     model = BIP().fit(crossed("hospital")[["a", "hospital", "year"]], crossed("hospital")["y"], ["hospital", "year"])
     components = model.decision_.components
     assert {test.name: test.p_exact < 0.05 for test in components.tests} == {"hospital": True, "year": False}
     assert "by hospital, not by year" in str(model.decision_.verdict)
     assert components.cells.n_cells == 20
+    assert "20 cells of hospital" in model.report(tmp_path / "page.html").read_text(encoding="utf-8")
     X = crossed("hospital")[["a"]].head(3)
     by_default, years = model.predict_interval(X), model.predict_interval(X, new="year")
     np.testing.assert_array_equal(model.predict_interval(X, new="hospital"), by_default)
@@ -175,3 +176,13 @@ def test_a_sequence_that_is_accounted_for_raises_none():
     assert model.decision_.autocorrelation is None
     assert model.selected_features_ == ("x",)
     assert model.decision_.coefficients()["estimate"].iloc[0] == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_note_near_a_unit_root_names_the_subset_whose_residuals_these_are():
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.normal(size=200))
+    frame = pd.DataFrame({"walk": walk, "t": np.arange(200), "y": walk + rng.normal(size=200)})
+    bound = LinearGaussian().bind(MultiEnvironmentData.from_table(frame, "y", along("t", ar=2)))
+    (told,) = bound.remarks([[False]]).notes
+    assert told.startswith("given {}, ")
+    assert not bound.remarks([[True]]).notes

@@ -38,7 +38,7 @@ class Along:
             if not isinstance(name, str | None) or not self.column:
                 raise SettingError(f"along() needs the name of a column, not {name!r}.")
         if self.within is not None and not self.ar:
-            raise SettingError(f"within={self.within!r} says which rows follow each other: state ar=2, too.")
+            raise SettingError(f"within={self.within!r} says which rows follow each other: state ar=2 or --ar 2, too.")
 
     def __repr__(self) -> str:
         given = [
@@ -412,9 +412,9 @@ def _steps(variable: Along, values: Floats, units: Integers) -> Integers:
     new = np.append(True, np.diff(units[order]) != 0)
     twice = ~new[1:] & (np.diff(values[order]) == 0.0) & (units[order][1:] >= 0)
     if twice.any():
-        unit, remedy = "one row", f"name what has one, along({variable.column!r}, ar={variable.ar}, within=...)."
+        unit, remedy = "one row", "name what has one by within=, in a terminal --within."
         if variable.within is not None:
-            unit, remedy = f"one row of each {variable.within}", "keep one of them, or take means."
+            unit, remedy = f"one row of each {variable.within}", "keep one, take means, or name another within."
         n = rows_text(int(twice.sum()))
         raise DataError(f"a sequence needs {unit} for each {variable.column}, and has {n} too many: {remedy}")
     shared = np.unique(values, return_inverse=True)[1].astype(np.int64)

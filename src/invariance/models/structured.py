@@ -23,7 +23,7 @@ from scipy.special import digamma, polygamma
 from scipy.stats import rankdata
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.text import in_quotes, printable
+from .._tools.text import format_subset, in_quotes, printable
 from ..data.checks import SMALLEST_ENVIRONMENT, largest_size
 from ..data.design import Design
 from ..data.features import Subset, as_mask, as_masks
@@ -497,11 +497,13 @@ class StructuredDeviations(GaussianModel):
     # ---------------------------------------------------------------- what differs, of one subset
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        (found, *_) = self.swept(as_masks(masks, self.n_features)[:1])
+        first = as_masks(masks, self.n_features)[:1]
+        (found, *_) = self.swept(first)
         if found is None or found.filter.sum() > _NEAR_UNIT_ROOT:
             return Remarks()
         sums = f"coefficients add up to {1.0 - found.filter.sum():.2f}"
-        told = f"noise follows that of rows before almost entirely ({sums})"
+        given = format_subset(self.features.chosen(first[0]).names)
+        told = f"given {given}, noise follows that of rows before almost entirely ({sums})"
         remedy = "differences of level cannot be seen. Consider changes from row to row as outcome and features"
         return Remarks((f"{told}: {remedy}.",))
 

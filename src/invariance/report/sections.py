@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LABELS = {"selected": "Selected", "predicts with": "Predicts with", "test": "Test of invariance", "rule": "Rule"}
+_LABELS |= {"components": "What differs", "change": "Change", "cells": "Cells"}
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
