@@ -463,5 +463,6 @@ def test_random_deviations_are_explained(page: Reader) -> None:
     text = " ".join(page(model).text.split())
     assert "coefficients deviate at random between them" in text
     assert "this was asked for" in text
+    assert "by Levene's test" in text
     assert "from how all environments deviate" in text or not model.decision_.selected
     assert "Deviations explain" in text

@@ -275,6 +275,8 @@ def _score(subject: Subject) -> Iterator[str]:
             "by a score test with its exact moments. Deviations are random, not free: "
             f"{too_small_for_free(subject.data) or 'this was asked for'}."
         )
+        if not isinstance(subject.data, Moments):
+            yield "The spread of the noise is compared by Levene's test, of absolute residuals."
         return
     yield (
         "Λ(z) is the ratio of maximised likelihoods of one fit to the rows of all environments against separate fits "
