@@ -186,3 +186,13 @@ def test_a_note_near_a_unit_root_names_the_subset_whose_residuals_these_are():
     (told,) = bound.remarks([[False]]).notes
     assert told.startswith("given {}, ")
     assert not bound.remarks([[True]]).notes
+
+
+def test_factors_that_take_most_rows_are_a_caution():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(240, 4)), columns=list("abcd")).assign(y=rng.normal(size=240))
+    frame["site"], frame["year"] = np.repeat(np.arange(30), 8), np.tile(np.arange(8), 30)
+    data = MultiEnvironmentData.from_table(frame, "y", ["site", "year"])
+    model = LinearGaussian().bind(data)
+    assert "185 of 240 rows" in model.remarks(np.ones(4, dtype=bool)).alarms[0]
+    assert not model.remarks(np.array([True, False, False, False])).alarms

@@ -386,8 +386,7 @@ class Decision(Rendered):
     @cached_property
     def autocorrelation(self) -> Autocorrelation | None:
         """Of residuals of the chosen subset, where it is known when rows were taken."""
-        model = self.findings.judge.model
-        return autocorrelation(model, self.mask) if self.judged else None
+        return autocorrelation(self.findings.judge.model, self.mask)
 
     @cached_property
     def curves(self) -> Curves | None:

@@ -43,12 +43,13 @@ class Autocorrelation:
 
 def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:
     """Of the residuals of a subset (p,), in the order of time within environments, rows of one time together; None
-    where it is not known when rows were taken, where the model accounts for it, and of times to an event."""
+    where it is not known when rows were taken, where the model accounts for it, of times to an event, and outside the
+    support."""
     data = model.data
     if data is None or predicts_of(getattr(model, "specification", None)) is Predicts.time:
         return None
     when = _times(data)
-    if when is None:
+    if when is None or not model.log_ratio(mask) > -np.inf:
         return None
     name, times = when
     fit = model.fit(mask, local=False)

@@ -51,6 +51,8 @@ N_COSINES = 10
 _ROUNDS = 2
 # 1 less the sum of autoregressive coefficients, below which levels are hardly told from noise.
 _NEAR_UNIT_ROOT = 0.1
+# Share of the rows that deviations of factors may take before their test sees little.
+_MOST_SPENT = 0.5
 # Numbers that may be held at once while rows are read.
 _AT_ONCE = 1 << 22
 # Fits that are remembered; a walk asks about each subset several times.
@@ -499,7 +501,13 @@ class StructuredDeviations(GaussianModel):
     def remarks(self, masks: ArrayLike) -> Remarks:
         first = as_masks(masks, self.n_features)[:1]
         (found, *_) = self.swept(first)
-        if found is None or found.filter.sum() > _NEAR_UNIT_ROOT:
+        if found is None:
+            return Remarks()
+        if found.full_rank > _MOST_SPENT * self.n_windows:
+            spent = f"deviations {self.design.in_words} take {found.full_rank:,} of {self.n_windows:,} rows"
+            remedy = "the test sees little: name fewer factors, or one as labels with deviations='random'"
+            return Remarks(alarms=(f"{spent}: {remedy}.",))
+        if found.filter.sum() > _NEAR_UNIT_ROOT:
             return Remarks()
         sums = f"coefficients add up to {1.0 - found.filter.sum():.2f}"
         given = format_subset(self.features.chosen(first[0]).names)
