@@ -323,3 +323,17 @@ def test_difference_along_is_where_the_score_test_has_its_tails():
     signal = n * (np.sum(y**2) / (y @ off(W) @ y) - 1.0)
     shares = [value**2 * signal / n for value in (low, high)]
     assert [dense_score(y, W, Z, share) for share in shares] == pytest.approx([0.05, 0.95], abs=1e-6)
+
+
+@pytest.mark.parametrize(("spread", "n_alarms"), [(0.0, 0), (3.0, 1)])
+def test_levels_that_pass_for_autoregressive_noise_raise_an_alarm(spread, n_alarms):
+    """Units with steady levels of their own: prewhitening takes these out, and the test would call them alike."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(size=(20, 25))
+    for t in range(1, 25):
+        noise[:, t] += 0.3 * noise[:, t - 1]
+    x, level = rng.normal(size=(20, 25)), spread * rng.normal(size=(20, 1))
+    frame = pd.DataFrame({"x": x.ravel(), "y": (x + noise + level).ravel()})
+    frame = frame.assign(unit=np.repeat(np.arange(20), 25), t=np.tile(np.arange(25), 20))
+    data = MultiEnvironmentData.from_table(frame, "y", ["unit", along("t", ar=2, within="unit")])
+    assert len(LinearGaussian().bind(data).remarks([[True]]).alarms) == n_alarms
