@@ -52,19 +52,21 @@ class Cells:
 @dataclass(frozen=True)
 class Components:
     """Of one subset: tests of each factor given the others, of the variable given the factors; change : None where none
-    is found; cells : None without several factors, or with few rows in each"""
+    is found; cells : None without several factors, or with few rows in each; sees_factors : False where a remark of the
+    model says that their test sees little"""
 
     design: Design
     tests: tuple[ComponentTest, ...]
     change: Change | None
     cells: Cells | None
+    sees_factors: bool = True
 
     @property
     def differing(self) -> str:
         """Where coefficients differ, and where they do not: "by state, not by year"."""
         beyond = [test for test in self.tests if test.p_value < _FOUND]
         beyond = beyond or [test for test in self.tests if test.p_exact < _FOUND]
-        alike = [test for test in self.tests if test.p_exact >= _FOUND]
+        alike = [test for test in self.tests if test.p_exact >= _FOUND and (test.along or self.sees_factors)]
         words = " and ".join(map(_named, beyond)) or self.design.in_words
         return f"{words}, not {' or '.join(map(_named, alike))}" if beyond and alike else words
 
@@ -115,6 +117,7 @@ def components_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Compon
         tests,
         change_of(model.curves(mask), model.design) if changes else None,
         _cells(model, mask, tolerance),
+        not any(model.remarks(mask[None])),
     )
 
 
