@@ -145,6 +145,10 @@ REFUSED = {
     "additive": (lambda f: BIP("additive").fit(read(along("year"), f)), "Additive"),
     "on demand": (lambda f: BIP(LinearGaussian(second_moments="on demand")).fit(read(along("year"), f)), "one model"),
     "random": (lambda f: BIP(deviations="random").fit(read(along("year"), f)), "one column"),
+    "no factor": (
+        lambda f: BIP().fit(f[["a", "site"]], f["y"], ["site", "twon"]),
+        "environment 2='twon' names a column",
+    ),
     "array": (lambda f: BIP().fit(f[["a", "b"]].to_numpy(), f["y"], along("year")), "column of X"),
 }
 

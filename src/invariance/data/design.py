@@ -433,4 +433,4 @@ def is_columns(environments: Any, available: Sequence[str] | None, table: Any) -
     if parts_of(environments) is None:
         return False
     named = [part for part in environments if isinstance(part, str)]
-    return len(named) < len(environments) or (len(named) < len(table) and set(named) <= set(available or ()))
+    return len(named) < len(environments) or (len(named) < len(table) and not set(named).isdisjoint(available or ()))
