@@ -1,5 +1,7 @@
 """Deviations along a variable, of crossed factors and in sequences, against plain algebra with N × N matrices."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -337,3 +339,8 @@ def test_levels_that_pass_for_autoregressive_noise_raise_an_alarm(spread, n_alar
     frame = frame.assign(unit=np.repeat(np.arange(20), 25), t=np.tile(np.arange(25), 20))
     data = MultiEnvironmentData.from_table(frame, "y", ["unit", along("t", ar=2, within="unit")])
     assert len(LinearGaussian().bind(data).remarks([[True]]).alarms) == n_alarms
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        verdict = BIP().fit(data).decision_.verdict
+    assert verdict.grade != "alike" or not n_alarms
+    assert ("sees little" in str(verdict)) == bool(n_alarms)

@@ -701,7 +701,9 @@ def verdict_on(decision: Decision) -> Verdict:
     more = list(_context(decision))
     if posterior.n_environments == 1 or not decision.judged:
         return Verdict(Grade.open, " ".join(more))
-    grade = grade_of(evidence, decision.accepted, worst, decision.without_worst)
+    grade, components = grade_of(evidence, decision.accepted, worst, decision.without_worst), decision.components
+    if grade is Grade.alike and components is not None and not components.sees_factors:
+        grade = Grade.no_difference
     label = None if worst is None or worst.environment is None else str(worst.environment)
     return Verdict(grade, " ".join([_graded(decision, grade, label), *more]), label)
 
@@ -725,6 +727,8 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
     if grade is Grade.no_difference:
         known = not np.isnan(evidence.difference)
         excluded = f"; up to {format_percent(evidence.difference_high)} cannot be excluded" if known else ""
+        if decision.components is not None and not decision.components.sees_factors:
+            excluded = "; the test sees little here"
         return f"{who} with no difference found {between}{excluded} ({values})."
     if grade is Grade.but_for and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
