@@ -154,6 +154,10 @@ class Design:
         if within is not None:
             units, _ = encode_labels(column(within).to_list())
             _refuse_missing(within, int((units < 0).sum()), missing)
+            steady = [factor.name for factor in factors if _one_each(factor.codes, units)] if parts.along.ar else []
+            if steady:
+                what = f"{quoted(steady)} is the same in all rows of one {within}: with ar= its levels pass for noise"
+                raise SettingError(f"{what} that follows rows before. Compare by it without ar=, or leave it out.")
         n_values = len(np.unique(values[~np.isnan(values)]))
         if n_values < _FEWEST_VALUES:
             raise DataError(f"{name!r} has {n_values} values, too few to look along it", use(environment=name))
@@ -403,6 +407,11 @@ def positions(series: Any, name: str) -> tuple[Floats, bool]:
         raise DataError(f"column {name!r} has neither numbers nor dates, as 2024-05-31: mend {wrong!r}.") from None
     found[~gone] = dates.tz_localize(None).to_numpy("datetime64[us]").astype(np.int64)
     return found, True
+
+
+def _one_each(codes: Integers, units: Integers) -> bool:
+    """Whether each unit (N,) has one of the codes (N,)"""
+    return len(np.unique(np.column_stack([units, codes]), axis=0)) == len(np.unique(units))
 
 
 def _steps(variable: Along, values: Floats, units: Integers) -> Integers:

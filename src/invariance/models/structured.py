@@ -24,7 +24,7 @@ from scipy.stats import rankdata
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.text import format_subset, in_quotes, printable
-from ..data.checks import SMALLEST_ENVIRONMENT, largest_size, quoted
+from ..data.checks import SMALLEST_ENVIRONMENT, largest_size
 from ..data.design import Design
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
@@ -503,30 +503,17 @@ class StructuredDeviations(GaussianModel):
         (found, *_) = self.swept(first)
         if found is None:
             return Remarks()
-        alarms = self._hidden_levels(first[0], found)
         if found.full_rank > _MOST_SPENT * self.n_windows:
             spent = f"deviations {self.design.in_words} take {found.full_rank:,} of {self.n_windows:,} rows"
             remedy = "the test sees little: name fewer factors, or one as labels with deviations='random'"
-            alarms += (f"{spent}: {remedy}.",)
-        if alarms or found.filter.sum() > _NEAR_UNIT_ROOT:
-            return Remarks(alarms=alarms)
+            return Remarks(alarms=(f"{spent}: {remedy}.",))
+        if found.filter.sum() > _NEAR_UNIT_ROOT:
+            return Remarks()
         sums = f"coefficients add up to {1.0 - found.filter.sum():.2f}"
         given = format_subset(self.features.chosen(first[0]).names)
         told = f"given {given}, noise follows that of rows before almost entirely ({sums})"
         remedy = "differences of level cannot be seen. Consider changes from row to row as outcome and features"
         return Remarks((f"{told}: {remedy}.",))
-
-    def _hidden_levels(self, mask: Mask, found: Swept) -> tuple[str, ...]:
-        """A sentence where levels of factors, steady in time, were taken for autoregressive noise: with levels of their
-        own, residuals of a subset (p,) follow those before them by far less, also if units are short."""
-        m, n_levels = self.modulators.values.shape[1], self.modulators.along.start
-        places = m * np.append(0, 1 + np.flatnonzero(self._used(mask[None])[0])), np.arange(1, n_levels)
-        own = self._autoregression(np.concatenate([*places, [m * (self._columns.shape[1] - 1)]]))
-        if n_levels == 1 or own.sum() - found.filter.sum() < 0.2 + 3.0 * n_levels / self.n_windows:
-            return ()
-        names = quoted([factor.name for factor in self.design.factors])
-        told = f"levels differ so steadily by {names} that they pass for noise which follows rows before"
-        return (f"{told}: the test does not see them. Compare by {names} alone, without ar.",)
 
     def component_tests(self, mask: Mask, tolerance: Tolerance) -> tuple[ComponentTest, ...]:
         """Of a subset (p,): each factor given the others, and the variable given the factors."""
