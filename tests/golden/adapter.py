@@ -32,7 +32,17 @@ LEFT_OUT = {
 }
 MOST, HEAD = 6, 3
 _LONGEST_NAME = 4  # words
-PARAMETERS = ("family", "prior", "engine", "select", "tolerance", "predict_with", "regressor", "random_state")
+PARAMETERS = (
+    "family",
+    "prior",
+    "engine",
+    "select",
+    "tolerance",
+    "deviations",
+    "predict_with",
+    "regressor",
+    "random_state",
+)
 TOP, JUDGED = 5, 2
 TIMES = [0.5, 1.0, 2.0]
 ALARM = ("alarm", "named", "decisive", "threshold")

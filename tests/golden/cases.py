@@ -80,6 +80,7 @@ GAUSSIAN_SITUATIONS: dict[str, tuple[Case, Case]] = {
     "heavy_tails": ({"twists": ["heavy tails"], "rows": (150, 150, 150)}, {}),
     "unequal_noise": (FAR | {"twists": ["unequal noise"]}, {}),
     "curved": (FAR | {"twists": ["curved"]}, {}),
+    "small_sites": ({"rows": (5, 8, 12, 6, 9, 20, 7, 15, 4, 11)}, {"deviations": "random", "saved": True}),
     "splines": (FAR | {"twists": ["curved"]}, {"groups": [spline("x1", knots=4), spline("x2", knots=5)]}),
 }
 OF_FAMILY = {
