@@ -238,3 +238,13 @@ def test_what_was_used_is_said() -> None:
 def test_rows_of_one_patient_are_refused() -> None:
     with pytest.raises(WrongTypeError, match=r"independent.*deviations='random'"):
         BIP().fit(DATA, cluster="patient")
+
+
+def test_lists_of_subsets_that_are_remembered_are_told_apart() -> None:
+    """Of two features, three subsets and four that go on with an empty one have the same bits."""
+    model = bound(DATA.narrowed(np.array([True, True, False, False])))
+    three = np.array([[1, 1], [1, 0], [0, 1]], dtype=bool)
+    four = np.vstack([three, [[False, False]]])
+    first = model.log_ratio_many(three)
+    assert_allclose(model.log_ratio_many(four), [*first, model.log_ratio([])])
+    assert_allclose(model.log_ratio_many(three), first)

@@ -69,7 +69,7 @@ class GaussianRandomDeviations(GaussianModel):
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(data, n_jobs)
-        self._known: dict[bytes | None, Floats] = {}
+        self._known: dict[tuple[int, bytes] | None, Floats] = {}
         if self.data is None:
             self.compares, self.judged = IN_MEAN, self.judged[:-1]
 
@@ -311,7 +311,7 @@ class GaussianRandomDeviations(GaussianModel):
         """(S, 7) of `deviation_figures`"""
         chosen = as_masks(masks, self.n_features)
         # Walks over the same blocks of subsets are repeated at other tolerances.
-        key = np.packbits(chosen).tobytes() if likelihood and share is None and len(chosen) > 1 else None
+        key = (len(chosen), np.packbits(chosen).tobytes()) if likelihood and share is None and len(chosen) > 1 else None
         if key in self._known:
             return self._known[key]
         asked = np.full(len(chosen), np.nan) if share is None else np.asarray(share, dtype=float)
@@ -323,6 +323,7 @@ class GaussianRandomDeviations(GaussianModel):
 
         in_parts(len(chosen), self.n_jobs, one, fewest=64)
         if key is not None and len(self._known) < _MOST_KNOWN:
+            out.setflags(write=False)
             self._known[key] = out
         return out
 

@@ -293,17 +293,18 @@ class StructuredDeviations(GaussianModel):
     def swept(self, masks: Mask) -> list[Swept | None]:
         """Of each of the subsets (S, p), None outside the support"""
         used = self._used(masks)
-        keys, found = [row.tobytes() for row in used], dict[bytes, Swept | None]()
-        asked = [s for s, key in enumerate(keys) if key not in self._known]
+        # Other threads may begin a new dictionary meanwhile.
+        keys, found, known = [row.tobytes() for row in used], dict[bytes, Swept | None](), self._known
+        asked = [s for s, key in enumerate(keys) if key not in known]
 
         def part(rows: slice) -> None:
             for s in asked[rows]:
                 found[keys[s]] = self._swept(np.flatnonzero(used[s]))
 
         in_parts(len(asked), self.n_jobs, part, fewest=16)
-        answers = [found[key] if key in found else self._known[key] for key in keys]
-        if len(self._known) + len(found) > _MOST_KNOWN:
-            self._known.clear()
+        answers = [found[key] if key in found else known[key] for key in keys]
+        if len(known) + len(found) > _MOST_KNOWN:
+            self._known = {}
         self._known.update(found)
         return answers
 
