@@ -314,6 +314,15 @@ MUTANTS = (
         file="decisions/predictive.py",
         find="return gain - 0.5 * self.price * columns",
         replace="return gain - self.price * columns",
+        tests=("tests/decisions/test_predictive.py", "tests/decisions/test_decision.py"),
+    ),
+    Mutant(
+        "price-of-candidates",
+        "the price of a column of the candidates is doubled",
+        old="",
+        file="decisions/predictive.py",
+        find="self.log_prior - 0.5 * price * self.columns",
+        replace="self.log_prior - price * self.columns",
         tests=("tests/decisions/test_predictive.py::test_all_subsets_are_those_of_the_twin",),
     ),
     Mutant(
