@@ -94,7 +94,7 @@ class Training:
         return BetaBinomialPrior(max_size=min(_FEW, published_max_size(self.data)))
 
     def bip(self, engine: str | Engine, prior: Prior, family: str | Family = "linear_gaussian") -> BIP:
-        model = BIP(family, prior, engine, "mode", random_state=self.seed, progress=False)
+        model = BIP(family, prior, engine, "mode", random_state=self.seed, deviations="free", progress=False)
         return model.fit(self.data)
 
     def behind_screen(self, method: EnvironmentSelector) -> Screened:
@@ -165,7 +165,7 @@ def _variational(training: Training) -> Predicted:
 
 
 def _exact_on_screened(training: Training) -> Predicted:
-    model = training.behind_screen(BIP(engine="exact", select="mode", progress=False))
+    model = training.behind_screen(BIP(engine="exact", select="mode", deviations="free", progress=False))
     return _above(np.nan_to_num(model.inclusion_probabilities_), THRESHOLDS)
 
 

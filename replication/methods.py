@@ -102,7 +102,7 @@ def _known(name: str, color: str, dashes: str = "-", **settings: Any) -> Method:
 
 def _with_engine(seed: int, engine: Engine, select: str = "mode") -> BIP:
     prior = UniformPrior(max_size=MAX_SIZE)
-    return BIP(engine=engine, prior=prior, select=select, random_state=seed, progress=False)
+    return BIP(engine=engine, deviations="free", prior=prior, select=select, random_state=seed, progress=False)
 
 
 METHODS = {
@@ -110,7 +110,7 @@ METHODS = {
     for method in (
         _known("Oracle", BLACK, "--"),
         _known("BIP", BLUE, engine="exact", select="mode", progress=False),
-        Method("BIP-predictive", lambda seed: BIP(engine="exact", progress=False), BLUE, ":"),
+        Method("BIP-predictive", lambda seed: BIP(engine="exact", deviations="free", progress=False), BLUE, ":"),
         Method("BIP-VI", lambda seed: _with_engine(seed, Variational()), SKY),
         Method("BIP-VI-published", lambda seed: _with_engine(seed, Variational.simulation()), SKY, ":"),
         Method("BIP-tempering", lambda seed: _with_engine(seed, Tempering()), BLUE, "-."),
