@@ -35,8 +35,8 @@ class Sites(NamedTuple):
 
 
 class Work(NamedTuple):
-    """(k, k, E) information, factor, whitened, squared; (k, E) scores, moved, missed; (E,) squares, line;
-    (k, k) total, total_two, total_three, total_four, inverse, first, second, third; (k,) mean, used"""
+    """Work space for k columns. small (8, k, k): the pooled factor; sums over environments of the powers 1 to 4 of
+    whitened; the inverse of the first of these, and its products with the second and the third"""
 
     information: np.ndarray
     factor: np.ndarray
