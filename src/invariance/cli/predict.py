@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -73,11 +74,6 @@ def predict(
     may be absent. Where the table has the outcome, prints the errors.
     """
     with messages(speech):
-        import numpy as np
-        import pandas as pd
-
-        from ..data.checks import listing, most_first, rows_text
-        from ..data.columns import free_name
         from ..data.settings import Columns
         from ..estimators.saved import load
         from .inputs import InputFiles
@@ -87,45 +83,66 @@ def predict(
         saved = load(model)
         columns = replace(saved.columns or Columns(), handle_unknown=unknown.value)
         saved.set_params(columns=columns, predict_with=str(predict_with or saved.predict_with))
-        if environment is not None and getattr(saved.predictor_, "effects", None) is None:
-            raise SettingError("what predicts is the same in every environment", use(environment=None))
         if InputFiles([file]).file is None:
             raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
-        table, needed = form.open(file), list(saved.columns_to_predict)
-        read, rows = _read(table, saved, needed, environment)
-        gaps = read[needed].isna().to_numpy()
-        lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
-        below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
-        if len(lacking) and (missing is Gaps.error or not len(complete)):
-            counts = dict(zip(needed, gaps.sum(axis=0).tolist(), strict=True))
-            told = f"{table.name} has missing values in {most_first(counts)}"
-            if not len(complete):
-                raise DataError(f"{told}: no row can be predicted. Replace them.")
-            raise DataError(f"{told}, {below}", use(missing="empty"))
-        known = read.iloc[complete]
-        variable = [] if saved._span is None else [saved._span.column]
-        X: Any = known[[*needed, *(name for name in variable if name in known)]]
-        if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
-            X = saved.completed(X[needed]).to_numpy()
-        labels = None if environment is None else known[environment].tolist()
-        mean, ends, new, how = _predictions(saved, X, known, coverage, labels)
-        new |= _of_times(saved, X, read_names(at), restricted_mean)
-        taken = list(rows.columns)
-        added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
-        save(target, lambda path: rows.assign(**added).to_csv(path, index=False))
-        by, kind = format_subset(needed), saved.predict_with
-        averages = kind == "average" and saved.predictive_ is not None
-        far = int(saved.extrapolates(X).sum())
-        sentences = [
-            f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{how}",
-            f"No prediction for missing values {below}." if len(lacking) else "",
-            f"What predicts: {saved.prediction_.told(kind)}" if kind != "average" or averages else _NOTHING_TO_AVERAGE,
-            f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
-            _errors(saved, known, mean, ends, table.name),
-        ]
-        for sentence in filter(None, sentences):
+        asked = coverage, read_names(at), restricted_mean
+        rows, sentences = predicted_rows(saved, form.open(file), environment, missing, *asked)
+        save(target, lambda path: rows.to_csv(path, index=False))
+        for sentence in sentences:
             show("\n".join(wrap(sentence)))
         show(f"Saved the predictions to {target}")
+
+
+def predicted_rows(
+    saved: SavedModel,
+    table: TableFile,
+    environment: str | None = None,
+    missing: str = Gaps.error,
+    coverage: float | None = None,
+    at: Sequence[str] = (),
+    restricted_mean: float | None = None,
+) -> tuple[pd.DataFrame, list[str]]:
+    """The rows of a table as text, with columns of predictions; sentences about these."""
+    import numpy as np
+    import pandas as pd
+
+    from ..data.checks import listing, most_first, rows_text
+    from ..data.columns import free_name
+
+    if environment is not None and getattr(saved.predictor_, "effects", None) is None:
+        raise SettingError("what predicts is the same in every environment", use(environment=None))
+    needed = list(saved.columns_to_predict)
+    read, rows = _read(table, saved, needed, environment)
+    gaps = read[needed].isna().to_numpy()
+    lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
+    below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
+    if len(lacking) and (missing == Gaps.error or not len(complete)):
+        counts = dict(zip(needed, gaps.sum(axis=0).tolist(), strict=True))
+        told = f"{table.name} has missing values in {most_first(counts)}"
+        if not len(complete):
+            raise DataError(f"{told}: no row can be predicted. Replace them.")
+        raise DataError(f"{told}, {below}", use(missing="empty"))
+    known = read.iloc[complete]
+    variable = [] if saved._span is None else [saved._span.column]
+    X: Any = known[[*needed, *(name for name in variable if name in known)]]
+    if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
+        X = saved.completed(X[needed]).to_numpy()
+    labels = None if environment is None else known[environment].tolist()
+    mean, ends, new, how = _predictions(saved, X, known, coverage, labels)
+    new |= _of_times(saved, X, list(at), restricted_mean)
+    taken = list(rows.columns)
+    added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
+    by, kind = format_subset(needed), saved.predict_with
+    averages = kind == "average" and saved.predictive_ is not None
+    far = int(saved.extrapolates(X).sum())
+    sentences = [
+        f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{how}",
+        f"No prediction for missing values {below}." if len(lacking) else "",
+        f"What predicts: {saved.prediction_.told(kind)}" if kind != "average" or averages else _NOTHING_TO_AVERAGE,
+        f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
+        _errors(saved, known, mean, ends, table.name),
+    ]
+    return rows.assign(**added), list(filter(None, sentences))
 
 
 def _read(
