@@ -64,10 +64,18 @@ def test_help_states_the_defaults() -> None:
 
 def test_start() -> None:
     assert run().stdout == run("--help").stdout
-    assert run("--version").stdout == f"invariance {__version__}\n"
+    assert run("-V").stdout == run("--version").stdout == f"invariance {__version__}\n"
     assert fails("fti") == "error: No such command 'fti'. Did you mean 'fit'? Try 'invariance --help'."
     assert "--outcome" in fails("fit", "t.csv", "--outcom", "y")
     assert "--environment" in fails("fit", "t.csv", "--outcome", "y")
+
+
+def test_short_names(workdir: Path) -> None:
+    for command in (["fit"], ["compare", "--methods", "Lasso"], ["explain", "--no-leave-out"]):
+        short, long = (run(*command, "good.csv", *asked).stdout for asked in (["-o", "y", "-e", "site"], ASKED))
+        assert short == long != ""
+    assert "-e, --environment" in run("sweep", "-h").stdout
+    assert "-e, --environment" in run("predict", "-h").stdout
 
 
 def test_colours() -> None:
@@ -107,9 +115,9 @@ def test_names_and_merges_in_an_argument() -> None:
 
 
 def test_no_option_is_given_twice() -> None:
-    for option in (("--exclude", "a"), ("--outcome", "b")):
+    for named, option in {"--exclude": ("--exclude", "a"), "--outcome": ("-o", "b")}.items():
         given = ("fit", "t.csv", "--strict", "--strict", "--outcome", "a", "--environment", "site", *option, *option)
-        assert option[0] in fails(*given)
+        assert named in fails(*given)
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True, epilog=_EXAMPLES)
 def start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version and exit.")] = False,
 ) -> None:
     """Find the features that predict an outcome the same way in every environment.
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
 TYPED = "typed"  # in the context of a command: its name and arguments
 _RARE = "Further options"
+ENVIRONMENT = "--environment", "-e"
 
 
 def option(
@@ -232,9 +233,9 @@ class ModelOptions(SpeechOptions):
 class FitOptions(ModelOptions, TableOptions):
     """One fit: what `fit`, `compare`, `explain` and the page ask for."""
 
-    outcome: str = setting(MISSING, "COL", "Column to predict.")
+    outcome: str = setting(MISSING, "COL", "Column to predict.", False, "--outcome", "-o")
     environment: list[str] = setting(  # noqa: RUF009
-        (), "COL", "Column of environments, or several."
+        (), "COL", "Column of environments, or several.", False, *ENVIRONMENT
     )
     along: str | None = setting(None, "COL", "Column of numbers or dates.")
     ar: int = setting(0, "Q", "Rows before, in the order of --along, that noise depends on.", rare=True, min=0)

@@ -13,7 +13,7 @@ import typer
 from .._tools.text import format_subset, wrap
 from ..exceptions import DataError, SettingError, use
 from .console import messages, show
-from .options import FileArgument, FileOptions, SpeechOptions, option, read_names
+from .options import ENVIRONMENT, FileArgument, FileOptions, SpeechOptions, option, read_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,7 +53,8 @@ def predict(
         option("auto|selected|everything|average", "What predicts: features, or an average of subsets.", "as fitted"),
     ] = None,
     environment: Annotated[
-        str | None, option("COL", "Column of environments: those of the fit get their own intercepts.")
+        str | None,
+        option("COL", "Column of environments: those of the fit get their own intercepts.", False, *ENVIRONMENT),
     ] = None,
     unknown: Annotated[
         Unknown, option("error|ignore", "Levels that the training data lack: stop, or take the reference.", "error")

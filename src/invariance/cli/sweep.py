@@ -11,7 +11,17 @@ import typer
 from .._tools.files import check_writable
 from ..exceptions import DataError
 from .console import messages, say, show
-from .options import PRIOR, FilesArgument, ModelOptions, SpeechOptions, TableOptions, option, read_names, setting
+from .options import (
+    ENVIRONMENT,
+    PRIOR,
+    FilesArgument,
+    ModelOptions,
+    SpeechOptions,
+    TableOptions,
+    option,
+    read_names,
+    setting,
+)
 
 if TYPE_CHECKING:
     from ..sweeps.data import SweepData
@@ -22,7 +32,7 @@ if TYPE_CHECKING:
 class SweepOptions(ModelOptions, TableOptions):
     """With defaults for many features."""
 
-    environment: str = setting(MISSING, "COL", "Column of environments.")
+    environment: str = setting(MISSING, "COL", "Column of environments.", False, *ENVIRONMENT)
     max_size: int | None = setting(None, "K", "Most features in a subset.", "20, or what the data allow", min=0)
     family: str = setting("auto", "NAME", "Outcome model: auto (gaussian), mean or bayesian_linear_gaussian.", True)
     prior: str = setting("beta-binomial", "PRIOR", PRIOR, True)
