@@ -296,7 +296,7 @@ def tell(results: pd.DataFrame, sets: Mapping[str, RealSet]) -> pd.DataFrame:
 
 def draw(ratios: pd.DataFrame, sets: Mapping[str, RealSet], path: Path) -> None:
     """Mean errors by set, the best for the invariant features first, those with interventions marked"""
-    means = ratios["mean"].unstack("method").sort_values("BIP selected", ascending=False)
+    means = ratios.pivot_table("mean", "set", "method").sort_values("BIP selected", ascending=False)
     names = [f"{name} *" if sets[name].experiment else name for name in means.index]
     figure = Figure(figsize=(5.2, 3.8), layout="constrained")
     figure.suptitle(f"Real: {len(means)} data sets, environments left out", fontweight="bold", fontsize="medium")
