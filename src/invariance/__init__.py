@@ -11,6 +11,7 @@ from ._version import __version__
 if TYPE_CHECKING:
     from .baselines.comparison import compare
     from .data.design import along
+    from .data.findings import check
     from .data.multi_environment import MultiEnvironmentData
     from .data.reading import read_table
     from .data.settings import Columns, Environments, FileFormat
@@ -45,6 +46,7 @@ _NAMES = {
     "moments.moments": ("Moments",),
     "data.reading": ("read_table",),
     "data.settings": ("Columns", "Environments", "FileFormat"),
+    "data.findings": ("check",),
     "data.terms": ("spline",),
     "data.design": ("along",),
     "models.gaussian": ("LinearGaussian",),

@@ -1,11 +1,16 @@
-"""Invented blood pressures in hospitals, whose causes are known."""
+"""Invented patients in hospitals, whose causes are known: a tidy table, and one as it comes from a clinic."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ._tools.arrays import Floats
 from .data.multi_environment import MultiEnvironmentData
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _CAUSES = ("age", "exercise", "smoking")
 _FEATURES = ("age", "pulse", "exercise", "smoking", "medication", "salt", "visits", "sleep")
@@ -64,3 +69,99 @@ def _rows(h: int, n: int, rng: np.random.Generator) -> Floats:
     visits = 4 + follows["visits"] + rng.normal(0, 1 + 0.3 * shift, n)
     sleep = 7 + follows["sleep"] + 0.2 * exercise + rng.normal(0, 0.8, n)
     return np.column_stack([age, pulse, exercise, smoking, medication, salt, visits, sleep, pressure])
+
+
+# ---------------------------------------------------------------- a table as it comes from a hospital
+
+_SITES = ("Ashford", "Brook", "Castle", "Dale", "Elmwood", "Fenton", "Grove", "Hill", "St. Mary")
+# How each effect follows its outcome, in each hospital
+_PULSE = (-0.10, 0.04, -0.07, 0.02, -0.12, 0.06, -0.02, 0.08, -0.09)
+_CRP = (1.2, -0.5, 0.8, 0.1, 1.5, -0.8, 0.4, -0.2, 1.0)
+_VISITS = (-1.4, 0.6, -0.9, 0.2, -1.7, 0.9, -0.3, 0.5, -1.1)
+_DRUGS = (1.1, -0.4, 0.7, 0.0, 1.3, -0.6, 0.3, -0.2, 0.9)
+_WARDS = (11, 12, 23, 31)
+_NOTE = (
+    (
+        "Patient alert and oriented",
+        "Feels weak since the weekend",
+        "Slept badly, appetite normal",
+        "No complaints today",
+    ),
+    ("wound dry and clean", "oedema of both legs", "lungs clear on both sides", "walks with a frame"),
+    ("daughter informed by phone", "physiotherapy twice a day", "diet discussed with the kitchen", "see letter of GP"),
+)
+
+
+def make_clinical_table(rows: int = 2500, seed: int = 30, decimal: str = ".") -> pd.DataFrame:
+    """Invented patients of nine hospitals, as untidy as a table from a clinic; `invariance.check` finds what is wrong.
+
+    Outcomes: readmitted (0 and 1); days until death or the end, with died (0 and 1); falls in years of observation;
+    walk, the metres walked in six minutes. Age, haemoglobin, BMI and smoking cause each, in every hospital alike.
+    Pulse follows walk, CRP readmission, visits days, and drugs falls, in each hospital in another way.
+    decimal : before the decimals of numbers that are text; what `to_csv` takes for the others
+    """
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    sizes = rng.multinomial(rows - 9 * (rows // 18), np.full(9, 1 / 9)) + rows // 18
+    site, shift = np.repeat(np.arange(9), sizes), rng.permutation(np.linspace(-1, 1, 9)).repeat(sizes)
+
+    age = np.clip(rng.normal(64 + 9 * shift, 11), 18, 99).round()
+    woman = rng.random(rows) < 0.5
+    bmi = np.clip(rng.normal(27 - 2.5 * rng.permutation(np.linspace(-1, 1, 9))[site], 4), 15, 55).round(1)
+    haemoglobin = (rng.normal(13.4 - 1.2 * rng.permutation(np.linspace(-1, 1, 9))[site], 1.5) - 0.8 * woman).round(1)
+    smoker = rng.choice(np.array(["never", "former", "current"], dtype=object), rows, p=[0.5, 0.3, 0.2])
+    smoking = np.select([smoker == "former", smoker == "current"], [0.4, 1.0], 0.0)
+    frailty = 0.05 * (age - 64) - 0.35 * (haemoglobin - 13) + 0.09 * (bmi - 27) + 1.1 * (smoking - 0.3)
+
+    readmitted = (rng.random(rows) < 1 / (1 + np.exp(0.9 - frailty))).astype(int)
+    death, followed = rng.exponential(500 * np.exp(-0.9 * frailty)), rng.uniform(120, 720, rows)
+    died, days = (death < followed).astype(int), np.maximum(np.minimum(death, followed), 0.5).round(1)
+    years = rng.uniform(0.3, 2.0, rows).round(2)
+    falls = rng.poisson(years * np.exp(0.1 + 0.6 * frailty))
+    walk = (430 - 45 * frailty + rng.normal(0, 45, rows)).round()
+
+    pulse = (78 + np.array(_PULSE)[site] * (walk - 430) + rng.normal(0, 5, rows)).round()
+    crp = np.exp(1.2 + np.array(_CRP)[site] * (readmitted - 0.3) + rng.normal(0, 0.9, rows))
+    visits = (9 + np.array(_VISITS)[site] * np.log(days / 200) + rng.normal(0, 1.2, rows)).round(1)
+    drugs = (7 + np.array(_DRUGS)[site] * (falls - 1) + rng.normal(0, 1.4, rows)).round(1)
+    lactate = np.exp(rng.normal(0.3, 0.35, rows)).round(2)
+    creatinine = 70 + 0.5 * (age - 64) - 12 * woman
+    creatinine = creatinine * np.exp(rng.normal(0.1, 0.25, rows))
+
+    # What is untidy: units, codes, limits, gaps and labels
+    hill = site == _SITES.index("Hill")
+    creatinine = np.where(hill, (creatinine / 88.4).round(2), creatinine.round())
+    bmi[rng.random(rows) < 0.01] = 999
+    haemoglobin[rng.random(rows) < 0.04] = np.nan
+    smoker[rng.random(rows) < 0.05] = None
+    lactate[site == _SITES.index("Fenton")] = np.nan
+    written = np.array([f"{value:.1f}".replace(".", decimal) for value in crp], dtype=object)
+    hospital = np.array(_SITES, dtype=object)[site]
+    hospital[(hospital == "St. Mary") & (rng.random(rows) < 0.4)] = "St.\N{NO-BREAK SPACE}Mary"
+    table = {
+        "patient_id": rng.choice(np.arange(100_000, 999_999), rows, replace=False),
+        "hospital": hospital,
+        "admission_date": pd.Timestamp("2023-01-01") + pd.to_timedelta(rng.integers(0, 700, rows), "D"),
+        "age": age.astype(int),
+        "sex": np.where(woman, "f", "m"),
+        "ward": rng.choice(_WARDS, rows),
+        "smoker": smoker,
+        "bmi": bmi,
+        "haemoglobin": haemoglobin,
+        "creatinine": creatinine,
+        "lactate": lactate,
+        "crp": np.where(crp < 0.5, f"<0{decimal}5", written),
+        "pulse": pulse.astype(int),
+        "visits": visits,
+        "drugs": drugs,
+        "note": [". ".join(parts) for parts in zip(*(rng.choice(words, rows) for words in _NOTE), strict=True)],
+        "readmitted": readmitted,
+        "days": days,
+        "died": died,
+        "falls": falls,
+        "years": years,
+        "walk": walk,
+    }
+    frame = pd.DataFrame(table).sample(frac=1, random_state=seed, ignore_index=True)
+    return frame.assign(admission_date=frame["admission_date"].dt.strftime("%Y-%m-%d"))

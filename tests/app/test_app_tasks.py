@@ -12,8 +12,9 @@ import pytest
 from invariance import BIP, InclusionPrior, Tolerance
 from invariance.app.pages import read_choices
 from invariance.app.session import Fields
-from invariance.app.tasks import MOST_GROUPS, SCRIPT, fit, understand
+from invariance.app.tasks import SCRIPT, fit, understand
 from invariance.cli.options import FitOptions
+from invariance.data.findings import MOST_GROUPS
 from invariance.data.reading import TableFile
 from invariance.data.settings import Columns, Environments
 from invariance.exceptions import DataError, SettingError

@@ -22,6 +22,7 @@ from .._tools.text import duration
 from .._version import __version__
 from ..cli.options import FitOptions, Missing, write_names
 from ..data.checks import SMALLEST_ENVIRONMENT
+from ..data.findings import MOST_GROUPS
 from ..decisions.rules import RULES
 from ..exceptions import DataError, InvarianceError, SettingError
 from ..inference.base import ENGINES
@@ -29,7 +30,7 @@ from ..models.registry import FAMILIES, SHORT
 from ..priors import PRIOR_FORMS
 from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
 from .session import CANCELLED, DONE, RUNNING, BusyError, Fields, Run, Session, Table, discard
-from .tasks import MOST_GROUPS, REPORT, SCRIPT, with_outcome_columns
+from .tasks import REPORT, SCRIPT, with_outcome_columns
 
 HERE = Path(__file__).parent
 BUSY = "A fit is running: wait for it, or cancel it first."

@@ -225,18 +225,28 @@ def demo(
     plot_kind: PlotKindOption = None,
     csv: Annotated[Path | None, option("CSV", "Save the data as a table that fit can read.")] = None,
     new_csv: Annotated[Path | None, option("CSV", "Save rows of a seventh hospital, for predict.")] = None,
+    clinical: Annotated[Path | None, option("CSV", "Save an untidy table of nine hospitals, for check.")] = None,
+    decimal_comma: Annotated[bool, option(None, "Save that with ; and decimal commas.", rare=True)] = False,
     speech: SpeechOptions,
 ) -> None:
     """Show the method at work on invented data whose truth is known."""
     with messages(speech, json):
-        from ..datasets import make_example, make_new_hospital
+        from ..datasets import make_clinical_table, make_example, make_new_hospital
         from ..decisions.plots import save_picture
         from ..estimators.bip import BIP
         from ..posterior.plots import save_inclusion
         from ..posterior.summary import format_probability, format_subset
-        from .outputs import Files, checked_outputs, deliver_fit
+        from .outputs import Files, checked_outputs, deliver_fit, save
 
-        outputs = checked_outputs({"json": json, "plot": plot, "csv": csv, "new_csv": new_csv}, None, plot_kind)
+        asked = {"json": json, "plot": plot, "csv": csv, "new_csv": new_csv, "clinical_csv": clinical}
+        outputs = checked_outputs(asked, None, plot_kind)
+        if clinical is not None:
+            decimal, sep = (",", ";") if decimal_comma else (".", ",")
+            table = make_clinical_table(decimal=decimal)
+            save(outputs["clinical_csv"], lambda path: table.to_csv(path, index=False, sep=sep, decimal=decimal))
+            names = f"{shlex.quote(str(clinical))} --outcome readmitted --environment hospital"
+            show(f"Now try\n  invariance check {names}")
+            return
         data = make_example()
         assert data.truth is not None
         show(

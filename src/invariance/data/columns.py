@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
+from statistics import median
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -91,6 +92,16 @@ def text_as_numbers(series: Any, name: str) -> Floats:
     if wrong:
         raise DataError(f"column {name!r} is read as numbers (numeric=), but {wrong[0]!r} is not a number: mend it.")
     return mapped(series, float)
+
+
+_LIMIT = re.compile(r"\s*([<>≤≥])\s*=?\s*(\S+)\s*")
+BELOW_LIMIT = "half", "limit", "missing"
+
+
+def limit_of(text: str) -> tuple[str, str] | None:
+    """(sign, number as text) of '<0.5' and the like; None where the text is no limit of detection"""
+    found = _LIMIT.fullmatch(text)
+    return None if found is None or not reads_as_number(found[2]) else (found[1], found[2])
 
 
 def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
@@ -415,6 +426,9 @@ def column_of(member: Member) -> str:
 MOST_LEVELS = 0.5
 # Text of whose different values at least this share are numbers was meant as numbers.
 _MEANT_AS_NUMBERS = 0.5
+_MEANT_AS_DATES = 0.9
+# More different values than this, half of which have so many letters, are sentences and no levels.
+_MOST_SENTENCES, _LONG = 10, 30
 _DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
@@ -422,10 +436,11 @@ MOST_WORDS = 8  # of a remedy
 
 
 class Refusal(NamedTuple):
-    """Why a column cannot be used, and settings, besides leaving it out, that mend it."""
+    """Why a column cannot be used, and settings, besides leaving it out, that mend it; code : as in `Finding`"""
 
     reason: str
     remedies: tuple[Remedy, ...] = ()
+    code: str = "objects"
 
 
 @dataclass(frozen=True, eq=False)
@@ -497,33 +512,43 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return level_codes
     present, reason = present_values(series), _why_no_numbers(series)
+    code, reason = ("dates", f"holds dates or times and {reason}") if dtype.is_temporal() else ("objects", reason)
     if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
-        return Refusal(reason)
+        return Refusal(reason, code=code)
     if name in choices.categorical:
         return level_codes
     if all(isinstance(value, _TRUTHS) for value in present):
         return series_values
     numbers = not dtype.is_temporal() and all(map(reads_as_number, present))
-    return Refusal(reason, (use(numeric=[name]) if numbers else use(categorical=[name]),))
+    code = "numbers_as_text" if numbers else code
+    return Refusal(reason, (use(numeric=[name]) if numbers else use(categorical=[name]),), code)
 
 
 def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
     """Why values that nobody called categories are unlikely to be."""
     texts, as_levels = levels.texts, use(categorical=[name])
     if texts and not levels.declared:
-        if all(map(_MOMENT.fullmatch, texts)):
-            return Refusal(f"holds dates or times (for example {texts[0]!r})", (as_levels,))
+        if sum(_MOMENT.fullmatch(text) is not None for text in texts) >= _MEANT_AS_DATES * len(texts):
+            return Refusal(f"holds dates or times (for example {texts[0]!r})", (as_levels,), "dates")
+        limits = [text for text in texts if limit_of(text) is not None]
+        if limits and all(reads_as_number(text) or limit_of(text) for text in texts):
+            ways = tuple(use(below_limit=way) for way in BELOW_LIMIT)
+            return Refusal(f"holds numbers and limits of detection ({quoted(limits, 4)})", ways, "detection_limit")
         formats, strange = number_formats(texts), [text for text in texts if not reads_as_number(text)]
         if formats or not strange:
             reason = f"holds numbers stored as text (for example {(strange or texts)[0]!r})"
-            return Refusal(reason, (*formats, *([] if strange else [use(numeric=[name])]), as_levels))
+            remedies = *formats, *([] if strange else [use(numeric=[name])]), as_levels
+            return Refusal(reason, remedies, "numbers_as_text")
         others = [text for text in strange if not number_formats([text])]
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
-            return Refusal(reason, (*([use(na=others[:MOST_WORDS])] if others else []), as_levels))
+            return Refusal(reason, (*([use(na=others[:MOST_WORDS])] if others else []), as_levels), "words")
+        if len(texts) > _MOST_SENTENCES and median(map(len, texts)) >= _LONG:
+            return Refusal(f"holds {len(texts)} different sentences (for example {texts[0]!r})", (as_levels,), "text")
     if len(texts) > MOST_LEVELS * n_rows:
         shown = f"is not numeric but has {len(texts)} different values in {n_rows} rows (for example {texts[0]!r})"
-        return Refusal(shown, (as_levels,))
+        words = any(len(text.split()) > 1 for text in texts)
+        return Refusal(shown, (as_levels,), "text" if words else "identifier")
     return None
 
 

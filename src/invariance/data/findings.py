@@ -1,0 +1,483 @@
+"""What a look at a table finds before it is fitted: each finding with the settings that mend it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import unicodedata
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.files import write_text
+from .._tools.json import null, to_json
+from .._tools.sections import Rendered, Section
+from ..exceptions import DataError, Message, Remedy, use
+from .checks import NO_ROWS, nearest, quoted, rows_text
+from .columns import Choices, RawTable, as_frame, doubtful, excluding
+from .labels import encode_labels, label_of
+from .outcomes import OutcomeKind, outcome_kind
+from .reading import PARQUET, TableFile, column_names, read_columns
+from .settings import Columns, FileFormat
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CODES = {
+    "identifier": "a number or name of its own in each row",
+    "dates": "dates or times",
+    "text": "sentences, not levels",
+    "detection_limit": "values such as '<0.5' among numbers",
+    "words": "some words among numbers",
+    "numbers_as_text": "numbers stored or written as text",
+    "objects": "values that are neither numbers nor text",
+    "unit": "an environment whose values are more than ten times larger or smaller, with the same relative spread",
+    "far_values": "values far from all others, such as 999",
+    "codes": "whole numbers that are called codes",
+    "absent": "no values in an environment",
+    "labels_alike": "labels or levels that print alike",
+    "missing": "missing values",
+    "constant": "one value only, or none",
+}
+# A column with more different values is not shown as environments.
+MOST_GROUPS = 200
+_EXAMPLES = 3
+_ID = re.compile(r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row|mrn|uid))$|[IU]D$")
+_CODES = re.compile(
+    r"(?i)(^|[\W_])(codes?|wards?|types?|groups?|class|category|kind|status|region|department|dept|site|icd|zip)$"
+)
+_FEWEST_IDS = 10
+_MOST_CODES = 20
+# An environment is in another unit where its median is so many times that of the others, spreads of logarithms differ
+# by no more than the second factor, and medians by more than so many spreads.
+_OTHER_UNIT, _SAME_SPREAD, _APART = 10.0, 3.0, 2.0
+_FEWEST_IN_UNIT = 5
+# Values are far that are beyond all others by so many times the range of these, and that are rare.
+_FAR, _RARE, _MOST_FAR = 3.0, 0.02, 3
+
+
+@dataclass(frozen=True)
+class Finding:
+    """code : one of `CODES`; column : None: of the whole table; what : a sentence without settings; remedies : any one
+    of them mends it, the first is in `DataCheck.settings`; rows : how many it is about; environments : where it is, if
+    known"""
+
+    code: str
+    column: str | None
+    what: str
+    remedies: tuple[Remedy, ...] = ()
+    rows: int = 0
+    environments: tuple[Hashable, ...] = ()
+
+    @property
+    def message(self) -> Message:
+        """The sentence with its remedies."""
+        return Message(self.what.removesuffix(".") if self.remedies else self.what, *self.remedies)
+
+
+@dataclass(frozen=True)
+class ColumnLook:
+    """One column, for people to see. kind : "numbers", "whole numbers", "0 and 1", "text", "dates" or "empty";
+    missing : rows; groups : (label, rows) if there are not too many; as_outcome : the kind it would be, or None"""
+
+    name: str
+    kind: str
+    n_values: int
+    missing: int
+    examples: tuple[str, ...]
+    groups: tuple[tuple[Hashable, int], ...]
+    as_outcome: OutcomeKind | None
+
+
+@dataclass(frozen=True, repr=False)
+class DataCheck(Rendered):
+    """What `check` found. columns : all of the table; name : of the file; settings : the first remedies of all findings
+    as arguments of `MultiEnvironmentData.from_table`"""
+
+    findings: tuple[Finding, ...]
+    n_rows: int
+    columns: tuple[ColumnLook, ...] = ()
+    name: str = "table"
+    outcome: str | None = None
+    environment: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def sections(self) -> list[Section]:
+        found = f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
+        title = f"{self.name}: {self.n_rows:,} rows, {len(self.columns)} columns, {found}"
+        facts = tuple((finding.column or "", finding.message) for finding in self.findings)
+        return [Section(title, () if facts else ("Nothing speaks against fitting it.",), facts)]
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for each finding."""
+        import pandas as pd
+
+        rows = [
+            (f.code, f.column, f.rows, list(f.environments), f.what, [dict(r.settings) for r in f.remedies])
+            for f in self.findings
+        ]
+        return pd.DataFrame(rows, columns=["code", "column", "rows", "environments", "what", "remedies"])
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Strict JSON, also written to `path`."""
+        findings = [
+            {name: getattr(f, name) for name in ("code", "column", "what", "rows", "environments")}
+            | {"remedies": [{"settings": dict(r.settings), "note": r.note} for r in f.remedies]}
+            for f in self.findings
+        ]
+        about = {name: getattr(self, name) for name in ("name", "n_rows", "outcome", "environment")}
+        content = {"format": "invariance.check/1", **about, "findings": findings, "settings": self.settings}
+        text = json.dumps(to_json(content, null), indent=1, ensure_ascii=False, allow_nan=False)
+        if path is not None:
+            write_text(path, text + "\n")
+        return text
+
+
+def check(
+    table: Any,
+    outcome: str | None = None,
+    environment: str | None = None,
+    *,
+    event: str | None = None,
+    exposure: str | None = None,
+    columns: Columns | None = None,
+    format: FileFormat | None = None,
+) -> DataCheck:
+    """Look at a table before it is fitted.
+
+    table : a data frame or a file; outcome, environment, event, exposure : columns that are no features; without an
+    environment nothing is compared between environments
+    columns : which columns are features, and what is known of them; format : how a file is written
+
+    >>> from invariance import check
+    >>> from invariance.datasets import make_clinical_table
+    >>> found = check(make_clinical_table(), "readmitted", "hospital")
+    >>> sorted({finding.code for finding in found.findings})[:4]
+    ['absent', 'codes', 'dates', 'detection_limit']
+    """
+    columns = columns or Columns()
+    is_file = isinstance(table, (str, os.PathLike))
+    file = TableFile.of(table) if is_file else None
+    if file is not None and format is not None:
+        file = replace(file, form=format)
+    names = column_names(file) if file is not None else as_frame(table).columns
+    where = "the table" if file is None else file.name
+    if not names:
+        raise DataError(f"{where} has no columns with a name. It needs an outcome, an environment and features.")
+    roles = {"outcome": outcome, "environment": environment, "event": event, "exposure": exposure}
+    for role, name in roles.items():
+        if name is not None and name not in names:
+            raise DataError(f"{role} column {name!r} is not in {where}; {nearest(name, names)}")
+    possible = [name for name in names if name not in roles.values()]
+    features = excluding(columns.exclude, columns.features or possible, possible)
+    choices = Choices.of(columns, features)
+    frame = as_frame(table if file is None else read_columns(file, names, environment, choices.categorical))
+    if len(frame) == 0:
+        raise DataError(f"{where} has a header but no rows." if is_file else NO_ROWS)
+    written = frame
+    if file is not None and file.kind != PARQUET:
+        written = as_frame(read_columns(file, names, as_text=names))
+    look = _Look(frame, written, names, features, choices, environment)
+    used = [name for name in (outcome, event, exposure) if name is not None]
+    found = list(look.findings())
+    findings = (*found, *look.missing(found, used))
+    described = tuple(map(look.described, names))
+    settings = _merged(findings, columns.exclude)
+    return DataCheck(findings, len(frame), described, where, outcome, environment, settings)
+
+
+def _left_out(findings: Sequence[Finding]) -> list[str | None]:
+    """Columns that the first remedy leaves out"""
+    return [f.column for f in findings if f.remedies and f.remedies[0].settings[0][0] == "exclude"]
+
+
+def _merged(findings: Sequence[Finding], excluded: Sequence[str]) -> dict[str, Any]:
+    """The first remedy of each finding; nothing else is said of a column that is left out."""
+    left_out = _left_out(findings)
+    merged: dict[str, Any] = {"exclude": [*excluded, *dict.fromkeys(left_out)]} if excluded or left_out else {}
+    for finding in findings:
+        if finding.remedies and finding.column not in left_out:
+            for name, value in finding.remedies[0].settings:
+                known = merged.get(name)
+                if isinstance(value, dict):
+                    merged[name] = {**(known or {}), **value}
+                elif isinstance(value, list):
+                    merged[name] = list(dict.fromkeys([*(known or ()), *value]))
+                else:
+                    merged[name] = value
+    return {**merged, "missing": "drop"} if "na" in merged else merged
+
+
+class _Look:
+    """A table with what all findings need. labels : of environments, E of them; codes : (N,), -1 where missing"""
+
+    def __init__(
+        self,
+        frame: Any,
+        written: Any,
+        names: Sequence[str],
+        features: Sequence[str],
+        choices: Choices,
+        environment: str | None,
+    ) -> None:
+        self.frame, self.written, self.features, self.choices = frame, written, features, choices
+        self.n_rows, self.environment = len(frame), environment
+        self.raw = RawTable.of_frame(frame, names, choices)
+        self.values = dict(zip(names, self.raw.values.T, strict=True))
+        self.labels: tuple[Hashable, ...] = ()
+        self.codes: Integers = np.zeros(self.n_rows, np.int64)
+        if environment is not None:
+            codes, self.labels = encode_labels(frame[environment].to_list())
+            self.codes = codes.astype(np.int64)
+        self.present: dict[str, Mask] = {}
+        self.far: dict[str, Mask] = {}
+        for name in names:
+            nulls = frame[name].is_null().to_numpy() if name in self.raw.refused else np.isnan(self.values[name])
+            self.present[name] = ~np.asarray(nulls, dtype=bool)
+
+    # ---- columns as people see them
+
+    def described(self, name: str) -> ColumnLook:
+        texts = [None if gone else str(v) for v, gone in self._pairs(self.written[name])]
+        counts: dict[str, int] = {}
+        for text in texts:
+            if text is not None:
+                counts[text] = counts.get(text, 0) + 1
+        groups: dict[Hashable, int] = {}
+        for text, n in counts.items() if len(counts) <= MOST_GROUPS else ():
+            label = label_of(text)
+            groups[label] = groups.get(label, 0) + n
+        n_missing = sum(text is None for text in texts)
+        examples = tuple(list(counts)[:_EXAMPLES])
+        kind = self._kind(name, len(counts))
+        return ColumnLook(name, kind, len(counts), n_missing, examples, tuple(groups.items()), self._as_outcome(name))
+
+    @staticmethod
+    def _pairs(series: Any) -> Iterator[tuple[Any, bool]]:
+        return zip(series.to_list(), series.is_null().to_list(), strict=True)
+
+    def _kind(self, name: str, n_values: int) -> str:
+        doubt = self._doubt(name)
+        if n_values == 0:
+            return "empty"
+        if doubt is not None and doubt.code == "dates":
+            return "dates"
+        if name in self.raw.refused or name in self.raw.levels:
+            return "text"
+        present = self.values[name][self.present[name]]
+        if n_values == 2 and set(present) == {0.0, 1.0}:
+            return "0 and 1"
+        return "whole numbers" if (present == np.rint(present)).all() else "numbers"
+
+    def _as_outcome(self, name: str) -> OutcomeKind | None:
+        present = self.values[name][self.present[name]]
+        classes = self.raw.levels[name].texts if name in self.raw.levels else None
+        if name in self.raw.refused or len(present) == 0 or (classes is not None and len(classes) != 2):
+            return None
+        return outcome_kind(present, name, classes=None if classes is None else (classes[0], classes[1]))
+
+    # ---- findings
+
+    def findings(self) -> Iterator[Finding]:
+        """Of all but missing values."""
+        if self.environment is not None:
+            alike = _alike(self.labels)
+            if alike:
+                merged = {group[0]: list(group) for group in alike}
+                rows = sum(int((self.codes == self.labels.index(label)).sum()) for group in alike for label in group)
+                told = "; ".join(" and ".join(map(ascii, group)) for group in alike)
+                what = f"Environments that print alike: {told}."
+                labels = tuple(label for group in alike for label in group)
+                yield Finding("labels_alike", self.environment, what, (use(merge_environments=merged),), rows, labels)
+        for name in self.features:
+            yield from self._of_column(name)
+
+    def _doubt(self, name: str) -> Any:
+        if name in self.raw.refused:
+            return self.raw.refused[name]
+        if name in self.raw.levels and name not in self.choices.categorical:
+            return doubtful(name, self.raw.levels[name], self.n_rows)
+        return None
+
+    def _of_column(self, name: str) -> Iterator[Finding]:
+        leave_out, n_rows = use(exclude=[name]), self.n_rows
+        there = self.present[name]
+        values = self.values[name][there]
+        one = len(values) == 0 or (name not in self.raw.refused and values.min() == values.max())
+        doubt = self._doubt(name)
+        if one:
+            held = "no values" if len(values) == 0 else "one value only"
+            yield Finding("constant", name, f"{name!r} has {held}.", (leave_out,), n_rows)
+            return
+        if doubt is not None:
+            first = leave_out if doubt.code in ("identifier", "dates", "text", "objects") else None
+            remedies = (leave_out, *doubt.remedies) if first else (*doubt.remedies, leave_out)
+            yield Finding(doubt.code, name, f"{name!r} {doubt.reason}.", remedies, int(there.sum()))
+            if first:
+                return
+        elif name in self.raw.levels:
+            alike = _alike(self.raw.levels[name].texts)
+            if alike:
+                told = "; ".join(" and ".join(map(ascii, group)) for group in alike)
+                yield Finding("labels_alike", name, f"{name!r} has levels that print alike: {told}.", (leave_out,))
+        elif _are_ids(name, self.values[name]):
+            what = f"{name!r} has another whole number in each row, like an ID or a row number."
+            yield Finding("identifier", name, what, (leave_out,), n_rows)
+            return
+        else:
+            yield from self._of_numbers(name, values)
+        absent = [label for e, label in enumerate(self.labels) if not there[self.codes == e].any()]
+        if absent:
+            rows = int(np.isin(self.codes, [self.labels.index(label) for label in absent]).sum())
+            what = f"{name!r} has no values in {quoted(absent)}."
+            remedies = leave_out, use(drop_environments=absent)
+            yield Finding("absent", name, what, remedies, rows, tuple(absent))
+
+    def _of_numbers(self, name: str, values: Floats) -> Iterator[Finding]:
+        leave_out, different = use(exclude=[name]), len(np.unique(values))
+        whole = bool((values == np.rint(values)).all())
+        if whole and 2 < different <= _MOST_CODES and different * 10 <= self.n_rows and _CODES.search(name):
+            found = quoted([f"{value:g}" for value in np.unique(values)], 6)
+            what = f"{name!r} looks like codes of {different} levels, {found}."
+            yield Finding("codes", name, what, (use(categorical=[name]), leave_out), len(values))
+            return
+        far = far_values(values)
+        if far:
+            told = quoted([f"{value:g}" for value in far])
+            self.far[name] = np.isin(self.values[name], far)
+            rows = int(self.far[name].sum())
+            rest = values[~np.isin(values, far)]
+            what = f"{name!r} has {told} in {rows_text(rows)}; all others are from {rest.min():g} to {rest.max():g}."
+            yield Finding("far_values", name, what, (use(na={name: far}), leave_out), rows)
+        clean = np.where(self.far[name], np.nan, self.values[name]) if far else self.values[name]
+        units = _other_units(clean, self.codes, len(self.labels))
+        if units:
+            labels = tuple(self.labels[e] for e in units)
+            rows = int(np.isin(self.codes, list(units)).sum())
+            factor = next(iter(units.values()))
+            times = f"{factor:.2g} times" if factor > 1 else f"1/{1 / factor:.2g} of"
+            what = (
+                f"The median of {name!r} in {quoted(labels)} is {times} that of the others, its relative spread alike."
+            )
+            what += " Another unit?"
+            guess = {name: {self.labels[e]: _rounded(1 / factor) for e, factor in units.items()}}
+            remedies = (
+                leave_out,
+                use(" (a guess by the medians: look the factor up)", multiply=guess),
+                use(drop_environments=list(labels)),
+            )
+            yield Finding("unit", name, what, remedies, rows, labels)
+
+    def missing(self, found: Sequence[Finding], outcomes: Sequence[str]) -> Iterator[Finding]:
+        """With what each remedy costs in rows. found : what else is; outcomes : columns that are no features"""
+        left_out = _left_out(found)
+        there = {name: self.present[name] for name in (*self.features, *outcomes) if name not in left_out}
+        for finding in found:
+            if finding.code == "far_values" and finding.column in there:
+                there[finding.column] = there[finding.column] & ~self.far[finding.column]
+        gaps = [name for name in there if not self.present[name].all()]
+        levels = [name for name in there if name in self.raw.levels and self._doubt(name) is None]
+        only_levels = (self.codes >= 0).all() and all(there[name].all() or name in levels for name in there)
+
+        def keeps(*without: str) -> str:
+            """What is left where rows are dropped, and columns left out"""
+            complete = [values for name, values in there.items() if name not in without]
+            n = int(np.logical_and.reduce([self.codes >= 0, *complete]).sum())
+            return f" (keeps {n} of {rows_text(self.n_rows)})"
+
+        unlabelled = int((self.codes < 0).sum())
+        if unlabelled:
+            what = f"{self.environment!r} has no label in {rows_text(unlabelled)}."
+            yield Finding("missing", self.environment, what, (use(keeps(), missing="drop"),), unlabelled)
+        for name in gaps:
+            gone = ~self.present[name]
+            remedies = [use(keeps(), missing="drop")]
+            if name in levels and name in self.features:
+                level = use(" (a level of their own)", missing="level")
+                remedies = [level, *remedies] if only_levels else [*remedies, level]
+            if name in self.features:
+                remedies.append(use(keeps(name), exclude=[name]))
+            where = tuple(label for e, label in enumerate(self.labels) if gone[self.codes == e].any())
+            n = int(gone.sum())
+            yield Finding("missing", name, f"{name!r} is missing in {rows_text(n)}.", tuple(remedies), n, where)
+
+
+def _are_ids(name: str, numbers: Floats) -> bool:
+    """Whole numbers, all different, that are called so or leave out none."""
+    different = len(np.unique(numbers)) == len(numbers) >= _FEWEST_IDS and not np.isnan(numbers).any()
+    named = _ID.search(name) is not None or np.ptp(numbers) == len(numbers) - 1
+    return different and named and bool((numbers == np.rint(numbers)).all())
+
+
+def _alike(labels: Sequence[Hashable]) -> list[tuple[Hashable, ...]]:
+    """Groups of labels that differ in blanks, capitals or invisible signs only, the plainest first."""
+    groups: dict[str, list[Hashable]] = {}
+    for label in labels:
+        shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
+        groups.setdefault(" ".join(unicodedata.normalize("NFKC", shown).casefold().split()), []).append(label)
+    plain_first = (sorted(group, key=lambda label: (not str(label).isascii(), str(label))) for group in groups.values())
+    return [tuple(group) for group in plain_first if len(group) > 1]
+
+
+def _is_code(value: float) -> bool:
+    """9, 99, 999.9, −88: what people write for missing values"""
+    digits = f"{abs(value):g}".replace(".", "")
+    return len(set(digits)) == 1 and digits[0] in "789" and (len(digits) > 1 or digits == "9")
+
+
+def far_values(values: Floats) -> list[float]:
+    """Values of a column (n,) that are far beyond all others, on the scale as it is and on that of logarithms; codes
+    such as 999 where they are beyond the range of the others once more, and are no tail of single rows."""
+    far: list[float] = []
+    for sign in (1.0, -1.0):
+        different, counts = np.unique(sign * values, return_counts=True)
+        for k in range(1, min(_MOST_FAR, len(different) - 2) + 1):
+            rest, beyond, n = different[:-k], different[-k:], int(counts[-k:].sum())
+            span, gap = rest[-1] - rest[0], beyond[0] - rest[-1]
+            codes = all(map(_is_code, beyond))
+            if codes and 2 * n < len(values):
+                below_zero = sign < 0 and rest[-1] <= 0 < beyond[0]
+                repeated = n > 1 and (below_zero or (gap >= span and n > counts[-k - 1]))
+                found = gap >= _FAR * span or repeated
+            else:
+                positive = sign > 0 and rest[0] > 0
+                ratio = np.log(beyond[0] / rest[-1]) - np.log(rest[-1] / rest[0]) if positive else gap - 10 * span
+                found = n <= _RARE * len(values) and gap > _FAR * span and ratio > 0
+            if found:
+                far += (sign * beyond).tolist()
+                break
+    return far
+
+
+def _other_units(values: Floats, codes: Integers, n_environments: int) -> dict[int, float]:
+    """{environment: its median, relative to that of most} where values (N,) look as if in another unit"""
+    quartiles = {}
+    for e in range(n_environments):
+        inside = values[(codes == e) & ~np.isnan(values)]
+        if len(inside) >= _FEWEST_IN_UNIT:
+            quartiles[e] = np.quantile(inside, [0.25, 0.5, 0.75])
+    if len(quartiles) < 2 or any(low <= 0 for low, *_ in quartiles.values()):
+        return {}
+    low, middle, high = np.log(np.array(list(quartiles.values()))).T
+    spread, largest = high - low, np.argmax([(codes == e).sum() for e in quartiles])
+    off = middle - (np.median(middle) if len(middle) > 2 else middle[largest])
+    other = np.abs(off) > np.log(_OTHER_UNIT)
+    if not other.any() or 2 * other.sum() > len(other):
+        return {}
+    usual = np.median(spread[~other])
+    alike = (spread[other] <= _SAME_SPREAD * usual) & (usual <= _SAME_SPREAD * spread[other])
+    apart = np.abs(off[other]) > _APART * np.maximum(usual, spread[other])
+    if not (alike & apart).all() or np.ptp(off[~other]) > np.log(_OTHER_UNIT):
+        return {}
+    return {e: float(np.exp(off[k])) for k, e in enumerate(quartiles) if other[k]}
+
+
+def _rounded(factor: float) -> float:
+    """To two digits"""
+    return float(f"{factor:.2g}")
