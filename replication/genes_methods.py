@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from invariance import exceptions
 from invariance._tools.arrays import Floats, Integers, Mask
+from invariance._tools.names import EngineName, FamilyName
 from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, YELLOW
 from invariance.baselines.base import Screened
 from invariance.baselines.eills import EILLS
@@ -93,7 +94,7 @@ class Training:
     def favouring_few(self) -> Prior:
         return BetaBinomialPrior(max_size=min(_FEW, published_max_size(self.data)))
 
-    def bip(self, engine: str | Engine, prior: Prior, family: str | Family = "linear_gaussian") -> BIP:
+    def bip(self, engine: EngineName | Engine, prior: Prior, family: FamilyName | Family = "linear_gaussian") -> BIP:
         model = BIP(family, prior, engine, "mode", random_state=self.seed, deviations="free", progress=False)
         return model.fit(self.data)
 

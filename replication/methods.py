@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 
 from invariance._tools.arrays import Mask
+from invariance._tools.names import RuleName
 from invariance._tools.plotting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
 from invariance.baselines.base import Screened
 from invariance.baselines.registry import METHODS as KNOWN
@@ -100,7 +101,7 @@ def _known(name: str, color: str, dashes: str = "-", **settings: Any) -> Method:
     return Method(name, lambda seed: KNOWN[name].build(**settings), color, dashes)
 
 
-def _with_engine(seed: int, engine: Engine, select: str = "mode") -> BIP:
+def _with_engine(seed: int, engine: Engine, select: RuleName = "mode") -> BIP:
     prior = UniformPrior(max_size=MAX_SIZE)
     return BIP(engine=engine, deviations="free", prior=prior, select=select, random_state=seed, progress=False)
 

@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 
 from .._tools.text import duration
 from .._version import __version__
-from ..cli.options import FitOptions, Missing, write_names
+from ..cli.options import FitOptions, write_names
 from ..data.checks import SMALLEST_ENVIRONMENT
 from ..data.findings import MOST_GROUPS
 from ..decisions.rules import RULES
@@ -300,7 +300,7 @@ def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], writ
         features=None if features == others else write_names(features),
         categorical=write_names(name for name in features if read_as[name] == "category") or None,
         numeric=write_names(name for name in features if read_as[name] == "number") or None,
-        missing=Missing.drop if "drop_missing" in given else Missing.error,
+        missing="drop" if "drop_missing" in given else "error",
         min_rows=_whole(given, "min_rows", "Fewest rows of an environment") or 0,
         max_size=_whole(given, "max_size", "Most features in a subset"),
         strict="strict" in given,

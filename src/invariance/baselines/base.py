@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
 from ..data.checks import check_environments
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
+from ..estimators.bases import available_if
 from ..estimators.selector import EnvironmentSelector, refuse_arguments
 from ..exceptions import DataError, SettingError, use
 from ..models.base import Family, Predicts
@@ -144,6 +144,9 @@ class Screened(Baseline):
     >>> len(model.screened_features_), model.used_fallback_
     (4, False)
     """
+
+    p_values_: Floats
+    inclusion_probabilities_: Floats
 
     def __init__(
         self, estimator: Any, screen: LassoScreen | Screening | None = None, columns: Columns | None = None

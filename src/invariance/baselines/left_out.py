@@ -10,7 +10,6 @@ from sklearn.base import is_classifier
 
 from .._tools.arrays import Floats
 from ..data.multi_environment import MultiEnvironmentData
-from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError
 from ..models.base import Predicts, predicts_of
 from ..models.registry import family_of
@@ -47,7 +46,7 @@ def error_of(
     return 1.0 - concordance(observed, event, predicted)
 
 
-def error_in(environment: int, model: EnvironmentSelector, data: MultiEnvironmentData, table: Any) -> float:
+def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: Any) -> float:
     """Of a model that was fitted without this environment, given by its place; table: the data as a data frame."""
     rows, predicts = data.rows(environment), predicts_for(data)
     if model._outcome.predicts is not predicts:

@@ -94,7 +94,7 @@ def _read_in_pieces(
         need = need or Need(f"the model {type(family).__name__}", moments_do=True)
     if need is not None:
         return read_rows(named, given, need), None
-    asked = given.outcome, given.compared, given.columns, given.environments, given.missing.value
+    asked = given.outcome, given.compared, given.columns, given.environments, given.missing
     source, wanted = opened(named.rows, Wanted(*asked), {"form": given.form})
     rows = wanted.screened(of_source(source, wanted, n_workers(model.n_jobs), model.progress))
     kind, of_text = rows.outcome_kind, given.outcome in rows.rows.levels

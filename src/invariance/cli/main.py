@@ -24,7 +24,6 @@ from .options import (
     FilesArgument,
     FitOptions,
     OnePassOption,
-    PlotKind,
     PlotKindOption,
     SpeechOptions,
     StreamOption,
@@ -129,7 +128,7 @@ def fit(
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
         model, data = fit_model(named, given, stream, one_pass, None if compared is None else ALL_METHODS)
-        draw = partial(save_picture, model.decision_, str(plot_kind or PlotKind.inclusion))
+        draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
         if "report" in outputs:  # what it tells of luck and price is told here and in the other files, too
             model.decision_.explain_luck()
             if "model" not in outputs:  # which finds the price
@@ -256,8 +255,8 @@ def demo(
         model = BIP(n_jobs=-1, progress=speech.progress).fit(data)
         probability = format_probability(model.posterior_.probability(data.truth))
         truth = format_subset(model.posterior_.names_of(data.truth))
-        draw = partial(save_picture, model.decision_, str(plot_kind))
-        if plot_kind in (None, PlotKind.inclusion):
+        draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
+        if plot_kind in (None, "inclusion"):
             draw = partial(save_inclusion, model.posterior_, truth=data.truth)
         files: Files = {
             "plot": ("the picture", draw),

@@ -7,15 +7,15 @@ import inspect
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
-from enum import StrEnum
 from functools import wraps
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
 
+from .._tools.names import Deviations, EngineName, Missing, PlotKind, RuleName
 from ..exceptions import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ def option(
     return typer.Option(*names, metavar=metavar, help=text, show_default=default, hidden=rare, **more)
 
 
-Missing = StrEnum("Missing", ["error", "drop"])
-PlotKind = StrEnum("PlotKind", ["inclusion", "coefficients", "subsets", "environments", "frontier", "along", "trace"])
-
 _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help=f"Table: {_FORMATS}.", show_default=False)]
 _FILES = f"Table: {_FORMATS}. Or several files, a folder or a quoted pattern."
@@ -53,7 +50,7 @@ OnePassOption = Annotated[
     bool, option(None, "No second reading of pieces, for tails and intervals.", False, "--one-pass", rare=True)
 ]
 PlotKindOption = Annotated[
-    PlotKind | None, option("KIND", f"Picture of {', '.join(PlotKind)}.", "inclusion", rare=True)
+    PlotKind | None, option("KIND", f"Picture of {', '.join(get_args(PlotKind))}.", "inclusion", rare=True)
 ]
 
 
@@ -116,9 +113,7 @@ class TableOptions(FileOptions):
     exclude: str | None = setting(None, "A,B,C", "Columns that are not features.")
     categorical: str | None = setting(None, "A,B,C", "Columns of codes.", "columns of text")
     numeric: str | None = setting(None, "A,B,C", "Columns of text to read as numbers.", rare=True)
-    missing: Missing = setting(  # noqa: RUF009
-        Missing.error, "error|drop", "Rows with missing values: stop, or leave out.", "error"
-    )
+    missing: Missing = setting("error", "error|drop", "Rows with missing values: stop, or leave out.", True)
     min_rows: int = setting(0, "N", "Leave out environments with fewer rows.", rare=True, min=0)
     drop_environment: str | None = setting(None, "A,B", "Environments to leave out.", rare=True)
     merge: str | None = setting(None, "A+B=C", "Environments to merge, with the new label.", rare=True)
@@ -143,7 +138,7 @@ class TableOptions(FileOptions):
 
     def reading(self) -> dict[str, Any]:
         """As `MultiEnvironmentData.from_table` takes it."""
-        return {"columns": self.columns, "select": self.environments, "missing": self.missing.value}
+        return {"columns": self.columns, "select": self.environments, "missing": self.missing}
 
 
 # Written out, so that --help loads none of them.
@@ -173,7 +168,7 @@ class ModelOptions(SpeechOptions):
     engine: str = setting("auto", "ENGINE", _ENGINE, True)
     chains: int | None = setting(None, "N", "Chains of --engine tempering.", "4", rare=True, min=1)
     steps: int | None = setting(None, "N", "Most steps of each chain.", "auto", rare=True, min=1)
-    select: str = setting("predictive", "RULE", _SELECT, True, rare=True)
+    select: RuleName = setting("predictive", "RULE", _SELECT, True, rare=True)
     threshold: float | None = setting(
         None, "P", "Inclusion probability for --select threshold.", "0.5", rare=True, min=0.0, max=1.0
     )
@@ -181,7 +176,7 @@ class ModelOptions(SpeechOptions):
     tau: float | None = setting(None, "T", "Relative spread of noise tolerated.", "0.1", rare=True)
     level: float | None = setting(None, "P", _LEVEL, "0.2, or 0.05 with --strict", rare=True)
     weak_level: float | None = setting(None, "P", _WEAK, "0.02, or --level with --strict", rare=True)
-    deviations: str = setting("auto", "KIND", _DEVIATIONS, True)
+    deviations: Deviations = setting("auto", "KIND", _DEVIATIONS, True)
     strict: bool = setting(False, None, "Test exact invariance: no --tolerance, no --tau.", False, "--strict")
     seed: int = setting(0, "N", "Seed of random numbers.", True, rare=True, min=0)
 
@@ -206,7 +201,7 @@ class ModelOptions(SpeechOptions):
             progress=self.progress,
         )
 
-    def _engine(self) -> str | Engine:
+    def _engine(self) -> EngineName | Engine:
         from ..inference.base import parse_engine
         from ..inference.tempering import Tempering
 
@@ -234,9 +229,7 @@ class FitOptions(ModelOptions, TableOptions):
     """One fit: what `fit`, `compare`, `explain` and the page ask for."""
 
     outcome: str = setting(MISSING, "COL", "Column to predict.", False, "--outcome", "-o")
-    environment: list[str] = setting(  # noqa: RUF009
-        (), "COL", "Column of environments, or several.", False, *ENVIRONMENT
-    )
+    environment: list[str] = setting((), "COL", "Column of environments, or several.", False, *ENVIRONMENT)
     along: str | None = setting(None, "COL", "Column of numbers or dates.")
     ar: int = setting(0, "Q", "Rows before, in the order of --along, that noise depends on.", rare=True, min=0)
     within: str | None = setting(None, "COL", "What has a sequence of its own, with --ar.", rare=True)

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 
 from .._tools.files import check_writable, replacing
+from .._tools.names import PlotKind
 from ..data.settings import FileFormat
 from ..decisions.decision import FitSummary
 from ..estimators.bip import BIP
@@ -23,7 +24,7 @@ from ..report.methods import Source
 from ..report.page import checked_path
 from .console import for_shell, posterior_for_shell, show
 from .inputs import InputFiles
-from .options import STANDARD_OUTPUT, FitOptions, PlotKind
+from .options import STANDARD_OUTPUT, FitOptions
 
 _PICTURES = (".png", ".pdf", ".svg")
 _SAVED = "table.csv"
@@ -37,7 +38,7 @@ def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn
     """The paths that were given, complete; raises FileError where one cannot be written.
     given : by kind: json, plot, csv, new_csv, model, report; source : the file that is read; drawn : on the plot"""
     if drawn is not None and given["plot"] is None:
-        raise FileError(f"--plot-kind {drawn.value} draws nothing without a file: add --plot {drawn.value}.png")
+        raise FileError(f"--plot-kind {drawn} draws nothing without a file: add --plot {drawn}.png")
     outputs = {kind: Path(os.path.expanduser(path)) for kind, path in given.items() if path is not None}
     taken = set() if source is None else {os.path.realpath(os.path.expanduser(source))}
     for kind, path in outputs.items():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from .._tools.names import PredictWith, Unknown
 from .._tools.text import format_subset, wrap
 from ..exceptions import DataError, SettingError, use
 from .console import messages, show
@@ -32,9 +32,7 @@ _FIGURES = {
     "brier": "Brier score {:.3g}",
     "auc": "AUC {:.3g}",
 }
-PredictWith = StrEnum("PredictWith", ["auto", "selected", "everything", "average"])
-Unknown = StrEnum("Unknown", ["error", "ignore"])
-Gaps = StrEnum("Gaps", ["error", "empty"])
+Gaps = Literal["error", "empty"]
 
 
 def predict(
@@ -58,10 +56,10 @@ def predict(
     ] = None,
     unknown: Annotated[
         Unknown, option("error|ignore", "Levels that the training data lack: stop, or take the reference.", "error")
-    ] = Unknown.error,
+    ] = "error",
     missing: Annotated[
         Gaps, option("error|empty", "Rows with missing values: stop, or leave the prediction empty.", "error")
-    ] = Gaps.error,
+    ] = "error",
     *,
     form: FileOptions,
     speech: SpeechOptions,
@@ -82,8 +80,8 @@ def predict(
 
         target = checked_outputs({"csv": out}, file)["csv"]
         saved = load(model)
-        columns = replace(saved.columns or Columns(), handle_unknown=unknown.value)
-        saved.set_params(columns=columns, predict_with=str(predict_with or saved.predict_with))
+        columns = replace(saved.columns or Columns(), handle_unknown=unknown)
+        saved.set_params(columns=columns, predict_with=predict_with or saved.predict_with)
         if InputFiles([file]).file is None:
             raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
         asked = coverage, read_names(at), restricted_mean
@@ -98,7 +96,7 @@ def predicted_rows(
     saved: SavedModel,
     table: TableFile,
     environment: str | None = None,
-    missing: str = Gaps.error,
+    missing: Gaps = "error",
     coverage: float | None = None,
     at: Sequence[str] = (),
     restricted_mean: float | None = None,
@@ -117,7 +115,7 @@ def predicted_rows(
     gaps = read[needed].isna().to_numpy()
     lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
     below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
-    if len(lacking) and (missing == Gaps.error or not len(complete)):
+    if len(lacking) and (missing == "error" or not len(complete)):
         counts = dict(zip(needed, gaps.sum(axis=0).tolist(), strict=True))
         told = f"{table.name} has missing values in {most_first(counts)}"
         if not len(complete):
@@ -194,7 +192,7 @@ def _predictions(
         ends = saved.predict_interval(X, wanted)
         if labels is not None:  # as wide as in a new environment
             ends += (mean - ends.mean(axis=1))[:, None]
-        columns = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
+        columns: dict[str, Any] = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
         return mean, ends, columns, f", with {wanted:.3g} intervals."
     if coverage is not None:
         raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")

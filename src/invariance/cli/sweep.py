@@ -110,7 +110,7 @@ def _read(named: InputFiles, given: SweepOptions, perturbed: str | None, unmeasu
     """Of several files moments are kept, not rows."""
     from ..sweeps.data import moments_of_columns, read_sweep_data
 
-    columns, environments, missing = given.columns, given.environments, given.missing.value
+    columns, environments, missing = given.columns, given.environments, given.missing
     if named.file is not None:
         table = given.open(named.file)
         return read_sweep_data(table, given.environment, perturbed, columns, environments, missing, unmeasured)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.names import Missing
 from ..exceptions import DataError, WrongTypeError, use
 from .checks import (
     NO_ROWS,
@@ -249,7 +250,7 @@ class MultiEnvironmentData:
         outcome: str,
         environment: str | Along | Sequence[str | Along],
         features: Sequence[str] | None = None,
-        missing: str = "error",
+        missing: Missing = "error",
         *,
         exclude: Sequence[str] = (),
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
@@ -312,7 +313,7 @@ class MultiEnvironmentData:
         *,
         feature_names: Sequence[str] | None = None,
         outcome_name: str | None = None,
-        missing: str = "error",
+        missing: Missing = "error",
         exclude: Sequence[str] = (),
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Integers
+from .._tools.names import Unknown
 from .._tools.text import in_quotes
 from ..exceptions import DataError, SettingError, use
 from .checks import nearest, quoted, with_counts
@@ -80,7 +81,7 @@ class Columns:
     categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto"
     numeric: Sequence[str] = ()
     groups: Any = None
-    handle_unknown: str = "error"
+    handle_unknown: Unknown = "error"
     environment: Any = None
 
     def __post_init__(self) -> None:

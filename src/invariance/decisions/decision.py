@@ -16,6 +16,7 @@ from scipy.stats import t
 
 from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
+from .._tools.names import PlotKind
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_subset, in_quotes, printable
 from ..data.columns import free_name
@@ -558,7 +559,7 @@ class Decision(Rendered):
             }
         )
 
-    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
         them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier",
         "along" a variable or, of engine="vi", "trace"."""

@@ -7,14 +7,15 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from .._tools.arrays import Integers, Mask
+from .._tools.arrays import Floats, Integers, Mask
+from .._tools.names import Deviations, EngineName, FamilyName, PlotKind, PredictWith, RuleName
 from .._tools.progress import ProgressMode, compilation_explained
 from .._tools.text import format_subset
 from ..data.checks import warn
@@ -113,18 +114,22 @@ class BIP(IntervalRegressor):
     [0, 2, 3]
     """
 
+    posterior_: Posterior
+    inclusion_probabilities_: Floats
+    invariant_: bool
+    regressor_: Any
     _takes_moments = True
 
     def __init__(
         self,
-        family: str | Family = "auto",
+        family: FamilyName | Family = "auto",
         prior: str | Prior | None = None,
-        engine: str | Engine = "auto",
-        select: str | Rule = "predictive",
+        engine: EngineName | Engine = "auto",
+        select: RuleName | Rule = "predictive",
         tolerance: Tolerance | None = None,
-        deviations: str = "auto",
+        deviations: Deviations = "auto",
         columns: Columns | None = None,
-        predict_with: str = "auto",
+        predict_with: PredictWith = "auto",
         regressor: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -153,7 +158,7 @@ class BIP(IntervalRegressor):
         exposure: Any = None,
         rows: Any = None,
         format: FileFormat | None = None,
-        **unknown: Any,
+        **unknown: Never,
     ) -> Self:
         """Fit to a table X (n, p), y (n,) and one environment label per row; to a MultiEnvironmentData; or to Moments.
 
@@ -273,7 +278,7 @@ class BIP(IntervalRegressor):
         chosen = self.decision_.selected if subset is None else subset
         return residual_check(self._data, chosen, random_state, self.n_jobs)
 
-    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
         them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier",
         "along" a variable or, of engine="vi", "trace"."""
@@ -326,18 +331,18 @@ def _leading(decision: Decision, widths: Integers, most: int) -> Mask:
 class _OneKindOfOutcome(BIP):
     """BIP for outcomes of one kind, whose usual family is "auto"; no other regressor predicts them."""
 
-    _usual_family: str
+    _usual_family: FamilyName
     _must_predict: Predicts
 
     def __init__(
         self,
-        family: str | Family = "auto",
+        family: FamilyName | Family = "auto",
         prior: str | Prior | None = None,
-        engine: str | Engine = "auto",
-        select: str | Rule = "predictive",
+        engine: EngineName | Engine = "auto",
+        select: RuleName | Rule = "predictive",
         tolerance: Tolerance | None = None,
         columns: Columns | None = None,
-        predict_with: str = "auto",
+        predict_with: PredictWith = "auto",
         n_jobs: int | None = None,
         random_state: Any = None,
         progress: ProgressMode = "auto",

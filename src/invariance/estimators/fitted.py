@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, NoReturn, overload
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import erf
-from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .._tools.arrays import Floats, Mask
+from .._tools.names import PredictWith
 from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
 from ..data.design import Span
@@ -33,6 +32,7 @@ from ..prediction.predictor import (
     log_odds,
     places_of_rows,
 )
+from .bases import ClassifierMixin, available_if
 from .selector import EnvironmentSelector
 
 # The share of a normal distribution within one standard deviation.
@@ -50,7 +50,7 @@ class IntervalRegressor(EnvironmentSelector):
     """A selector with intervals for environments it has not seen.
     A subclass has the parameter `predict_with`, one of PREDICT_WITH."""
 
-    predict_with: str
+    predict_with: PredictWith
     _kind = "regressor"  # in saved files
     _regressor: Any = None  # the parameter when the model was fitted
     _span: Span | None = None  # of the variable along which environments were compared
@@ -68,7 +68,13 @@ class IntervalRegressor(EnvironmentSelector):
         check_predict_with(self.predict_with, self._regressor)
         return self._predictor(self.predict_with)
 
-    def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> Any:
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False, environments: Any = None) -> Floats: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True], environments: Any = None) -> tuple[Floats, Floats]: ...
+
+    def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> Floats | tuple[Floats, Floats]:
         """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment,
         half the width of `predict_interval(X, coverage=0.683)`.
 
@@ -243,6 +249,12 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         labels = np.array(self._outcome.classes)
         # Labels of two types stay as they are.
         return labels if labels.tolist() == list(self._outcome.classes) else np.array(self._outcome.classes, object)
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[False] = False, environments: Any = None) -> NDArray: ...
+
+    @overload
+    def predict(self, X: Any, return_std: Literal[True], environments: Any = None) -> NoReturn: ...
 
     def predict(self, X: Any, return_std: bool = False, environments: Any = None) -> NDArray:
         """(n,) the more probable class, which has no standard deviation: return_std=True is refused. It is the same in

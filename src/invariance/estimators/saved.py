@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import sklearn
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.json import from_json, read_object, to_json
+from .._tools.names import PlotKind, PredictWith
 from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
@@ -217,14 +219,24 @@ class SavedModel(IntervalRegressor):
     well, as far as that was asked before saving; outcome_name_, outcome_ : what is predicted
     """
 
-    def __init__(self, columns: Columns | None = None, predict_with: str = "auto") -> None:
+    posterior_: Posterior
+    inclusion_probabilities_: Floats
+    invariant_: bool
+    if TYPE_CHECKING:  # what `load` returns has these where the outcome is of two classes
+
+        @property
+        def classes_(self) -> NDArray: ...
+        def predict_proba(self, X: Any) -> Floats: ...
+        def decision_function(self, X: Any) -> Floats: ...
+
+    def __init__(self, columns: Columns | None = None, predict_with: PredictWith = "auto") -> None:
         self.columns = columns
         self.predict_with = predict_with
 
     def fit(self, X: Any, y: Any = None, environments: Any = None) -> NoReturn:
         raise SettingError("a saved model predicts and cannot be fitted: fit a BIP() instead.")
 
-    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in the file."""
         return self._ranked_by.plot(kind, ax, top)
 

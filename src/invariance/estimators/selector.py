@@ -13,8 +13,6 @@ import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.feature_selection import SelectorMixin
 from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
@@ -42,6 +40,7 @@ from ..exceptions import DataError, Message, NotInvariantWarning, PredictionWarn
 from ..moments.moments import Moments
 from ..prediction.predictor import PredictedOutcome
 from ..report.methods import typed
+from .bases import BaseEstimator, RegressorMixin, SelectorMixin
 
 _ABSENT = -1
 _CLUSTERS = ("cluster", "clusters", "subject", "patient")  # rows of one of which are not independent
@@ -106,6 +105,10 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     environments_"""
 
     columns: Columns | None
+    support_: Mask
+    selected_features_: tuple[str, ...]
+    coef_: Floats
+    intercept_: float
     _takes_moments = False
     _set_aside: tuple[str, ...] = ()  # columns of X that are no features
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.names import EngineName
 from .._tools.progress import ProgressMode
 from .._tools.registry import Registry, check_settings, read_call
 from ..data.checks import quoted, warn
@@ -137,7 +138,7 @@ def as_engine(engine: str | Engine) -> Engine:
     return engine
 
 
-def parse_engine(text: str) -> str | Engine:
+def parse_engine(text: str) -> EngineName | Engine:
     """ "auto", the name of an engine, or an engine with settings, such as tempering(chains=8, steps=20000)."""
     name, settings = read_call(text)
     name = name.lower()
@@ -145,7 +146,7 @@ def parse_engine(text: str) -> str | Engine:
         known = ", ".join(map(repr, ("auto", *ENGINES)))
         raise SettingError(f"engine={text!r} is not known: use {known} or an engine such as Enumeration().")
     if not settings:
-        return name
+        return cast(EngineName, name)
     engine: Any = ENGINES[name]
     check_settings(name, getattr(engine, "__self__", engine), settings)  # of a preset: those of its class
     try:

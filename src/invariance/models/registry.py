@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast, get_args
 
+from .._tools.names import Deviations, FamilyName
 from .._tools.registry import Registry, check_settings, read_call
 from ..data.checks import did_you_mean
 from ..data.outcomes import at_two_values
@@ -52,7 +53,7 @@ def _unknown(name: str, known: Sequence[str]) -> SettingError:
     return SettingError(f"family={name!r} is not known{did_you_mean(name, known)}", *(use(family=k) for k in known))
 
 
-def parse_family(text: str) -> str | Family:
+def parse_family(text: str) -> FamilyName | Family:
     """The name of a family, or a family with settings, such as logistic(pseudo_rows=0)."""
     typed, settings = read_call(text)
     name = typed.lower().replace("-", "_")
@@ -60,7 +61,7 @@ def parse_family(text: str) -> str | Family:
     if name not in MODELS:
         raise _unknown(typed, FAMILIES)
     if not settings:
-        return name
+        return cast(FamilyName, name)
     check_settings(typed, MODELS[name], settings)
     built: Family = MODELS[name](**settings)
     return built
@@ -136,8 +137,8 @@ MOST_RANDOM = 20
 def resolve_family(family: Family, data: EnvironmentData, deviations: str = AUTO) -> Family:
     """The family that is fitted to the data: "auto" is replaced by its choice for all of them. deviations : of
     coefficients between environments, "free", "random" or "auto"."""
-    if deviations not in (AUTO, "free", "random"):
-        known = (use(deviations=value) for value in (AUTO, "free", "random"))
+    if deviations not in get_args(Deviations):
+        known = (use(deviations=value) for value in get_args(Deviations))
         raise SettingError(f"deviations={deviations!r} is not known", *known)
     found: Any = family_of(data) if isinstance(family, ByOutcome) else family
     design = getattr(data, "design", None)

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
+from .._tools.names import Missing
 from .._tools.progress import ProgressMode
 from ..data.checks import check_environments, check_spread, check_whole, largest_size, nearest, quoted
 from ..data.columns import free_name
@@ -358,7 +359,7 @@ class Moments:
         outcome: str,
         environment: str,
         features: Sequence[str] | None = None,
-        missing: str = "error",
+        missing: Missing = "error",
         n_jobs: int | None = None,
         *,
         exclude: Sequence[str] = (),

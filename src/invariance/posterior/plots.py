@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._tools.names import PlotKind
 from .._tools.plotting import FALSE, GUIDE, PARTS, PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, tidy, title
 from .._tools.text import name_labels, shorten
 from ..data.features import as_mask
@@ -19,7 +20,7 @@ from .summary import format_probability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PLOT_KINDS = ("inclusion", "subsets", "coefficients", "environments", "frontier", "along", "trace")
+PLOT_KINDS = get_args(PlotKind)
 _LONGEST_NAME = 32
 MOST_BARS = 30
 TRACE_SIZE = (7.0, 4.0)

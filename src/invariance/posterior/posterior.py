@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.files import write_text
 from .._tools.json import from_json, parse, read_object, to_json
+from .._tools.names import PlotKind
 from .._tools.text import format_subset, shorten
 from ..data.features import as_mask, as_masks
 from ..exceptions import DataError, SettingError, WrongTypeError, use
@@ -373,7 +374,7 @@ class Posterior:
         """The posterior in words: of several subsets where `is_spread` holds."""
         return reading(self)
 
-    def plot(self, kind: str = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
+    def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
 
         kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, "subsets", "coefficients",

@@ -6,12 +6,13 @@ from collections.abc import Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.base import clone
 
 from .._tools.arrays import Floats, Mask
+from .._tools.names import PredictWith
 from ..data.features import Features, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.pipeline import Data, Findings, FitSettings
@@ -43,7 +44,7 @@ from .predictor import (
     squared_error,
 )
 
-PREDICT_WITH = ("auto", "selected", "everything", "average")
+PREDICT_WITH = get_args(PredictWith)
 # Probability of the leading subsets that are averaged.
 AVERAGED_MASS = 0.999
 
