@@ -38,15 +38,15 @@ from invariance import BIP, Columns, MultiEnvironmentData
 from invariance._tools.files import lock_folder
 from invariance._tools.parallel import run_tasks
 from invariance._tools.progress import ProgressBar
-from invariance.baselines.comparison import named_methods
-from invariance.baselines.left_out import ERRORS, error_in, predicts_for
+from invariance.baselines.base import predicts_for
+from invariance.baselines.comparison import error_in, named_methods
 from invariance.baselines.registry import METHODS, default_names
 from invariance.estimators.saved import fingerprint
 from invariance.exceptions import EngineError
 from invariance.models.base import Predicts
 from invariance.moments.least_squares import least_squares
 from invariance.prediction.choice import PREDICT_WITH
-from invariance.prediction.predictor import Design, columns_of
+from invariance.prediction.predictor import ERRORS, Design, columns_of
 
 YARDSTICK, OURS = "Regression", "BIP auto"
 COVERAGE = 0.9

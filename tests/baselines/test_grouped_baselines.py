@@ -98,7 +98,7 @@ def test_icp_tests_the_subsets_of_features_as_those_of_their_columns() -> None:
     np.testing.assert_allclose(model.confidence_intervals_, np.column_stack([lower, upper]), rtol=1e-8)
     small = ICP(max_size=1).fit(data_of(X, y, env))
     np.testing.assert_array_equal(small.subset_p_values_, model.subset_p_values_[[0, 1, 2, 4, 8]])
-    assert small.subsets_.frame(1)["p_value"].tolist() == [small.subset_p_values_.max()]
+    assert small.subsets_["p_value"][0] == small.subset_p_values_.max()
 
 
 @pytest.mark.parametrize("intercept", [False, True])

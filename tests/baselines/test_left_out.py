@@ -13,12 +13,12 @@ from sklearn.metrics import log_loss, mean_poisson_deviance, root_mean_squared_e
 from cli_runner import run
 from invariance import BIP, MultiEnvironmentData, compare
 from invariance.baselines import ICP, LassoScreen, PooledRegression, Screened
-from invariance.baselines.left_out import error_of
 from invariance.baselines.registry import default_names
 from invariance.datasets import make_example
 from invariance.exceptions import DataError
 from invariance.models.base import Predicts
 from invariance.posterior.summary import display_width
+from invariance.prediction.predictor import error_of
 
 EXAMPLE = make_example()
 RNG = np.random.default_rng(3)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from statsmodels.stats.diagnostic import het_breuschpagan
 
 from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
-from invariance.decisions.noise import NoiseChecks, Shape, noise_checks
+from invariance.decisions.residual_check import NoiseChecks, Shape, noise_checks
 from invariance.exceptions import Message, use
 
 MASK = np.array([True, True, False])

@@ -23,7 +23,7 @@ from invariance.exceptions import NotInvariantWarning, PredictionWarning, Settin
 from invariance.models.base import Predicts
 from invariance.prediction import predictions
 from invariance.prediction.choice import gate
-from invariance.prediction.price import Price
+from invariance.prediction.predictions import Price
 from line_twins import line_by_rows, mixed_by_rows, shifted
 from shifted_sites import as_table, fitted, several
 from two_classes import LABELS, SITE, X, Y, classifier

@@ -134,6 +134,14 @@ def wrap(text: str, first: str = "", rest: str = "", width: int = COLUMNS) -> It
     yield line.rstrip()
 
 
+def format_count(n: int) -> str:
+    """An integer with commas; from 10**12 on its order of magnitude, whatever its length."""
+    if n < 10**12:
+        return f"{n:,}"
+    exponent = math.log10(n)
+    return f"about {min(9.9, 10 ** (exponent % 1)):.1f}e{int(exponent)}"
+
+
 _UNITS = (("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))
 
 
@@ -145,8 +153,3 @@ def duration(seconds: float) -> str:
             many = f"10^{math.floor(math.log10(n))}" if n >= 1e6 else ""
             return f"{many or format(n, ',.0f' if n >= 10 else '.1f')} {unit}s"
     return f"{seconds:.0f} seconds" if seconds >= 10 else f"{seconds:.1f} seconds"
-
-
-def approximate_count(count: int) -> str:
-    """ "1,024", "about 10^382"."""
-    return f"{count:,}" if count < 10**12 else f"about 10^{len(str(count)) - 1}"

@@ -6,23 +6,19 @@ from .._tools.registry import on_first_use
 
 if TYPE_CHECKING:
     from ..screening import LassoScreen
+    from .all_features import Anchor, GradientBoosting, RandomForest, RandomIntercept, RidgeRegression, VREx
     from .base import Screened
     from .eills import EILLS
-    from .icp import ICP, HiddenICP
-    from .linear_predictors import Anchor, RandomIntercept, VREx
-    from .pooled import GradientBoosting, RandomForest, RidgeRegression
+    from .icp import ICP, HiddenICP, StabilityICP
     from .regression import LassoSelection, MarginalSelection, Oracle, PooledRegression
-    from .stability import StabilityICP
     from .stabilized_regression import StabilizedRegression
 
 _NAMES = {
+    "all_features": ("Anchor", "GradientBoosting", "RandomForest", "RandomIntercept", "RidgeRegression", "VREx"),
     "base": ("LassoScreen", "Screened"),
     "eills": ("EILLS",),
-    "icp": ("ICP", "HiddenICP"),
-    "linear_predictors": ("Anchor", "RandomIntercept", "VREx"),
-    "pooled": ("GradientBoosting", "RandomForest", "RidgeRegression"),
+    "icp": ("ICP", "HiddenICP", "StabilityICP"),
     "regression": ("LassoSelection", "MarginalSelection", "Oracle", "PooledRegression"),
-    "stability": ("StabilityICP",),
     "stabilized_regression": ("StabilizedRegression",),
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}

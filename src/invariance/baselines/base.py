@@ -18,13 +18,18 @@ from ..data.settings import Columns
 from ..estimators.bases import available_if
 from ..estimators.selector import EnvironmentSelector, refuse_arguments
 from ..exceptions import DataError, SettingError, use
-from ..models.base import Family, Predicts
+from ..models.base import Family, Predicts, predicts_of
 from ..models.registry import family_of, with_family_columns
 from ..moments.least_squares import least_squares
 from ..prediction.everything import pooled_model
 from ..prediction.predictor import MEANS, PredictedOutcome
 from ..priors import as_prior
 from ..screening import LassoScreen, Screening
+
+
+def predicts_for(data: MultiEnvironmentData) -> Predicts:
+    """What a model of this outcome should predict."""
+    return predicts_of(family_of(data))
 
 
 def _of_times(model: Any) -> bool:

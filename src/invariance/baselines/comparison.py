@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
@@ -33,9 +33,9 @@ from ..exceptions import DataError, DataWarning, EngineError, InvarianceError, M
 from ..models.base import Predicts
 from ..posterior.summary import CAUSES, MOST_FEATURES, format_probability, model_in_words
 from ..prediction.new_environments import few_environments
+from ..prediction.predictor import ERRORS, error_of
 from ..screening import LassoScreen, Screening
-from .base import Baseline, Screened, feature_values
-from .left_out import ERRORS, error_in, predicts_for
+from .base import Baseline, Screened, feature_values, predicts_for
 from .registry import LISTING, METHODS, REMARKS, default_names
 from .regression import PooledRegression
 
@@ -410,6 +410,24 @@ def _with_errors(
         return replace(m, left_out=errors[m.name], error_ratio=ratio, notes=tuple(notes))
 
     return tuple(with_errors(m) if m.name in asked else m for m in results)
+
+
+def error_in(environment: int, model: Any, data: MultiEnvironmentData, table: Any) -> float:
+    """Of a model that was fitted without this environment, given by its place; table: the data as a data frame."""
+    rows, predicts = data.rows(environment), predicts_for(data)
+    if model._outcome.predicts is not predicts:
+        what = f"it predicts {data.outcome_name} as a {model._outcome.predicts}"
+        raise DataError(f"{what}, which has no {ERRORS[predicts]}.")
+    X, fitted = table.iloc[rows], np.delete(data.y, rows)
+    if predicts is Predicts.time:
+        # Medians are infinite for all rows that are likely to outlive the longest time.
+        predicted = model.predict_restricted_mean(X, fitted.max())
+    elif is_classifier(model):
+        predicted = model.predict_proba(X)[:, 1]
+    else:
+        predicted = model.predict(X)
+    beside = {role: values[rows] for role, values in data.outcome_columns.items()}
+    return error_of(predicts, data.y[rows], np.asarray(predicted), **beside)
 
 
 def _ratio(errors: Mapping[Hashable, float], yardstick: Mapping[Hashable, float]) -> float:

@@ -1,9 +1,9 @@
-"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016), also with hidden variables."""
+"""Invariant causal prediction (Peters, Bühlmann & Meinshausen 2016), also with hidden variables and by stability."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -13,19 +13,20 @@ from scipy.special import betainc, ndtri, stdtr
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.progress import ProgressMode
+from .._tools.parallel import ordered_map
+from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.text import in_quotes
-from ..data.checks import quoted, warn
+from ..data.checks import check_whole_number, quoted, warn
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import DataError
+from ..exceptions import DataError, SettingError
 from ..kernels.baseline_scores import coefficient_hull, contrast_statistics, residual_moments, residual_moments_by_rows
 from ..moments.least_squares import DEPENDENT, unit_rows
 from ..moments.moments import Moments
 from ..posterior.summary import format_subset
 from .base import Baseline
-from .subsets import PER_BLOCK, Subsets, check_columns, checked_subsets
+from .subsets import PER_BLOCK, check_columns, checked_subsets
 
 # Second moments keep at least eight digits of a residual variance above this; below it the rows decide.
 DECIDABLE = 1e-7
@@ -102,32 +103,6 @@ def f_test(ratio: Floats, df: Floats, other_df: Floats) -> Floats:
     return 2.0 * np.minimum(tail, 1.0 - tail)
 
 
-@dataclass(frozen=True, eq=False)
-class SubsetPValues:
-    """p_values (n,): of subsets of the features that vary, in the order of `space`; NaN where not tested"""
-
-    p_values: Floats
-    space: Subsets
-    feature_names: tuple[str, ...]
-
-    def accepted(self, alpha: float) -> list[tuple[str, ...]]:
-        """Subsets with a p-value above alpha, by size, then by falling p-value."""
-        positions = np.flatnonzero(self.p_values > alpha)
-        masks = self.space.masks(positions)
-        order = np.lexsort((positions, -self.p_values[positions], masks.sum(axis=1)))
-        return [self.names(mask) for mask in masks[order]]
-
-    def frame(self, top: int | None = None) -> pd.DataFrame:
-        """subset, size and p_value of the `top` subsets with the largest p-values (None: of all tested)."""
-        tested = np.flatnonzero(~np.isnan(self.p_values))
-        order = tested[np.argsort(-self.p_values[tested], kind="stable")][:top]
-        subsets = [self.names(mask) for mask in self.space.masks(order)]
-        return pd.DataFrame({"subset": subsets, "size": map(len, subsets), "p_value": self.p_values[order]})
-
-    def names(self, mask: Mask) -> tuple[str, ...]:
-        return tuple(self.feature_names[j] for j in np.flatnonzero(mask))
-
-
 @dataclass(eq=False, repr=False)
 class ICP(Baseline):
     """Invariant causal prediction: the features that every subset with invariant residuals has in common.
@@ -139,7 +114,6 @@ class ICP(Baseline):
     ----------
     alpha : level; a subset is accepted when its p-value is larger
     max_size : most features of a tested subset; None tests all 2**p
-    stop_if_empty : stop when the accepted subsets have nothing in common; p-values of features are then lower bounds
     columns : how a data frame X is read, Columns(environment="site")
     n_jobs : threads; None is one, -1 all cores
     progress : a bar: "auto", True, False; or a function of a fraction and a message, as of `BIP`
@@ -153,8 +127,8 @@ class ICP(Baseline):
     confidence_intervals_ : (len(coef_), 2) hull over the accepted subsets; NaN when the model is rejected, unbounded
         where features are collinear
     subset_p_values_ : (n,) p-value of each subset; without max_size indexed by bit pattern
-    subsets_ : SubsetPValues, which tells the subset at each position
-    model_rejected_, stopped_early_ : bool; support_, coef_, intercept_ : as for every selector
+    subsets_ : data frame of them, the largest p-value first: subset, size, p_value
+    model_rejected_ : bool; support_, coef_, intercept_ : as for every selector
 
     Examples
     --------
@@ -167,15 +141,21 @@ class ICP(Baseline):
 
     alpha: float = 0.05
     max_size: int | None = None
-    stop_if_empty: bool = False
     columns: Columns | None = None
     n_jobs: int | None = None
     progress: ProgressMode = "auto"
 
     @property
-    def accepted_(self) -> list[tuple[str, ...]]:
+    def subsets_(self) -> pd.DataFrame:
         check_is_fitted(self)
-        return self.subsets_.accepted(self.alpha)
+        order = np.argsort(-self.subset_p_values_, kind="stable")
+        subsets = [tuple(self._names[mask]) for mask in self._space.masks(order)]
+        return pd.DataFrame({"subset": subsets, "size": map(len, subsets), "p_value": self.subset_p_values_[order]})
+
+    @property
+    def accepted_(self) -> list[tuple[str, ...]]:
+        found = self.subsets_
+        return found[found["p_value"] > self.alpha].sort_values("size", kind="stable")["subset"].tolist()
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         space = checked_subsets("ICP", data.n_features, self.max_size)
@@ -190,12 +170,9 @@ class ICP(Baseline):
             outside = np.maximum(outside, np.where(masks, 0.0, p_values[:, None]).max(axis=0))
             common &= masks[p_values > self.alpha].all(axis=0)
             exact += (block.start + np.flatnonzero(determined)[:1]).tolist()
-            if self.stop_if_empty and not common.any():
-                break
-        self.stopped_early_ = block.stop < space.n_subsets
-        self.subsets_ = SubsetPValues(self.subset_p_values_, space, data.feature_names)
+        self._space, self._names = space, np.array(data.feature_names, dtype=object)
         if exact:
-            names = self.subsets_.names(space.masks(np.array(exact[:1]))[0])
+            names = self._names[space.masks(np.array(exact[:1]))[0]]
             warn(
                 f"features {format_subset(names)} determine the outcome {data.outcome_name!r} exactly, so nothing can "
                 "speak against their invariance. Is one of them a copy of the outcome? Leave it out."
@@ -215,9 +192,91 @@ class ICP(Baseline):
         return common
 
 
+@dataclass(eq=False, repr=False)
+class StabilityICP(Baseline):
+    """The features that ICP selects in most bootstrap samples, rows drawn with replacement in each environment.
+
+    The defaults of level and number are those of Meinshausen, Hauser, Mooij, Peters, Versteeg & Bühlmann (2016), which
+    used it behind a Lasso screen ("Stability-screen").
+
+    Parameters
+    ----------
+    alpha : level of ICP in each sample
+    n_samples : how many samples
+    threshold : share of the samples in which a selected feature is selected at least
+    max_size : most features of a tested subset; None tests all 2**p
+    random_state : seed of the samples
+    columns : how a data frame X is read, Columns(environment="site")
+    n_jobs : threads; None is one, -1 all cores
+    progress : a bar: "auto", True, False; or a function of a fraction and a message, as of `BIP`
+
+    Attributes
+    ----------
+    frequencies_ : (n_features_in_,) share of the samples in which a feature is selected; 0 for a constant feature
+    support_, coef_, intercept_ : as for every selector
+
+    Examples
+    --------
+    >>> from invariance.baselines import StabilityICP
+    >>> from invariance.datasets import make_example
+    >>> StabilityICP().fit(make_example()).frequencies_.round(2).tolist()
+    [0.92, 0.06, 0.84, 0.96, 0.0, 0.0, 0.0, 0.0]
+    """
+
+    alpha: float = 0.01
+    n_samples: int = 50
+    threshold: float = 0.75
+    max_size: int | None = None
+    random_state: int = 0
+    columns: Columns | None = None
+    n_jobs: int | None = None
+    progress: ProgressMode = "auto"
+
+    def _check_settings(self) -> None:
+        super()._check_settings()
+        check_whole_number("n_samples", self.n_samples, 1)
+        if not 0.5 < self.threshold <= 1.0:
+            raise SettingError(f"threshold={self.threshold!r} is no majority: use a share above 0.5, such as 0.75.")
+
+    def _select(self, data: MultiEnvironmentData) -> Mask:
+        space = checked_subsets("StabilityICP", data.n_features, self.max_size)
+        check_columns("StabilityICP", data, data.n_rows - 2, space.max_size)
+        generators, times = np.random.default_rng(self.random_state).spawn(self.n_samples), np.zeros(data.n_features)
+        with ProgressBar("selecting in samples", self.n_samples, self.progress) as bar:
+            for selected in ordered_map(lambda rng: self._selected_in(_sample(data, rng)), generators, self.n_jobs):
+                times += selected
+                bar.advance()
+        frequencies = times / self.n_samples
+        self.frequencies_ = self._expand(frequencies, 0.0)
+        return frequencies >= self.threshold
+
+    def _selected_in(self, data: MultiEnvironmentData) -> Mask:
+        """(p,) what all subsets that ICP accepts have in common; nothing where it accepts none, and of features that do
+        not vary in these rows"""
+        varies = np.logical_and.reduceat(np.ptp(data.X, axis=0) > 0.0, data.features.starts[:-1])
+        common, tests = varies.copy(), ResidualTests(data.narrowed(varies))
+        space = checked_subsets("StabilityICP", int(varies.sum()), self.max_size)
+        accepted = 0
+        for _, masks, (p_values, _) in space.blocks(tests.test, "testing subsets", None, False):
+            kept = masks[p_values > self.alpha]
+            accepted += len(kept)
+            common[varies] &= kept.all(axis=0)
+            if not common.any():
+                break
+        return common & (accepted > 0)
+
+
+def _sample(data: MultiEnvironmentData, rng: np.random.Generator) -> MultiEnvironmentData:
+    """As many rows of each environment, drawn with replacement"""
+    rows = np.concatenate([rng.choice(data.rows(e), n) for e, n in enumerate(data.counts)])
+    chosen = {"X": data.X[rows], "y": data.y[rows], "environment_index": data.environment_index[rows]}
+    return replace(data, **chosen)
+
+
 _SMALLEST_ERROR, _SINGULAR = 1e-10, 1e-13
 
 
+@dataclass(eq=False, repr=False)
 class HiddenICP(Baseline):
     """ICP with hidden variables (Rothenhäusler, Bühlmann, Meinshausen & Peters 2019).
 
@@ -240,19 +299,11 @@ class HiddenICP(Baseline):
     confidence_intervals_ : (len(coef_), 2) intersection over the contrasts; where they contradict each other the
         lower end is above the upper one
     support_ : selected features; coef_, intercept_ : pooled least squares on them, for prediction
-
-    Examples
-    --------
-    >>> from invariance.baselines import HiddenICP
-    >>> from invariance.datasets import make_example
-    >>> HiddenICP(intercept=True).fit(make_example()).effects_.shape
-    (8,)
     """
 
-    def __init__(self, alpha: float = 0.05, intercept: bool = False, columns: Columns | None = None) -> None:
-        self.alpha = alpha
-        self.intercept = intercept
-        self.columns = columns
+    alpha: float = 0.05
+    intercept: bool = False
+    columns: Columns | None = None
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
         p_values, effects, intervals = hidden_effects(data, self.alpha, self.intercept)

@@ -21,10 +21,9 @@ from ..models.base import Predicts
 from ..models.registry import family_of
 from ..moments.least_squares import DEPENDENT, independent_columns, unit_rows
 from ..prediction.everything import pooled_model
-from ..prediction.predictor import MEANS
+from ..prediction.predictor import MEANS, error_of
 from ..screening import LassoFit, cross_validated_lasso, pooled_correlations, random_folds, standardized
-from .base import Baseline
-from .left_out import error_of, predicts_for
+from .base import Baseline, predicts_for
 
 # Of a Lasso of classes or counts: penalties, most steps at each, smallest weight of a row, and when steps end.
 _PENALTIES, _STEPS, _LEAST_WEIGHT, _CONVERGED = 12, 25, 1e-5, 1e-5
@@ -120,7 +119,7 @@ class PooledRegression(Baseline):
         self.used_lasso_ = data.n_rows < data.features.n_columns + 2
         if self.used_lasso_:
             self.p_values_ = self._expand(np.full(data.n_features, np.nan), np.nan)
-            self._lasso = _lasso(data, min(10, data.n_rows // 2), random_state=self.random_state)
+            self._lasso = _lasso(data, min(10, data.n_rows // 2), self.random_state)
             return _kept(self._lasso, data)
         if data.outcome_kind.kind == "number":
             p_values, selected = _tested(data, self.alpha)
@@ -156,13 +155,12 @@ class LassoSelection(Baseline):
     Parameters
     ----------
     cv : number of random folds
-    standardize : give every feature standard deviation 1 first
     random_state : seed of the folds
     columns : how a data frame X is read, Columns(environment="site")
 
     Attributes
     ----------
-    penalty_ : float; lasso_coef_ : (len(coef_),) on the scale the Lasso saw
+    penalty_ : float; lasso_coef_ : (len(coef_),) per standard deviation of the columns
     coef_, intercept_ : the Lasso's own, per unit of each column, for prediction
     """
 
@@ -171,37 +169,34 @@ class LassoSelection(Baseline):
     _any_size: ClassVar[bool] = True
 
     cv: int = 5
-    standardize: bool = True
     random_state: int = 0
     columns: Columns | None = None
 
     def _select(self, data: MultiEnvironmentData) -> Mask:
-        self._lasso = _lasso(data, self.cv, self.standardize, self.random_state)
+        self._lasso = _lasso(data, self.cv, self.random_state)
         self.penalty_ = self._lasso.penalty
         self.lasso_coef_ = self._expand_columns(self._lasso.coefficients, 0.0)
         return _kept(self._lasso, data)
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        return _per_unit(self._lasso, data, self.standardize)
+        return _per_unit(self._lasso, data)
 
 
-def _per_unit(fit: LassoFit, data: MultiEnvironmentData, standardize: bool = True) -> tuple[Floats, float]:
+def _per_unit(fit: LassoFit, data: MultiEnvironmentData) -> tuple[Floats, float]:
     """(q,) coefficients per unit of the columns, and the intercept at 0 of them"""
-    scale = np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0) if standardize else 1.0
-    coefficients = fit.coefficients * scale
+    coefficients = fit.coefficients * (np.ptp(standardized(data), axis=0) / np.ptp(data.X, axis=0))
     return coefficients, float(fit.intercept - data.X.mean(axis=0) @ coefficients)
 
 
-def _lasso(data: MultiEnvironmentData, cv: int, standardize: bool = True, random_state: int = 0) -> LassoFit:
+def _lasso(data: MultiEnvironmentData, cv: int, random_state: int) -> LassoFit:
     """By the outcome's kind; of classes and counts one of 12 penalties has the smallest deviance over the folds."""
     predicts = predicts_for(data)
     if predicts is Predicts.number:
-        return cross_validated_lasso(data, cv, standardize, random_state)
+        return cross_validated_lasso(data, cv, random_state=random_state)
     if predicts is Predicts.time:
         what = f"{data.n_rows} rows are too few for a regression of times on {data.features.n_columns} columns"
         raise DataError(f"{what}: leave some of them out.")
-    folds = random_folds(data, cv, random_state)
-    X = standardized(data) if standardize else data.X - data.X.mean(axis=0)
+    folds, X = random_folds(data, cv, random_state), standardized(data)
     exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
     largest = np.abs(X.T @ (data.y - exposure * (data.y.sum() / exposure.sum()))).max() / data.n_rows
     penalties = largest * np.logspace(0.0, -3.0, _PENALTIES)

@@ -52,13 +52,6 @@ class StabilizedRegression(Baseline):
     -----
     As in the package the variance of the test is that of the residuals, n/(n − p) times, and two environments are not
     corrected for. Unlike it, environments of more than 1000 rows are tested with all of them.
-
-    Examples
-    --------
-    >>> from invariance.baselines import StabilizedRegression
-    >>> from invariance.datasets import make_example
-    >>> StabilizedRegression().fit(make_example()).subsets_["averaged"].any()
-    np.True_
     """
 
     _kinds: ClassVar[tuple[str, ...]] = ("number",)

@@ -13,7 +13,7 @@ import numpy as np
 from .._tools.arrays import Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.text import approximate_count
+from .._tools.text import format_count
 from ..data.checks import check_whole_number, rows_text
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
@@ -97,7 +97,7 @@ def checked_subsets(method: str, n_features: int, max_size: int | None) -> Subse
     count = 1 << n_features if max_size is None else count_subsets(n_features, max_size)
     if count > MOST_SUBSETS:
         raise DataError(
-            f"{method} takes up to {MOST_SUBSETS:,} subsets, and there are {approximate_count(count)} of {n_features} "
+            f"{method} takes up to {MOST_SUBSETS:,} subsets, and there are {format_count(count)} of {n_features} "
             f"features: use max_size=2 or Screened({method}())."
         )
     return Subsets(n_features, max_size)

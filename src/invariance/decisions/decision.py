@@ -18,7 +18,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.json import null, to_json
 from .._tools.names import PlotKind
 from .._tools.sections import Rendered, Section, as_text
-from .._tools.text import format_subset, in_quotes, printable
+from .._tools.text import format_count, format_subset, in_quotes, printable
 from ..data.columns import free_name
 from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
@@ -34,7 +34,6 @@ from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import (
     Summary,
     everywhere,
-    format_count,
     format_difference,
     format_p_value,
     format_percent,
@@ -45,18 +44,16 @@ from ..posterior.summary import (
 from .components import Components, components_of
 from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
 from .luck import Luck, luck
-from .noise import NoiseChecks, noise_checks
 from .pipeline import Findings
+from .residual_check import Autocorrelation, NoiseChecks, autocorrelation, noise_checks
 from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule, all_subsets
-from .sequence import Autocorrelation, autocorrelation
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
     from ..prediction.choice import Choice
-    from ..prediction.predictions import Predictions
-    from ..prediction.price import Price
+    from ..prediction.predictions import Predictions, Price
 
 # Residuals that a survey may compute, for the tails' weight.
 _MOST_RESIDUALS = 1_000_000_000

@@ -11,7 +11,7 @@ import numpy as np
 from .._tools.arrays import Floats, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
-from .._tools.text import format_subset
+from .._tools.text import format_count, format_subset
 from ..exceptions import SettingError
 from ..inference.base import RunOptions
 from ..inference.enumeration import Enumeration
@@ -20,7 +20,6 @@ from ..models.gaussian import GaussianModel
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.structured import StructuredDeviations
 from ..moments.moments import Moments, filled_pool
-from ..posterior.summary import format_count
 from .pipeline import Findings
 from .rules import Rule, all_subsets
 

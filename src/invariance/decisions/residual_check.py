@@ -1,26 +1,239 @@
-"""Whether environments differ given a subset, without a model of how its features act: residuals of random forests."""
+"""Checks of the residuals of a subset: tails and spreads, order in time, and random forests."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 
-from .._tools.arrays import Floats
+from .._tools.arrays import Floats, Mask
 from .._tools.parallel import n_workers
 from .._tools.sections import Rendered, Section, by_environment
-from .._tools.text import format_subset, in_quotes
+from .._tools.text import format_subset, in_quotes, printable
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
-from ..exceptions import SettingError
+from ..exceptions import Message, SettingError, use
+from ..models.base import BoundModel, Predicts, predicts_of
+from ..models.gaussian import GaussianModel
+from ..models.invariance_test import Tolerance
+from ..models.random_deviations import GaussianRandomDeviations
 from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from ..posterior.summary import format_small_p_value as format_p
 from .environments import ALARM
 from .pipeline import generator
+
+# Tails that matter: so much excess kurtosis, and so many standard errors above 0.
+_HEAVY, _ERRORS = 1.0, 4.0
+# A spread that depends on features: so surely, and by such a share of how squared residuals vary.
+_SURE, _SHARE = 1e-3, 0.02
+# Share of a sum of squares that is no more than rounding.
+_ROUNDING = 1e-13
+
+
+class Shape(NamedTuple):
+    """excess_kurtosis of the residuals, 0 of normal noise; share_explained: what the columns of the subset and their
+    squares explain of the squared residuals; p_even: the p-value that this is chance (Koenker's test)."""
+
+    excess_kurtosis: float
+    share_explained: float
+    p_even: float
+
+
+@dataclass(frozen=True)
+class NoiseChecks:
+    """selected : names; shape : of the residuals in units of their environment, None without the rows
+    deviations : {environment: standard deviation}; p_spread, p_mean : p-values for approximate invariance of the
+        noise's scale, NaN where that is not compared, and of the coefficients; level : they must reach
+    mends : whether a model of the mean alone could be fitted
+    """
+
+    selected: tuple[str, ...]
+    n_rows: int
+    shape: Shape | None
+    deviations: Mapping[Hashable, float]
+    p_spread: float
+    p_mean: float
+    level: float
+    mends: bool = True
+
+    @property
+    def heavy_tails(self) -> bool:
+        return self.shape is not None and self.shape.excess_kurtosis > max(_HEAVY, _ERRORS * (24 / self.n_rows) ** 0.5)
+
+    @property
+    def sentence(self) -> str | None:
+        """What was found, and what to choose; None where it does not matter."""
+        found, spread_compared = [], not np.isnan(self.p_spread)
+        if self.shape is not None and self.heavy_tails and spread_compared:
+            found.append(f"have heavy tails (excess kurtosis {self.shape.excess_kurtosis:.1f})")
+        if self.shape is not None and self.shape.p_even < _SURE and self.shape.share_explained > _SHARE:
+            found.append(f"spread unequally over the values of {format_subset(self.selected, 60)}")
+        # It is the noise's scale that speaks against the subset, and not its coefficients.
+        if self.p_spread < self.level <= self.p_mean:
+            ordered = sorted(self.deviations.items(), key=lambda item: item[1])
+            ends = (f"{value:.3g} in {in_quotes(label)}" for label, value in (ordered[0], ordered[-1]))
+            found.append(f"spread unequally between environments (standard deviation {', '.join(ends)})")
+        if not found:
+            return None
+        told = f"the residuals {' and '.join(found)}"
+        mended = spread_compared and self.mends
+        return Message(told, use(family="linear_gaussian_mean")) if mended else f"{told}: p-values may be too small."
+
+    def to_plain(self) -> dict[str, Any]:
+        return {
+            "excess_kurtosis": None if self.shape is None else self.shape.excess_kurtosis,
+            "p_even": None if self.shape is None else self.shape.p_even,
+            "standard_deviations": {str(label): value for label, value in self.deviations.items()},
+            "sentence": self.sentence,
+        }
+
+
+def noise_checks(model: BoundModel, mask: Mask, tolerance: Tolerance) -> NoiseChecks | None:
+    """Of a subset (p,) under a linear model by least squares; None for others, for random deviations, with one
+    environment, and where the subset cannot be fitted. Curves have none: no model of the mean alone is at hand that
+    would keep them."""
+    linear = None if model.makes_curves or isinstance(model, GaussianRandomDeviations) else model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2 or not linear.log_ratio_many(mask[None])[0] > -np.inf:
+        return None
+    fits, test = linear.residuals(mask[None]), linear.invariance_test(mask[None], tolerance)
+    deviations = np.sqrt(fits.rss[0, :-1] / fits.freedom[0, :-1])
+    return NoiseChecks(
+        selected=linear.features.chosen(mask).names,
+        n_rows=linear.n_rows,
+        shape=_shape(linear, mask),
+        deviations=dict(zip(linear.moments.environments, deviations.tolist(), strict=True)),
+        p_spread=float(test.spread[0]),
+        p_mean=float(test.mean[0]),
+        level=tolerance.lowest_level,
+        mends=linear.data is None or linear.data.design is None,
+    )
+
+
+def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
+    """From sums over centred columns and standardised residuals; None without rows or fourth moments of them."""
+    fit, data, fourths = model.fit(mask), model.data, model.fourths
+    slopes = np.nan_to_num(fit.local_coefficients)
+    sums = np.zeros((2 * slopes.shape[1] + 2,) * 2)
+    if data is not None:
+        for e in range(data.n_environments):
+            rows = data.rows(e)
+            columns, y = data.X[rows][:, data.features.expand(mask)], data.y[rows]
+            missed = y - fit.local_intercepts[e] - columns @ slopes[e]
+            columns = columns - columns.mean(axis=0)
+            each = np.column_stack([np.ones(len(rows)), columns, columns**2, missed**2 / np.mean(missed**2)])
+            sums += each.T @ each
+        return _koenker(sums)
+    names = *model.features.chosen(mask).columns, model.moments.outcome_name
+    places = None if fourths is None else fourths.places(names)
+    if fourths is None or places is None:
+        return None
+    units = np.eye(len(fourths.columns))
+    for e, own in enumerate(slopes):
+        functions = fourths.functions(e)
+        squared = functions.square(np.append(-own, 1.0) @ units[places])
+        n, total = functions.sums([functions.one, squared])[0]
+        squared *= n / total
+        linear, squares = (map(make, units[places[:-1]]) for make in (functions.linear, functions.square))
+        sums += functions.sums([functions.one, *linear, *squares, squared])
+    return _koenker(sums)
+
+
+def _koenker(sums: Floats) -> Shape:
+    """From sums of products (k + 2, k + 2) of 1, k columns, and squared residuals."""
+    n_rows = sums[0, 0]
+    products, squares = (sums - np.outer(sums[0], sums[0]) / n_rows)[1:, 1:], np.diagonal(sums)[1:]
+    spread = np.sqrt(np.maximum(np.diagonal(products), 0.0))
+    varying = np.flatnonzero(spread[:-1] > _ROUNDING * np.sqrt(squares[:-1]))
+    share, degrees = 0.0, 1
+    if len(varying):
+        gram = products[np.ix_(varying, varying)] / np.outer(spread[varying], spread[varying])
+        cross = products[varying, -1] / spread[varying]
+        values, vectors = np.linalg.eigh(gram)
+        kept = values > _ROUNDING * values[-1]
+        along = vectors[:, kept].T @ cross
+        share, degrees = float(along**2 @ (1.0 / values[kept]) / products[-1, -1]), int(kept.sum())
+    return Shape(float(sums[-1, -1] / n_rows) - 3.0, share, float(chi2.sf(n_rows * share, degrees)))
+
+
+# ---------------------------------------------------------------- order in time
+
+# Standard errors from which on a correlation is no chance: a p-value of a thousandth.
+_NO_CHANCE = 3.3
+
+
+@dataclass(frozen=True)
+class Autocorrelation:
+    """correlation : of residuals and those before them, within environments; n : times that were compared; clock : the
+    column that says when, None for the index of the table; within : the column of environments, if that is known"""
+
+    correlation: float
+    n: int
+    clock: str | None
+    within: str | None
+
+    @property
+    def alarms(self) -> bool:
+        return abs(self.correlation) * np.sqrt(self.n) > _NO_CHANCE
+
+    @property
+    def sentence(self) -> str:
+        column = self.clock or "date"
+        within, option = "", ""
+        if self.within is not None:
+            within, option = f", within={self.within!r}", f" --within {self.within}"
+        unnamed = "" if self.clock is not None else ", with the index as a column"
+        told = f"residuals depend on those before them (correlation {self.correlation:.2f}): p-values are too small"
+        shell = f"--along {printable(column)} --ar 2{option}"
+        return f"{told}. Compare along time, along({printable(column)!r}, ar=2{within}) or {shell}{unnamed}."
+
+
+def autocorrelation(model: BoundModel, mask: Mask) -> Autocorrelation | None:
+    """Of the residuals of a subset (p,), in the order of time within environments, rows of one time together; None
+    where it is not known when rows were taken, where the model accounts for it, of times to an event, and outside the
+    support."""
+    data = model.data
+    if data is None or predicts_of(getattr(model, "specification", None)) is Predicts.time:
+        return None
+    when = _times(data)
+    if when is None or not model.log_ratio(mask) > -np.inf:
+        return None
+    name, times = when
+    fit = model.fit(mask, local=False)
+    y = data.y if data.exposure is None else data.y / data.exposure
+    residuals = y - fit.predict(data.X[:, data.features.expand(mask)])
+    known = ~np.isnan(times)
+    _, group = np.unique(np.column_stack([data.environment_index, times])[known], axis=0, return_inverse=True)
+    group = group.ravel()
+    counts = np.bincount(group)
+    means = np.bincount(group, residuals[known]) / counts
+    environment = np.empty(len(counts), np.intp)
+    environment[group] = data.environment_index[known]
+    # Groups are sorted by environment, then by time.
+    means -= (np.bincount(environment, means) / np.maximum(np.bincount(environment), 1))[environment]
+    follows = environment[1:] == environment[:-1]
+    if follows.sum() < 3 or not np.any(means):
+        return None
+    correlation = float(np.sum((means[1:] * means[:-1])[follows]) / np.sum(means**2))
+    # Several environments at a time have sequences of their own.
+    overlap = data.design is None and len(np.unique(times[known])) < len(means)
+    return Autocorrelation(correlation, int(follows.sum()), name, data.environment_name if overlap else None)
+
+
+def _times(data: MultiEnvironmentData) -> tuple[str | None, Floats] | None:
+    """The column that says when rows were taken, and (N,) when"""
+    design = data.design
+    if design is not None and design.variable is not None:
+        assert design.values is not None
+        alone = len(np.unique(design.values)) == len(design.values)
+        return (design.variable.column, design.values) if alone and not design.variable.ar else None
+    return None if data.clock is None else (data.clock.name, data.clock.values)
+
+
+# ---------------------------------------------------------------- random forests
 
 # Share of the environments' scatter that the features may leave before the check is said to have seen little.
 _LITTLE_LEFT = 0.1

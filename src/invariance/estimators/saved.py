@@ -37,6 +37,7 @@ from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
 from ..prediction.choice import Choice
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
+from ..prediction.predictions import Price
 from ..prediction.predictor import (
     MEANS,
     AveragedFit,
@@ -47,7 +48,6 @@ from ..prediction.predictor import (
     RefittedPredictor,
     SurvivalPredictor,
 )
-from ..prediction.price import Price
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent
 from .selector import Layout
 

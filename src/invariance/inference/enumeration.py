@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
-from .._tools.text import approximate_count, duration
+from .._tools.text import duration, format_count
 from ..exceptions import EngineError, use
 from ..kernels.elementary import exp_shifted
 from ..kernels.subset_sums import add_listed_prior, fold_inclusion, listed_inclusion, weighted_sum
@@ -313,7 +313,7 @@ class Enumeration:
             return
         seconds = steps // _STEPS_PER_SECOND
         wait = f"about {duration(seconds)}" if seconds < 1e18 else "longer than anybody can wait"
-        what = f"on one core, scoring all {approximate_count(target.prior.support_size())} subsets would take {wait}"
+        what = f"on one core, scoring all {format_count(target.prior.support_size())} subsets would take {wait}"
         advice = "lower max_size, leave features out, or choose another engine"
         raise EngineError(f"{what}; {advice}", use(engine="tempering"), use(engine="exact(time_limit=None)"))
 

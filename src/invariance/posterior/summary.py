@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._tools.sections import Rendered, Section
-from .._tools.text import COLUMNS, display_width, format_subset, name_labels, printable, subset_labels
+from .._tools.text import COLUMNS, display_width, format_count, format_subset, name_labels, printable, subset_labels
 
 if TYPE_CHECKING:
     from .posterior import Posterior, SubsetEvidence
@@ -56,14 +56,6 @@ def format_percent(share: float) -> str:
 def format_share(value: float, digits: int = 3) -> str:
     """A share of the outcome's variance, which may be negative."""
     return "–" if math.isnan(value) else f"{value:z.{digits}f}" if abs(value) < 100 else f"{value:.0e}"
-
-
-def format_count(n: int) -> str:
-    """An integer with commas; from 10**12 on its order of magnitude, whatever its length."""
-    if n < 10**12:
-        return f"{n:,}"
-    exponent = math.log10(n)
-    return f"about {min(9.9, 10 ** (exponent % 1)):.1f}e{int(exponent)}"
 
 
 def everywhere(posterior: Posterior) -> str:

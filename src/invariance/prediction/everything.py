@@ -8,19 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
 
 from .._tools.arrays import Floats, Integers
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
 from ..models.base import BoundModel, Family, Fit, Predicts, moments_of, predicts_of
 from ..models.counts import CountRegression
-from ..models.regression import Logistic, Regression
+from ..models.regression import Logistic
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.least_squares import independent_columns, least_squares
 from ..moments.moments import Moments
 from ..moments.random_intercept import inverse_roots, random_intercept
-from .predictor import columns_of, log_odds, squared_error
+from .predictor import columns_of, error_of, squared_error
 
 Data = MultiEnvironmentData | Moments
 # Features that are constant in every environment count where there are so many more environments than they are.
@@ -189,20 +188,16 @@ def without(data: Data, label: Hashable) -> Any:
 
 
 def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float:
-    """Of these rows (n,); of times the mean of squared deviance residuals"""
+    """Of these rows (n,); of times the mean of squared deviance residuals: events per unit of cumulative hazard"""
     y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
     if predicts_of(fit.specification) is Predicts.probability:
-        if not isinstance(fit.specification, Regression):  # a family with a link of its own
-            linear = log_odds(fit.mean(linear))
-        return 2.0 * float(np.mean(np.logaddexp(0.0, linear) - y * linear))
+        return 2.0 * error_of(Predicts.probability, y, fit.mean(linear))
+    exposure = None if data.exposure is None else data.exposure[rows]
     with np.errstate(over="ignore"):
-        expected = np.exp(linear) if isinstance(fit, PiecewiseExponentialFit) else fit.mean(linear)
-    if isinstance(fit, PiecewiseExponentialFit):
+        if not isinstance(fit, PiecewiseExponentialFit):
+            return error_of(Predicts.rate, y, fit.mean(linear), exposure)
         assert data.event is not None
-        y, expected = data.event[rows], expected * fit.baseline.cumulative(y)
-    elif data.exposure is not None:
-        expected = expected * data.exposure[rows]
-    return 2.0 * float(np.mean(xlogy(y, y / expected) - y + expected))
+        return error_of(Predicts.rate, data.event[rows], np.exp(linear), fit.baseline.cumulative(y))
 
 
 def pooled_model(family: Family, data: MultiEnvironmentData) -> BoundModel:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, xlogy
 from scipy.stats import t as student
 
 from .._tools.arrays import Floats, Integers
@@ -402,6 +402,32 @@ def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
         right += np.count_nonzero(later > predicted[i]) + 0.5 * np.count_nonzero(later == predicted[i])
         pairs += len(later)
     return right / pairs if pairs else float("nan")
+
+
+# {what is predicted: the error that is told of it}, smaller is better
+ERRORS = {
+    Predicts.number: "RMSE",
+    Predicts.probability: "log loss",
+    Predicts.rate: "Poisson deviance",
+    Predicts.time: "1 − concordance",
+}
+
+
+def error_of(
+    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
+) -> float:
+    """One of ERRORS, a mean over rows, of outcomes (n,), classes as 0 and 1, and predictions (n,), per unit of exposure
+    (n,); of times, in the order that was predicted; NaN where no pair of times can be ordered."""
+    if predicts is Predicts.number:
+        return float(np.sqrt(np.mean((observed - predicted) ** 2)))
+    if predicts is Predicts.probability:
+        odds = log_odds(predicted)
+        return float(np.mean(np.logaddexp(0.0, odds) - observed * odds))
+    if predicts is Predicts.rate:
+        mean = predicted if exposure is None else predicted * exposure
+        return float(2.0 * np.mean(xlogy(observed, observed) - xlogy(observed, mean) - observed + mean))
+    assert event is not None
+    return 1.0 - concordance(observed, event, predicted)
 
 
 def member_of(fit: Fit, weight: float, data: EnvironmentData, used: tuple[str, ...]) -> AveragedFit:

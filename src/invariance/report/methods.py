@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from .._tools.text import printable
+from .._tools.text import format_count, printable
 from .._version import __version__
 from ..data.design import Design
 from ..data.multi_environment import MultiEnvironmentData
@@ -28,7 +28,6 @@ from ..models.random_deviations import too_small_for_free
 from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
-from ..posterior.summary import format_count
 from ..prediction.everything import shrinks
 from .page import Block, Table, texts
 

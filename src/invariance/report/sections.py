@@ -40,8 +40,8 @@ from ..posterior.summary import (
 )
 from ..prediction.choice import Choice
 from ..prediction.new_environments import few_environments
+from ..prediction.predictions import Price
 from ..prediction.predictor import as_observed, columns_of
-from ..prediction.price import Price
 from .methods import Subject, method_blocks
 from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, with_equal_decimals, write_page
 
