@@ -131,14 +131,11 @@ def _shape(model: GaussianModel, mask: Mask) -> Shape | None:
     places = None if fourths is None else fourths.places(names)
     if fourths is None or places is None:
         return None
-    units = np.eye(len(fourths.columns))
+    units = np.eye(len(fourths.columns))[places]
     for e, own in enumerate(slopes):
-        functions = fourths.functions(e)
-        squared = functions.square(np.append(-own, 1.0) @ units[places])
-        n, total = functions.sums([functions.one, squared])[0]
-        squared *= n / total
-        linear, squares = (map(make, units[places[:-1]]) for make in (functions.linear, functions.square))
-        sums += functions.sums([functions.one, *linear, *squares, squared])
+        found = fourths.sums(e, units[:-1], np.vstack([units[:-1], np.append(-own, 1.0) @ units]))
+        unit = np.append(np.ones(len(found) - 1), found[0, 0] / found[0, -1])
+        sums += found * np.outer(unit, unit)
     return _koenker(sums)
 
 

@@ -6,7 +6,7 @@ there no digits are lost where a subset leaves little of the outcome."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,40 +76,15 @@ class FourthMoments:
                 fourths[part] += np.einsum("sq,sq->s", summed, form) * (n / m) * unit**2
         return squares, fourths
 
-    def functions(self, e: int) -> Functions:
-        """Polynomials of the columns in the environment at place e"""
-        return Functions(int(self.counts[e]), self.coordinates[e], self.products[e])
-
-
-class Functions(NamedTuple):
-    """Makes polynomials of at most second degree of the columns, less their means in one environment; n_rows: of this,
-    coordinates (k, k) and products (q, q) as in `FourthMoments`."""
-
-    n_rows: int
-    coordinates: Floats
-    products: Floats
-
-    @property
-    def one(self) -> Floats:
-        return _product(self._constant, self._constant)
-
-    def linear(self, weights: Floats) -> Floats:
-        """Σ_j weights[j] · column j"""
-        return _product(self._constant, np.insert(self.coordinates @ weights, 0, 0.0))
-
-    def square(self, weights: Floats) -> Floats:
-        """(Σ_j weights[j] · column j)²"""
-        form = np.insert(self.coordinates @ weights, 0, 0.0)
-        return _product(form, form)
-
-    def sums(self, functions: list[Floats]) -> Floats:
-        """(m, m) sums over the rows of the products of any two of m such polynomials"""
-        listed = np.array(functions)
-        return np.asarray(listed @ self.products @ listed.T)
-
-    @property
-    def _constant(self) -> Floats:
-        return np.insert(np.zeros(len(self.coordinates)), 0, np.sqrt(self.n_rows))
+    def sums(self, e: int, linear: Floats, squared: Floats) -> Floats:
+        """(1 + l + s, 1 + l + s) sums over the rows of the environment at place e of products of any two of: 1, forms
+        Σ_j linear[i, j] · column j, and squares of such forms, of columns less their means; linear (l, k), squared
+        (s, k)"""
+        coordinates = self.coordinates[e].T
+        first, second = (np.insert(weights @ coordinates, 0, 0.0, axis=1) for weights in (linear, squared))
+        one = np.sqrt(self.counts[e]) * np.eye(1, first.shape[1])
+        forms = np.vstack([_product(one, one), _product(one, first), _product(second, second)])
+        return np.asarray(forms @ self.products[e] @ forms.T)
 
 
 class FourthSum:

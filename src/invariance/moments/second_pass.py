@@ -109,37 +109,25 @@ class SampleSum:
     its own, and what several drew is the sample of them all."""
 
     def __init__(self, counts: Integers, k: int, most: int) -> None:
-        self._most, self._n_kept = most, [0 for _ in counts]
+        self._most = most
         self._kept = [[(np.empty(0), np.empty((0, k)))] for _ in counts]  # chances and rows of each
         self._limits = np.minimum(1.0, 2.0 * most / counts)  # chances above these are not among the smallest
 
     def add(self, e: int, values: Floats, deviations: Floats, chances: Floats) -> None:
-        self._take(e, chances, values.T)
+        drawn = np.flatnonzero(chances < self._limits[e])
+        self._kept[e].append((chances[drawn], values.T[drawn]))
 
     def merge(self, other: SampleSum) -> None:
-        for e, parts in enumerate(other._kept):
-            for chances, values in parts:
-                self._take(e, chances, values)
+        for own, parts in zip(self._kept, other._kept, strict=True):
+            own += parts
 
     def sample(self, columns: tuple[str, ...]) -> SampledRows:
-        kept = [self._smallest(parts) for parts in self._kept]
-        places = np.repeat(np.arange(len(kept)), [len(chances) for chances, _ in kept])
-        return SampledRows(columns, places, np.concatenate([values for _, values in kept]))
-
-    def _take(self, e: int, chances: Floats, values: Floats) -> None:
-        drawn = np.flatnonzero(chances < self._limits[e])
-        self._kept[e].append((chances[drawn], values[drawn]))
-        self._n_kept[e] += len(drawn)
-        if self._n_kept[e] > 2 * self._most:
-            self._kept[e], self._n_kept[e] = [self._smallest(self._kept[e])], self._most
-            self._limits[e] = self._kept[e][0][0].max()
-
-    def _smallest(self, parts: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-        chances, values = (np.concatenate(listed) for listed in zip(*parts, strict=True))
-        if len(chances) > self._most:
-            smallest = np.sort(np.argpartition(chances, self._most - 1)[: self._most])
-            chances, values = chances[smallest], values[smallest]
-        return chances, values
+        sampled = []
+        for parts in self._kept:
+            chances, values = (np.concatenate(listed) for listed in zip(*parts, strict=True))
+            sampled.append(values[np.sort(np.argsort(chances)[: self._most])])
+        places = np.repeat(np.arange(len(sampled)), [*map(len, sampled)])
+        return SampledRows(columns, places, np.concatenate(sampled))
 
 
 class RootSum:
