@@ -17,9 +17,9 @@ from typer.core import TyperGroup
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError
+from .completion import TYPED
 from .console import comparison_for_shell, for_shell, messages, say, show
 from .options import (
-    TYPED,
     Command,
     FilesArgument,
     FitOptions,
@@ -103,7 +103,8 @@ def fit(
         Path | None, option("MODEL", "Save the model, for `invariance predict`.", False, "--save")
     ] = None,
     compared: Annotated[
-        str | None, option("A,B,C", "Other methods to list in the report.", False, "--compare", rare=True)
+        str | None,
+        option("METHODS", "Other methods to list in the report.", False, "--compare", rare=True),
     ] = None,
     top: Annotated[int, option("N", "Number of subsets to list.", True, rare=True, min=1)] = 10,
 ) -> None:
@@ -148,7 +149,7 @@ def compare(
     *,
     methods: Annotated[
         str | None,
-        option("A,B,C", 'Methods, from those below. With settings: "ICP(max_size=3),Lasso".', "all but Oracle"),
+        option("METHODS", 'From those below, as A,B. With settings: "ICP(max_size=3),Lasso".', "all but Oracle"),
     ] = None,
     left_out: Annotated[
         bool, option(None, "Also predict each environment by what is fitted without it.", False, "--left-out")

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from .._tools.names import Deviations, EngineName, Missing, PlotKind, RuleName
+from .._tools.names import Deviations, EngineName, FamilyName, Missing, PlotKind, RuleName
+from ..baselines.registry import METHODS
 from ..exceptions import DataError, SettingError
+from .completion import TYPED, column, columns, one_of, several_of
 
 if TYPE_CHECKING:
     from .._tools.progress import ProgressMode
@@ -27,8 +29,18 @@ if TYPE_CHECKING:
     from ..models.invariance_test import Tolerance
 
 STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
-TYPED = "typed"  # in the context of a command: its name and arguments
 _RARE = "Further options"
+FAMILIES = "auto", "gaussian", "mean", *get_args(FamilyName)[3:]
+# {metavar of an option: what a shell completes}
+_COMPLETED = {
+    "COL": column,
+    "A,B,C": columns,
+    "A,B|FILE": columns,
+    "METHODS": several_of(*METHODS),
+    "FAMILY": one_of(*FAMILIES),
+    "PRIOR": one_of("uniform", "beta-binomial", "beta-binomial(1,3)", "inclusion(0.2)"),
+    "ENGINE": one_of(*get_args(EngineName)),
+}
 ENVIRONMENT = "--environment", "-e"
 
 
@@ -36,7 +48,8 @@ def option(
     metavar: str | None, text: str, default: str | bool = False, *names: str, rare: bool = False, **more: Any
 ) -> Any:
     """default : what --help says of it, True for the value itself; rare : listed by --help-all only"""
-    return typer.Option(*names, metavar=metavar, help=text, show_default=default, hidden=rare, **more)
+    said = {"metavar": metavar, "help": text, "show_default": default, "hidden": rare}
+    return typer.Option(*names, **said, autocompletion=_COMPLETED.get(metavar or ""), **more)
 
 
 _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
@@ -85,7 +98,7 @@ class FileOptions:
     decimal: str | None = setting(None, "SIGN", "Before decimals: . or ,", "detected", rare=True)
     encoding: str | None = setting(None, "NAME", "Encoding of text.", "UTF-8", rare=True)
     sheet: str | None = setting(None, "NAME", "Sheet of an Excel file.", "the only one", rare=True)
-    na: str | None = setting(None, "A,B,C", "Further words for missing values.", rare=True)
+    na: str | None = setting(None, "X,Y", "Further words for missing values.", rare=True)
     thousands: str | None = setting(None, "SIGN", "Between thousands: . , ' or a space.", "nothing", rare=True)
 
     @property
@@ -142,10 +155,7 @@ class TableOptions(FileOptions):
 
 
 # Written out, so that --help loads none of them.
-_FAMILY = (
-    "Outcome model: auto, gaussian, mean, bayesian_linear_gaussian, logistic, poisson, negative_binomial, "
-    'piecewise_exponential or additive. With settings: "logistic(pseudo_rows=0)".'
-)
+_FAMILY = f'Outcome model: {", ".join(FAMILIES)}. With settings: "logistic(pseudo_rows=0)".'
 _ENGINE = (
     "exact: all subsets; tempering samples; vi approximates (published: vi-simulation, vi-genes); auto: exact if "
     'quick. Or "tempering(chains=8)".'
@@ -162,7 +172,7 @@ _WEAK = "Smallest p-value if no subset reaches --level."
 class ModelOptions(SpeechOptions):
     """Outcome model, prior, engine and rule of selection."""
 
-    family: str = setting("auto", "NAME", _FAMILY, True)
+    family: str = setting("auto", "FAMILY", _FAMILY, True)
     max_size: int | None = setting(None, "K", "Most features in a subset.", "what the data allow", min=0)
     prior: str = setting("uniform", "PRIOR", PRIOR, True)
     engine: str = setting("auto", "ENGINE", _ENGINE, True)
@@ -297,7 +307,7 @@ class Command(TyperCommand):
             ctx.exit()
         ctx.meta[TYPED] = (ctx.info_name, *args)
         given = self.make_parser(ctx).parse_args(list(args))[2]
-        for one in given:
+        for one in () if ctx.resilient_parsing else given:
             if not getattr(one, "is_flag", True) and not one.multiple and sum(other is one for other in given) > 1:
                 a_list = f", a list as {one.metavar}" if "," in str(one.metavar) else ""
                 raise typer.BadParameter(f"{one.opts[0]} is given more than once: give it once{a_list}.", ctx=ctx)

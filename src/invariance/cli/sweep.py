@@ -34,7 +34,7 @@ class SweepOptions(ModelOptions, TableOptions):
 
     environment: str = setting(MISSING, "COL", "Column of environments.", False, *ENVIRONMENT)
     max_size: int | None = setting(None, "K", "Most features in a subset.", "20, or what the data allow", min=0)
-    family: str = setting("auto", "NAME", "Outcome model: auto (gaussian), mean or bayesian_linear_gaussian.", True)
+    family: str = setting("auto", "FAMILY", "Outcome model: auto (gaussian), mean or bayesian_linear_gaussian.", True)
     prior: str = setting("beta-binomial", "PRIOR", PRIOR, True)
     jobs: int | None = setting(None, "N", "Processes.", "all cores", min=1)
 
