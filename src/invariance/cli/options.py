@@ -48,7 +48,7 @@ def option(
     metavar: str | None, text: str, default: str | bool = False, *names: str, rare: bool = False, **more: Any
 ) -> Any:
     """default : what --help says of it, True for the value itself; rare : listed by --help-all only"""
-    said = {"metavar": metavar, "help": text, "show_default": default, "hidden": rare}
+    said: dict[str, Any] = {"metavar": metavar, "help": text, "show_default": default, "hidden": rare}
     return typer.Option(*names, **said, autocompletion=_COMPLETED.get(metavar or ""), **more)
 
 
