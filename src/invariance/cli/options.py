@@ -48,8 +48,8 @@ def option(
     metavar: str | None, text: str, default: str | bool = False, *names: str, rare: bool = False, **more: Any
 ) -> Any:
     """default : what --help says of it, True for the value itself; rare : listed by --help-all only"""
-    said: dict[str, Any] = {"metavar": metavar, "help": text, "show_default": default, "hidden": rare}
-    return typer.Option(*names, **said, autocompletion=_COMPLETED.get(metavar or ""), **more)
+    more["autocompletion"] = _COMPLETED.get(metavar or "")
+    return typer.Option(*names, metavar=metavar, help=text, show_default=default, hidden=rare, **more)
 
 
 _FORMATS = ".csv, .tsv (also .gz), .parquet or .xlsx; - is standard input"
