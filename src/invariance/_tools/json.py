@@ -16,6 +16,7 @@ from typing import Any, Literal, NoReturn, TypeVar, Union, get_args, get_origin,
 import numpy as np
 
 from ..exceptions import DataError, FileError
+from .files import write_text
 
 T = TypeVar("T")
 _NOT_FINITE = ("-inf", "inf", "nan")
@@ -52,6 +53,17 @@ def to_json(value: Any, not_finite: Callable[[float], Any] = str) -> Any:
 
 def null(value: float) -> None:
     """`to_json(…, null)`: numbers that are not finite are null."""
+
+
+def written(content: Any, path: str | Path | None = None) -> str:
+    """Strict JSON, where a number that is not finite is null; also written to `path`."""
+    text = json.dumps(to_json(content, null), indent=1, ensure_ascii=False, allow_nan=False)
+    try:
+        if path is not None:
+            write_text(Path(path).expanduser(), text + "\n")
+    except OSError as error:
+        raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    return text
 
 
 def from_json(kind: type[T], data: Any, place: str = "") -> T:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import warnings
 from collections import Counter, defaultdict
@@ -17,8 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 
 from .._tools.arrays import Floats, Mask
-from .._tools.files import write_text
-from .._tools.json import null, to_json
+from .._tools.json import written
 from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_drawing, title, widest
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.registry import check_settings, read_call, split_outside_brackets
@@ -192,10 +190,7 @@ class Comparison(Rendered):
         about = {"format": "invariance.comparison/2", "outcome": self.outcome_name, "environments": labels}
         features = {"n_rows": self.n_rows, "features": self.feature_names, "groups": self.groups}
         content = about | features | {"error": self.error, "methods": methods}
-        text = json.dumps(to_json(content, null), indent=1, allow_nan=False)
-        if path is not None:
-            write_text(Path(path), text + "\n")
-        return text
+        return written(content, path)
 
     def plot(self, ax: Axes | None = None, truth: Iterable[str] | ArrayLike | None = None) -> Axes:
         """One row per method, one column per feature: a square for what the method said of it.

@@ -214,7 +214,8 @@ def explain(
         luck = [Section("Would luck do this?", (model.decision_.explain_luck(),))] if told else []
         text = as_text([*diagnosis.sections, *luck, *notes], for_shell)
         draw = partial(save_environments, diagnosis)
-        saved: Files = {"json": ("the diagnosis", diagnosis.to_json), "plot": ("the picture", draw)}
+        write = partial(diagnosis.to_json, luck=model.decision_.known_luck if told else None)
+        saved: Files = {"json": ("the diagnosis", write), "plot": ("the picture", draw)}
         deliver(text, outputs, saved)
 
 

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import typer
@@ -19,6 +18,7 @@ from ..decisions.decision import FitSummary
 from ..estimators.bip import BIP
 from ..exceptions import FileError
 from ..moments.moments import Moments
+from ..posterior.posterior import FIT
 from ..prediction.new_environments import few_environments
 from ..report.methods import Source
 from ..report.page import checked_path
@@ -30,8 +30,8 @@ _PICTURES = (".png", ".pdf", ".svg")
 _SAVED = "table.csv"
 
 Outputs = dict[str, Path]
-# {kind: (what it holds, function that writes it)}
-Files = Mapping[str, tuple[str, Callable[[Path], object]]]
+# {kind: (what it holds, function that writes it; that of JSON gives the text, and writes it unless the path is None)}
+Files = Mapping[str, tuple[str, Callable[[Any], object]]]
 
 
 def checked_outputs(given: Mapping[str, Path | None], source: Path | None, drawn: PlotKind | None = None) -> Outputs:
@@ -83,9 +83,7 @@ def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -
     try:
         for kind, (what, write) in files.items():
             if kind == "json" and outputs.get(kind) == STANDARD_OUTPUT:
-                with TemporaryDirectory() as folder:
-                    write(Path(folder, "out.json"))
-                    typer.echo(Path(folder, "out.json").read_text(encoding="utf-8").rstrip("\n"))
+                typer.echo(write(None))
             elif kind in outputs:
                 save(outputs[kind], write)
                 saved.append(f"Saved {what} to {outputs[kind]}")
@@ -100,14 +98,15 @@ def deliver_fit(model: BIP, top: int, outputs: Outputs, files: Files, closing: s
     """files : others than the JSON"""
     posterior, predictive = model.posterior_, model.predictive_
 
-    def write_json(path: Path) -> None:
+    def write_json(path: Path | None) -> str:
         few = few_environments(model.n_environments_)
         more = {
+            "format": FIT,
             "decision": model.decision_.to_plain(),
             "predictive": None if predictive is None else predictive.to_plain(),
             "new_environments": {"trusted": not few, "why_not": few or None},
         }
-        posterior.to_json(path, more)
+        return posterior.to_json(path, more)
 
     summary = FitSummary(model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell)
     # Saving a model finds the price of invariance, which the JSON then tells, too.

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
 from .._tools.names import PredictWith, Unknown
 from .._tools.text import format_subset, wrap
 from ..exceptions import DataError, SettingError, use
-from .console import messages, show
-from .options import ENVIRONMENT, FileArgument, FileOptions, SpeechOptions, option, read_names
+from .console import messages
+from .options import ENVIRONMENT, FileArgument, FileOptions, SpeechOptions, json_option, option, read_names
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from ..estimators.saved import SavedModel
 
 _COVERAGE = 0.9
+FORMAT = "invariance.prediction/1"
 _NOTHING_TO_AVERAGE = "No subset is compatible with invariance, and none to average: the selected features predict."
 # Figures that are printed, and how.
 _FIGURES = {
@@ -40,7 +42,7 @@ def predict(
         Path, typer.Argument(metavar="MODEL", help="What `invariance fit --save` wrote.", show_default=False)
     ],
     file: FileArgument,
-    out: Annotated[Path, option("CSV", "File for the predictions.")],
+    out: Annotated[Path | None, option("CSV", "File for the rows with predictions; required without --json.")] = None,
     coverage: Annotated[float | None, option("SHARE", "Coverage of the intervals.", f"{_COVERAGE:g}")] = None,
     at: Annotated[
         str | None, option("T1,T2", "Times at which to give the probability of survival.", False, "--at")
@@ -60,6 +62,7 @@ def predict(
     missing: Annotated[
         Gaps, option("error|empty", "Rows with missing values: stop, or leave the prediction empty.", "error")
     ] = "error",
+    json: Annotated[Path | None, json_option("predictions and errors")] = None,
     *,
     form: FileOptions,
     speech: SpeechOptions,
@@ -72,27 +75,44 @@ def predict(
     median, inf where it is longer than any time that was seen. Columns are found by name, and those that do not predict
     may be absent. Where the table has the outcome, prints the errors.
     """
-    with messages(speech):
+    with messages(speech, json):
+        from .._tools.json import written
         from ..data.settings import Columns
         from ..estimators.saved import load
         from .inputs import InputFiles
-        from .outputs import checked_outputs, save
+        from .outputs import Files, checked_outputs, deliver
 
-        target = checked_outputs({"csv": out}, file)["csv"]
+        if out is None and json is None:
+            raise SettingError("predictions need a file: add --out predicted.csv, or --json -.")
+        outputs = checked_outputs({"csv": out, "json": json}, file)
         saved = load(model)
         columns = replace(saved.columns or Columns(), handle_unknown=unknown)
         saved.set_params(columns=columns, predict_with=predict_with or saved.predict_with)
         if InputFiles([file]).file is None:
             raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
         asked = coverage, read_names(at), restricted_mean
-        rows, sentences = predicted_rows(saved, form.open(file), environment, missing, *asked)
-        save(target, lambda path: rows.to_csv(path, index=False))
-        for sentence in sentences:
-            show("\n".join(wrap(sentence)))
-        show(f"Saved the predictions to {target}")
+        found = predicted(saved, form.open(file), environment, missing, *asked)
+        files: Files = {
+            "csv": ("the predictions", lambda path: found.rows.to_csv(path, index=False)),
+            "json": ("the predictions", partial(written, found.content)),
+        }
+        deliver("\n".join(line for sentence in found.sentences for line in wrap(sentence)), outputs, files)
 
 
-def predicted_rows(
+class Predicted(NamedTuple):
+    """rows : of a table as text, with columns of predictions; sentences about these; content : of the JSON"""
+
+    rows: pd.DataFrame
+    sentences: list[str]
+    content: dict[str, Any]
+
+
+def predicted_rows(*asked: Any, **settings: Any) -> tuple[pd.DataFrame, list[str]]:
+    """The rows and the sentences of `predicted`."""
+    return predicted(*asked, **settings)[:2]
+
+
+def predicted(
     saved: SavedModel,
     table: TableFile,
     environment: str | None = None,
@@ -100,8 +120,7 @@ def predicted_rows(
     coverage: float | None = None,
     at: Sequence[str] = (),
     restricted_mean: float | None = None,
-) -> tuple[pd.DataFrame, list[str]]:
-    """The rows of a table as text, with columns of predictions; sentences about these."""
+) -> Predicted:
     import numpy as np
     import pandas as pd
 
@@ -133,15 +152,27 @@ def predicted_rows(
     added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
     by, kind = format_subset(needed), saved.predict_with
     averages = kind == "average" and saved.predictive_ is not None
-    far = int(saved.extrapolates(X).sum())
+    far, (errors, told_errors) = int(saved.extrapolates(X).sum()), _errors(saved, known, mean, ends, table.name)
     sentences = [
         f"Predicted {saved.outcome_name_} for {rows_text(len(complete))} of {table.name} by {by}{how}",
         f"No prediction for missing values {below}." if len(lacking) else "",
         f"What predicts: {saved.prediction_.told(kind)}" if kind != "average" or averages else _NOTHING_TO_AVERAGE,
         f"{rows_text(far) if far else 'No row'} far outside the range of the training rows.",
-        _errors(saved, known, mean, ends, table.name),
+        told_errors,
     ]
-    return rows.assign(**added), list(filter(None, sentences))
+    content = {
+        "format": FORMAT,
+        "outcome": saved.outcome_name_,
+        "file": table.name,
+        "n_rows": len(rows),
+        "columns": needed,
+        "predicts_with": saved.prediction_.uses if kind == "auto" else kind,
+        "missing_rows": lacking + 1,
+        "n_far": far,
+        "errors": errors,
+        "predictions": {name: values.reindex(range(len(rows))).tolist() for name, values in added.items()},
+    }
+    return Predicted(rows.assign(**added), list(filter(None, sentences)), content)
 
 
 def _read(
@@ -224,8 +255,10 @@ def _of_times(saved: SavedModel, X: Any, at: list[str], restricted_mean: float |
     return columns
 
 
-def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | None, file: str) -> str:
-    """A sentence on the errors of rows whose outcome is known; rows : complete, as `_read` gives them"""
+def _errors(
+    saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | None, file: str
+) -> tuple[dict[str, float] | None, str]:
+    """Errors of rows whose outcome is known, and a sentence on them; rows : complete, as `_read` gives them"""
     import numpy as np
 
     from ..data.checks import listing, rows_text, warn
@@ -235,7 +268,7 @@ def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | 
     outcome, exposure = saved.outcome_, saved.outcome_.exposure
     needed = [outcome.name] if exposure is None else [outcome.name, exposure]
     if outcome.predicts is Predicts.time or not set(needed) <= set(rows.columns):
-        return ""
+        return None, ""
     given = rows[outcome.name].astype(object)
     stated = rows[needed].notna().all(axis=1).to_numpy()
     observed = given.where(stated).map(lambda value: _as_number(value, outcome.classes)).to_numpy(dtype=float)
@@ -246,18 +279,19 @@ def _errors(saved: SavedModel, rows: pd.DataFrame, mean: Floats, ends: Floats | 
         where = f"{outcome.name!r} of {file} holds {listing(map(repr, strange.unique()), 4)}"
         warn(f"{where} in {rows_text(len(strange))}, not {wanted}: their errors are left out.")
     if not known.any():
-        return ""
+        return None, ""
     weights = None if exposure is None else rows[exposure].to_numpy()[known]
     figures, n_known = figures_of(outcome.predicts, observed[known], mean[known], weights), int(known.sum())
     if ends is not None:
         known &= ~np.isnan(ends[:, 0])
         inside = (observed[known] >= ends[known, 0]) & (observed[known] <= ends[known, 1])
-        share = f"{np.mean(inside):.3g} inside their intervals" if known.any() else "none has an interval"
+        figures["inside"] = float(np.mean(inside)) if known.any() else float("nan")
+        share = f"{figures['inside']:.3g} inside their intervals" if known.any() else "none has an interval"
         told = [f"root mean squared error {figures['rmse']:.4g}", share]
     else:
         told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]
         told += [_FIGURES[name].format(figures[name]) for name in _FIGURES if np.isfinite(figures.get(name, np.nan))]
-    return f"The outcome is known in {n_known:,} of them: {', '.join(told)}."
+    return {"n_rows": n_known} | figures, f"The outcome is known in {n_known:,} of them: {', '.join(told)}."
 
 
 def _as_number(value: Any, classes: tuple[Any, Any] | None) -> float:

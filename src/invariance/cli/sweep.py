@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 
 from .._tools.files import check_writable
 from ..exceptions import DataError
-from .console import messages, say, show
+from .console import messages, say
 from .options import (
     ENVIRONMENT,
     PRIOR,
@@ -18,6 +19,7 @@ from .options import (
     ModelOptions,
     SpeechOptions,
     TableOptions,
+    json_option,
     option,
     read_names,
     setting,
@@ -54,16 +56,20 @@ def sweep(
     top: Annotated[int, option("N", "Features to keep of each outcome; 0 is all.", True, rare=True, min=0)] = 20,
     device: Annotated[str | None, option("cuda", "Send the work to a GPU instead.")] = None,
     dask: Annotated[str | None, option("ADDRESS", "Send the work to this Dask scheduler instead.")] = None,
+    json: Annotated[Path | None, json_option("counts of verdicts and failures")] = None,
 ) -> None:
     """Fit every column as the outcome of all others.
 
     Writes a Parquet data set: outcome, feature, inclusion probability, whether it is selected, and the verdict.
     """
-    with messages(given):
+    with messages(given, json):
         if dask is not None and given.jobs is not None:
             raise typer.BadParameter("--jobs is for this machine and --dask for a cluster: use one of them.")
+        from .outputs import checked_outputs, deliver
+
         folder = out.expanduser()
         check_writable(folder / "manifest.json")
+        outputs = checked_outputs({"json": json}, None)
         model, chosen = given.bip(), _outcomes(outcomes)
 
         from ..priors import parse_prior
@@ -80,7 +86,7 @@ def sweep(
         except KeyboardInterrupt:
             say("note", f"what is finished is in {str(folder)!r}; the same command continues")
             raise
-        show(f"{run}\n\nSaved to {folder}")
+        deliver(run, outputs, {"json": ("the counts", run.to_json)}, f"Saved to {folder}")
 
 
 def edges(
@@ -88,22 +94,29 @@ def edges(
     *,
     fdr: Annotated[float, option("RATE", "Most outcomes with a false edge among those with edges.", True)] = 0.1,
     csv: Annotated[Path | None, option("CSV", "Save all edges as a table.")] = None,
+    json: Annotated[Path | None, json_option("all edges")] = None,
     speech: SpeechOptions,
 ) -> None:
     """List the direct causes that a sweep found, with control of false ones.
 
     A feature is one where no subset without it is invariant.
     """
-    with messages(speech):
+    with messages(speech, json):
+        from .._tools.json import written
         from .._tools.sections import as_text
         from ..sweeps import edges as found_by
         from ..sweeps.store import read_sweep
-        from .outputs import checked_outputs, deliver
+        from .outputs import Files, checked_outputs, deliver
 
-        outputs, table = checked_outputs({"csv": csv}, None), read_sweep(folder)
+        outputs, table = checked_outputs({"csv": csv, "json": json}, None), read_sweep(folder)
         found = found_by.edges(table, fdr)
         text = as_text(found_by.edges_sections(table, found, fdr))
-        deliver(text, outputs, {"csv": ("the edges", lambda path: found.to_csv(path, index=False))})
+        content = {"format": "invariance.edges/1", "fdr": fdr, "n_outcomes": table["outcome"].nunique()}
+        files: Files = {
+            "csv": ("the edges", lambda path: found.to_csv(path, index=False)),
+            "json": ("the edges", partial(written, content | {"edges": found.to_dict("records")})),
+        }
+        deliver(text, outputs, files)
 
 
 def _read(named: InputFiles, given: SweepOptions, perturbed: str | None, unmeasured: bool) -> SweepData:

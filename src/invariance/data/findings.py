@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import unicodedata
@@ -14,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.files import write_text
-from .._tools.json import null, to_json
+from .._tools.json import written
 from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, Message, Remedy, use
 from .checks import NO_ROWS, nearest, quoted, rows_text
@@ -133,10 +131,7 @@ class DataCheck(Rendered):
         ]
         about = {name: getattr(self, name) for name in ("name", "n_rows", "outcome", "environment")}
         content = {"format": "invariance.check/1", **about, "findings": findings, "settings": self.settings}
-        text = json.dumps(to_json(content, null), indent=1, ensure_ascii=False, allow_nan=False)
-        if path is not None:
-            write_text(path, text + "\n")
-        return text
+        return written(content, path)
 
 
 def check(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,13 @@ import numpy as np
 from scipy.stats import t as student
 
 from .._tools.arrays import Floats, Mask
-from .._tools.files import write_text
-from .._tools.json import null, to_json
+from .._tools.json import null, to_json, written
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section, by_environment, shown_first
 from .._tools.text import COLUMNS, display_width, format_subset, in_quotes, name_labels, printable, shorten
 from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, EngineError, FileError, Message, SettingError, use
+from ..exceptions import DataError, EngineError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Fit
 from ..models.gaussian import GaussianModel
@@ -43,12 +41,14 @@ from .environments import (
     subset_moments,
     worst_environment,
 )
+from .luck import Luck
 from .pipeline import Data, Findings, FitSettings
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+FORMAT = "invariance.diagnosis/1"
 LeaveOut = bool | Literal["auto"]
 # p-value below which an environment is at odds with a subset, and gain in R² that matters.
 SURE, GAIN = 0.01, 0.02
@@ -441,12 +441,11 @@ class Diagnosis(Rendered, ComparedEnvironments):
         if self.sites.without and self.sites.largest < len(self.feature_names):
             yield Section("Small environments", tuple(_small_environments(self)))
 
-    def to_dict(self) -> dict[str, Any]:
-        """As values that JSON can hold."""
-
+    def to_dict(self, luck: Luck | None = None) -> dict[str, Any]:
+        """As values that JSON can hold; luck : of the decision, where it was asked for"""
         same = "alarm", "grade", "threshold", "nothing_compatible", "p_invariant", "r2", "evidence", "tolerance"
         more = "inclusion", "predictive_inclusion", "experiments"
-        content: dict[str, Any] = {name: getattr(self, name) for name in (*same, *more)}
+        content: dict[str, Any] = {"format": FORMAT} | {name: getattr(self, name) for name in (*same, *more)}
         content |= {
             "outcome": self.outcome_name,
             "subset": self.subset,
@@ -463,15 +462,14 @@ class Diagnosis(Rendered, ComparedEnvironments):
             "leading_subsets": self.leading,
             "sites": {"largest_subset": self.sites.largest, "largest_without": self.sites.without},
             "own_coefficients": None if self.own is None else self.own.content(self.tests),
+            "luck": luck,
         }
         plain: dict[str, Any] = to_json(content, null)
         return plain
 
-    def to_json(self, path: str | Path) -> None:
-        try:
-            write_text(Path(path).expanduser(), json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
-        except OSError as error:
-            raise FileError(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+    def to_json(self, path: str | Path | None = None, luck: Luck | None = None) -> str:
+        """`to_dict` as strict JSON, also written to `path`"""
+        return written(self.to_dict(luck), path)
 
 
 def diagnose(

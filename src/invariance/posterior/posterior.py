@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ..models.base import BoundModel
 
 FORMAT = "invariance.posterior/1"
+FIT = "invariance.fit/1"  # a posterior, with the decision and others, as `invariance fit --json` writes it
 _WITH_EVIDENCE = 100  # subsets of the table that are saved with their evidence
 SubsetTable = tuple[Mask, Floats, Floats]
 Value = TypeVar("Value", Floats, float)
@@ -422,7 +423,7 @@ class Posterior:
     def from_json(cls, path_or_text: str | Path) -> Self:
         """Read what `to_json` wrote, from a file or from the text itself. Arrays come back exactly."""
         content, origin = _read(path_or_text)
-        if content.get("format") != FORMAT:
+        if content.get("format") not in (FORMAT, FIT):
             raise DataError(f"{origin} has the format {content.get('format')!r}, and this version reads {FORMAT!r}")
         try:
             evidence, n_subsets = content.pop("table_evidence", None), content["n_subsets"]

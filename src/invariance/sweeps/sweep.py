@@ -17,6 +17,7 @@ import joblib
 import pandas as pd
 from sklearn.base import clone
 
+from .._tools.json import written
 from .._tools.parallel import n_workers, run_tasks
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.sections import Rendered, Section
@@ -76,6 +77,21 @@ class SweepRun(Rendered):
     workers: str
 
     @property
+    def verdicts(self) -> dict[str, int]:
+        """How many outcomes have which verdict, or failed."""
+        outcomes = self.results.drop_duplicates("outcome")
+        counts = outcomes["verdict"].where(outcomes["feature"].notna(), "failed").value_counts()
+        return {word: int(counts[word]) for word in (*VERDICTS, "failed") if word in counts}
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Strict JSON, also written to `path`: counts; the results are in the folder."""
+        outcomes = self.results.drop_duplicates("outcome")
+        failed = outcomes[outcomes["feature"].isna()]
+        run = {"n_outcomes": len(outcomes), "n_now": self.n_now, "n_before": self.n_before, "seconds": self.seconds}
+        found = {"verdicts": self.verdicts, "failed": dict(zip(failed["outcome"], failed["verdict"], strict=True))}
+        return written({"format": "invariance.sweep/1", **run, "workers": self.workers, **found}, path)
+
+    @property
     def sections(self) -> Iterator[Section]:
         """How many outcomes have which verdict, the strongest pairs, and what failed."""
         outcomes = self.results.drop_duplicates("outcome")
@@ -83,8 +99,7 @@ class SweepRun(Rendered):
         before = f"; {self.n_before:,} there before" if self.n_before else ""
         took = f"{self.n_now:,} of them now, in {duration(self.seconds)} by {self.workers}{before}"
         yield Section(f"Sweep over {n:,} outcome{'s' * (n != 1)}: {took}.")
-        counts = outcomes["verdict"].where(outcomes["feature"].notna(), "failed").value_counts()
-        shown = tuple((word, f"{counts[word]:,}") for word in (*VERDICTS, "failed") if word in counts)
+        shown = tuple((word, f"{count:,}") for word, count in self.verdicts.items())
         yield Section("Verdict on the selected features", table=shown)
         selected = self.results[self.results["selected"]]
         chosen = selected["outcome"].nunique()
