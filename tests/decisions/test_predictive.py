@@ -255,7 +255,7 @@ def test_what_weighs_nothing_is_left_undecided(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(predictive, "_FEWEST_AT_ONCE", 4)
     usual = exact(data)
     assert usual.diagnostics["compatible_counted"] is False
-    for name, value in (("_MOST_WAITING", 40), ("_SORTED_AT_ONCE", 8), ("_MOST_AT_ONCE", 5), ("_MANY", 0)):
+    for name, value in (("_MOST_WAITING", 40), ("_MOST_AT_ONCE", 5), ("_MANY", 0)):
         monkeypatch.setattr(predictive, name, value)
     monkeypatch.setattr("invariance.kernels.subset_tree.MOST_LOW", 4)
     pieces = exact(data)
@@ -308,21 +308,6 @@ def test_what_weighs_nothing_is_so_under_the_prior(monkeypatch: pytest.MonkeyPat
     posterior = exact(data, prior)
     np.testing.assert_allclose(posterior.log_evidence, logsumexp(joint), rtol=1e-8)
     assert posterior.inclusion[data.feature_names.index("x1")] < 0.01
-
-
-@given(st.lists(st.sampled_from([0.0, 1.0, 2.0, 3.0]), max_size=24), st.integers(1, 5))
-@settings(max_examples=40, deadline=None)
-def test_every_candidate_comes_once_and_the_heaviest_first(values: list[float], most: int) -> None:
-    weights, places = np.array(values), []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predictive, "_SORTED_AT_ONCE", most)
-        for rows, left in predictive._largest_first(weights):
-            for k, row in enumerate(rows):
-                rest = np.setdiff1d(np.arange(len(weights)), places)
-                assert left[k] == pytest.approx(logsumexp(weights[rest]))
-                places.append(row)
-    np.testing.assert_array_equal(weights[places], np.sort(weights)[::-1])
-    assert sorted(places) == list(range(len(weights)))
 
 
 def test_models_that_cannot_screen_are_scored_one_by_one() -> None:

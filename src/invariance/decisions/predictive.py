@@ -7,7 +7,7 @@ p₂(z | D) ∝ p(z) · exp(−½ cost(z)) · [p_inv(z) ≥ level], cost(z) = �
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, NamedTuple
@@ -151,8 +151,8 @@ def _posterior(
 
 # Share of the probability that subsets may have which are left undecided.
 UNDECIDED = 1e-7
-# Candidates that are decided, and sorted, together; that wait until the light ones are dropped, and that are kept then.
-_FEWEST_AT_ONCE, _MOST_AT_ONCE, _SORTED_AT_ONCE = 1 << 5, 1 << 10, 1 << 11
+# Candidates that are decided together; that wait until the light ones are dropped, and that are kept then.
+_FEWEST_AT_ONCE, _MOST_AT_ONCE = 1 << 5, 1 << 10
 _MOST_WAITING, _MOST_KEPT = 1 << 16, 1 << 20
 # So many that to begin with a good one is worth it.
 _MANY = 1 << 12
@@ -279,11 +279,12 @@ class Candidates:
 
     def _first(self, values: Floats) -> int | None:
         """The compatible candidate with the largest of values (n,), None where there is none"""
-        for rows, _ in _largest_first(values):
-            for part in np.split(rows, _FEWEST_AT_ONCE * (2 ** np.arange(1, 12) - 1)):
-                found = self._compatible(part)
-                if len(found):
-                    return int(found[0])
+        order, start, size = np.argsort(-values, kind="stable"), 0, _FEWEST_AT_ONCE
+        while start < len(order):
+            found = self._compatible(order[start : start + size])
+            if len(found):
+                return int(found[0])
+            start, size = start + size, min(2 * size, _MOST_AT_ONCE)
         return None
 
     def _compatible(self, rows: Integers) -> Integers:
@@ -295,18 +296,19 @@ class Candidates:
 
     def _heaviest(self, weights: Floats) -> Integers:
         """The compatible candidates, by weights (n,), but for such as weigh nothing beside the others"""
-        found, mass = [np.empty(0, np.intp)], -np.inf
-        for rows, left in _largest_first(weights):
-            start = 0
-            while start < len(rows):
-                # These need a decision even if all before them are compatible.
-                most = np.logaddexp.accumulate(np.append(mass, weights[rows[start : start + _MOST_AT_ONCE]]))
-                needed = int((left[start : start + len(most)] >= most + np.log(UNDECIDED / 2.0)).sum())
-                if not needed:
-                    return np.concatenate(found)
-                end = start + max(needed, _FEWEST_AT_ONCE)
-                found.append(self._compatible(rows[start:end]))
-                mass, start = float(np.logaddexp.reduce(weights[found[-1]], initial=mass)), end
+        found, mass, start = [np.empty(0, np.intp)], -np.inf, 0
+        order = np.argsort(-weights, kind="stable")
+        # Of a candidate and all that follow it
+        left = np.logaddexp.accumulate(np.append(-np.inf, weights[order[::-1]]))[::-1]
+        while start < len(order):
+            # These need a decision even if all before them are compatible.
+            most = np.logaddexp.accumulate(np.append(mass, weights[order[start : start + _MOST_AT_ONCE]]))
+            needed = int((left[start : start + len(most)] >= most + np.log(UNDECIDED / 2.0)).sum())
+            if not needed:
+                break
+            end = start + max(needed, _FEWEST_AT_ONCE)
+            found.append(self._compatible(order[start:end]))
+            mass, start = float(np.logaddexp.reduce(weights[found[-1]], initial=mass)), end
         return np.concatenate(found)
 
     def posterior(self, accepted: Tolerance, keep: int, options: RunOptions) -> Posterior | None:
@@ -334,24 +336,6 @@ class Candidates:
             log_ratios = model.log_ratio_many(masks[:keep])
         about: dict[str, Any] = {"engine": "exact enumeration", "diagnostics": diagnostics}
         return _posterior(self.target, score, masks, log_joint, log_ratios[:keep], **about)
-
-
-def _largest_first(values: Floats) -> Iterator[tuple[Integers, Floats]]:
-    """Places of values (n,) in their order, part by part; with a part (m,) the log of the sum of exp(values) from each
-    of its places on, and beyond it (m + 1,)"""
-    rest = np.arange(len(values))
-    while len(rest):
-        first, beyond = rest, -np.inf
-        if len(rest) > 2 * _SORTED_AT_ONCE:
-            own = values[rest]
-            bound = np.partition(own, -_SORTED_AT_ONCE)[-_SORTED_AT_ONCE]
-            first, rest, lighter = rest[own >= bound], rest[own < bound], own[own < bound]
-            peak = lighter.max(initial=-np.inf)
-            beyond = peak + np.log(np.exp(lighter - peak).sum()) if len(rest) else peak
-        else:
-            rest = rest[:0]
-        first = first[np.argsort(-values[first], kind="stable")]
-        yield first, np.logaddexp.accumulate(np.append(beyond, values[first][::-1]))[::-1]
 
 
 def _largest_log_prior(prior: BoundPrior, columns: Integers, free: Integers, forced: Integers) -> Floats:

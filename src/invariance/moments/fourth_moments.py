@@ -27,8 +27,6 @@ _ROWS, _SUBSETS = 1024, 256
 # noise then has a standard error of √(24 / 100,000) = 0.015.
 _SAMPLED_ROWS, _FEWEST_SAMPLED = 100_000, 5_000
 _FAR = 2.0  # times the mean squared distance of rows from their mean, from which on they are taken more often
-# Coordinates whose pairs are multiplied together: fewer do less in vain, more are quicker
-_TOGETHER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,73 +89,35 @@ class FourthSum:
     """Collects the products; whitening (E, k, k): deviations · whitening[e] are the coordinates.
     Of many rows of an environment each is taken with a chance, and weighted by the lowest chance over its own: those
     far from the mean, which make most of fourth powers, have a higher one, up to 1.
-    Of coordinates a ≤ b ≤ c ≤ d the sum of products is kept once: products of pairs (a, b), ordered by b, and of pairs
-    (c, d), ordered by c, are multiplied where c reaches the first b of a few.
-    seconds : (E, k + 1, k + 1) sums over all rows of products of any two coordinates"""
+    products : (E, q, q) as in `FourthMoments`; seconds : (E, k + 1, k + 1) sums over all rows of products of any two
+    coordinates"""
 
     def __init__(self, counts: Integers, whitening: Floats) -> None:
         self._counts, self._whitening = counts, whitening
         m = whitening.shape[1] + 1
         self._rates = np.minimum(1.0, np.maximum(_SAMPLED_ROWS / counts.sum(), _FEWEST_SAMPLED / counts))
+        self._first, self._second = np.triu_indices(m)
         self.seconds = np.zeros((len(counts), m, m))
-        self._of_last = np.append(0, np.cumsum(np.arange(1, m + 1)))  # where the pairs begin whose last is b,
-        self._of_first = np.append(0, np.cumsum(np.arange(m, 0, -1)))  # and those whose first is c
-        ends = np.minimum(np.arange(0, m, _TOGETHER) + _TOGETHER, m)
-        self._heights = self._of_last[ends] - self._of_last[0:m:_TOGETHER]
-        self._widths = self._of_first[-1] - self._of_first[0:m:_TOGETHER]
-        self._offsets = np.append(0, np.cumsum(self._heights * self._widths))
-        self._sums = np.zeros((len(counts), self._offsets[-1]))
-        self._pairs = np.empty((2, self._of_first[-1], _ROWS))  # by their last, and by their first; work space
-        self._waiting: list[list[Floats]] = [[] for _ in counts]  # coordinates and, last, weights of each
+        self.products = np.zeros((len(counts), len(self._first), len(self._first)))
 
     def add(self, e: int, values: Floats, deviations: Floats, chances: Floats) -> None:
         n, rate = self._counts[e], self._rates[e]
-        z = np.empty((len(self._of_first), deviations.shape[1]))  # the constant, k coordinates, weights
-        z[0] = 1.0 / np.sqrt(n)
-        np.matmul(self._whitening[e].T, deviations, out=z[1:-1])
-        self.seconds[e] += z[:-1] @ z[:-1].T
-        z[-1] = 1.0
+        z = np.insert(self._whitening[e].T @ deviations, 0, 1.0 / np.sqrt(n), axis=0)
+        weights = np.ones(z.shape[1])
+        self.seconds[e] += z @ z.T
         if rate < 1.0:
-            distance = np.einsum("kn,kn->n", z[1:-1], z[1:-1]) * n / (len(z) - 2)
+            distance = np.einsum("kn,kn->n", z[1:], z[1:]) * n / (len(z) - 1)
             taken = np.minimum(1.0, rate * np.maximum(1.0, (distance / _FAR) ** 2))
-            z[-1] = rate / taken
-            z = z[:, chances < taken]
-        self._waiting[e].append(z)
-        if sum(part.shape[1] for part in self._waiting[e]) >= _ROWS:
-            self._sum(e)
-
-    def _sum(self, e: int) -> None:
-        """Add up what waits."""
-        m, n_pairs = len(self._of_first) - 1, self._of_first[-1]
-        every = np.concatenate([np.empty((m + 1, 0)), *self._waiting[e]], axis=1)
-        self._waiting[e] = []
-        for start in range(0, every.shape[1], _ROWS):
-            z, weights = every[:-1, start : start + _ROWS], every[-1, start : start + _ROWS]
-            by_last, by_first = self._pairs[:, :, : z.shape[1]]
-            for a in range(m):
-                np.multiply(z[a], z[: a + 1], out=by_last[self._of_last[a] : self._of_last[a + 1]])
-                np.multiply(z[a] * weights, z[a:], out=by_first[self._of_first[a] : self._of_first[a + 1]])
-            begin = 0
-            for height, width, offset in zip(self._heights, self._widths, self._offsets, strict=False):
-                found = by_last[begin : begin + height] @ by_first[n_pairs - width :].T
-                self._sums[e, offset : offset + height * width] += found.ravel()
-                begin += height
+            drawn = chances < taken
+            z, weights = z[:, drawn], (rate / taken)[drawn]
+        for start in range(0, z.shape[1], _ROWS):
+            part = slice(start, start + _ROWS)
+            pairs = z[self._first, part] * z[self._second, part]
+            self.products[e] += (pairs * weights[part]) @ pairs.T
 
     def merge(self, other: FourthSum) -> None:
-        for e in range(len(self._counts)):
-            other._sum(e)
-        self._sums += other._sums
+        self.products += other.products
         self.seconds += other.seconds
-
-    @property
-    def products(self) -> Floats:
-        """(E, q, q) as in `FourthMoments`"""
-        pairs = np.array(np.triu_indices(len(self._of_first) - 1))
-        a, b, c, d = np.sort(np.broadcast_arrays(*pairs[:, :, None], *pairs[:, None, :]), axis=0)
-        part = b // _TOGETHER
-        row = self._of_last[b] - self._of_last[part * _TOGETHER] + a
-        column = self._of_first[c] - self._of_first[part * _TOGETHER] + d - c
-        return self._sums[:, self._offsets[part] + row * self._widths[part] + column]
 
 
 def most_columns(n_environments: int) -> int:

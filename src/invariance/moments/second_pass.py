@@ -265,7 +265,7 @@ class _Reading:
 
         LOGGER.info("second reading of %s, for the tails of residuals and for intervals", self.source.name)
         with ProgressBar(f"Reading {self.source.name} again", len(tasks), self.progress) as bar, one_thread():
-            for collectors, found in ordered_map(partial(self._read_task, start), tasks, self.n_jobs):
+            for collectors, found in ordered_map(partial(self._read_task, start), tasks, self.n_jobs, 2):
                 counts += found
                 for whole, part in zip(total, collectors, strict=True):
                     whole.merge(part)
