@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,24 @@ class Message(str):
         return _sentence(self.what, self.remedies, setting)
 
 
+class Messages(Message):
+    """Several messages, one after the other."""
+
+    parts: tuple[Message, ...]
+
+    def __new__(cls, *parts: Message) -> Self:
+        message = str.__new__(cls, " ".join(parts))
+        message.what, message.parts = str(message), parts
+        message.remedies = tuple(remedy for part in parts for remedy in part.remedies)
+        return message
+
+    def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
+        return Messages, self.parts
+
+    def worded(self, setting: Callable[[str, Any], str]) -> str:
+        return " ".join(part.worded(setting) for part in self.parts)
+
+
 def _in_python(name: str, value: Any) -> str:
     return f"{name}={value!r}"
 
@@ -66,6 +84,20 @@ class InvarianceError(Exception):
 
 class DataError(InvarianceError, ValueError):
     """The data cannot be used as given."""
+
+
+def raise_all(*checks: Callable[[], object]) -> None:
+    """Run all of the checks; where several complain, raise one DataError about all of it."""
+    errors = []
+    for check in checks:
+        try:
+            check()
+        except DataError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise DataError(Messages(*(error.args[0] for error in errors), Message("invariance check lists all of it.")))
 
 
 class SettingError(InvarianceError, ValueError):

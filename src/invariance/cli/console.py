@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .._tools.text import printable
 from ..exceptions import InvarianceError, Message
 from .options import STANDARD_OUTPUT, SpeechOptions, write_names
 
@@ -95,8 +96,6 @@ def say(kind: str, message: str) -> None:
         return
     from rich.text import Text
 
-    from .._tools.text import printable
-
     kind = "note" if kind == "detail" else kind
     text = Text(" ".join([f"{kind}:", *map(printable, message.split())]))
     text.stylize(_STYLES[kind], 0, len(kind) + 1)
@@ -132,6 +131,7 @@ _NO_OPTIONS = (
 
 def in_shell(name: str, value: Any) -> str:
     """--missing drop for missing='drop'; no --features for features=None"""
+    from ..data.labels import level_of
     from ..decisions.rules import Threshold
     from ..models.registry import SHORT
 
@@ -147,8 +147,10 @@ def in_shell(name: str, value: Any) -> str:
             value = next((short for short, family in SHORT.items() if family == value), value)
         case "select", Threshold():
             return f"--select threshold --threshold {value.threshold:g}"
+        case "na", dict():
+            value = write_names(f"{column}={level_of(code)}" for column, codes in value.items() for code in codes)
         case "merge_environments", dict():
-            value = write_names(f"{'+'.join(map(str, old))}={new}" for new, old in value.items())
+            value = write_names(printable(f"{'+'.join(map(str, old))}={new}") for new, old in value.items())
     if isinstance(value, list | tuple):
         value = write_names(map(str, value))
     if name in _NO_OPTIONS or not isinstance(value, str | int | float):

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError
+from .check import check
 from .completion import TYPED
 from .console import comparison_for_shell, for_shell, messages, say, show
 from .options import (
@@ -304,6 +305,9 @@ _EPILOGS: dict[Callable[..., None], str] = {
   invariance fit sites.csv --outcome accidents --exposure hours \\
       --environment site --report report.html --compare ICP,Lasso
   invariance fit 'years/*.parquet' --outcome yield --environment site
+""",
+    check: """
+  invariance check table.csv --outcome yield --environment site
 """,
     compare: """
   invariance compare table.csv --outcome yield --environment site \\

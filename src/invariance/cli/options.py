@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from .._tools.names import Deviations, EngineName, FamilyName, Missing, PlotKind, RuleName
+from .._tools.names import BelowLimit, Deviations, EngineName, FamilyName, Missing, PlotKind, RuleName
 from ..baselines.registry import METHODS
 from ..exceptions import DataError, SettingError
 from .completion import TYPED, column, columns, one_of, several_of
@@ -98,7 +98,7 @@ class FileOptions:
     decimal: str | None = setting(None, "SIGN", "Before decimals: . or ,", "detected", rare=True)
     encoding: str | None = setting(None, "NAME", "Encoding of text.", "UTF-8", rare=True)
     sheet: str | None = setting(None, "NAME", "Sheet of an Excel file.", "the only one", rare=True)
-    na: str | None = setting(None, "X,Y", "Further words for missing values.", rare=True)
+    na: str | None = setting(None, "X,COL=Y", "Further words for missing values, of all columns or one.", rare=True)
     thousands: str | None = setting(None, "SIGN", "Between thousands: . , ' or a space.", "nothing", rare=True)
 
     @property
@@ -106,7 +106,7 @@ class FileOptions:
         from ..data.settings import FileFormat
 
         stated = {field.name: getattr(self, field.name) for field in fields(FileOptions)}
-        return FileFormat(**stated | {"na": read_names(self.na)})
+        return FileFormat(**stated | {"na": [word for word in read_names(self.na) if not _of_column(word)]})
 
     def open(self, file: Path) -> TableFile:
         from ..data.reading import TableFile
@@ -118,6 +118,10 @@ class FileOptions:
         return TableFile(file, self.form, sys.stdin.buffer.read())
 
 
+_MISSING = "Missing values: error, drop rows, or a level of categories."
+_BELOW_LIMIT = "What '<0.5' counts as: half of the limit, the limit, or missing."
+
+
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(FileOptions):
     """Columns, rows and environments of a table."""
@@ -126,7 +130,8 @@ class TableOptions(FileOptions):
     exclude: str | None = setting(None, "A,B,C", "Columns that are not features.")
     categorical: str | None = setting(None, "A,B,C", "Columns of codes.", "columns of text")
     numeric: str | None = setting(None, "A,B,C", "Columns of text to read as numbers.", rare=True)
-    missing: Missing = setting("error", "error|drop", "Rows with missing values: stop, or leave out.", True)
+    missing: Missing = setting("error", "WAY", _MISSING, True)
+    below_limit: BelowLimit | None = setting(None, "WAY", _BELOW_LIMIT, rare=True)
     min_rows: int = setting(0, "N", "Leave out environments with fewer rows.", rare=True, min=0)
     drop_environment: str | None = setting(None, "A,B", "Environments to leave out.", rare=True)
     merge: str | None = setting(None, "A+B=C", "Environments to merge, with the new label.", rare=True)
@@ -140,6 +145,8 @@ class TableOptions(FileOptions):
             exclude=read_names(self.exclude),
             categorical=read_names(self.categorical) or "auto",
             numeric=read_names(self.numeric),
+            below_limit=self.below_limit,
+            na=read_codes(self.na),
         )
 
     @property
@@ -343,6 +350,20 @@ def write_names(names: Iterable[str]) -> str:
     written = StringIO()
     csv.writer(written).writerow(names)
     return written.getvalue().removesuffix("\r\n")
+
+
+def _of_column(word: str) -> list[str]:
+    """[column, value] of bmi=999; [] of a word for all columns"""
+    name, sign, value = word.partition("=")
+    return [name.strip(), value.strip()] if sign and name.strip() and value.strip() else []
+
+
+def read_codes(text: str | None) -> dict[str, list[str]]:
+    """{column: values} of an argument bmi=999,bmi=888; words for all columns are left out"""
+    codes: dict[str, list[str]] = {}
+    for name, value in filter(None, map(_of_column, read_names(text))):
+        codes.setdefault(name, []).append(value)
+    return codes
 
 
 def read_merges(text: str | None) -> dict[Hashable, list[str]]:

@@ -131,7 +131,8 @@ def predicted(
         raise SettingError("what predicts is the same in every environment", use(environment=None))
     needed = list(saved.columns_to_predict)
     read, rows = _read(table, saved, needed, environment)
-    gaps = read[needed].isna().to_numpy()
+    leveled = () if saved.encoding is None else saved.encoding.with_missing
+    gaps = (read[needed].isna() & [name not in leveled for name in needed]).to_numpy()
     lacking, complete = np.flatnonzero(gaps.any(axis=1)), np.flatnonzero(~gaps.any(axis=1))
     below = f"in rows {listing(str(row + 1) for row in lacking)} below the header"
     if len(lacking) and (missing == "error" or not len(complete)):
@@ -196,6 +197,9 @@ def _read(
         raise DataError(f"{file.name} has no rows to predict.")
     if saved.encoding is None:
         read[needed] = frame_values(as_frame(read), needed)
+    else:
+        mended = {name: saved.encoding.mending.series(as_frame(read)[name], name).to_native() for name in needed}
+        read = read.assign(**mended)
     if exposure is not None and exposure in read:
         values = series_values(as_frame(read)[exposure], exposure)
         wrong = int(((values <= 0.0) | (values == float("inf"))).sum())
@@ -296,7 +300,7 @@ def _errors(
 
 def _as_number(value: Any, classes: tuple[Any, Any] | None) -> float:
     """A known outcome; NaN where it is none of the classes, or no number."""
-    from ..data.columns import reads_as_number
+    from ..data.reading import reads_as_number
 
     if classes is None:
         return float(value) if reads_as_number(value) else float("nan")

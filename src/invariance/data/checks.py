@@ -21,6 +21,7 @@ from ..exceptions import DataError, DataWarning, SettingError, use
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
 SMALLEST_ENVIRONMENT = 3
+MISSING = "error", "drop", "level"  # of categories; values that are missing in numbers are an error there, too
 NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
 
 
@@ -91,19 +92,26 @@ def check_whole_number(setting: str, value: Any, least: int) -> None:
 
 
 def check_missing_argument(missing: object) -> None:
-    if missing not in ("error", "drop"):
-        raise DataError(f"missing={missing!r} is not known", use(missing="error"), use(missing="drop"))
+    if missing not in MISSING:
+        raise DataError(f"missing={missing!r} is not known", *(use(missing=way) for way in MISSING))
 
 
-def check_distinct_labels(labels: Sequence[Hashable], labels_of: str, what: str = "environments") -> None:
+def labels_of(environment: str | None) -> str:
+    return "environments" if environment is None else f"environment column {environment!r}"
+
+
+def check_distinct_labels(labels: Sequence[Hashable], where: str, what: str = "environments") -> None:
     """Raise when two labels look alike in print: they differ in white space or in how they are stored."""
     seen: dict[str, Hashable] = {}
     for label in labels:
         shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
         other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
         if other is not label:
-            found = f"{labels_of}: the labels {other!a} and {label!a} look alike but are two {what}"
-            raise DataError(f"{found}. Write them in the same way, or give them different names.")
+            found = f"{where}: the labels {other!a} and {label!a} look alike but are two {what}"
+            if what != "environments":
+                raise DataError(f"{found}. Write them in the same way, or give them different names.")
+            merge = use(merge_environments={other: [other, label]})
+            raise DataError(f"{found}. Write them in the same way, or merge them", merge)
 
 
 def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:
@@ -138,11 +146,11 @@ def check_whole(
         raise DataError(NO_ROWS)
     if n_rows.sum() < SMALLEST_ENVIRONMENT:
         raise DataError(f"{rows_text(int(n_rows.sum()))} are too few: at least {SMALLEST_ENVIRONMENT} rows are needed.")
-    labels_of = "environments" if environment_name is None else f"environment column {environment_name!r}"
     if len(environments) == 1 and not single_allowed:
-        found = f"{labels_of}: all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
+        found = f"all {rows_text(int(n_rows[0]))} have the same label {in_quotes(environments[0])}"
+        found = f"{labels_of(environment_name)}: {found}"
         raise DataError(f"{found}. Choose a column with two environments or more.")
-    check_distinct_labels(environments, labels_of)
+    check_distinct_labels(environments, labels_of(environment_name))
     low, high = np.asarray(outcome_minimum), np.asarray(outcome_maximum)
     if low.min() == high.max():
         what = f"outcome {outcome_name!r} is constant: every row is {low[0]:g}"

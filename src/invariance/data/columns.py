@@ -16,8 +16,9 @@ from .._tools.arrays import Floats
 from ..exceptions import DataError, Remedy, SettingError, use
 from .checks import check_unique, nearest, quoted, with_counts
 from .labels import encode_labels, in_natural_order, level_of, written
-from .reading import number_formats
-from .settings import Columns, listed_names
+from .mending import MISSING_LEVEL, Mending
+from .reading import limit_of, number_formats, reads_as_number
+from .settings import BELOW_LIMIT, Columns, listed_names
 from .terms import Spline
 
 ADVICE = {
@@ -94,16 +95,6 @@ def text_as_numbers(series: Any, name: str) -> Floats:
     return mapped(series, float)
 
 
-_LIMIT = re.compile(r"\s*([<>≤≥])\s*=?\s*(\S+)\s*")
-BELOW_LIMIT = "half", "limit", "missing"
-
-
-def limit_of(text: str) -> tuple[str, str] | None:
-    """(sign, number as text) of '<0.5' and the like; None where the text is no limit of detection"""
-    found = _LIMIT.fullmatch(text)
-    return None if found is None or not reads_as_number(found[2]) else (found[1], found[2])
-
-
 def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
     """(N,) the number of each value of a narwhals Series, NaN where it is missing"""
     pairs = zip(series.to_list(), series.is_null().to_list(), strict=True)
@@ -123,14 +114,6 @@ def _why_no_numbers(series: Any) -> str:
     if example is None:
         return f"holds numbers stored as dtype {stored} (for example {present[0]!r})"
     return f"is not numeric (dtype {stored}, for example {example!r})"
-
-
-def reads_as_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return False
-    return isinstance(value, (str, Real)) or type(value).__name__ == "Decimal"
 
 
 def refuse_beyond_double(values: Any, what: str) -> None:
@@ -254,8 +237,8 @@ def joined(first: Levels | None, second: Levels) -> Levels:
     return Levels(ordered, in_order, declared, first.written | second.written)
 
 
-def level_codes(series: Any) -> tuple[Floats, Levels]:
-    """Positions (N,) in the levels of a column, NaN where missing; and these levels."""
+def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Levels]:
+    """Positions (N,) in the levels of a column, NaN where missing, or the last one; and these levels."""
     import narwhals as nw
 
     declared = series.dtype in (nw.Categorical, nw.Enum)
@@ -264,7 +247,17 @@ def level_codes(series: Any) -> tuple[Floats, Levels]:
     if series.dtype == nw.Enum:
         categories = series.dtype.categories
     codes, levels = coded(series.to_list(), [] if categories is None else [level_of(level) for level in categories])
-    return codes, levels._replace(declared=declared)
+    levels = levels._replace(declared=declared)
+    return with_missing_level(codes, levels) if missing_level else (codes, levels)
+
+
+def with_missing_level(codes: Floats, levels: Levels) -> tuple[Floats, Levels]:
+    """As `level_codes`, with a last level of missing values, where there are some."""
+    gone = np.isnan(codes)
+    if not gone.any() or gone.all():
+        return codes, levels
+    texts = tuple(dict.fromkeys((*levels.texts, MISSING_LEVEL)))
+    return np.where(gone, texts.index(MISSING_LEVEL), codes), levels._replace(texts=texts)
 
 
 def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
@@ -298,16 +291,19 @@ Member = str | Spline
 class Choices:
     """categorical: columns whose values are levels, whatever they look like; levels: those of some of them, where the
     user lists them; numeric: columns whose text is read as numbers; groups: {feature: what its columns are made of};
-    excluded: what is left out. Columns that are in none of them speak for themselves."""
+    excluded: what is left out. Columns that are in none of them speak for themselves.
+    mending: what is changed in cells; missing_level: whether missing values of categories are a level of their own"""
 
     categorical: frozenset[str] = frozenset()
     numeric: frozenset[str] = frozenset()
     groups: Mapping[str, tuple[Member, ...]] = field(default_factory=dict)
     levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
+    mending: Mending = field(default_factory=Mending)
+    missing_level: bool = False
 
     @classmethod
-    def of(cls, settings: Columns, columns: Sequence[str]) -> Choices:
+    def of(cls, settings: Columns, columns: Sequence[str], missing: str = "error") -> Choices:
         """Checked against the columns that may be features."""
         categorical = () if settings.categorical == "auto" else settings.categorical
         choices = cls(
@@ -316,6 +312,8 @@ class Choices:
             _groups(settings.groups, columns),
             _levels(categorical) if isinstance(categorical, Mapping) else {},
             tuple(settings.exclude),
+            Mending(settings.below_limit, {name: tuple(map(str, codes)) for name, codes in settings.na.items()}),
+            missing == "level",
         )
         both = choices.categorical & choices.numeric
         if both:
@@ -459,12 +457,12 @@ class RawTable:
         levels: dict[str, Levels] = {}
         refused: dict[str, Refusal] = {}
         for j, name in enumerate(names):
-            series = frame[name]
+            series = choices.mending.series(frame[name], name)
             kind = column_kind(series, name, choices)
             if isinstance(kind, Refusal):
                 refused[name], values[:, j] = kind, 0.0
             elif kind is level_codes:
-                values[:, j], levels[name] = level_codes(series)
+                values[:, j], levels[name] = level_codes(series, choices.missing_level)
             else:
                 values[:, j] = kind(series, name)
         return cls(tuple(names), values, levels, refused)
@@ -473,9 +471,13 @@ class RawTable:
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
         """Columns of numbers, of which some may be categories; without a copy where none is."""
         chosen = [j for j, name in enumerate(names) if name in choices.categorical]
-        values, levels = values.copy() if chosen else values, {}
+        mended = [j for j, name in enumerate(names) if name in choices.mending.na]
+        values, levels = values.copy() if chosen or mended else values, {}
+        for j in mended:
+            values[:, j] = choices.mending.numbers(values[:, j], names[j])
         for j in chosen:
-            values[:, j], levels[names[j]] = coded(values[:, j].tolist(), [])
+            found = coded(values[:, j].tolist(), [])
+            values[:, j], levels[names[j]] = with_missing_level(*found) if choices.missing_level else found
         return cls(tuple(names), values, levels)
 
 
@@ -512,7 +514,7 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return level_codes
     present, reason = present_values(series), _why_no_numbers(series)
-    code, reason = ("dates", f"holds dates or times and {reason}") if dtype.is_temporal() else ("objects", reason)
+    code, reason = ("dates", f"{reason}: dates or times") if dtype.is_temporal() else ("objects", reason)
     if not all(isinstance(value, Hashable) for value in present) or "complex" in reason:
         return Refusal(reason, code=code)
     if name in choices.categorical:

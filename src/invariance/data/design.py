@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, SettingError, use
 from .checks import SMALLEST_ENVIRONMENT, quoted, rows_text
-from .columns import as_frame, frame_names, reads_as_number
+from .columns import as_frame, frame_names
 from .labels import encode_labels
+from .reading import reads_as_number
 
 # Blocks of the variable by which rows are described, and left out to judge predictions.
 _MOST_BLOCKS = 5

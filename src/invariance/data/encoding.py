@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -27,17 +27,19 @@ from .columns import (
 )
 from .features import Features
 from .labels import tell_alike
+from .mending import MISSING_LEVEL, Mending
 from .terms import Dummies, Numbers, SplineBasis, Term
 
 
 @dataclass(frozen=True)
 class Encoding:
     """columns: r names of the table, in its order; members: the p features and what each is made of;
-    read_as_numbers: columns whose text is read as numbers."""
+    read_as_numbers: columns whose text is read as numbers; mending: what is changed in cells."""
 
     columns: tuple[str, ...]
     members: tuple[tuple[str, tuple[Term, ...]], ...]
     read_as_numbers: frozenset[str] = frozenset()
+    mending: Mending = field(default_factory=Mending)
 
     @cached_property
     def features(self) -> Features:
@@ -61,6 +63,11 @@ class Encoding:
         return {term.column: term for term in self.terms if isinstance(term, Dummies)}
 
     @property
+    def with_missing(self) -> frozenset[str]:
+        """Columns whose missing values have a level"""
+        return frozenset(name for name, term in self.of_levels.items() if MISSING_LEVEL in term.occurring)
+
+    @property
     def derived(self) -> frozenset[str]:
         """Columns that only follow another one, the curves of splines."""
         return frozenset(name for term in self.terms if isinstance(term, SplineBasis) for name in term.names[1:])
@@ -68,7 +75,7 @@ class Encoding:
     @property
     def choices(self) -> Choices:
         """What reads another table in the same way."""
-        return Choices(frozenset(self.of_levels), self.read_as_numbers)
+        return Choices(frozenset(self.of_levels), self.read_as_numbers, mending=self.mending)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -145,12 +152,13 @@ class Encoding:
         for j, name in enumerate(self.columns):
             if name in ignored:
                 continue
+            series = self.mending.series(frame[name], name)
             if name in self.of_levels:
-                values[:, j], levels[name] = level_codes(frame[name])
+                values[:, j], levels[name] = level_codes(series, name in self.with_missing)
             elif name in self.read_as_numbers:
-                values[:, j] = text_as_numbers(frame[name], name)
+                values[:, j] = text_as_numbers(series, name)
             else:
-                values[:, j] = series_values(frame[name], name)
+                values[:, j] = series_values(series, name)
         return RawTable(self.columns, values, levels)
 
     def decode(self, X: Floats, columns: Sequence[str]) -> Iterator[tuple[str, Floats, tuple[str, ...]]]:
@@ -240,7 +248,7 @@ def learn_encoding(
     if telling:
         what = f"each level of {quoted(telling)} occurs in one environment only, so that anything looks invariant"
         warn(Message(what, use(exclude=[*choices.excluded, *telling])))
-    if not learnt and not choices.groups:
+    if not learnt and not choices.groups and not choices.mending:
         return None
     ordered = {name: tuple(text for text in summary.levels[name].texts if text in learnt[name]) for name in learnt}
     for name, texts in ordered.items():
@@ -262,7 +270,7 @@ def learn_encoding(
         name = owner.get(column, column)
         if name not in members:
             members[name] = tuple(map(term, map(column_of, choices.groups.get(name, (column,)))))
-    encoding = Encoding(tuple(columns), tuple(members.items()), choices.numeric)
+    encoding = Encoding(tuple(columns), tuple(members.items()), choices.numeric, choices.mending.of(columns))
     check_names(encoding, taken)
     return encoding
 

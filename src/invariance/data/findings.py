@@ -312,7 +312,7 @@ class _Look:
             return
         if doubt is not None:
             first = leave_out if doubt.code in ("identifier", "dates", "text", "objects") else None
-            remedies = (leave_out, *doubt.remedies) if first else (*doubt.remedies, leave_out)
+            remedies = (leave_out, *doubt.remedies) if first else (*_of_column(name, doubt.remedies), leave_out)
             yield Finding(doubt.code, name, f"{name!r} {doubt.reason}.", remedies, int(there.sum()))
             if first:
                 return
@@ -361,13 +361,7 @@ class _Look:
                 f"The median of {name!r} in {quoted(labels)} is {times} that of the others, its relative spread alike."
             )
             what += " Another unit?"
-            guess = {name: {self.labels[e]: _rounded(1 / factor) for e, factor in units.items()}}
-            remedies = (
-                leave_out,
-                use(" (a guess by the medians: look the factor up)", multiply=guess),
-                use(drop_environments=list(labels)),
-            )
-            yield Finding("unit", name, what, remedies, rows, labels)
+            yield Finding("unit", name, what, (leave_out, use(drop_environments=list(labels))), rows, labels)
 
     def missing(self, found: Sequence[Finding], outcomes: Sequence[str]) -> Iterator[Finding]:
         """With what each remedy costs in rows. found : what else is; outcomes : columns that are no features"""
@@ -401,6 +395,13 @@ class _Look:
             where = tuple(label for e, label in enumerate(self.labels) if gone[self.codes == e].any())
             n = int(gone.sum())
             yield Finding("missing", name, f"{name!r} is missing in {rows_text(n)}.", tuple(remedies), n, where)
+
+
+def _of_column(name: str, remedies: Sequence[Remedy]) -> Iterator[Remedy]:
+    """Words for missing values in that column alone"""
+    for remedy in remedies:
+        settings = {key: {name: value} if key == "na" else value for key, value in remedy.settings}
+        yield use(remedy.note, **settings)
 
 
 def _are_ids(name: str, numbers: Floats) -> bool:
@@ -471,8 +472,3 @@ def _other_units(values: Floats, codes: Integers, n_environments: int) -> dict[i
     if not (alike & apart).all() or np.ptp(off[~other]) > np.log(_OTHER_UNIT):
         return {}
     return {e: float(np.exp(off[k])) for k, e in enumerate(quartiles) if other[k]}
-
-
-def _rounded(factor: float) -> float:
-    """To two digits"""
-    return float(f"{factor:.2g}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -87,10 +87,15 @@ class Tally:
         return chosen
 
     def refuse_missing(
-        self, features: Sequence[str], environment: str | None, missing: str, excluded: Sequence[str] = ()
+        self,
+        features: Sequence[str],
+        environment: str | None,
+        missing: str,
+        excluded: Sequence[str] = (),
+        levels: Collection[str] = (),
     ) -> None:
         """Raise about what was counted. features : columns that may be left out; environment : column of the labels,
-        None where X has none; excluded : left out already"""
+        None where X has none; excluded : left out already; levels : columns of categories"""
         if self.n_rows == 0:
             raise DataError(NO_ROWS)
         infinite = self._values(1)
@@ -98,15 +103,17 @@ class Tally:
             where = self._located(infinite, -2)
             raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
         unlabelled = self.left_out.get(None, 0)
-        if missing == "error" and unlabelled:
+        if missing != "drop" and unlabelled:
             column = "environments" if environment is None else f"environment column {environment!r}"
             raise DataError(f"{column} has no label in {rows_text(unlabelled)}", use(missing="drop"))
         without = self._without_mostly_missing(features, excluded)
         n_kept = self.n_rows - sum(self.left_out.values())
-        if missing == "error" and any(self.missing.values()):
+        if missing != "drop" and any(self.missing.values()):
             where = self._located(self.missing, -3)
             keeps = f" (keeps {n_kept} of {rows_text(self.n_rows)})"
-            raise DataError(f"missing values (NaN) in {where}", use(keeps, missing="drop"), *without)
+            of_categories = all(name in levels for name, n in self.missing.items() if n)
+            level = [use(" (a level of their own)", missing="level")] if of_categories else []
+            raise DataError(f"missing values (NaN) in {where}", use(keeps, missing="drop"), *level, *without)
         if n_kept == 0:
             where = most_first(self.missing)
             raise DataError(f"no rows are left: all {rows_text(self.n_rows)} have missing values, in {where}", *without)

@@ -13,16 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.names import Missing
-from ..exceptions import DataError, WrongTypeError, use
+from .._tools.names import BelowLimit, Missing
+from ..exceptions import DataError, WrongTypeError, raise_all, use
 from .checks import (
     NO_ROWS,
+    check_distinct_labels,
     check_lengths,
     check_missing_argument,
     check_scale,
     check_spread,
     check_unique,
     check_whole,
+    labels_of,
     quoted,
     rows_text,
     with_counts,
@@ -256,6 +258,8 @@ class MultiEnvironmentData:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        below_limit: BelowLimit | None = None,
+        na: Mapping[str, Sequence[Any]] = MappingProxyType({}),
         drop_environments: Sequence[Hashable] = (),
         merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
         min_rows: int = 0,
@@ -268,15 +272,21 @@ class MultiEnvironmentData:
 
         outcome, environment : columns. An outcome of text or truth values needs two values, which count 0 and 1, sorted
             environment may also be along("year"), a list of columns whose factors are crossed, or a list of both
-        missing : "drop" leaves out rows with missing values
+        missing : "drop" leaves out rows with missing values; "level" gives those of categories a level of their own
         event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
         exposure : column of what the outcome counts events of, such as years at risk
-        features, exclude, categorical, numeric, groups : as in `Columns`, or all of them as `columns`
+        features, exclude, categorical, numeric, groups, below_limit, na : as in `Columns`, or all as `columns`
         drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as `select`
         """
         check_missing_argument(missing)
         columns = columns or Columns(
-            features=features, exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
+            features=features,
+            exclude=exclude,
+            categorical=categorical,
+            numeric=numeric,
+            groups=groups,
+            below_limit=below_limit,
+            na=na,
         )
         choice = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         is_file = isinstance(table, (str, os.PathLike))
@@ -288,7 +298,7 @@ class MultiEnvironmentData:
         labels_of, besides = (environment, {}) if parts is None else (parts.name, parts.columns)
         taken = outcome_columns | besides
         outcome, labels_of, names = resolve_columns(available, outcome, labels_of, columns, where, taken)
-        choices = Choices.of(columns, names)
+        choices = Choices.of(columns, names, missing)
         if frame is None:
             wanted = dict.fromkeys((*names, outcome, *taken.values(), labels_of, *choices.excluded))
             as_text = choices.categorical.union(choices.excluded, () if parts is None else parts.labels)
@@ -296,7 +306,8 @@ class MultiEnvironmentData:
             frame = as_frame(read_columns(table, tuple(wanted), labels_column, as_text))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
-        raw, y = RawTable.of_frame(frame, names, choices), read_outcome(frame[outcome], outcome)
+        mended = choices.mending.series(frame[outcome], outcome)
+        raw, y = RawTable.of_frame(frame, names, choices), read_outcome(mended, outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
         design = None if parts is None else Design.read(parts, frame.__getitem__, missing)
         used = (*names, outcome, *taken.values(), labels_of)
@@ -337,7 +348,7 @@ class MultiEnvironmentData:
         y, environments, event, exposure = aligned(X, y=y, environments=environments, event=event, exposure=exposure)
         columns = columns or Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
         table, names = table_of(X, feature_names, columns.exclude)
-        choices = Choices.of(columns, names)
+        choices = Choices.of(columns, names, missing)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
         outcome_columns = {role: outcome_column(values, role) for role, values in stated(event, exposure).items()}
@@ -424,12 +435,15 @@ def _checked_data(
         renamed = [*(new.get(label) for label in environments), None]
         codes, environments = encode_labels([renamed[code] for code in codes[chosen]])
     summary = ColumnSummary.of(raw)
-    summary.check(raw.names, choices)
     named = [outcome.name, *(name for name, _ in outcome_columns.values())]
     columns = (*raw.names, *named)
     tally = Tally(columns)
     kept = tally.complete(raw.values, outcomes, codes, environments)
-    tally.refuse_missing(raw.names, environment, missing, choices.excluded)
+    raise_all(
+        lambda: summary.check(raw.names, choices),
+        lambda: tally.refuse_missing(raw.names, environment, missing, choices.excluded, raw.levels),
+        lambda: check_distinct_labels(environments, labels_of(environment)),
+    )
     counts = np.bincount(codes[kept], minlength=len(environments))
     present = [label for label, n in zip(environments, counts, strict=True) if n]
     small, more = choice.too_small(present, counts[counts > 0])

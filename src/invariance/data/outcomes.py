@@ -13,7 +13,8 @@ import numpy as np
 from .._tools.arrays import Floats
 from ..exceptions import DataError, SettingError
 from .checks import listing
-from .columns import as_frame, as_series, frame_names, mapped, present_values, reads_as_number, series_values
+from .columns import as_frame, as_series, frame_names, mapped, present_values, series_values
+from .reading import reads_as_number
 
 Classes = tuple[Hashable, Hashable]
 

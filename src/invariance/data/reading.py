@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
 
@@ -58,6 +59,23 @@ _DECIMAL = re.compile(rf"[+-]?(?:\d+[.,]\d*|[.,]\d+|\d+){_EXPONENT}", re.ASCII)
 _GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 
 
+_LIMIT = re.compile(r"\s*([<>≤≥])\s*=?\s*(\S+)\s*")
+
+
+def reads_as_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return isinstance(value, (str, Real)) or type(value).__name__ == "Decimal"
+
+
+def limit_of(text: str) -> tuple[str, float] | None:
+    """(sign, number) of a limit of detection, '<0.5'; None where the text is none"""
+    found = _LIMIT.fullmatch(text)
+    return None if found is None or not reads_as_number(found[2]) else (found[1], float(found[2]))
+
+
 class NumberForm(NamedTuple):
     """decimal : what begins decimals; thousands : the sign between groups of three digits, None: there are none"""
 
@@ -71,6 +89,13 @@ class NumberForm(NamedTuple):
             return None
         whole = stripped if self.thousands is None else re.sub(_GROUP_SIGNS[self.thousands], "", stripped)
         return whole.replace(self.decimal, ".")
+
+    def cell(self, text: str) -> str:
+        """A number or a limit of detection as Python writes it; other text as it is."""
+        limit = _LIMIT.fullmatch(text)
+        sign, number = ("", text) if limit is None else limit.groups()
+        plain = self.plain(number)
+        return text if plain is None else f"{sign}{plain}"
 
     def reads(self, texts: Collection[str]) -> bool:
         """Whether all of the texts are numbers in this form."""
@@ -251,6 +276,7 @@ class TableFile(os.PathLike[str]):
         columns: dict[str, list[tuple[int, str]]] = {name: [] for name in header}
         for number, cells in records[1:]:
             for name, cell in zip(header, map(str.strip, cells), strict=False):
+                cell = cell.lstrip("<>≤≥= ")
                 if cell not in self.missing:
                     columns[name].append((number, between_digits.sub("", cell) if between_digits else cell))
         return Sniffed(sep, _decimal(self.name, sep, columns), encoding, skipped, header)
@@ -469,8 +495,12 @@ def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text:
                 meaning = {text: float(str(form.plain(text))) for text in left}
             elif all(text in _TRUTH for text in left):
                 meaning = _TRUTH
-            elif form.decimal == ",":
-                _refuse_points(name, left, file)
+            elif form != AS_PYTHON:
+                if form.decimal == ",":
+                    _refuse_points(name, left, file)
+                # Where most are numbers, what the others stand for can be said of cells in one form.
+                if 2 * sum(form.cell(text) != text or form.plain(text) is not None for text in left) > len(left):
+                    meaning = {text: form.cell(text) for text in left}
             if meaning is not None:
                 values = values.astype(object).map(lambda value, of=meaning: of.get(value, value), na_action="ignore")
         changed[name] = values

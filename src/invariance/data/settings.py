@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._tools.arrays import Integers
-from .._tools.names import Unknown
-from .._tools.text import in_quotes
+from .._tools.names import BelowLimit, Unknown
+from .._tools.text import in_quotes, printable
 from ..exceptions import DataError, SettingError, use
 from .checks import nearest, quoted, with_counts
-from .labels import label_of
+from .labels import label_of, level_of
 
 THOUSANDS = ",", ".", "'", " "
 _TAB = {"tab": "\t", r"\t": "\t"}
 _OTHER_SIGN = {".": ",", ",": "."}
+BELOW_LIMIT = "half", "limit", "missing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,8 @@ class Columns:
     groups : {feature: columns that enter together}, or splines, [spline("age", knots=4)]
     handle_unknown : "error", or "ignore": a level that the training rows lack counts as the reference
     environment : column of the environment labels, along("year"), or a list of such
+    below_limit : what a value such as '<0.5' counts as: "half" of the limit, the "limit", or "missing"
+    na : {column: values that stand for missing ones}, {"bmi": [999]}
     """
 
     features: Sequence[str] | None = None
@@ -83,6 +86,8 @@ class Columns:
     groups: Any = None
     handle_unknown: Unknown = "error"
     environment: Any = None
+    below_limit: BelowLimit | None = None
+    na: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for setting in ("features", "exclude", "numeric"):
@@ -93,6 +98,20 @@ class Columns:
         if self.handle_unknown not in ("error", "ignore"):
             known = use(handle_unknown="error"), use(handle_unknown="ignore")
             raise SettingError(f"handle_unknown={self.handle_unknown!r} is not known", *known)
+        if self.below_limit not in (None, *BELOW_LIMIT):
+            ways = (use(below_limit=way) for way in BELOW_LIMIT)
+            raise SettingError(f"below_limit={self.below_limit!r} is not known", *ways)
+        if not isinstance(self.na, Mapping):
+            raise SettingError(f"na={self.na!r} is not {{column: values}}", use(na={"bmi": [999]}))
+        na = {str(name): tuple(map(level_of, listed_values(name, values))) for name, values in self.na.items()}
+        object.__setattr__(self, "na", na)
+
+
+def listed_values(name: str, values: Any) -> Iterable[Any]:
+    """Values of one column, in a list."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise SettingError(f"na: {values!r} of {name!r} is not a list", use(na={str(name): [values]}))
+    return values
 
 
 def listed_names(setting: str, names: Any) -> list[str]:
@@ -109,7 +128,8 @@ def places_of(labels: Iterable[Hashable], available: Sequence[Hashable]) -> NDAr
     """Where each of the labels is among those available. One may be given as it is printed."""
     if isinstance(labels, str):
         raise DataError(f"{labels!r} is a single label: pass a list of labels, [{labels!r}].")
-    written = {str(label): place for place, label in enumerate(available)}
+    shown = {printable(str(label)): place for place, label in enumerate(available)}
+    written = shown | {str(label): place for place, label in enumerate(available)}
     exact = {label: place for place, label in enumerate(available)}
     places = []
     for label in labels:

@@ -23,8 +23,18 @@ import numpy as np
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, DataWarning, Message, SettingError, use
 from .checks import NO_ROWS, check_unique, quoted
-from .columns import LARGEST_WHOLE, reads_as_number
-from .reading import AS_PYTHON, PARQUET, PathLike, TableFile, clear_errors, column_names, iter_columns, named_once
+from .columns import LARGEST_WHOLE
+from .reading import (
+    AS_PYTHON,
+    PARQUET,
+    PathLike,
+    TableFile,
+    clear_errors,
+    column_names,
+    iter_columns,
+    named_once,
+    reads_as_number,
+)
 from .reading import TEXT as TEXT_FILE
 from .settings import FileFormat
 

@@ -273,19 +273,14 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             raise DataError(f"X has no column names, by which features are found: pass a data frame with {wanted}.")
         else:
             values = validate_data(self, X, dtype=np.float64, reset=False)
-            raw = RawTable.of_array(values, encoding.columns, encoding.choices)
+            raw = _checked(RawTable.of_array(values, encoding.columns, encoding.choices))
         return encoding.encode(raw, self._columns.handle_unknown)
 
     def _raw(self, frame: Any, X: Any) -> RawTable:
         """A data frame read as in `fit`; raises where values are missing or infinite."""
         assert self._layout.encoding is not None
         validate_data(self, X, reset=False, skip_check_array=True)
-        raw = self._layout.encoding.read(frame, self._layout.ignored)
-        for what, wrong in (("missing values (NaN)", np.isnan), ("infinite values (inf)", np.isinf)):
-            where = with_counts(raw.names, wrong(raw.values).sum(axis=0))
-            if where:
-                raise DataError(f"X has {what} in {where}. Replace them, or leave those rows out.")
-        return raw
+        return _checked(self._layout.encoding.read(frame, self._layout.ignored))
 
     def transform(self, X: Any) -> Any:
         """X with the selected features only, as they are."""
@@ -325,6 +320,15 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         # fit(X, y) alone has no environments to learn from: a selector may then select nothing and predict the mean.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _checked(raw: RawTable) -> RawTable:
+    """Raise where values are missing or infinite."""
+    for what, wrong in (("missing values (NaN)", np.isnan), ("infinite values (inf)", np.isinf)):
+        where = with_counts(raw.names, wrong(raw.values).sum(axis=0))
+        if where:
+            raise DataError(f"X has {what} in {where}. Replace them, or leave those rows out.")
+    return raw
 
 
 def refuse_arguments(unknown: Mapping[str, Any]) -> None:

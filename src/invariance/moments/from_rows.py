@@ -55,6 +55,11 @@ class Wanted:
     def among(self, available: Sequence[str], where: str) -> Wanted:
         """Checked against the columns that there are."""
         check_missing_argument(self.missing)
+        whole = {"missing": "level"} if self.missing == "level" else {}
+        whole |= {name: value for name in ("below_limit", "na") if (value := getattr(self.settings, name))}
+        for setting, value in whole.items():
+            what = f"{setting}={value!r} needs the whole table, and {where} is read in pieces"
+            raise SettingError(f"{what}: use MultiEnvironmentData.from_table, or --no-stream.")
         refuse_design(self.environment, f"reading {where} in pieces")
         asked = self.outcome, self.environment, self.settings
         outcome, environment, features = resolve_columns(available, *asked, where)
