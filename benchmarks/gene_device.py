@@ -26,9 +26,9 @@ from _harness import best_seconds, header, peak_memory_gb
 from _torch_vi import TorchVI
 from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START, target_moments
 from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variational
+from invariance.inference.variational_device import SharedScatter
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.device.torch_kernels import Problem, listed
-from invariance.models.gaussian_device import SharedScatter
 from invariance.sweeps.data import SweepData, read_sweep_data
 from invariance.sweeps.store import results_in
 from invariance.sweeps.sweep import run_sweep

@@ -17,11 +17,16 @@ from twins import simulated
 torch = pytest.importorskip("torch")
 
 from invariance.inference import variational_device as batched
-from invariance.inference.variational_device import Job, Start, climb_together, each_posterior
+from invariance.inference.variational_device import (
+    GaussianOnDevice,
+    Job,
+    SharedScatter,
+    Start,
+    climb_together,
+    each_posterior,
+)
 from invariance.kernels.device import ascent as scoring
 from invariance.kernels.device.ascent import ascend, with_prior_and_entropy
-from invariance.models import gaussian_device
-from invariance.models.gaussian_device import GaussianOnDevice, SharedScatter
 
 ENGINE = Variational(iterations=120, pairs=6, starts=("uninformative",), fresh=300, draws=500, leading=3)
 NONE = np.zeros((0, 3, 21))
@@ -204,7 +209,7 @@ def test_subsets_are_scored_a_few_at_a_time(moments, shared, monkeypatch: pytest
         sizes.append(len(subsets.size))
         return score(problem, subsets)
 
-    monkeypatch.setattr(gaussian_device, "_WORK_BYTES", work)
+    monkeypatch.setattr(batched, "_WORK_BYTES", work)
     monkeypatch.setattr(scoring, "log_ratios", counted)
     found = GaussianOnDevice(model, shared, NONE).log_ratio_many(masks)
     assert sizes == ([1] * 10 if work == 1 else [3, 3, 3, 1])

@@ -14,10 +14,10 @@ from twins import simulated
 
 torch = pytest.importorskip("torch")
 
+from invariance.inference.variational_device import SharedScatter
 from invariance.kernels.device import torch_kernels
 from invariance.kernels.device.ascent import Leaders, Objectives, State, ascend, log_ratios
 from invariance.kernels.device.torch_kernels import listed, uniforms
-from invariance.models.gaussian_device import SharedScatter
 
 CPU = torch.device("cpu")
 HAS_CUDA = torch.cuda.is_available()

@@ -247,3 +247,8 @@ def test_lists_of_subsets_that_are_remembered_are_told_apart() -> None:
     first = model.log_ratio_many(three)
     assert_allclose(model.log_ratio_many(four), [*first, model.log_ratio([])])
     assert_allclose(model.log_ratio_many(three), first)
+
+
+def test_look_alikes_need_no_fits_of_single_environments() -> None:
+    correlations = np.abs(np.corrcoef(DATA.X.T))[0, 1:]
+    assert MODEL.alike(0, 2).tolist() == (1 + np.argsort(-correlations)[:2]).tolist()

@@ -14,7 +14,7 @@ from .._tools.progress import ProgressMode
 from .._tools.registry import Registry, check_settings, read_call
 from ..data.checks import quoted, warn
 from ..exceptions import ApproximationWarning, EngineError, SettingError
-from ..models.base import BoundModel, of_all_features
+from ..models.base import BoundModel, Memory, of_all_features
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior
 from ..priors import BoundPrior
@@ -191,34 +191,21 @@ def support_notes(target: Target, met: Mask) -> list[str]:
 
 
 class ScoredSubsets:
-    """The values that `score` gives to subsets, (S, width) → (S,), -inf outside the support; beyond `most` all are
-    forgotten. without_value (k, width): the smallest of those outside the support, at most 64"""
+    """The values that `score` gives to subsets, (S, width) → (S,), -inf outside the support; so many are remembered.
+    without_value (k, width): the smallest of those outside the support, at most 64"""
 
     def __init__(self, score: Callable[[Mask], Floats], width: int, most: int = 1 << 20) -> None:
-        self._score = score
-        self._most = most
-        self._known: dict[bytes, float] = {}
+        self._score, self._memory = score, Memory(most)
         self.without_value = np.zeros((0, width), dtype=bool)
 
     def values(self, subsets: Mask) -> Floats:
         """(S,) of subsets (S, width)"""
-        # A column more, so that there is one where no feature is free.
-        packed = np.packbits(np.pad(subsets, ((0, 0), (0, 1))), axis=1)
-        keys = packed.view(f"V{packed.shape[1]}")[:, 0]
-        values = np.array([self._known.get(key, np.nan) for key in keys.tolist()], dtype=float)
-        unknown = np.flatnonzero(np.isnan(values))
-        if len(unknown):
-            distinct, first, group = np.unique(keys[unknown], return_index=True, return_inverse=True)
-            rows = subsets[unknown[first]]
-            new = np.nan_to_num(np.asarray(self._score(rows), dtype=float), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-            outside = new == -np.inf
-            if outside.any():
-                self.without_value = smallest(np.concatenate([self.without_value, rows[outside]]))
-            if len(self._known) + len(new) > self._most:
-                self._known.clear()
-            self._known.update(zip(distinct.tolist(), new.tolist(), strict=True))
-            values[unknown] = new[group]
-        return values
+        return np.array(self._memory.of(subsets, self._computed), dtype=float)
+
+    def _computed(self, subsets: Mask) -> list[float]:
+        values = np.nan_to_num(self._score(subsets), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        self.without_value = smallest(np.concatenate([self.without_value, subsets[values == -np.inf]]))
+        return list(values.tolist())
 
 
 class Rescoring(NamedTuple):

@@ -19,7 +19,7 @@ _MOST_TRIED, _MOST_STEPS = 12, 60
 # Of the log-likelihood, what is left to gain.
 _ENOUGH = 1e-11
 # Columns of the figures
-LOG_RATIO, SHARE, NOISE, GAIN, SCORE, SKEW, RANK = range(N_FIGURES := 7)
+LOG_RATIO, SHARE, NOISE, GAIN, RANK, SCORE, ONE, TWO, THREE = range(N_FIGURES := 9)
 
 
 class Sites(NamedTuple):
@@ -54,20 +54,10 @@ class Work(NamedTuple):
 
 @kernel
 def _work(k, n):
-    return Work(
-        np.empty((k, k, n)),
-        np.empty((k, k, n)),
-        np.empty((k, k, n)),
-        np.empty((k, k, n)),
-        np.empty((k, n)),
-        np.empty((k, n)),
-        np.empty((k, n)),
-        np.empty(n),
-        np.empty(n),
-        np.empty((8, k, k)),
-        np.empty(k),
-        np.empty(k, np.int64),
-    )
+    cubes, sheets, lines, small = np.empty((4, k, k, n)), np.empty((3, k, n)), np.empty((2, n)), np.empty((8, k, k))
+    mean, used = np.empty(k), np.empty(k, np.int64)
+    of_pairs, of_columns = (cubes[0], cubes[1], cubes[2], cubes[3]), (sheets[0], sheets[1], sheets[2])
+    return Work(*(of_pairs + of_columns + (lines[0], lines[1], small, mean, used)))
 
 
 @kernel
@@ -442,10 +432,10 @@ def _best_share(work, rank, n, n_rows):
 
 @kernel
 def deviation_figures(sites, starts, columns, share, likelihood, out):
-    """out (S, 7) of subsets of columns: log Λ, the share that maximises the likelihood and the variance of the noise
+    """out (S, 9) of subsets of columns: log Λ, the share that maximises the likelihood and the variance of the noise
     then, in units of the outcome's sum of squares, NaN unless `likelihood`; the gain of the pooled fit over the empty
-    one; the score statistic where deviations have the given share (S,), standardised, and its skewness, NaN where the
-    share is; the rank. NaN where the outcome is determined, or no degree of freedom is left."""
+    one; the rank; the score statistic x'Cx/x'x where deviations have the given share (S,), and the traces of C, C² and
+    C³, NaN where the share is. NaN where the outcome is determined, or no degree of freedom is left."""
     n = sites.products.shape[2]
     work = _work(longest(starts) + 1, n)
     for s in range(starts.size - 1):
@@ -469,14 +459,5 @@ def deviation_figures(sites, starts, columns, share, likelihood, out):
             continue
         _whiten(work, rank, share[s], n)
         residual, squares, _ = _refit(work, rank, share[s], n)
-        one, two, three = _traces(work, rank, n)
-        mean, variance = one / freedom, 2.0 * (freedom * two - one**2) / (freedom**2 * (freedom + 2.0))
-        # Where nothing can differ, nothing does.
-        out[s, SCORE] = -np.inf
-        out[s, SKEW] = 0.0
-        if variance > 1e-14 * mean**2:
-            third = 8.0 * (freedom**2 * three - 3.0 * freedom * one * two + 2.0 * one**3)
-            third /= freedom**3 * (freedom + 2.0) * (freedom + 4.0)
-            deviation = np.sqrt(variance)
-            out[s, SCORE] = (squares / residual - mean) / deviation
-            out[s, SKEW] = third / (variance * deviation)
+        out[s, SCORE] = squares / residual
+        out[s, ONE], out[s, TWO], out[s, THREE] = _traces(work, rank, n)

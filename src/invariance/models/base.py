@@ -553,6 +553,27 @@ class GuessesFlips(Protocol):
         ...
 
 
+class Memory:
+    """What was computed of subsets. Others are forgotten where there are more than `most`; none is pickled."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._known = most, dict[bytes, Any]()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Memory, (self._most,)
+
+    def of(self, masks: Mask, compute: Callable[[Mask], Iterable[Any]]) -> list[Any]:
+        """Of each of masks (S, p); compute : of distinct ones (n, p)"""
+        # Other threads may begin a new dictionary meanwhile.
+        keys, known = [row.tobytes() for row in np.packbits(masks, axis=1)], self._known
+        new = {key: place for place, key in enumerate(keys) if key not in known}
+        if new:
+            if len(known) + len(new) > self._most:
+                known = self._known = {key: known[key] for key in keys if key in known}
+            known.update(zip(new, compute(masks[list(new.values())]), strict=True))
+        return [known[key] for key in keys]
+
+
 def in_parts(n: int, n_jobs: int | None, work: Callable[[slice], None], fewest: int = 256) -> None:
     """Have threads work on parts of n subsets, so many of them at least."""
     parts = min(n_workers(n_jobs), max(1, n // fewest))

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, polygamma
 
-from .._tools.arrays import Floats, Integers, Mask
-from ..data.checks import largest_size
+from .._tools.arrays import Floats, Integers
 from ..data.features import Subset, as_mask, as_masks
 from ..kernels.cholesky import subset_volumes
 from .base import PIVOT_TOLERANCE, EnvironmentData, Fit, Null, check_number
@@ -92,6 +91,7 @@ class BayesianGaussian(MomentModel):
     pivot at least 1e-9) and leave some of the outcome; in environments they need not."""
 
     name = "Bayesian linear Gaussian"
+    fits_each = False
 
     def __init__(self, data: EnvironmentData, prior_rows: float = 1.0) -> None:
         super().__init__(data)
@@ -143,21 +143,8 @@ class BayesianGaussian(MomentModel):
         return Fit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
 
     @property
-    def largest_size(self) -> int:
-        """All features, however small an environment, as long as the rows of all together can fit them."""
-        return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
-
-    @property
     def steps_per_subset(self) -> int:
         return 30 * (self.moments.n_environments + 1)
-
-    def nearly_outcome(self) -> Mask:
-        return np.asarray(self.log_ratio_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
-
-    def too_few_rows(self, masks: Mask) -> Mask:
-        few = super().too_few_rows(masks)
-        few[:, :-1] = False
-        return few
 
     @cached_property
     def _weights(self) -> Floats:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes
-from ..data.checks import quoted, warn
+from ..data.checks import largest_size, quoted, warn
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
@@ -65,6 +65,7 @@ class MomentModel(BoundModel):
     """Base of the models of second moments, which ask `linear`, the linear Gaussian model of the same columns."""
 
     moments: Moments
+    fits_each = True  # whether each environment has a fit of its own, which takes rows
 
     def __init__(self, data: EnvironmentData, n_jobs: int | None = None) -> None:
         self.data, self.moments, self.n_jobs = rows_of(data), moments_of(data), n_jobs
@@ -116,7 +117,9 @@ class MomentModel(BoundModel):
 
     @property
     def largest_size(self) -> int:
-        return self.moments.largest_size
+        if self.fits_each:
+            return self.moments.largest_size
+        return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
 
     def residuals(self, masks: Mask) -> Residuals:
         """Residual sums of squares and ranks of the subsets (S, p) in every environment and in the pool."""
@@ -181,14 +184,28 @@ class MomentModel(BoundModel):
         return np.asarray(1.0 - missed.sum(axis=0) / part.moments.scatter[-1, y, y])
 
     def nearly_outcome(self) -> Mask:
-        return self.linear.nearly_outcome()
+        if self.fits_each:
+            return self.linear.nearly_outcome()
+        return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        """By the largest correlation of their columns over all rows."""
+        columns, pooled = self.moments.feature_columns, self.moments.scatter[-1]
+        own = columns[self.features.starts[feature] : self.features.starts[feature + 1]]
+        products = np.abs(pooled[np.ix_(own, columns)]) / np.sqrt(np.diagonal(pooled)[columns])
+        products /= np.sqrt(np.diagonal(pooled)[own])[:, None]
+        closest = np.maximum.reduceat(products.max(axis=0), self.features.starts[:-1])
+        closest[feature] = 0.0
+        return np.argsort(-closest, kind="stable")[:most]
 
     def too_few_rows(self, masks: Mask) -> Mask:
         """(S, G) groups whose rows cannot fit the columns of the subsets (S, p)"""
         more = self.moments.varying_widths - 1
         other = np.flatnonzero(more.any(axis=0))
         needed = sizes(masks)[:, None] + masks[:, other].astype(np.float64) @ more[:, other].T
-        return np.asarray(needed + 2 > self.moments.group_counts)
+        few = np.asarray(needed + 2 > self.moments.group_counts)
+        few[:, :-1] &= self.fits_each
+        return few
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         chosen, counts = as_masks(masks, self.n_features), self.moments.group_counts
@@ -207,7 +224,7 @@ class MomentModel(BoundModel):
 
     def _place(self, groups: Iterable[int]) -> str:
         labels = [self.moments.environments[g] for g in groups if g < self.moments.n_environments]
-        return f"environment {quoted(labels)}" if labels else "all rows together"
+        return f"environment {quoted(labels)}" if labels and self.fits_each else "all rows together"
 
     def _causes(self, masks: Mask) -> list[Mask]:
         """Sets of features (p,) that put subsets (S, p) outside the support, and of which no smaller one does."""
@@ -277,22 +294,6 @@ class GaussianModel(MomentModel):
         columns = self.features.expand(as_mask(subset, self.feature_names))
         return gaussian_fits.linear_errors(self.data, self.moments, columns)
 
-    def nearly_outcome(self) -> Mask:
-        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
-        y, scale = self.moments.outcome, inverse_scales(self._squares, self.moments.present)
-        correlations = self._products_with_outcome() * scale * scale[:, y, None]
-        nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
-        return np.logical_or.reduceat(nearly, self.features.starts[:-1])
-
-    @property
-    def _squares(self) -> Floats:
-        """(G, d) sums of squares of each column"""
-        return np.einsum("gjj->gj", self.moments.scatter)
-
-    def _products_with_outcome(self) -> Floats:
-        """(G, d)"""
-        return self.moments.scatter[:, self.moments.outcome]
-
 
 def null_of_ranks(counts: Floats, ranks: Integers | Floats) -> Null:
     """Law of log Λ, from counts (G,) of rows and ranks (S, G) of the fits in each environment and in the pool."""
@@ -316,6 +317,22 @@ class HomoscedasticGaussian(GaussianModel):
         weights, scale = group_weights(moments.group_counts), inverse_scales(squares, moments.present)
         offset = float(weights @ np.log(squares[:, y] / moments.group_counts))
         return Scoring(second_moments, scale, y, weights, offset, PIVOT_TOLERANCE, rows)
+
+    def nearly_outcome(self) -> Mask:
+        """(p,) features that alone explain, in some group, all but 1e-9 of the outcome: unsupported, or nearly so."""
+        y, scale = self.moments.outcome, inverse_scales(self._squares, self.moments.present)
+        correlations = self._products_with_outcome() * scale * scale[:, y, None]
+        nearly = np.any(correlations[:, self.moments.feature_columns] ** 2 > 1.0 - PIVOT_TOLERANCE, axis=0)
+        return np.logical_or.reduceat(nearly, self.features.starts[:-1])
+
+    @property
+    def _squares(self) -> Floats:
+        """(G, d) sums of squares of each column"""
+        return np.einsum("gjj->gj", self.moments.scatter)
+
+    def _products_with_outcome(self) -> Floats:
+        """(G, d)"""
+        return self.moments.scatter[:, self.moments.outcome]
 
     @abstractmethod
     def scoring_by_rows(self) -> Scoring:
@@ -469,16 +486,6 @@ class GaussianFromMoments(HomoscedasticGaussian):
             return super().flip_steps(size)
         return (self.moments.n_environments + 1) * size**2 * self.n_features
 
-    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        """By the largest correlation of their columns over all rows."""
-        columns, pooled = self.moments.feature_columns, self.moments.scatter[-1]
-        own = self.columns_of(np.array([feature]))
-        products = np.abs(pooled[np.ix_(own, columns)]) / np.sqrt(np.diagonal(pooled)[columns])
-        products /= np.sqrt(np.diagonal(pooled)[own])[:, None]
-        closest = np.maximum.reduceat(products.max(axis=0), self.features.starts[:-1])
-        closest[feature] = 0.0
-        return np.argsort(-closest, kind="stable")[:most]
-
     def rescore(self, masks: ArrayLike) -> Floats | None:
         """(S,) log Λ by orthogonalising the centred, scaled rows: decides what second moments cannot."""
         if not self.has_rows:
@@ -590,6 +597,9 @@ class GaussianOnDemand(HomoscedasticGaussian):
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         held = held_features(masks)
         return GaussianFromMoments(self.data.narrowed(held), prediction=self.prediction), masks[:, held]
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        return BoundModel.alike(self, feature, most)
 
     def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
         part, chosen = self.with_moments(as_masks(masks, self.n_features))

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import digamma, polygamma
 
 from .._tools.arrays import Floats, Integers, Mask
@@ -171,9 +171,6 @@ class MeanGaussian(GaussianModel):
         deviations = np.sqrt(squares / self.moments.counts) / self.pooled_scale[self.moments.outcome]
         values[-1] = weighted_errors(self.data, self.moments, self.features.expand(mask), deviations)
         return StandardErrors(values, freedom)
-
-    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        return self.linear.alike(feature, most)
 
     @property
     def steps_per_subset(self) -> int:

@@ -19,6 +19,7 @@ from scipy.special import (
     fdtri,
     gammainc,
     gammaincc,
+    gammainccinv,
     ncfdtr,
     ndtr,
     polygamma,
@@ -385,6 +386,45 @@ def pearson_tails(z: Floats, skew: Floats) -> Floats:
     above, below = (np.maximum(shape + side * np.sqrt(shape) * z, 0.0) for side in (1.0, -1.0))
     tails = np.where(np.asarray(skew) > 0.0, gammaincc(shape, above), gammainc(shape, below))
     return np.asarray(np.where(np.abs(skew) > _NO_SKEW, tails, ndtr(-np.asarray(z))))
+
+
+def standardised(
+    statistic: Floats, freedom: Floats | float, t1: Floats, t2: Floats, t3: Floats
+) -> tuple[Floats, Floats]:
+    """A ratio of quadratic forms x'Cx/x'x in `freedom` normal variables, in units of its standard deviation above its
+    mean, and its skewness, from the traces of C, C² and C³; where it cannot vary, -inf: nothing differs"""
+    variance = 2.0 * (freedom * t2 - t1**2) / (freedom**2 * (freedom + 2.0))
+    third = 8.0 * (freedom**2 * t3 - 3.0 * freedom * t1 * t2 + 2.0 * t1**3)
+    third /= freedom**3 * (freedom + 2.0) * (freedom + 4.0)
+    varies = variance > 1e-14 * (t1 / freedom) ** 2
+    deviation = np.sqrt(np.where(varies, variance, 1.0))
+    score = np.where(varies, (statistic - t1 / freedom) / deviation, np.where(np.isnan(variance), np.nan, -np.inf))
+    return score, np.where(varies, third / deviation**3, 0.0)
+
+
+# The score statistic of random deviations, standardised, and its skewness (S,), where these explain a share (S,) of the
+# noise.
+_Score = Callable[[Floats], tuple[Floats, Floats]]
+
+
+def score_p_values(score: _Score, share: Floats) -> Floats:
+    """(S,) that deviations explain no more than this share (S,), at least those of no deviations, of which the
+    statistic is another one"""
+    shares = (share, np.zeros_like(share)) if np.any(share) else (share,)
+    return np.asarray(np.max([pearson_tails(*score(each)) for each in shares], axis=0))
+
+
+def score_difference(score: _Score, share: Floats, n_rows: float, signal: Floats, ends: bool) -> Difference:
+    """By which shares the score test does not reject; share (S,): the likeliest"""
+    z, skew = score(np.zeros(len(share)))
+    shape = 4.0 / np.maximum(np.nan_to_num(skew), 1e-3) ** 2
+    least = np.maximum((gammainccinv(shape, 1.0 - LUCKY) - shape) / np.sqrt(shape) - z, 0.0)
+
+    def tails(noncentrality: Floats, more: Floats | float) -> Floats:
+        z, skew = score(noncentrality / n_rows)
+        return pearson_tails(z + more, skew)
+
+    return Difference.of(n_rows * share, partial(tails, more=0.0), partial(tails, more=least), signal, ends)
 
 
 def deviance_moments(counts: Floats, ranks: Integers | Floats) -> tuple[Floats, Floats]:

@@ -17,7 +17,7 @@ from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError
 from ..moments.least_squares import independent_columns
-from .base import BoundModel, EnvironmentData, Fit, Null, rows_for
+from .base import BoundModel, EnvironmentData, Fit, Memory, Null, rows_for
 from .gaussian import LinearGaussian
 from .gaussian_fits import row_groups
 from .invariance_test import EACH, Tolerance, deviance_test, sidak
@@ -51,11 +51,7 @@ class LikelihoodRatioModel(BoundModel):
     def __init__(self, specification: Any, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
         super().__init__(data)
         self.specification, self.data, self.n_jobs = specification, data, n_jobs
-        self._known: dict[bytes, tuple[float, ...]] = {}
-
-    def __getstate__(self) -> dict[str, object]:
-        """Without what is remembered."""
-        return {name: {} if isinstance(value, dict) else value for name, value in vars(self).items()}
+        self._memory = Memory(_MOST_REMEMBERED)
 
     @abstractmethod
     def computed(self, masks: Mask) -> Figures:
@@ -68,15 +64,8 @@ class LikelihoodRatioModel(BoundModel):
     def figures(self, masks: ArrayLike) -> Figures:
         """Of the subsets in masks (S, p), each fitted once; log Λ is -inf outside the support."""
         chosen = as_masks(masks, self.n_features)
-        keys = [row.tobytes() for row in np.packbits(chosen, axis=1)]
-        known = self._known
-        new = {key: place for place, key in enumerate(keys) if key not in known}
-        if new:
-            if len(known) + len(new) > _MOST_REMEMBERED:
-                known = self._known = {key: known[key] for key in keys if key in known}
-            computed = self.computed(chosen[list(new.values())])
-            known.update(zip(new, zip(*(values.tolist() for values in computed), strict=True), strict=True))
-        figures = Figures(*np.array([known[key] for key in keys]).reshape(len(keys), len(Figures._fields)).T)
+        known = self._memory.of(chosen, lambda new: np.column_stack(self.computed(new)).tolist())
+        figures = Figures(*np.array(known).reshape(len(known), len(Figures._fields)).T)
         log_ratio = np.where(np.isnan(figures.log_ratio), -np.inf, figures.log_ratio)
         return figures._replace(log_ratio=log_ratio)
 

@@ -7,17 +7,17 @@ that deviations explain, whatever the units and reference levels of the columns 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import fdtrc, gammainccinv
+from numpy.typing import ArrayLike
+from scipy.special import fdtrc
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.text import in_quotes
-from ..data.checks import largest_size, rows_text
+from ..data.checks import rows_text
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..kernels.cholesky import subset_slopes
 from ..kernels.random_deviations import (
@@ -25,10 +25,11 @@ from ..kernels.random_deviations import (
     LOG_RATIO,
     N_FIGURES,
     NOISE,
+    ONE,
     RANK,
     SCORE,
     SHARE,
-    SKEW,
+    THREE,
     Sites,
     deviation_figures,
 )
@@ -44,13 +45,16 @@ from .base import (
 )
 from .gaussian import GaussianModel
 from .invariance_test import (
-    LUCKY,
     Difference,
     InvarianceTest,
     Residuals,
     Tolerance,
     joint_p_value,
     pearson_tails,
+    score_difference,
+    score_p_values,
+    smallest_p_value,
+    standardised,
     without_spread,
 )
 
@@ -60,7 +64,39 @@ _RESIDUALS_AT_ONCE = 1 << 22
 _MOST_KNOWN = 1024
 
 
-class GaussianRandomDeviations(GaussianModel):
+class DeviationModel(GaussianModel):
+    """Base of the models whose coefficients deviate at random, which takes no fits of single environments: by a test of
+    the coefficients and, where the rows are at hand, Levene's test of the spread, joined by Fisher's rule."""
+
+    fits_each = False
+
+    @abstractmethod
+    def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        """(S,) p-values of coefficients that differ by no more than is tolerated; NaN outside the support"""
+
+    @abstractmethod
+    def spread_p_values(self, masks: Mask, tau: float) -> Floats:
+        """(S,) of absolute residuals, of subsets (S, p) inside the support; NaN without the rows"""
+
+    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
+        chosen = as_masks(masks, self.n_features)
+        return self._tested(chosen, self.tested_means(chosen, tolerance), tolerance)
+
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        chosen = as_masks(masks, self.n_features)
+        mean = self.tested_means(chosen, tolerance)
+        passed = mean >= smallest_p_value(tolerance)
+        passed[passed] = self._tested(chosen[passed], mean[passed], tolerance).joint >= tolerance.level
+        return passed
+
+    def _tested(self, masks: Mask, mean: Floats, tolerance: Tolerance) -> InvarianceTest:
+        inside, (spread, each) = ~np.isnan(mean), np.full((2, len(mean)), np.nan)
+        spread[inside] = self.spread_p_values(masks[inside], tolerance.tau)
+        joint = without_spread(mean, tolerance) if self.data is None else joint_p_value(mean, spread)
+        return InvarianceTest(np.nan_to_num(mean), spread, each, np.where(inside, joint, 0.0))
+
+
+class GaussianRandomDeviations(DeviationModel):
     """Environments of any size, from second moments; the spread of the noise is compared where the rows are at hand."""
 
     kind = "linear Gaussian, random deviations"
@@ -106,36 +142,17 @@ class GaussianRandomDeviations(GaussianModel):
         return self._figures(masks, likelihood=True)[:, SHARE]
 
     def mean_p_values(self, masks: ArrayLike, share: Floats) -> Floats:
-        """(S,) that coefficients deviate by no more than explains this share (S,) of the noise, at least those of no
-        deviations, of which the statistic is another one; NaN outside the support"""
-        shares = (share, np.zeros_like(share)) if np.any(share) else (share,)
-        figures = (self._figures(masks, each) for each in shares)
-        return np.max([pearson_tails(found[:, SCORE], found[:, SKEW]) for found in figures], axis=0)
+        """(S,) that coefficients deviate by no more than explains this share (S,) of the noise; NaN outside the
+        support"""
+        return score_p_values(lambda each: self._score(masks, each), share)
 
-    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """By the score test of random deviations and, where rows are at hand, Levene's test of spreads."""
-        chosen = as_masks(masks, self.n_features)
-        mean = self.mean_p_values(chosen, self._tolerated_shares(chosen, tolerance))
-        spread = self.spread_p_values(chosen, tolerance.tau)
-        joint = without_spread(mean, tolerance) if self.data is None else joint_p_value(mean, spread)
-        return InvarianceTest(
-            np.nan_to_num(mean), spread, np.full(len(mean), np.nan), np.where(np.isnan(mean), 0.0, joint)
-        )
+    def _score(self, masks: ArrayLike, share: Floats) -> tuple[Floats, Floats]:
+        figures = self._figures(masks, share)
+        return standardised(figures[:, SCORE], self.n_rows - figures[:, RANK], *figures[:, ONE : THREE + 1].T)
 
-    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
-        chosen = as_masks(masks, self.n_features)
-        mean = np.nan_to_num(self.mean_p_values(chosen, self._tolerated_shares(chosen, tolerance)))
-        if self.data is None:
-            return np.asarray(without_spread(mean, tolerance) >= tolerance.level)
-        passed = joint_p_value(mean, np.ones(len(mean))) >= tolerance.level
-        if passed.any():
-            spread = self.spread_p_values(chosen[passed], tolerance.tau)
-            passed[passed] = joint_p_value(mean[passed], spread) >= tolerance.level
-        return passed
-
-    def _tolerated_shares(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        signal = self.signal_of(self.gain_many(masks))
-        return tolerance.noncentrality(signal, self.n_rows) / self.n_rows
+    def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        allowed = tolerance.noncentrality(self.signal_of(self.gain_many(masks)), self.n_rows)
+        return self.mean_p_values(masks, allowed / self.n_rows)
 
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of Levene's test: random deviations of the mean of absolute residuals; NaN without the rows"""
@@ -189,22 +206,12 @@ class GaussianRandomDeviations(GaussianModel):
         return slopes * scale[order[:-1]] / scale[order[-1]]
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
-        """By which shares ω² the score test does not reject."""
-        chosen, n = as_masks(masks, self.n_features), self.n_rows
-        figures = self._figures(chosen, np.zeros(len(as_masks(masks, self.n_features))), likelihood=True)
-        supported = ~np.isnan(figures[:, SHARE])
-        signal = np.where(supported, self.signal_of(np.where(supported, figures[:, GAIN], 0.0)), 0.0)
-        least = np.where(supported, np.maximum(lucky(figures[:, SKEW]) - figures[:, SCORE], 0.0), 0.0)
-
-        def tails(more: Floats) -> Callable[[Floats], Floats]:
-            def at(noncentrality: Floats) -> Floats:
-                found = self._figures(chosen, noncentrality / n)
-                return pearson_tails(found[:, SCORE] + more, found[:, SKEW])
-
-            return at
-
-        shares = np.where(supported, figures[:, SHARE], 0.0)
-        return Difference.of(n * shares, tails(np.zeros(len(chosen))), tails(least), signal, ends)
+        chosen = as_masks(masks, self.n_features)
+        figures = self._figures(chosen, likelihood=True)
+        inside = ~np.isnan(figures[:, SHARE])
+        share, gain = (np.where(inside, figures[:, which], 0.0) for which in (SHARE, GAIN))
+        signal = np.where(inside, self.signal_of(gain), 0.0)
+        return score_difference(lambda each: self._score(chosen, each), share, self.n_rows, signal, ends)
 
     # ---------------------------------------------------------------- fits
 
@@ -245,40 +252,22 @@ class GaussianRandomDeviations(GaussianModel):
         found = self.blups(subset)
         return StandardErrors(found.errors, np.full(len(found.errors), found.freedom))
 
-    # ---------------------------------------------------------------- support
-
-    @property
-    def largest_size(self) -> int:
-        return largest_size([self.moments.n_rows], self.moments.varying_widths[-1:])
-
-    def too_few_rows(self, masks: Mask) -> Mask:
-        few = super().too_few_rows(masks)
-        few[:, :-1] = False
-        return few
+    # ---------------------------------------------------------------- what engines ask
 
     @property
     def steps_per_subset(self) -> int:
         return int(60 * self.n_environments * (1.0 + 0.5 * self.features.n_columns))
 
-    def nearly_outcome(self) -> Mask:
-        return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
-
-    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        return self.linear.alike(feature, most)
-
-    def _place(self, groups: Iterable[int]) -> str:
-        return "all rows together"
-
     def ranks(self, masks: Mask) -> Integers:
         """(S, 1) of the pooled fits"""
-        return self._figures(masks)[:, RANK:].astype(np.int64) - 1
+        return self._figures(masks)[:, [RANK]].astype(np.int64) - 1
 
     def residuals(self, masks: Mask) -> Residuals:
         """Of the pooled fits alone."""
         figures, y = self._figures(masks), self.moments.outcome
         total = float(self.moments.scatter[-1, y, y])
         rss = total * np.exp(-2.0 * figures[:, [GAIN]] / self.n_rows)
-        return Residuals(rss, figures[:, RANK:] - 1.0, self.moments.group_counts[-1:], total)
+        return Residuals(rss, figures[:, [RANK]] - 1.0, self.moments.group_counts[-1:], total)
 
     # ---------------------------------------------------------------- new environments
 
@@ -308,7 +297,7 @@ class GaussianRandomDeviations(GaussianModel):
         return Sites(last, products.sum(axis=0), moments.outcome + 1, self.n_rows, PIVOT_TOLERANCE)
 
     def _figures(self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False) -> Floats:
-        """(S, 7) of `deviation_figures`"""
+        """(S, 9) of `deviation_figures`"""
         chosen = as_masks(masks, self.n_features)
         # Walks over the same blocks of subsets are repeated at other tolerances.
         key = (len(chosen), np.packbits(chosen).tobytes()) if likelihood and share is None and len(chosen) > 1 else None
@@ -326,12 +315,6 @@ class GaussianRandomDeviations(GaussianModel):
             out.setflags(write=False)
             self._known[key] = out
         return out
-
-
-def lucky(skew: Floats) -> Floats:
-    """(S,) standardised statistic that is exceeded in all but a sixth of the cases"""
-    shape = 4.0 / np.maximum(np.nan_to_num(skew), 1e-3) ** 2
-    return (gammainccinv(shape, 1.0 - LUCKY) - shape) / np.sqrt(shape)
 
 
 # Free deviations of so many features, or of all if these are fewer, must leave every environment a degree of freedom,
@@ -367,20 +350,6 @@ def levene_p_values(sums: Floats, squares: Floats, counts: Floats, tau: float) -
     t1, t2 = one - two / one, two - 2.0 * three / one + (two / one) ** 2
     t3 = three - 3.0 * four / one + 3.0 * two * three / one**2 - (two / one) ** 3
     return pearson_tails(*standardised(statistic, n - 1.0, t1, t2, t3))
-
-
-def standardised(
-    statistic: Floats, freedom: Floats | float, t1: Floats, t2: Floats, t3: Floats
-) -> tuple[Floats, Floats]:
-    """A ratio of quadratic forms x'Cx/x'x in `freedom` normal variables, in units of its standard deviation above its
-    mean, and its skewness, from the traces of C, C² and C³; 0 where it cannot vary"""
-    variance = 2.0 * (freedom * t2 - t1**2) / (freedom**2 * (freedom + 2.0))
-    third = 8.0 * (freedom**2 * t3 - 3.0 * freedom * t1 * t2 + 2.0 * t1**3)
-    third /= freedom**3 * (freedom + 2.0) * (freedom + 4.0)
-    varies = variance > 1e-14 * (t1 / freedom) ** 2
-    deviation = np.sqrt(np.where(varies, variance, 1.0))
-    score = np.where(varies, (statistic - t1 / freedom) / deviation, 0.0)
-    return score, np.where(varies, third / deviation**3, 0.0)
 
 
 class Coordinates(NamedTuple):

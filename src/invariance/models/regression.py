@@ -27,6 +27,7 @@ from .base import (
     EnvironmentData,
     Fit,
     FlipGuess,
+    Memory,
     NDArray32,
     Null,
     Predicts,
@@ -169,15 +170,15 @@ class RegressionModel(LikelihoodRatioModel):
         self._scale = np.array([rows.std(axis=0) for rows in groups])
         self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
         self.walked: dict[tuple[Hashable, ...], Figures] = {}
-        self._guessed: dict[bytes, FlipGuess] = {}
-        self._rests: dict[bytes, Floats] = {}
+        self._guessed, self._rests = Memory(_MOST_FLIPS_REMEMBERED), Memory(_MOST_RESTS_REMEMBERED)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what is remembered."""
+        return vars(self) | {"walked": {}}
 
     def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
         """As the environments' own fits have them, with the pseudo-data of each."""
-        known = self._rests if len(self._rests) + len(masks) <= _MOST_RESTS_REMEMBERED else {}
-        new = {mask.tobytes(): mask for mask in masks if mask.tobytes() not in known}
-        self._rests = known | (dict(zip(new, self._compared(np.array([*new.values()])), strict=True)) if new else {})
-        found = np.array([self._rests[mask.tobytes()] for mask in masks])
+        found = np.array(self._rests.of(masks, self._compared))
         for e, n in enumerate(self.data.counts):
             log_ratio, degrees, parameters = found[:, :, e].T
             figures = Figures(log_ratio, np.full(len(masks), np.nan), degrees, parameters)
@@ -324,11 +325,7 @@ class RegressionModel(LikelihoodRatioModel):
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """To second order around the fits of each subset: by score tests and Wald tests."""
         chosen = as_masks(masks, self.n_features)
-        known = self._guessed if len(self._guessed) < _MOST_FLIPS_REMEMBERED else {}
-        new = {mask.tobytes(): mask for mask in chosen if mask.tobytes() not in known}
-        known = known | dict(zip(new, ordered_map(self._guess, new.values(), self.n_jobs), strict=True))
-        self._guessed = known
-        parts = [known[mask.tobytes()] for mask in chosen]
+        parts = self._guessed.of(chosen, lambda new: ordered_map(self._guess, new, self.n_jobs))
         return FlipGuess(*(np.array(values) for values in zip(*parts, strict=True)))
 
     def _guess(self, mask: Mask) -> FlipGuess:

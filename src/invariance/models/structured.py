@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -31,21 +31,32 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
 from ..moments.moments import Moments
 from . import gaussian_fits
-from .base import PIVOT_TOLERANCE, BoundModel, EnvironmentData, Fit, Null, Remarks, StandardErrors, in_parts, rows_of
+from .base import (
+    PIVOT_TOLERANCE,
+    BoundModel,
+    EnvironmentData,
+    Fit,
+    Memory,
+    Null,
+    Remarks,
+    StandardErrors,
+    in_parts,
+    rows_of,
+)
 from .gaussian import GaussianFromMoments, GaussianModel, held_features
 from .invariance_test import (
     CAP,
     Difference,
-    InvarianceTest,
     Residuals,
     Tolerance,
     f_difference,
     joint_p_value,
     mean_p_values,
-    pearson_tails,
-    smallest_p_value,
+    score_difference,
+    score_p_values,
+    standardised,
 )
-from .random_deviations import lucky, standardised
+from .random_deviations import DeviationModel
 
 N_COSINES = 10
 _ROUNDS = 2
@@ -136,9 +147,8 @@ class ScoreTest(NamedTuple):
         return standardised(statistic, self.freedom, *traces)
 
     def p_values(self, share: Floats) -> Floats:
-        """(S,) at least those of no deviations, of which the statistic is another one."""
-        exact = pearson_tails(*self.standardised(np.zeros_like(share)))
-        return np.maximum(pearson_tails(*self.standardised(share)), exact)
+        """(S,) that deviations explain no more than this share (S,)"""
+        return score_p_values(self.standardised, share)
 
 
 class ComponentTest(NamedTuple):
@@ -198,7 +208,7 @@ def likeliest_share(gammas: Floats, squares: Floats, whole: Floats, rss: float, 
     return share, -best
 
 
-class StructuredDeviations(GaussianModel):
+class StructuredDeviations(DeviationModel):
     """Data with a design. A subset is outside the support where its columns depend on each other over all rows, or
     where no row is left for the noise beside the deviations of factors; other dependent columns are skipped."""
 
@@ -211,7 +221,7 @@ class StructuredDeviations(GaussianModel):
         assert rows.design is not None
         self.design, self.modulators = rows.design, Modulators.of(rows.design)
         self.windows, self.kind = rows.design.windows, f"linear Gaussian, compared {printable(rows.design.in_words)}"
-        self.n_windows, self._known = len(self.windows), dict[bytes, Swept | None]()
+        self.n_windows, self._memory = len(self.windows), Memory(_MOST_KNOWN)
         needed, columns = self.modulators.along.start + 2, int(self.moments.present[-1].sum())
         if self.n_windows < max(needed, columns if self.design.variable is not None and self.design.variable.ar else 0):
             raise DataError(self._too_few(needed))
@@ -292,21 +302,17 @@ class StructuredDeviations(GaussianModel):
 
     def swept(self, masks: Mask) -> list[Swept | None]:
         """Of each of the subsets (S, p), None outside the support"""
-        used = self._used(masks)
-        # Other threads may begin a new dictionary meanwhile.
-        keys, found, known = [row.tobytes() for row in used], dict[bytes, Swept | None](), self._known
-        asked = [s for s, key in enumerate(keys) if key not in known]
 
-        def part(rows: slice) -> None:
-            for s in asked[rows]:
-                found[keys[s]] = self._swept(np.flatnonzero(used[s]))
+        def computed(used: Mask) -> list[Swept | None]:
+            found: list[Swept | None] = [None] * len(used)
 
-        in_parts(len(asked), self.n_jobs, part, fewest=16)
-        answers = [found[key] if key in found else known[key] for key in keys]
-        if len(known) + len(found) > _MOST_KNOWN:
-            self._known = {}
-        self._known.update(found)
-        return answers
+            def part(rows: slice) -> None:
+                found[rows] = [self._swept(np.flatnonzero(row)) for row in used[rows]]
+
+            in_parts(len(used), self.n_jobs, part, fewest=16)
+            return found
+
+        return self._memory.of(self._used(masks), computed)
 
     def _one(self, mask: Mask) -> tuple[Integers, Swept]:
         """The columns (k,) of one subset (p,), and what it leaves; DataError outside the support"""
@@ -416,28 +422,12 @@ class StructuredDeviations(GaussianModel):
                 mean[s], variance[s], degrees[s] = mean[s] + _MEAN_RE, variance[s] + _VARIANCE_RE, degrees[s] + 1.0
         return Null.of_deviance(mean, variance, degrees)
 
-    def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
-        """Of coefficients by the F test and the score test, joined by Fisher's rule; of the spread by the same tests of
-        absolute residuals (Levene)."""
-        chosen = as_masks(masks, self.n_features)
-        mean, spread = self._mean_p_values(chosen, tolerance), np.ones(len(chosen))
-        inside = mean >= 0.0
-        spread[inside] = self._spread_p_values(chosen[inside], tolerance.tau)
-        joint = np.where(inside, joint_p_value(np.maximum(mean, 0.0), spread), 0.0)
-        return InvarianceTest(np.maximum(mean, 0.0), np.where(inside, spread, 0.0), np.full(len(chosen), np.nan), joint)
-
-    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
-        chosen = as_masks(masks, self.n_features)
-        passed = self._mean_p_values(chosen, tolerance) >= smallest_p_value(tolerance)
-        passed[passed] = BoundModel.compatible(self, chosen[passed], tolerance)
-        return passed
-
-    def _mean_p_values(self, masks: Mask, tolerance: Tolerance) -> Floats:
-        """(S,) -1 outside the support"""
+    def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
+        """By the F test of factors and the score test along the variable, joined by Fisher's rule."""
         found = self.swept(masks)
         inside = np.array([f is not None for f in found], dtype=bool)
         kept = [f for f in found if f is not None]
-        p_values = np.full(len(masks), -1.0)
+        p_values = np.full(len(masks), np.nan)
         if kept:
             allowed = self.tolerated_mean(masks[inside], tolerance)
             p_values[inside] = self._joined(self._residuals(kept), self._score_test(kept), allowed)
@@ -485,15 +475,8 @@ class StructuredDeviations(GaussianModel):
         residuals, score, n = self._residuals(kept), self._score_test(kept), float(self.n_windows)
         parts = [f_difference(residuals, ends)] if self.design.factors else []
         if self.design.variable is not None:
-            z, skew = score.standardised(np.zeros(len(kept)))
-            least = np.maximum(lucky(skew) - z, 0.0)
-
-            def tails(noncentrality: Floats, more: Floats) -> Floats:
-                z, skew = score.standardised(noncentrality / n)
-                return pearson_tails(z + more, skew)
-
-            low, high = (partial(tails, more=more) for more in (np.zeros(len(kept)), least))
-            parts.append(Difference.of(n * np.array([f.share for f in kept]), low, high, residuals.signal, ends))
+            share = np.array([f.share for f in kept])
+            parts.append(score_difference(score.standardised, share, n, residuals.signal, ends))
         shares[:, inside] = np.fmax.reduce(np.array(parts))
         return Difference(*shares)
 
@@ -615,8 +598,8 @@ class StructuredDeviations(GaussianModel):
             errors = np.einsum("sd,nd->sn", weights, self._columns)
             yield part, np.einsum("snq,sq->sn", errors[:, self.windows], np.array(filters))
 
-    def _spread_p_values(self, masks: Mask, tau: float) -> Floats:
-        """(S,) Levene's test along the variable and between the factors, of subsets inside the support"""
+    def spread_p_values(self, masks: Mask, tau: float) -> Floats:
+        """(S,) Levene's test along the variable and between the factors"""
         p_values, n = np.ones(len(masks)), float(self.n_windows)
         values, root, kept, half, gammas, vectors = self._sizes
         fixed = self.modulators.along.start
@@ -691,7 +674,6 @@ class StructuredDeviations(GaussianModel):
 
     def too_few_rows(self, masks: Mask) -> Mask:
         few = super().too_few_rows(masks)
-        few[:, :-1] = False
         few[:, -1] = (masks @ self.moments.varying_widths[-1] + 1) * self.modulators.along.start + 1 > self.n_windows
         return few
 
@@ -699,9 +681,6 @@ class StructuredDeviations(GaussianModel):
     def steps_per_subset(self) -> int:
         columns = (self.features.n_columns / 2 + 1) * self.modulators.values.shape[1]
         return int(300_000 * max(1.0, (columns / 100) ** 2))
-
-    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
-        return self.linear.alike(feature, most)
 
     def without(self, environment: Hashable) -> BoundModel:
         return self.of(self.data.choosing([label for label in self.data.environments if label != environment]))

@@ -33,9 +33,8 @@ from ..estimators.bip import BIP
 from ..exceptions import DataError, Message, SettingError, WrongTypeError, use
 from ..inference.base import RunOptions, Target, as_engine
 from ..inference.variational import Variational
-from ..inference.variational_device import Job, each_posterior
+from ..inference.variational_device import Job, SharedScatter, as_device, each_posterior
 from ..models.gaussian import LinearGaussian
-from ..models.gaussian_device import SharedScatter, as_device
 from ..models.likelihood import ByLikelihood
 from ..models.registry import GAUSSIAN, ByOutcome, as_family, two_valued
 from ..models.regression import Regression
