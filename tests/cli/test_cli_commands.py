@@ -204,6 +204,7 @@ def test_hints_on_perturbed_columns_work_as_typed(example: Path) -> None:
         (("compare", *EXAMPLE, "--methods", "Lasso"), "methods"),
         (("explain", *EXAMPLE), "environments"),
         (("demo",), "decision"),
+        ((*SWEEP, "--out", "out", "--outcomes", "age"), "verdicts"),
     ],
 )
 def test_json_on_standard_output_stands_alone(example: Path, command: tuple[str, ...], key: str) -> None:
@@ -212,6 +213,29 @@ def test_json_on_standard_output_stands_alone(example: Path, command: tuple[str,
     assert key in json.loads(result.stdout)
     assert "age" in result.stderr
     assert not Path("-").exists()
+
+
+def test_json_of_commands_that_follow_others(example: Path) -> None:
+    said("fit", *EXAMPLE, "--save", "model.json")
+    assert "--json" in fails("predict", "model.json", "example.csv")
+    said("predict", "model.json", "example.csv", "--out", "rows.csv")
+    found = json.loads(run("predict", "model.json", "example.csv", "--json", "-").stdout)
+    for name, values in found["predictions"].items():
+        np.testing.assert_allclose(values, pd.read_csv("rows.csv")[name])
+    assert 0.8 < found["errors"]["inside"] <= 1.0
+    assert (found["n_rows"], found["missing_rows"], list(found["predictions"])) == (
+        900,
+        [],
+        ["prediction", "lower", "upper"],
+    )
+    swept("--outcomes", "blood_pressure")
+    found = json.loads(run("edges", "out", "--json", "-").stdout)
+    assert {edge["feature"] for edge in found["edges"]} == {"age", "exercise", "smoking"}
+    luck = json.loads(run("explain", *EXAMPLE, "--no-leave-out", "--json", "-").stdout)["luck"]
+    assert (luck["selected"], luck["simulated"]) == (["age", "exercise", "smoking"], 10)
+    assert (
+        json.loads(run("explain", *EXAMPLE, "--subset", "age", "--no-leave-out", "--json", "-").stdout)["luck"] is None
+    )
 
 
 def test_the_second_reading_is_announced_and_can_be_left_out(example: Path) -> None:
