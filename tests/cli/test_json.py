@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from cli_runner import run
-from invariance import Posterior, check
+from invariance import Posterior
 from invariance.datasets import make_example
 from invariance.posterior.posterior import Evidence
 
@@ -81,6 +81,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
         example = make_example().to_frame()
         example["level"] = np.array(list("abc"))[np.arange(len(example)) % 3]
         example.to_csv("example.csv", index=False)
+        example.assign(id=[f"p{i}" for i in example.index]).to_csv("patients.csv", index=False)
         rng = np.random.default_rng(0)
         panel = pd.DataFrame({"year": np.tile(np.arange(1980, 2010), 8), "state": np.repeat(list("abcdefgh"), 30)})
         panel = panel.assign(a=rng.normal(size=240), b=rng.normal(size=240))
@@ -98,13 +99,12 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
             ["predict", "model.json", "example.csv"],
             ["sweep", "example.csv", "-e", "hospital", *swept],
             ["edges", "s"],
+            ["check", "patients.csv", "-o", "age", "-e", "hospital"],
         ):
             result = run(*command, "--json", "-")
             assert result.exit_code == 0, (command, result.stderr)
             content = json.loads(result.stdout)
             found.setdefault(content["format"], []).append(content)
-        looked = json.loads(check(example.assign(id=[f"p{i}" for i in example.index]), "age", "hospital").to_json())
-        found[looked["format"]] = [looked]
     fitted = found["invariance.fit/1"][0]
     posterior = json.loads(Posterior.from_json(json.dumps(fitted["predictive"])).to_json())
     found[posterior["format"]], found["evidence"] = [posterior], [dict.fromkeys(EVIDENCE, 0.0)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from .console import for_shell, in_shell, messages, show
-from .options import FileArgument, FileOptions, SpeechOptions, json_option, read_codes, read_names, setting
+from .options import ENVIRONMENT, FileArgument, FileOptions, SpeechOptions, json_option, read_codes, read_names, setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,7 +16,7 @@ class CheckOptions(FileOptions, SpeechOptions):
     """A table, and what is known of its columns."""
 
     outcome: str | None = setting(None, "COL", "Column to predict.", False, "--outcome", "-o")
-    environment: str | None = setting(None, "COL", "Column of environments.", False, "--environment", "-e")
+    environment: str | None = setting(None, "COL", "Column of environments.", False, *ENVIRONMENT)
     event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
     exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
     exclude: str | None = setting(None, "A,B,C", "Columns that are not features.")
