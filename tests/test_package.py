@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,7 +27,10 @@ def test_import_loads_and_compiles_nothing() -> None:
 def test_every_public_name_is_there() -> None:
     for name in invariance.__all__:
         assert getattr(invariance, name) is not None
-    assert {*invariance._HOMES, "__version__"} == set(invariance.__all__)
+    assert {*invariance._HOMES, *invariance._MODULES, "__version__"} == set(invariance.__all__)
+    completed = {name for name in {*dir(invariance), *vars(invariance)} if not name.startswith("_")}
+    assert completed - {path.stem for path in Path(invariance.__file__).parent.iterdir()} == set(invariance._HOMES)
+    assert set(dir(invariance)) == {*invariance._HOMES, *invariance._MODULES}
     with pytest.raises(AttributeError, match="module 'invariance' has no attribute 'Bip'"):
         _ = invariance.Bip
 

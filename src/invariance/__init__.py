@@ -1,14 +1,13 @@
 """Bayesian invariant prediction: which features predict an outcome the same way in every environment."""
 
-from __future__ import annotations
+import logging as _logging
+import typing as _typing
 
-import logging
-from typing import TYPE_CHECKING
-
-from ._tools.registry import on_first_use
+from ._tools.registry import on_first_use as _on_first_use
 from ._version import __version__
 
-if TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
+    from . import baselines, datasets, decisions, exceptions, simulation
     from .baselines.comparison import compare
     from .data.design import along
     from .data.findings import check
@@ -64,7 +63,9 @@ _NAMES = {
 }
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
-logging.getLogger(__name__).addHandler(logging.NullHandler())
+_MODULES = "baselines", "datasets", "decisions", "exceptions", "simulation"
 
-__all__ = ["__version__", *_HOMES]
-__getattr__, __dir__ = on_first_use(__name__, _HOMES)
+_logging.getLogger(__name__).addHandler(_logging.NullHandler())
+
+__all__ = ["__version__", *_HOMES, *_MODULES]
+__getattr__, __dir__ = _on_first_use(__name__, _HOMES, _MODULES)

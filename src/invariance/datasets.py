@@ -12,6 +12,7 @@ from .data.multi_environment import MultiEnvironmentData
 if TYPE_CHECKING:
     import pandas as pd
 
+__all__ = ["make_clinical_table", "make_example", "make_new_hospital"]
 _CAUSES = ("age", "exercise", "smoking")
 _FEATURES = ("age", "pulse", "exercise", "smoking", "medication", "salt", "visits", "sleep")
 # The hospitals, the new one last: how old and unhealthy their patients are, and how each effect follows blood pressure.

@@ -7,7 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,6 +21,7 @@ from .._tools.arrays import Floats, Mask
 from .._tools.files import write_text
 from .._tools.json import from_json, read_object, to_json
 from .._tools.names import PlotKind, PredictWith
+from .._tools.sections import Rendered, Section
 from .._tools.text import format_subset
 from .._version import __version__
 from ..data.checks import quoted, warn
@@ -209,6 +210,22 @@ def fingerprint(data: MultiEnvironmentData | Moments) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
+@dataclass(frozen=True, repr=False)
+class SavedSummary(Rendered):
+    """Text within 80 columns, or HTML in notebooks."""
+
+    model: SavedModel
+    posterior: Summary
+
+    @property
+    def sections(self) -> tuple[Section, ...]:
+        model = self.model
+        told = {"verdict": model.verdict_, "luck": model.luck_, "selected": format_subset(model.selected_features_)}
+        told |= {"predicts with": model.prediction_.told(model.predict_with), "price": model.price_}
+        facts = tuple((label, str(fact)) for label, fact in told.items() if fact is not None)
+        return Section("Decision, as saved", facts=facts, label_width=13), *self.posterior.sections
+
+
 class SavedModel(IntervalRegressor):
     """What `BIP.save` wrote, read by `invariance.load`: predict, predict_interval, transform, summary.
 
@@ -240,9 +257,9 @@ class SavedModel(IntervalRegressor):
         """Draw the inclusion probabilities; what needs the data, as the other kinds do, is not in the file."""
         return self._ranked_by.plot(kind, ax, top)
 
-    def summary(self, top: int = 10) -> Summary:
-        """Of the posterior by which the features were selected, as text within 80 columns or as HTML in notebooks."""
-        return self._ranked_by.summary(top)
+    def summary(self, top: int = 10) -> SavedSummary:
+        """The verdict and what predicts, as they were saved, then the posterior by which the features were selected."""
+        return SavedSummary(self, self._ranked_by.summary(top))
 
     @property
     def encoding(self) -> Encoding | None:
