@@ -117,7 +117,7 @@ BAD_ARRAYS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "text": ({"X": X.astype(str)}, ("X", "<U")),
     "ragged": ({"X": [[1, 2], [3]]}, ("X", "rectangular")),
     "ragged y": ({"y": [[1, 2], [3]] * 6}, ("y", "rectangular")),
-    "sparse matrix": ({"X": scipy.sparse.csr_matrix(X)}, ("X.toarray()",)),
+    "large sparse matrix": ({"X": scipy.sparse.csr_matrix((10**6, 10**6))}, ("8e+03 GB", "VarianceThreshold")),
     "y 2-D": ({"y": X}, ("y", "(12, 3)")),
     "y short": ({"y": Y[:5]}, ("X has 12 rows", "y has 5 rows", "environments has 12")),
     "labels short": ({"environments": LABELS[1:]}, ("environments has 11 rows",)),

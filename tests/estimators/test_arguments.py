@@ -92,8 +92,8 @@ def test_groups_are_called_environments(model: Any) -> None:
     X, given = rows()
     with pytest.raises(TypeError, match="'groups': pass environments="):
         model.fit(X, given["time"], groups=given["environments"])
-    with pytest.raises(TypeError, match="'sample_weight': leave it out"):
-        model.fit(X, given["time"], environments=given["environments"], sample_weight=np.ones(N))
+    with pytest.raises(TypeError, match="'offset': leave it out"):
+        model.fit(X, given["time"], environments=given["environments"], offset=np.ones(N))
 
 
 @pytest.mark.parametrize("model", [BIP(), ICP()])

@@ -21,7 +21,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from invariance import BIP, BIPClassifier, Columns, Logistic, Moments, MultiEnvironmentData
+from invariance import BIP, BIPClassifier, Columns, Logistic, Moments, MultiEnvironmentData, UniformPrior
 from invariance.baselines import ICP
 from invariance.exceptions import DataError, SettingError
 from two_classes import LABELS, SITE, X, Y, classifier, table
@@ -30,7 +30,8 @@ from two_classes import LABELS, SITE, X, Y, classifier, table
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.PredictionWarning")
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
-@parametrize_with_checks([BIPClassifier()])
+# Of the thirty features of the checks of weights, all subsets would take minutes.
+@parametrize_with_checks([BIPClassifier(prior=UniformPrior(max_size=1))])
 def test_scikit_learn_conventions(estimator, check) -> None:
     check(estimator)
 

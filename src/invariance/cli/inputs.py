@@ -117,7 +117,7 @@ def read_rows(named: InputFiles, given: FitOptions, need: Need | None = None) ->
     with_outcome = stated(given.event, given.exposure)
     asked = given.outcome, given.compared, given.columns, source.name, with_outcome
     *_, features = resolve_columns(source.schema.names, *asked)
-    columns = [*features, given.outcome, *with_outcome.values()]
+    columns = [*features, given.outcome, *with_outcome.values(), *([given.weight] if given.weight else [])]
     too_many = crowded(source, given.compared, columns, *(need or Need("reading a table as a whole (--no-stream)")))
     if too_many is not None:
         raise DataError(too_many)

@@ -132,6 +132,7 @@ class TableOptions(FileOptions):
     numeric: str | None = setting(None, "A,B,C", "Columns of text to read as numbers.", rare=True)
     missing: Missing = setting("error", "WAY", _MISSING, True)
     below_limit: BelowLimit | None = setting(None, "WAY", _BELOW_LIMIT, rare=True)
+    weight: str | None = setting(None, "COL", "Column of how many rows each row counts as.", rare=True)
     min_rows: int = setting(0, "N", "Leave out environments with fewer rows.", rare=True, min=0)
     drop_environment: str | None = setting(None, "A,B", "Environments to leave out.", rare=True)
     merge: str | None = setting(None, "A+B=C", "Environments to merge, with the new label.", rare=True)
@@ -147,6 +148,7 @@ class TableOptions(FileOptions):
             numeric=read_names(self.numeric),
             below_limit=self.below_limit,
             na=read_codes(self.na),
+            weights=self.weight,
         )
 
     @property

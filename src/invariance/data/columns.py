@@ -24,6 +24,7 @@ from .terms import Spline
 ADVICE = {
     "feature": "it held numbers when the model was fitted, and needs numbers here",
     "outcome": "the outcome must be numeric, so encode it as numbers or choose another column",
+    "weights": "weights are whole numbers, how many rows each counts as",
 }
 # Whole numbers up to this have a float64 of their own.
 LARGEST_WHOLE = 2**53
@@ -49,12 +50,31 @@ def as_frame(table: Any, what: str = "table") -> Any:
     names = frame_names(table)
     if names is not None:
         check_unique(names, f"the {what}")
+        table = dense(table, what)
         table = table.set_axis(names, axis=1) if hasattr(table, "set_axis") else table
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if names is None or not isinstance(frame, nw.DataFrame):
         found = f"{what} must be a pandas or polars DataFrame or the path of a file, got {type(table).__name__}"
         raise DataError(f"{found}: for arrays use MultiEnvironmentData.from_arrays(X, y, environments).")
     return frame
+
+
+# As float64, of what is sparse
+MOST_DENSE_BYTES = 4_000_000_000
+
+
+def dense(table: Any, what: str) -> Any:
+    """A matrix of scipy, or a frame of pandas with sparse columns, made dense up to so many bytes; others stay."""
+    is_matrix = hasattr(table, "toarray") and hasattr(table, "nnz")
+    types = table.dtypes.items() if hasattr(table, "set_axis") and hasattr(table, "columns") else ()  # of pandas
+    kinds = {name: kind.subtype for name, kind in types if hasattr(kind, "fill_value")}
+    if not is_matrix and not kinds:
+        return table
+    needed = 8 * table.shape[0] * (table.shape[-1] if is_matrix else len(kinds))
+    if needed > MOST_DENSE_BYTES:
+        limit = f"{needed / 1e9:.3g} GB made dense, more than {MOST_DENSE_BYTES / 1e9:g}"
+        raise DataError(f"{what} is sparse and takes {limit}: choose columns first, as VarianceThreshold does.")
+    return table.toarray() if is_matrix else table.astype(kinds)
 
 
 def as_series(values: Any) -> Any | None:
@@ -154,8 +174,7 @@ def frame_values(frame: Any, names: Sequence[str]) -> Floats:
 
 def array_values(values: Any, what: str) -> Floats:
     """An array, or nested lists of numbers, as float64 of the same shape."""
-    if hasattr(values, "toarray") and hasattr(values, "nnz"):
-        raise DataError(f"{what} is a sparse matrix: pass a dense array, for example {what}.toarray().")
+    values = dense(values, what)
     if isinstance(values, np.ma.MaskedArray) and values.dtype.kind in "biuf":
         return np.ma.filled(values.astype(np.float64), np.nan)
     try:
@@ -347,7 +366,8 @@ def resolve_columns(
     """Names of outcome, environment and features; outcome_columns : {role: name}, which come with the outcome"""
     check_unique(available, where)
     owners: dict[str, str] = {}
-    for role, name in {"outcome": outcome, "environment": environment, **outcome_columns}.items():
+    weights = {} if columns.weights is None else {"weights": columns.weights}
+    for role, name in {"outcome": outcome, "environment": environment, **outcome_columns, **weights}.items():
         if name is None or isinstance(name, (list, tuple, np.ndarray)):
             raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
         if str(name) not in available:

@@ -52,6 +52,7 @@ from .outcomes import (
 )
 from .reading import TableFile, column_names, read_columns
 from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single
+from .weights import Weights, weighted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,6 +90,7 @@ class MultiEnvironmentData:
     known_kind: OutcomeKind | None = None  #: of the outcome of the data that these rows were chosen of
     design: Design | None = None  #: what environments are compared by, where that is not one label
     clock: Clock | None = None  #: when rows were taken, where that is known
+    weights: Weights | None = None  #: what rows of the table counted as; here each is there as often as it counts
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "original_features", self.original_features or self.feature_names)
@@ -123,9 +125,10 @@ class MultiEnvironmentData:
 
     @property
     def losses(self) -> tuple[str, ...]:
-        """Sentences about what was left out of the data as given; empty when nothing was."""
+        """Sentences about what was left out of the data as given, or counts more than once; empty when nothing was."""
         left_out = self.dropped_features, self.dropped_columns
-        return (*self.environment_notes, *losses(self.dropped_rows, self.environments, self.n_rows, *left_out))
+        lost = losses(self.dropped_rows, self.environments, self.n_rows, *left_out)
+        return (*([] if self.weights is None else [str(self.weights)]), *self.environment_notes, *lost)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -265,6 +268,7 @@ class MultiEnvironmentData:
         min_rows: int = 0,
         event: str | None = None,
         exposure: str | None = None,
+        weights: str | None = None,
         columns: Columns | None = None,
         select: Environments | None = None,
     ) -> MultiEnvironmentData:
@@ -275,7 +279,9 @@ class MultiEnvironmentData:
         missing : "drop" leaves out rows with missing values; "level" gives those of categories a level of their own
         event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
         exposure : column of what the outcome counts events of, such as years at risk
-        features, exclude, categorical, numeric, groups, below_limit, na : as in `Columns`, or all as `columns`
+        weights : column of how many rows each row counts as: 2 repeats it, 0 leaves it out
+        features, exclude, categorical, numeric, groups, below_limit, na : as in `Columns`, or with weights all as
+            `columns`
         drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as `select`
         """
         check_missing_argument(missing)
@@ -287,6 +293,7 @@ class MultiEnvironmentData:
             groups=groups,
             below_limit=below_limit,
             na=na,
+            weights=weights,
         )
         choice = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         is_file = isinstance(table, (str, os.PathLike))
@@ -296,7 +303,7 @@ class MultiEnvironmentData:
         where = "the file" if is_file else "the table"
         outcome_columns, parts = stated(event, exposure), parts_of(environment)
         labels_of, besides = (environment, {}) if parts is None else (parts.name, parts.columns)
-        taken = outcome_columns | besides
+        taken = outcome_columns | besides | ({} if columns.weights is None else {"weights": columns.weights})
         outcome, labels_of, names = resolve_columns(available, outcome, labels_of, columns, where, taken)
         choices = Choices.of(columns, names, missing)
         if frame is None:
@@ -306,6 +313,10 @@ class MultiEnvironmentData:
             frame = as_frame(read_columns(table, tuple(wanted), labels_column, as_text))
         if len(frame) == 0:
             raise DataError(NO_ROWS)
+        counted = None
+        if columns.weights is not None:
+            held, counted = weighted({"X": frame.to_native()}, frame[columns.weights], columns.weights)
+            frame = as_frame(held["X"])
         mended = choices.mending.series(frame[outcome], outcome)
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(mended, outcome)
         with_y = {role: (name, read_outcome_column(frame[name], name, role)) for role, name in outcome_columns.items()}
@@ -313,7 +324,8 @@ class MultiEnvironmentData:
         used = (*names, outcome, *taken.values(), labels_of)
         clock = clock_of(frame.to_native(), [name for name in frame.columns if name not in used])
         labels = frame[labels_of].to_list() if design is None else design.labels
-        return _checked_data(raw, choices, y, with_y, labels, labels_of, missing, choice, design, clock)
+        data = _checked_data(raw, choices, y, with_y, labels, labels_of, missing, choice, design, clock)
+        return data if counted is None else replace(data, weights=counted)
 
     @classmethod
     def from_arrays(
@@ -331,6 +343,7 @@ class MultiEnvironmentData:
         groups: Any = None,
         event: Any = None,
         exposure: Any = None,
+        weights: Any = None,
         columns: Columns | None = None,
         design: Design | None = None,
         clock: Clock | None = None,
@@ -340,13 +353,21 @@ class MultiEnvironmentData:
         environments : None: a single one, "all"
         feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series y, else "y"
         missing, exclude, categorical, numeric, groups, columns : as in `from_table`
-        event, exposure : as in `from_table`, one value per row
+        event, exposure, weights : as in `from_table`, one value per row
         design : in place of environments, as `Design.read` makes it of columns
         clock : when rows were taken, by default as a time index of X says it
         """
         check_missing_argument(missing)
-        y, environments, event, exposure = aligned(X, y=y, environments=environments, event=event, exposure=exposure)
+        given = {"environments": environments, "event": event, "exposure": exposure, "weights": weights}
+        y, environments, event, exposure, weights = aligned(X, y=y, **given)
         columns = columns or Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
+        clock = clock or clock_of(X, columns.exclude)
+        weights, counted = columns.weights if weights is None else weights, None
+        if weights is not None:
+            given = {"X": X, "y": y, "environments": environments, "event": event, "exposure": exposure}
+            given |= {"design": design, "clock": clock}
+            held, counted = weighted(given, weights, "weights")
+            X, y, environments, event, exposure, design, clock = held.values()
         table, names = table_of(X, feature_names, columns.exclude)
         choices = Choices.of(columns, names, missing)
         is_array = isinstance(table, np.ndarray)
@@ -359,16 +380,16 @@ class MultiEnvironmentData:
         if outcome_name in names:
             raise DataError(f"outcome_name={outcome_name!r} is also a feature name: choose another.")
         outcome = outcome_of(y, outcome_name)
-        given = {"X": table, "y": outcome.values} | {role: values for role, (_, values) in outcome_columns.items()}
-        given |= {} if labels is None else {"environments": labels}
-        check_lengths({what: len(values) for what, values in given.items()})
+        held = {"X": table, "y": outcome.values} | {role: values for role, (_, values) in outcome_columns.items()}
+        held |= {} if labels is None else {"environments": labels}
+        check_lengths({what: len(values) for what, values in held.items()})
         if len(table) == 0:
             raise DataError(NO_ROWS)
         taken = (*names, outcome_name)
         with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
         named = None if design is None else design.name
-        clock = clock or clock_of(X, columns.exclude)
-        return _checked_data(raw, choices, outcome, with_y, labels, named, missing, design=design, clock=clock)
+        data = _checked_data(raw, choices, outcome, with_y, labels, named, missing, design=design, clock=clock)
+        return data if counted is None else replace(data, weights=counted)
 
 
 def in_short(data: Any) -> str:

@@ -77,6 +77,7 @@ class Columns:
     environment : column of the environment labels, along("year"), or a list of such
     below_limit : what a value such as '<0.5' counts as: "half" of the limit, the "limit", or "missing"
     na : {column: values that stand for missing ones}, {"bmi": [999]}
+    weights : column of how many rows each row counts as, 0 for none
     """
 
     features: Sequence[str] | None = None
@@ -88,6 +89,7 @@ class Columns:
     environment: Any = None
     below_limit: BelowLimit | None = None
     na: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    weights: str | None = None
 
     def __post_init__(self) -> None:
         for setting in ("features", "exclude", "numeric"):

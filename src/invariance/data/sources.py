@@ -23,7 +23,7 @@ import numpy as np
 from .._tools.parallel import free_bytes
 from ..exceptions import DataError, DataWarning, Message, SettingError, use
 from .checks import NO_ROWS, check_unique, quoted
-from .columns import LARGEST_WHOLE
+from .columns import LARGEST_WHOLE, dense
 from .reading import (
     AS_PYTHON,
     PARQUET,
@@ -332,7 +332,7 @@ class TableSource(RowSource):
         import pandas as pd
 
         if isinstance(table, pd.DataFrame):
-            table = table.set_axis(list(map(str, table.columns)), axis=1)
+            table = dense(table, name).set_axis(list(map(str, table.columns)), axis=1)
         check_unique(list(getattr(table, "column_names", table.columns)), name)
         self.name, self._table, self.about_rows = name, table, len(table)
 

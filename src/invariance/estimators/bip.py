@@ -48,7 +48,7 @@ from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
 from .saved import SavedModel, load, save
-from .selector import refuse_arguments
+from .selector import explains_unknown, refuse_arguments
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,6 +120,7 @@ class BIP(IntervalRegressor):
     regressor_: Any
     _takes_moments = True
 
+    @explains_unknown
     def __init__(
         self,
         family: FamilyName | Family = "auto",
@@ -154,6 +155,7 @@ class BIP(IntervalRegressor):
         y: ArrayLike | None = None,
         environments: ArrayLike | str | None = None,
         *,
+        sample_weight: Any = None,
         event: Any = None,
         exposure: Any = None,
         rows: Any = None,
@@ -163,6 +165,8 @@ class BIP(IntervalRegressor):
         """Fit to a table X (n, p), y (n,) and one environment label per row; to a MultiEnvironmentData; or to Moments.
 
         environments : labels, or the name of a column of X, as Columns(environment=...) states it
+        sample_weight : how many rows each row counts as, whole numbers, 0 for none; one value per row, or the name of a
+            column of X, as Columns(weights=...) states it
         event : 1 where the time y ended with the event, 0 where it was censored; exposure : of a count y; one value
             per row, or the name of a column of X
         rows : what Moments X were computed from, read again for the tails of residuals (of more than 24 columns those
@@ -175,7 +179,7 @@ class BIP(IntervalRegressor):
         refuse_arguments(unknown)
         if rows is not None or format is not None:
             X, environments = self._second_pass(X, rows, environments, format), None
-        data = self._read(X, y, environments, {"event": event, "exposure": exposure})
+        data = self._read(X, y, environments, {"event": event, "exposure": exposure}, sample_weight)
         check_regressor(self.regressor, data)
         family, data = with_family_columns(*self._family_for(data))
         rng = generator(self.random_state)
@@ -334,6 +338,7 @@ class _OneKindOfOutcome(BIP):
     _usual_family: FamilyName
     _must_predict: Predicts
 
+    @explains_unknown
     def __init__(
         self,
         family: FamilyName | Family = "auto",

@@ -19,6 +19,7 @@ from ..data.checks import check_lengths, listing, quoted, rows_text, warn
 from ..data.columns import aligned, as_frame, frame_names
 from ..data.design import Span
 from ..data.outcomes import Classes, has_classes, one_series, outcome_column, outcome_of
+from ..data.weights import weighted
 from ..exceptions import DataError, PredictionWarning, SettingError, use
 from ..models.base import Predicts
 from ..prediction.choice import check_predict_with
@@ -333,15 +334,21 @@ class TimesToEvent(IntervalRegressor):
 
     _kind = "survival"
 
-    def score(self, X: Any, y: Any, event: Any = None) -> float:
-        """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), as in `fit`; None: all times ended with
-        it."""
-        y, event = aligned(X, y=y, event=event)
+    # The third of other estimators is the weight: here it is the event, without which times say little.
+    def score(  # type: ignore[override]
+        self, X: Any, y: Any, event: Any = None, *, sample_weight: Any = None
+    ) -> float:
+        """Harrell's concordance with times y (n,); 0.5 is chance. event (n,), sample_weight (n,), as in `fit`; without
+        event all times ended with it."""
+        y, event, sample_weight = aligned(X, y=y, event=event, sample_weight=sample_weight)
         predictor, columns = self._curves(X)
         predicted = predictor.order(columns)
         seen = outcome_of(y).values
         ended = np.ones(len(seen)) if event is None else outcome_column(event, "event")[1]
         check_lengths({"X": len(predicted), "y": len(seen), "event": len(ended)})
+        if sample_weight is not None:
+            given = {"X": predicted, "y": seen, "event": ended}
+            predicted, seen, ended = weighted(given, sample_weight, "sample_weight")[0].values()
         unknown = ~(np.isfinite(seen) & (seen > 0.0)) | np.isnan(ended)
         if has_classes(y) or unknown.any():
             where = rows_text(int(unknown.sum()) or len(seen))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Self
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Self
 
 import narwhals as nw
 import numpy as np
@@ -17,12 +18,13 @@ from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import nearest, quoted, warn, with_counts
+from ..data.checks import did_you_mean, nearest, quoted, warn, with_counts
 from ..data.columns import (
     RawTable,
     aligned,
     array_values,
     as_frame,
+    dense,
     excluding,
     frame_names,
     frame_values,
@@ -35,6 +37,7 @@ from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
 from ..data.settings import Columns, FileFormat
+from ..data.weights import Weights, weighted
 from ..decisions.pipeline import Data
 from ..exceptions import DataError, Message, NotInvariantWarning, PredictionWarning, SettingError, WrongTypeError
 from ..moments.moments import Moments
@@ -115,28 +118,35 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
     @abstractmethod
     def fit(self, X: Any, y: Any = None, environments: Any = None) -> Self: ...
 
-    def _read(self, X: Any, y: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> Any:
+    def _read(
+        self, X: Any, y: Any, environments: Any, outcome_columns: Mapping[str, Any], sample_weight: Any = None
+    ) -> Any:
         """The data as a MultiEnvironmentData, or as the Moments that were given."""
         if not isinstance(self.columns, Columns | None):
             raise SettingError(f"columns={self.columns!r} is not known: use None or Columns(environment='site', ...).")
         self._check_settings()
         if isinstance(X, MultiEnvironmentData | Moments):
-            return self._read_already(X, {"y": y, "environments": environments, **outcome_columns})
+            given = {"y": y, "environments": environments, "sample_weight": sample_weight, **outcome_columns}
+            return self._read_already(X, given)
         if y is None:
             raise DataError(f"This {type(self).__name__} estimator requires y to be passed, but the target y is None.")
         routed = get_config()["enable_metadata_routing"] and environments is None and self._columns.environment is None
         if routed and self.get_metadata_routing().fit.requests["environments"] is None:
             what = "metadata routing is on, and fit() got no environments: request them, as"
             raise SettingError(f"{what} {type(self).__name__}().set_fit_request(environments='groups') does.")
-        y, *values = aligned(X, y=y, environments=environments, **outcome_columns)
-        table, given = self._split(X, values[0], dict(zip(outcome_columns, values[1:], strict=True)))
+        X = dense(X, "X")
+        given = {"environments": environments, "sample_weight": sample_weight, **outcome_columns}
+        y, *values = aligned(X, y=y, **given)
+        X, y, given, weights = self._weighted(X, y, dict(zip(given, values, strict=True)))
+        table, given = self._split(X, given.pop("environments"), given)
         table, outcome, names = self._validated(table, y)
-        columns = replace(self._columns, features=None, exclude=(), environment=None)
+        columns = replace(self._columns, features=None, exclude=(), environment=None, weights=None)
         try:
             outcome = named_like(y, outcome)
             data = MultiEnvironmentData.from_arrays(table, outcome, feature_names=names, columns=columns, **given)
         except DataError as error:
             raise DataError(_worded_for_fit(error)) from None
+        data = replace(data, weights=weights)
         if data.n_environments == 1:
             what = "no environments were given, and one says nothing about invariance"
             warn(f"{what}: pass fit(X, y, environments=labels).", NotInvariantWarning)
@@ -159,6 +169,26 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         self._set_aside, self._by_name = (), True
         return data
 
+    def _weighted(self, X: Any, y: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any], Weights | None]:
+        """The rows of X, y and what was given with them, each as often as it counts, and a column of weights by name"""
+        weights, column = given.pop("sample_weight"), self._columns.weights
+        if weights is not None and column is not None:
+            raise DataError(f"weights came twice: as sample_weight= and as the column {column!r}. Use one of the two.")
+        weights = column if weights is None else weights
+        if weights is None:
+            return X, y, given, None
+        named, available = {}, frame_names(X)
+        if isinstance(weights, str):
+            _check_named({"sample_weight": weights}, available)
+            named, weights = {"sample_weight": weights}, as_frame(X, "X")[weights]
+        labels = given["environments"]
+        if isinstance(labels, str) or is_columns(labels, available, X):
+            named["environments"] = labels
+        named |= {role: values for role, values in given.items() if isinstance(values, str)}
+        listed = {role: values for role, values in given.items() if role not in named}
+        found, counted = weighted({"X": X, "y": y, **listed}, weights, "sample_weight")
+        return found.pop("X"), found.pop("y"), {**given, **named, **found}, counted
+
     def _split(self, X: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
         """The features of a table; {role: values} of the labels, or the design, and of what comes with the outcome."""
         columns, available = self._columns, frame_names(X)
@@ -171,10 +201,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             given["environments"] = parts.name
         named = {role: name for role, name in given.items() if isinstance(name, str)}
         named |= {} if parts is None else parts.columns
-        for role, name in named.items():
-            if name not in (available or ()):
-                found = "has no column names." if available is None else f"lacks it; {nearest(name, available)}"
-                raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row.")
+        _check_named(named, available)
+        given.pop("sample_weight", None)  # by which rows are repeated already
         frame = as_frame(X, "X") if named else {}
         values = {role: frame[name].to_native() for role, name in named.items() if role in given}
         if parts is not None:
@@ -242,6 +270,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
     def _features_of(self, X: Any) -> Any:
         """The features of a table, 0 in constant ones; after a fit to a data set by name, where these may be absent."""
+        X = dense(X, "X")
         layout, names = self._layout, frame_names(X)
         if self._by_name and names is not None:
             frame = as_frame(X, "X").with_columns(*(nw.lit(0).alias(name) for name in layout.ignored))
@@ -319,6 +348,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         # fit(X, y) alone has no environments to learn from: a selector may then select nothing and predict the mean.
         tags.regressor_tags.poor_score = True
+        tags.input_tags.sparse = True  # made dense
         return tags
 
 
@@ -331,13 +361,42 @@ def _checked(raw: RawTable) -> RawTable:
     return raw
 
 
-def refuse_arguments(unknown: Mapping[str, Any]) -> None:
-    """Raise about arguments that `fit` does not have."""
+_P = ParamSpec("_P")
+
+
+def explains_unknown(init: Callable[Concatenate[Any, _P], None]) -> Callable[Concatenate[Any, _P], None]:
+    """A constructor that says what to do instead of an argument it does not have."""
+    known = [*inspect.signature(init).parameters]
+
+    @wraps(init)
+    def checked(self: Any, *settings: _P.args, **named: _P.kwargs) -> None:
+        refuse_arguments([name for name in named if name not in known], type(self).__name__, known)
+        init(self, *settings, **named)
+
+    return checked
+
+
+def refuse_arguments(unknown: Iterable[str], where: str = "fit", known: Sequence[str] = ()) -> None:
+    """Raise about arguments that `fit`, or the constructor of an estimator, does not have; known : those that it has"""
     for name in unknown:
         instead = "pass environments=, one label per row" if name in _ENVIRONMENTS else "leave it out"
         if name in _CLUSTERS:
             instead = "rows count as independent. Give one row each, or these as environments, deviations='random'"
-        raise WrongTypeError(f"fit() got an unexpected keyword argument {name!r}: {instead}.")
+        if name == "sample_weight":
+            instead = "use columns=Columns(weights='w'), or MultiEnvironmentData.from_arrays(X, y, ..., weights=w)"
+        if name == "class_weight":
+            what = "weights by class change the likelihoods that environments are compared by"
+            instead = f"{what}. Choose a threshold on predict_proba, as TunedThresholdClassifierCV does"
+        remedy = did_you_mean(name, known) or f": {instead}."
+        raise WrongTypeError(f"{where}() got an unexpected keyword argument {name!r}{remedy}")
+
+
+def _check_named(named: Mapping[str, str], available: Sequence[str] | None) -> None:
+    """Raise where what names a column, {role: name}, is none of X."""
+    for role, name in named.items():
+        if name not in (available or ()):
+            found = "has no column names." if available is None else f"lacks it; {nearest(name, available)}"
+            raise DataError(f"{role}={name!r} names a column of X, which {found} Pass one value per row.")
 
 
 def _worded_for_fit(error: DataError) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from types import MappingProxyType
@@ -36,6 +36,7 @@ from ..data.outcomes import OutcomeKind, at_two_values, number_kind
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
 from ..data.sources import TEXT, kind_of
 from ..data.terms import Dummies, SplineBasis
+from ..data.weights import Weights, repeated
 from ..exceptions import DataError, use
 from .moments import EnvironmentMoments, Moments, add_rows, assembled, in_columns, merged, widened
 
@@ -88,6 +89,7 @@ class MomentsAccumulator:
     categorical, numeric : as in `Moments.from_rows`; levels are found on the way
     outcome : the column whose whole numbers are kept, besides moments
     splines : {column: its basis}; None where its knots are not placed, so that its values are kept
+    weights : column of how many rows each row counts as
     Of a batch only its moments are kept. Accumulators of different rows can be merged, and sent elsewhere with pickle.
     """
 
@@ -101,7 +103,9 @@ class MomentsAccumulator:
         numeric: Sequence[str] = (),
         outcome: str | None = None,
         splines: Mapping[str, SplineBasis | None] = MappingProxyType({}),
+        weights: str | None = None,
     ) -> None:
+        self.weights = None if weights is None else Weights(weights)
         self.columns, self.environment, self.missing = tuple(columns), environment, missing
         self.outcome, self.splines = outcome, dict(splines)
         self.choices = Choices.of(Columns(categorical=categorical, numeric=numeric), self.columns)
@@ -114,10 +118,10 @@ class MomentsAccumulator:
         self._environments: dict[Hashable, _Environment] = {}
 
     def extend(self, batches: Iterable[pa.RecordBatch]) -> MomentsAccumulator:
-        """Count the rows of batches, which have the columns and that of the environments, in blocks of 4 to 48 MB;
-        returns the accumulator."""
+        """Count the rows of batches, which have the columns, those of the environments and of weights, in blocks of 4
+        to 48 MB; returns the accumulator."""
         pieces: list[_Piece] = []
-        for batch in batches:
+        for batch in batches if self.weights is None else self._repeated(batches, self.weights.column):
             d = max(len(self._wide), len(self.columns))
             room = _BLOCK_BYTES // (8 * d)
             fewest = max(_FEWEST_ROWS, room, min(_ROWS_PER_COLUMN * d, 12 * room))
@@ -136,6 +140,12 @@ class MomentsAccumulator:
                     pieces = []
         self._count(pieces)
         return self
+
+    def _repeated(self, batches: Iterable[pa.RecordBatch], column: str) -> Iterator[pa.RecordBatch]:
+        for batch, counted in repeated(batches, column):
+            assert self.weights is not None
+            self.weights += counted
+            yield batch
 
     def _codes(self, labels: pa.Array) -> NDArray[np.int64]:
         """(n,) positions among the labels of environments, -1 where there is none"""
@@ -295,6 +305,7 @@ class MomentsAccumulator:
     def absorb(self, other: MomentsAccumulator) -> MomentsAccumulator:
         """As `merge`, in place; the other one, which was made with the same settings, is not changed."""
         self.tally.absorb(other.tally)
+        self.weights = self.weights and other.weights and self.weights + other.weights
         self.refused = {**other.refused, **self.refused}
         self.written_labels |= other.written_labels
         for label in other._labels:
@@ -434,6 +445,7 @@ class CheckedRows:
             environment_notes=self.notes,
             merged=self.merged,
             kind=self.outcome_kind if rows.outcome == self.outcome and not partial else None,
+            weights=rows.weights,
         )
         return moments if partial else moments.checked(rows.environment)
 

@@ -13,6 +13,7 @@ from .._tools.json import from_json, to_json
 from .._version import __version__
 from ..data.encoding import Encoding
 from ..data.labels import label_from_plain, label_to_plain
+from ..data.weights import Weights
 from ..exceptions import DataError
 from .moments import Moments, filled_pool
 
@@ -46,6 +47,7 @@ def to_arrow(moments: Moments) -> pa.Table:
         "dropped_rows": [[label_to_plain(label), int(n)] for label, n in moments.dropped_rows.items()],
         "environment_notes": list(moments.environment_notes),
         "merged": [[label_to_plain(old), label_to_plain(new)] for old, new in moments.merged.items()],
+        "weights": to_json(moments.weights),
     }
     return pa.table(columns).replace_schema_metadata({_KEY: json.dumps(told, allow_nan=False).encode()})
 
@@ -93,6 +95,7 @@ def _read(table: pa.Table, told: dict[str, Any]) -> Moments:
         dropped_rows={label_from_plain(label): int(n) for label, n in told["dropped_rows"]},
         environment_notes=tuple(told["environment_notes"]),
         merged={label_from_plain(old): label_from_plain(new) for old, new in told["merged"]},
+        weights=None if told.get("weights") is None else from_json(Weights, told["weights"]),
     )
 
 

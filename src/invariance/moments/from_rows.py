@@ -73,7 +73,8 @@ class Wanted:
     @property
     def read(self) -> tuple[str, ...]:
         """The columns that are read."""
-        return (*self.columns, self.environment)
+        weights = self.settings.weights
+        return (*self.columns, self.environment, *([] if weights is None else [weights]))
 
     def accumulated(self, batches: Iterable[pa.RecordBatch] = ()) -> MomentsAccumulator:
         rows = MomentsAccumulator(
@@ -84,6 +85,7 @@ class Wanted:
             numeric=self.settings.numeric,
             outcome=self.outcome,
             splines=self.splines,
+            weights=self.settings.weights,
         )
         return rows.extend(batches)
 
@@ -147,7 +149,7 @@ def of_source(
     source: RowSource, wanted: Wanted, n_jobs: int, progress: ProgressMode, dask: Any = None
 ) -> MomentsAccumulator:
     """All rows of a source, the same bits for any n_jobs, and where Dask workers read them."""
-    tasks = source.tasks(wanted.environment, wanted.columns)
+    tasks = source.tasks(wanted.environment, wanted.read)
     if dask is not None:
         return _on_cluster(wanted, _of_file_task, tasks, source.name, dask, progress)
     total: MomentsAccumulator | None = None
@@ -196,7 +198,7 @@ def _of_dask_frame(frame: Any, wanted: Wanted, workers: int, dask: Any, progress
 
 
 def _of_frame(wanted: Wanted, task: pd.DataFrame) -> MomentsAccumulator:
-    tasks = TableSource(task, DASK_FRAME).tasks(wanted.environment, wanted.columns)
+    tasks = TableSource(task, DASK_FRAME).tasks(wanted.environment, wanted.read)
     return wanted.accumulated(batch for each in tasks for batch in each.batches(wanted.read))
 
 

@@ -26,6 +26,7 @@ from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData, in_short
 from ..data.outcomes import OutcomeKind
 from ..data.settings import Columns, Environments, places_of, refuse_single
+from ..data.weights import Weights
 from ..exceptions import DataError, use
 from ..kernels.row_residuals import centred_rows
 
@@ -213,6 +214,7 @@ class Moments:
     merged : {label of the rows: label here} of those that were merged while rows were read
     second : what a second pass over the rows found; see `rows` of `BIP.fit`
     kind : of the outcome, where its values were looked at one by one
+    weights : what rows counted as, by a column that is read again with them
     """
 
     columns: tuple[str, ...]
@@ -232,6 +234,7 @@ class Moments:
     merged: Mapping[Hashable, Hashable] = field(default_factory=dict)
     second: SecondPassResult | None = None
     kind: OutcomeKind | None = None
+    weights: Weights | None = None
 
     def __repr__(self) -> str:
         return in_short(self)
@@ -242,7 +245,8 @@ class Moments:
         features = dict.fromkeys(self._owner(column) for column in self.constants)
         gone = [name for name in features if name not in self.feature_names]
         columns = [column for column in self.constants if self._owner(column) not in gone]
-        return (*self.environment_notes, *losses(self.dropped_rows, self.environments, self.n_rows, gone, columns))
+        lost = losses(self.dropped_rows, self.environments, self.n_rows, gone, columns)
+        return (*([] if self.weights is None else [str(self.weights)]), *self.environment_notes, *lost)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -347,7 +351,7 @@ class Moments:
             what = f"second moments know labels only, and these rows are compared {data.design.in_words}"
             raise DataError(f"{what}: fit the data themselves.")
         parts = (of_rows(data.X, data.y, data.rows(e)) for e in range(data.n_environments))
-        features, same = data.features, ("encoding", "constants", "dropped_rows", "environment_notes")
+        features, same = data.features, ("encoding", "constants", "dropped_rows", "environment_notes", "weights")
         described: dict[str, Any] = {"groups": features.groups, **{name: getattr(data, name) for name in same}}
         columns = (*features.columns, data.outcome_name)
         return assembled(columns, features.n_columns, data.environments, parts, **described)
@@ -369,6 +373,7 @@ class Moments:
         drop_environments: Sequence[Hashable] = (),
         merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
         min_rows: int = 0,
+        weights: str | None = None,
         columns: Columns | None = None,
         select: Environments | None = None,
         dask: Any = None,
@@ -382,7 +387,7 @@ class Moments:
         columns) or a list of files; a pandas, polars or pyarrow table, a polars LazyFrame, a DuckDB relation, an ibis
         table, a reader of record batches; any iterable of batches or tables; a Dask or Spark data frame. Files are read
         as by ``read_table``, with its ``sep``, ``decimal``, ``encoding``, ``sheet``, ``na`` and ``thousands``, or
-        ``form=FileFormat(...)``. ``columns`` and ``select`` are as in ``MultiEnvironmentData.from_table``.
+        ``form=FileFormat(...)``. ``weights``, ``columns`` and ``select`` are as in ``MultiEnvironmentData.from_table``.
 
         Names and values are checked as in ``MultiEnvironmentData.from_table``, once all rows were read. Levels are
         found on the way, in natural order; ``categorical={"region": ["north", "south"]}`` lists them in another one.
@@ -393,9 +398,8 @@ class Moments:
         """
         from .from_rows import Wanted, from_rows
 
-        columns = columns or Columns(
-            features=features, exclude=exclude, categorical=categorical, numeric=numeric, groups=groups
-        )
+        given = {"categorical": categorical, "numeric": numeric, "groups": groups, "weights": weights}
+        columns = columns or Columns(features=features, exclude=exclude, **given)
         select = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         wanted = Wanted(outcome, environment, columns, select, missing, partial)
         return from_rows(rows, wanted, n_jobs, dask, progress, file_options)
@@ -448,6 +452,9 @@ class Moments:
             names = quoted(sorted(differing) or [self.outcome_name, other.outcome_name])
             what = f"cannot merge moments of different columns; they differ in {names}"
             raise DataError(what, use(" (keeps columns that are constant in one)", partial=True))
+        weights = self.weights, other.weights
+        if getattr(weights[0], "column", None) != getattr(weights[1], "column", None):
+            raise DataError("cannot merge moments of rows with different weights: use the same column for both.")
         second = other.of_columns(self.columns)
         environments = tuple(dict.fromkeys(self.environments + second.environments))
         parts = (
@@ -465,6 +472,7 @@ class Moments:
             dropped_rows=dict(Counter(self.dropped_rows) + Counter(other.dropped_rows)),
             environment_notes=tuple(dict.fromkeys(self.environment_notes + other.environment_notes)),
             merged={**other.merged, **self.merged},
+            weights=weights[0] and weights[1] and weights[0] + weights[1],
         )
 
     def choosing(self, environments: Sequence[Hashable]) -> Moments:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ..data.features import Features
 from ..data.labels import label_of
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.sources import RowSource, RowTask, source_of
+from ..data.weights import repeated
 from ..exceptions import DataError
 from .fourth_moments import FourthMoments, FourthSum, most_columns, orthonormal
 
@@ -301,7 +302,10 @@ class _Reading:
         """Environments (n,) and values (k, n) of complete rows of environments that are known"""
         import pyarrow as pa
 
-        for batch in task.batches([self.environment, *self.read]):
+        batches: Iterable[pa.RecordBatch] = task.batches([self.environment, *self.read])
+        if self.moments.weights is not None:
+            batches = (batch for batch, _ in repeated(batches, self.moments.weights.column))
+        for batch in batches:
             table = pa.Table.from_batches([batch])
             places = self._places(table.column(self.environment))
             # Rows of other environments may hold levels that the encoding does not know.
@@ -370,4 +374,5 @@ class _Reading:
     @property
     def read(self) -> list[str]:
         """Columns of the table"""
-        return [*(() if self._encoding is None else self._encoding.columns), *self._plain]
+        weights = [] if self.moments.weights is None else [self.moments.weights.column]
+        return [*(() if self._encoding is None else self._encoding.columns), *self._plain, *weights]

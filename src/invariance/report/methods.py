@@ -164,7 +164,8 @@ def _arguments_of_fit(subject: Subject) -> list[str]:
     columns = subject.settings.get("columns")
     by_column = columns is not None and columns.environment is not None
     labels = [] if by_column or data.n_environments == 1 else ["environments=environments"]
-    return ["X", "y", *labels, *(f"{role}={role}" for role in data.outcome_columns)]
+    weighted = data.weights is not None and (columns is None or columns.weights is None)
+    return ["X", "y", *labels, *(f"{r}={r}" for r in (*data.outcome_columns, *["sample_weight"] * weighted))]
 
 
 def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -> str:

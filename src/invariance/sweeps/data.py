@@ -352,7 +352,7 @@ def moments_of_columns(
 ) -> Moments:
     """Of all columns of rows that are read in pieces. A column that varies in every environment is the outcome."""
     kinds = {column.name: kind_of(column.type) for column in source.schema}
-    named = settings.features or [name for name in kinds if name != environment]
+    named = settings.features or [name for name in kinds if name not in (environment, settings.weights)]
     numbers = [name for name in named if kinds.get(name) in ("numbers", "true and false")]
     plain = [name for name in numbers if name not in (*settings.exclude, *settings.categorical)]
     if not plain:

@@ -174,9 +174,9 @@ def sweep(
         order nor the other outcomes matter.
     progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
         function, which is called with the fraction of the outcomes that are done and "sweep"
-    how_to_read : missing, features, exclude, categorical, numeric, groups, drop_environments, merge_environments and
-        min_rows, as `MultiEnvironmentData.from_table` takes them. What the model says of categorical, numeric and
-        groups counts as well.
+    how_to_read : missing, features, exclude, categorical, numeric, groups, weights, drop_environments,
+        merge_environments and min_rows, as `MultiEnvironmentData.from_table` takes them. What the model says of
+        categorical, numeric, groups and weights counts as well.
 
     P-values come from second moments alone and take noise for Gaussian: where tails are heavy they reject too often.
     Fit such an outcome by itself, with `BIP.fit`, to correct for that.
@@ -215,7 +215,7 @@ def sweep(
     return run.results
 
 
-_COLUMNS = ("features", "exclude", "categorical", "numeric", "groups")
+_COLUMNS = ("features", "exclude", "categorical", "numeric", "groups", "weights")
 _ENVIRONMENTS = {"drop_environments": "drop", "merge_environments": "merge", "min_rows": "min_rows"}
 
 
