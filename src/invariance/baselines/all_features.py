@@ -11,16 +11,18 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Mask
-from ..data.checks import rows_text, warn
+from ..data.checks import warn
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.settings import Columns
-from ..exceptions import DataError, SettingError
+from ..exceptions import SettingError
 from ..models.base import Predicts
 from ..moments.moments import Moments
 from ..moments.random_intercept import random_intercept, whitening_of
+from ..prediction.everything import rates, ridge_glm
 from ..prediction.predictor import error_of, places_of_rows
 from ..screening import standardized
 from .base import Baseline, predicts_for
+from .subsets import check_columns
 
 _STRENGTHS, _FOLDS = np.logspace(-4.0, 2.0, 13), 5
 # Of V-REx: Newton's steps at one weight, the least share of the strongest bend, and of the value that is left to gain.
@@ -48,11 +50,6 @@ class Pooled(AllFeatures):
     columns: Columns | None = None
 
 
-def _target(data: MultiEnvironmentData) -> tuple[Floats, Floats | None]:
-    """(n,) outcomes, rates where there is an exposure, and their weights"""
-    return (data.y, None) if data.exposure is None else (data.y / data.exposure, data.exposure)
-
-
 class RidgeRegression(Pooled):
     """Ridge regression on all features: of numbers, logistic of two classes, Poisson of counts. Its strength is the one
     of 13 with the smallest error over five random folds of all rows.
@@ -71,7 +68,7 @@ class RidgeRegression(Pooled):
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
-        X, predicts, (y, weights) = standardized(data), predicts_for(data), _target(data)
+        X, predicts, (y, weights) = standardized(data), predicts_for(data), rates(data)
         of_classes = predicts is Predicts.probability
         folds = (StratifiedKFold if of_classes else KFold)(_FOLDS, shuffle=True, random_state=self.random_state)
         way = "predict_proba" if of_classes else "predict"
@@ -93,11 +90,9 @@ class RidgeRegression(Pooled):
 
 
 def _ridge(predicts: Predicts, penalty: float) -> Any:
-    from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+    from sklearn.linear_model import Ridge
 
-    if predicts is Predicts.probability:
-        return LogisticRegression(C=1.0 / penalty, max_iter=1000)
-    return Ridge(penalty) if predicts is Predicts.number else PoissonRegressor(alpha=penalty, solver="newton-cholesky")
+    return Ridge(penalty) if predicts is Predicts.number else ridge_glm(predicts, penalty)
 
 
 class _Trees(Pooled):
@@ -108,7 +103,7 @@ class _Trees(Pooled):
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
         """Trees have none: NaN."""
-        y, weights = _target(data)
+        y, weights = rates(data)
         self.model_ = self._learner(predicts_for(data)).fit(data.X, y, sample_weight=weights)
         self._used = [self.columns_.index(name) for name in data.features.columns]
         # Half a row: what no row has shown is not impossible.
@@ -182,10 +177,7 @@ class Linear(AllFeatures):
     def _line(self, moments: Moments) -> tuple[Floats, float]: ...
 
     def _coefficients(self, data: MultiEnvironmentData, selected: Mask) -> tuple[Floats, float]:
-        name, room = type(self).__name__, data.n_rows - 2
-        if data.features.n_columns > room:
-            what = f"{name} fits up to {room} columns here ({rows_text(data.n_rows)})"
-            raise DataError(f"{what}, and there are {data.features.n_columns}: use Screened({name}()).")
+        check_columns(type(self).__name__, data, data.n_rows - 2)
         return self._line(Moments.from_data(data.by_labels))
 
 

@@ -241,21 +241,28 @@ def _penalized(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...]
 
 def _penalized_fit(family: Any, data: MultiEnvironmentData, columns: tuple[str, ...], penalty: float) -> Fit:
     """penalty : of columns with standard deviation 1"""
+    X, predicts, (y, weights) = columns_of(data, columns), predicts_of(family), rates(data)
+    mean, spread = X.mean(axis=0), X.std(axis=0)
+    rate = 1.0
+    if predicts is Predicts.rate:
+        # Relative to the mean rate, so that no unit decides when the steps end.
+        rate, penalty = float(np.average(y, weights=weights)), penalty / data.y.sum()
+    model = ridge_glm(predicts, penalty).fit((X - mean) / spread, y / rate, sample_weight=weights)
+    slopes = np.ravel(model.coef_) / spread
+    intercept = float(np.ravel(model.intercept_)[0] + np.log(rate) - slopes @ mean)
+    none = np.zeros((0, len(columns))), np.zeros(0)
+    return Fit(columns, slopes, intercept, *none, getattr(family, "family", family))
+
+
+def rates(data: MultiEnvironmentData) -> tuple[Floats, Floats | None]:
+    """(n,) outcomes, rates where there is an exposure, and their weights"""
+    return (data.y, None) if data.exposure is None else (data.y / data.exposure, data.exposure)
+
+
+def ridge_glm(predicts: Predicts, penalty: float) -> Any:
+    """Of classes, or of rates relative to their mean"""
     from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
-    X = columns_of(data, columns)
-    mean, spread = X.mean(axis=0), X.std(axis=0)
-    X = (X - mean) / spread
-    if predicts_of(family) is Predicts.probability:
-        model = LogisticRegression(C=1.0 / penalty, max_iter=1000).fit(X, data.y)
-        slopes, intercept = model.coef_[0], float(model.intercept_[0])
-    else:
-        exposure = np.ones(data.n_rows) if data.exposure is None else data.exposure
-        # Relative to the mean exposure and the mean rate, so that no unit decides when the steps end.
-        rate = data.y.sum() / exposure.sum()
-        model = PoissonRegressor(alpha=penalty / data.y.sum(), solver="newton-cholesky")
-        model.fit(X, data.y / exposure / rate, sample_weight=exposure)
-        slopes, intercept = model.coef_, float(model.intercept_ + np.log(rate))
-    slopes = slopes / spread
-    none = np.zeros((0, len(columns))), np.zeros(0)
-    return Fit(columns, slopes, intercept - float(slopes @ mean), *none, getattr(family, "family", family))
+    if predicts is Predicts.probability:
+        return LogisticRegression(C=1.0 / penalty, max_iter=1000)
+    return PoissonRegressor(alpha=penalty, solver="newton-cholesky")
