@@ -261,8 +261,6 @@ class StabilityICP(Baseline):
             kept = masks[p_values > self.alpha]
             accepted += len(kept)
             common[varies] &= kept.all(axis=0)
-            if not common.any():
-                break
         return common & (accepted > 0)
 
 

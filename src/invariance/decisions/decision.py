@@ -112,8 +112,6 @@ class CompatibleSubsets:
     in_all: Mask
 
     def __str__(self) -> str:
-        if not self.n and not self.all_scored:
-            return "none found"
         return f"{'' if self.all_scored else 'at least '}{format_count(self.n)}"
 
 
@@ -469,10 +467,7 @@ class Decision(Rendered):
 
     def explain_luck(self) -> str:
         """In words; or why it cannot be told."""
-        try:
-            return str(self.luck)
-        except SettingError as error:
-            return str(error)[:1].upper() + str(error)[1:]
+        return _or_why_not(lambda: self.luck)
 
     @property
     def prediction(self) -> Choice | None:
@@ -487,10 +482,7 @@ class Decision(Rendered):
 
     def explain_price(self) -> str:
         """In words; or why it cannot be told."""
-        try:
-            return "" if self.predictions is None else str(self.predictions.price)
-        except SettingError as error:
-            return str(error)[:1].upper() + str(error)[1:]
+        return "" if self.predictions is None else _or_why_not(lambda: self.price)
 
     @property
     def n_tried(self) -> int:
@@ -666,6 +658,14 @@ def papers_view(model: BoundModel) -> str:
         "It weighs how alike the environments are, not how well a subset predicts, and tolerates no difference"
         f"{'' if isinstance(model, BayesianGaussian) else small}."
     )
+
+
+def _or_why_not(ask: Callable[[], object]) -> str:
+    """The answer, or why it cannot be had"""
+    try:
+        return str(ask())
+    except SettingError as error:
+        return str(error)[:1].upper() + str(error)[1:]
 
 
 def _or_none(names: tuple[str, ...] | None) -> str:

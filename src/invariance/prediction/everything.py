@@ -14,12 +14,12 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, use
 from ..models.base import BoundModel, Family, Fit, Predicts, moments_of, predicts_of
 from ..models.counts import CountRegression
-from ..models.regression import Logistic
+from ..models.regression import Logistic, Regression
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.least_squares import independent_columns, least_squares
 from ..moments.moments import Moments
 from ..moments.random_intercept import inverse_roots, random_intercept
-from .predictor import columns_of, error_of, squared_error
+from .predictor import columns_of, error_of, log_loss, log_odds, squared_error
 
 Data = MultiEnvironmentData | Moments
 # Features that are constant in every environment count where there are so many more environments than they are.
@@ -191,7 +191,8 @@ def mean_deviance(fit: Fit, data: MultiEnvironmentData, rows: Integers) -> float
     """Of these rows (n,); of times the mean of squared deviance residuals: events per unit of cumulative hazard"""
     y, linear = data.y[rows], columns_of(data, fit.columns)[rows] @ fit.coefficients + fit.intercept
     if predicts_of(fit.specification) is Predicts.probability:
-        return 2.0 * error_of(Predicts.probability, y, fit.mean(linear))
+        own_link = not isinstance(fit.specification, Regression)
+        return 2.0 * log_loss(y, log_odds(fit.mean(linear)) if own_link else linear)
     exposure = None if data.exposure is None else data.exposure[rows]
     with np.errstate(over="ignore"):
         if not isinstance(fit, PiecewiseExponentialFit):

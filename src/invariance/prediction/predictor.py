@@ -81,6 +81,11 @@ def log_odds(probability: Floats) -> Floats:
     return np.asarray(logit(np.clip(probability, least, 1.0 - least)))
 
 
+def log_loss(y: Floats, odds: Floats) -> float:
+    """Mean over rows, of classes (n,) as 0 and 1 and of log odds (n,)"""
+    return float(np.mean(np.logaddexp(0.0, odds) - y * odds))
+
+
 def as_observed(mean: Floats, data: MultiEnvironmentData) -> Floats:
     """(N,) expected outcomes of the rows, from those of one unit of exposure"""
     return mean if data.exposure is None else mean * data.exposure
@@ -421,8 +426,7 @@ def error_of(
     if predicts is Predicts.number:
         return float(np.sqrt(np.mean((observed - predicted) ** 2)))
     if predicts is Predicts.probability:
-        odds = log_odds(predicted)
-        return float(np.mean(np.logaddexp(0.0, odds) - observed * odds))
+        return log_loss(observed, log_odds(predicted))
     if predicts is Predicts.rate:
         mean = predicted if exposure is None else predicted * exposure
         return float(2.0 * np.mean(xlogy(observed, observed) - xlogy(observed, mean) - observed + mean))
