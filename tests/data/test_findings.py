@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import json
+import pickle
+import shlex
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
-from invariance import check
+from cli_runner import fails, run
+from invariance import BIP, Columns, Moments, MultiEnvironmentData, check, load
 from invariance.data.findings import CODES, DataCheck, far_values
+from invariance.data.mending import MISSING_LEVEL
 from invariance.datasets import make_clinical_table
+from invariance.exceptions import DataError, DataWarning, SettingError
 
 # What is planted in the clinical table: {column: code}
 PLANTED = {
@@ -86,3 +95,204 @@ def test_tails_are_no_alarm(law: str) -> None:
             "cauchy-like": rng.standard_t(2, 400),
         }
         assert far_values(draws[law]) == []
+
+
+# ---------------------------------------------------------------- remedies
+
+OUTCOMES = ["readmitted", "days", "died", "falls", "years"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The clinical table with points, and with decimal commas."""
+    folder = tmp_path_factory.mktemp("clinical")
+    named = {"points": folder / "points.csv", "commas": folder / "commas.csv"}
+    assert run("demo", "--clinical", named["points"]).exit_code == 0
+    assert run("demo", "--clinical", named["commas"], "--decimal-comma").exit_code == 0
+    return named
+
+
+def walk(table: Any, **settings: Any) -> MultiEnvironmentData:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return MultiEnvironmentData.from_table(table, "walk", "hospital", **settings)
+
+
+def settings_of(table: Any, **more: Any) -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {**check(table, "walk", "hospital", columns=Columns(exclude=OUTCOMES)).settings, **more}
+
+
+def test_the_settings_mend_everything_in_both_files(clinical: pd.DataFrame, files: dict[str, Path]) -> None:
+    data = walk(clinical, **settings_of(clinical))
+    assert data.n_environments == 9
+    assert {*PLANTED} & {*data.feature_names} == {"ward", "bmi", "crp", "smoker", "haemoglobin"}
+    assert data.X[:, data.features.columns.index("bmi")].max() < 60
+    assert data.X[:, data.features.columns.index("crp")].min() == 0.25
+    complete = clinical[["smoker", "haemoglobin"]].notna().all(axis=1) & (clinical["bmi"] != 999)
+    assert data.n_rows == complete.sum()
+    for file in files.values():
+        np.testing.assert_array_equal(walk(file, **settings_of(file)).X, data.X)
+
+
+def test_each_remedy_is_enough(clinical: pd.DataFrame, found: DataCheck) -> None:
+    """Whichever remedy is chosen of each finding, the table is read; without one of those that it needs it is not."""
+    usual = settings_of(clinical)
+    for finding in found.findings:
+        assert finding.remedies
+        for remedy in finding.remedies:
+            settings = dict(usual)
+            name, value = next(iter(remedy.settings))
+            if finding.column in usual["exclude"]:
+                settings["exclude"] = [other for other in usual["exclude"] if other != finding.column]
+            if isinstance(value, list):
+                value = list(dict.fromkeys([*settings.get(name, ()), *value]))
+            settings[name] = value
+            if (name, finding.column) == ("exclude", "ward"):
+                settings["categorical"] = "auto"
+            if value == "level":  # numbers still need another remedy
+                settings |= {"exclude": [*usual["exclude"], "haemoglobin"], "na": {}}
+            assert walk(clinical, **settings).n_rows > 1500
+    for needed in ("merge_environments", "below_limit", "missing", "exclude"):
+        with pytest.raises(DataError):
+            walk(clinical, **{name: value for name, value in usual.items() if name != needed})
+
+
+def test_one_error_names_all_that_is_wrong(clinical: pd.DataFrame, files: dict[str, Path]) -> None:
+    with pytest.raises(DataError) as caught:
+        walk(clinical)
+    for name in ("admission_date", "crp", "note", "lactate", "smoker", "haemoglobin", r"St.\xa0Mary"):
+        assert name in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    message = fails("fit", files["points"], "-o", "walk", "-e", "hospital")
+    assert "--below-limit half" in message
+    assert "--missing drop" in message
+    assert "invariance check" in message
+
+
+@pytest.mark.parametrize("written", ["points", "commas"])
+def test_the_command_that_check_prints_runs(written: str, files: dict[str, Path], tmp_path: Path) -> None:
+    asked = [files[written], "-o", "walk", "-e", "hospital", "--exclude", ",".join(OUTCOMES)]
+    shown = run("check", *asked, "--json", tmp_path / "check.json")
+    assert shown.exit_code == 0
+    assert len(json.loads((tmp_path / "check.json").read_text(encoding="utf-8"))["findings"]) == len(PLANTED)
+    _, *command = shlex.split(shown.stdout.splitlines()[-1])
+    fitted = run(*command, "--save", tmp_path / "model.json")
+    assert fitted.exit_code == 0, fitted.stderr
+    assert load(tmp_path / "model.json").selected_features_ == ("age", "smoker", "bmi", "haemoglobin")
+    predicted = run(
+        "predict", tmp_path / "model.json", files[written], "--missing", "empty", "--out", tmp_path / "p.csv"
+    )
+    assert predicted.exit_code == 0, predicted.stderr
+
+
+# ---------------------------------------------------------------- settings that remedies name
+
+
+def small(n: int = 120) -> pd.DataFrame:
+    rng = np.random.default_rng(3)
+    x, z = rng.normal(size=n), rng.normal(10, 1, n)
+    kind = rng.choice(np.array(["a", "b", None], dtype=object), n)
+    lab = np.where(z < 9, "<9", np.where(z > 12, ">12", [f"{value:.2f}" for value in z]))
+    y = x + (kind == "b") + 3.0 * pd.isna(kind) + rng.normal(0, 0.1, n)
+    return pd.DataFrame({"site": ["u", "v"] * (n // 2), "x": x, "kind": kind, "lab": lab, "z": z, "y": y})
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_limits_of_detection(frame: Any) -> None:
+    table = small().drop(columns="kind")
+    below, above = table["lab"] == "<9", table["lab"] == ">12"
+    assert below.sum() > 3 < above.sum() + 3
+    for way, low in {"half": 4.5, "limit": 9.0}.items():
+        data = MultiEnvironmentData.from_table(frame(table), "y", "site", below_limit=way)
+        lab = data.X[:, data.features.columns.index("lab")]
+        assert set(lab[below]) == {low}
+        assert set(lab[above]) <= {12.0}
+        np.testing.assert_array_equal(lab[~below & ~above], table["lab"][~below & ~above].astype(float))
+    with pytest.warns(DataWarning, match="dropped"):
+        data = MultiEnvironmentData.from_table(frame(table), "y", "site", below_limit="missing", missing="drop")
+    assert data.n_rows == (~below & ~above).sum()
+    with pytest.raises(SettingError, match="half"):
+        Columns(below_limit="quarter")
+
+
+def test_missing_values_have_a_level_in_fit_and_prediction(tmp_path: Path) -> None:
+    table = small().drop(columns="lab")
+    data = MultiEnvironmentData.from_table(table, "y", "site", missing="level")
+    assert data.n_rows == len(table)
+    assert f"kind={MISSING_LEVEL}" in data.features.columns
+    model = BIP(progress=False).fit(data)
+    model.save(tmp_path / "model.json")
+    saved = load(tmp_path / "model.json")
+    rows = table.head(20)
+    assert rows["kind"].isna().any()
+    np.testing.assert_allclose(saved.predict(rows), model.predict(rows), rtol=1e-12)
+    spelled = rows.assign(kind=rows["kind"].fillna(MISSING_LEVEL))
+    np.testing.assert_array_equal(model.predict(rows), model.predict(spelled))
+    table.head(20).to_csv(tmp_path / "new.csv", index=False)
+    assert run("predict", tmp_path / "model.json", tmp_path / "new.csv", "--out", tmp_path / "p.csv").exit_code == 0
+    assert pd.read_csv(tmp_path / "p.csv")["prediction"].notna().all()
+    with pytest.raises(DataError, match="missing values"):
+        MultiEnvironmentData.from_table(table.assign(z=table["z"].mask(table["z"] < 9)), "y", "site", missing="level")
+    with pytest.raises(DataError, match="missing='level'"):
+        MultiEnvironmentData.from_table(table, "y", "site")
+
+
+def test_codes_stand_for_missing_values_in_one_column_only(tmp_path: Path) -> None:
+    table = small().drop(columns=["lab", "kind"]).assign(w=np.arange(120.0) + 900)
+    table.loc[:4, "x"] = 999
+    with pytest.warns(DataWarning, match="dropped"):
+        data = MultiEnvironmentData.from_table(table, "y", "site", na={"x": [999]}, missing="drop")
+    assert data.n_rows == 115
+    assert 999.0 in data.X[:, data.features.columns.index("w")]
+    model = BIP(progress=False).fit(data)
+    model.save(tmp_path / "model.json")
+    for each in (model, load(tmp_path / "model.json")):
+        with pytest.raises(DataError, match="missing values"):
+            each.predict(table)
+        assert np.isfinite(each.predict(table[5:])).all()
+    arrays = MultiEnvironmentData.from_arrays
+    with pytest.warns(DataWarning, match="dropped"):
+        same = arrays(
+            table[["x", "z", "w"]].to_numpy(),
+            table["y"],
+            table["site"],
+            missing="drop",
+            columns=Columns(na={"x0": [999]}),
+        )
+    assert same.n_rows == 115
+    with pytest.raises(SettingError, match="list"):
+        Columns(na={"x": 999})
+    with pytest.raises(DataError, match="'xx'"):
+        MultiEnvironmentData.from_table(table, "y", "site", na={"xx": [999]})
+
+
+def test_words_among_numbers_are_missing() -> None:
+    table = small().drop(columns=["lab", "kind"])
+    table["x"] = [f"{value:.3f}" if k % 10 else "n.d." for k, value in enumerate(table["x"])]
+    (words,) = check(table, "y", "site").findings
+    assert words.code == "words"
+    settings = check(table, "y", "site").settings
+    assert settings == {"na": {"x": ["n.d."]}, "missing": "drop"}
+    with pytest.warns(DataWarning, match="dropped"):
+        assert MultiEnvironmentData.from_table(table, "y", "site", **settings).n_rows == 108
+
+
+@pytest.mark.parametrize("setting", [{"missing": "level"}, {"columns": Columns(below_limit="half")}])
+def test_what_needs_the_whole_table_is_refused_in_pieces(setting: dict[str, Any]) -> None:
+    with pytest.raises(SettingError, match="in pieces"):
+        Moments.from_rows(small()[["x", "z", "y", "site"]], "y", "site", **setting)
+
+
+def test_units_and_absent_columns_need_environments() -> None:
+    rng = np.random.default_rng(0)
+    site = np.repeat(list("abcd"), 50)
+    table = pd.DataFrame({"site": site, "mass": rng.lognormal(0, 0.3, 200), "size": rng.lognormal(0, 2, 200)})
+    table = table.assign(y=rng.normal(size=200), gone=np.where(site == "b", np.nan, rng.normal(size=200)))
+    table.loc[site == "c", "mass"] *= 1000
+    table.loc[site == "c", "size"] *= 12  # inside the spread of its kind
+    found = {finding.code: finding for finding in check(table, "y", "site").findings}
+    assert (found["unit"].column, found["unit"].environments) == ("mass", ("c",))
+    assert (found["absent"].column, found["absent"].environments) == ("gone", ("b",))
+    assert not {"unit", "absent"} & {finding.code for finding in check(table, "y").findings}

@@ -346,12 +346,12 @@ class Choices:
         return {member.column: member for member in members if isinstance(member, Spline)}
 
 
-def known_columns(setting: str, names: Any, columns: Sequence[str]) -> list[str]:
+def known_columns(setting: str, names: Any, columns: Sequence[str], what: str = "feature columns") -> list[str]:
     """The names as text, each one of the columns."""
     chosen = listed_names(setting, names)
     for name in chosen:
         if name not in columns:
-            raise DataError(f"{setting}: {name!r} is not among the feature columns; {nearest(name, columns)}")
+            raise DataError(f"{setting}: {name!r} is not among the {what}; {nearest(name, columns)}")
     return chosen
 
 
@@ -375,6 +375,7 @@ def resolve_columns(
         first = owners.setdefault(str(name), role)
         if first != role:
             raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
+    known_columns("na", columns.na, available, "columns")
     possible = [name for name in available if name not in owners]
     if not possible:
         raise DataError(f"{where} has no feature columns besides outcome and environment. Add features.")
@@ -553,7 +554,7 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         if sum(_MOMENT.fullmatch(text) is not None for text in texts) >= _MEANT_AS_DATES * len(texts):
             return Refusal(f"holds dates or times (for example {texts[0]!r})", (as_levels,), "dates")
         limits = [text for text in texts if limit_of(text) is not None]
-        if limits and all(reads_as_number(text) or limit_of(text) for text in texts):
+        if 0 < 2 * len(limits) < len(texts) and all(reads_as_number(text) or limit_of(text) for text in texts):
             ways = tuple(use(below_limit=way) for way in BELOW_LIMIT)
             return Refusal(f"holds numbers and limits of detection ({quoted(limits, 4)})", ways, "detection_limit")
         formats, strange = number_formats(texts), [text for text in texts if not reads_as_number(text)]

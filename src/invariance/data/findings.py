@@ -53,7 +53,7 @@ _FEWEST_IDS = 10
 _MOST_CODES = 20
 # An environment is in another unit where its median is so many times that of the others, spreads of logarithms differ
 # by no more than the second factor, and medians by more than so many spreads.
-_OTHER_UNIT, _SAME_SPREAD, _APART = 10.0, 3.0, 2.0
+_OTHER_UNIT, _SAME_SPREAD, _APART = 10.0, 2.0, 2.0
 _FEWEST_IN_UNIT = 5
 # Values are far that are beyond all others by so many times the range of these, and that are rare.
 _FAR, _RARE, _MOST_FAR = 3.0, 0.02, 3
@@ -405,9 +405,10 @@ def _of_column(name: str, remedies: Sequence[Remedy]) -> Iterator[Remedy]:
 
 
 def _are_ids(name: str, numbers: Floats) -> bool:
-    """Whole numbers, all different, that are called so or leave out none."""
+    """Whole numbers, all different, that are called so or count the rows."""
     different = len(np.unique(numbers)) == len(numbers) >= _FEWEST_IDS and not np.isnan(numbers).any()
-    named = _ID.search(name) is not None or np.ptp(numbers) == len(numbers) - 1
+    counted = np.min(numbers) in (0, 1) and np.ptp(numbers) == len(numbers) - 1
+    named = _ID.search(name) is not None or counted
     return different and named and bool((numbers == np.rint(numbers)).all())
 
 

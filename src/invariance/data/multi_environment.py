@@ -29,7 +29,17 @@ from .checks import (
     rows_text,
     with_counts,
 )
-from .columns import Choices, RawTable, aligned, as_frame, free_name, label_list, resolve_columns, table_of
+from .columns import (
+    Choices,
+    RawTable,
+    aligned,
+    as_frame,
+    free_name,
+    known_columns,
+    label_list,
+    resolve_columns,
+    table_of,
+)
 from .copies import warn_of_equal_columns
 from .design import Along, Clock, Design, clock_of, parts_of
 from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
@@ -369,6 +379,7 @@ class MultiEnvironmentData:
             held, counted = weighted(given, weights, "weights")
             X, y, environments, event, exposure, design, clock = held.values()
         table, names = table_of(X, feature_names, columns.exclude)
+        known_columns("na", columns.na, names)
         choices = Choices.of(columns, names, missing)
         is_array = isinstance(table, np.ndarray)
         raw = RawTable.of_array(table, names, choices) if is_array else RawTable.of_frame(table, names, choices)
