@@ -220,13 +220,6 @@ def test_evidence_is_what_the_rule_goes_by() -> None:
         assert method.evidence[0] == "inclusion probability"
 
 
-def test_screened_features_have_no_inclusion() -> None:
-    (method,) = compare(EXAMPLE, {"it": Screened(BIP(select="median"), screen=LassoScreen(k=5))}).methods
-    assert not method.seen.all()
-    np.testing.assert_array_equal(np.isnan(method.inclusion), ~method.seen)
-    assert (method.inclusion[method.selected] >= 0.5).all()
-
-
 @pytest.mark.parametrize(("outcome", "wrong"), [("died", True), ("falls", True), ("pressure", False)])
 def test_least_squares_are_named(outcome: str, wrong: bool) -> None:
     rng = np.random.default_rng(5)

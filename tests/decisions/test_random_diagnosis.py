@@ -37,10 +37,6 @@ def model() -> BIP:
         return BIP(progress=False).fit(DATA)
 
 
-def test_random_deviations_are_chosen_for_small_environments(model: BIP) -> None:
-    assert "random deviations" in model.decision_.findings.target.model.kind
-
-
 def test_coefficients_of_environments_are_those_of_the_mixed_model(model: BIP) -> None:
     diagnosis = model.diagnose(["x0", "x1"])
     own, found = diagnosis.own, LinearGaussian(deviations="random").bind(DATA).blups(["x0", "x1"])

@@ -226,6 +226,8 @@ def test_what_may_be_said_of_the_price() -> None:
     assert "gains" not in price_of(4, 1.0, 2.0)
     assert "costs nothing" in price_of(4, 1.0, 2.0)
     assert "gains 50%" in price_of(4, 1.0, 2.0, "selected")
+    assert "insurance" in price_of(4, 2.0, 1.0, "selected")
+    assert "insurance" not in price_of(4, 2.0, 1.0)
     assert "costs nothing" in price_of(9, 1.005, 1.0)
     known = np.ones(4), "RMSE", "everything"
     unknown = Price((0, 1, 2, 3), np.array([1, 1, 1, np.nan]), np.ones(4), *known)
@@ -263,12 +265,6 @@ def test_one_feature_is_no_more_than_one() -> None:
         warnings.simplefilter("ignore")
         model = BIP().fit(data.X[:, :1], data.y, environments=data.environment_index)
     assert str(model.decision_.prediction).startswith("the one feature: it predicts ")
-
-
-def test_a_price_of_the_features_that_predict_says_what_it_is_for() -> None:
-    insured = "insurance against environments like the worst"
-    assert insured in price_of(4, 2.0, 1.0, "selected")
-    assert insured not in price_of(4, 2.0, 1.0)
 
 
 def test_all_features_are_those_that_all_features_predict_with() -> None:

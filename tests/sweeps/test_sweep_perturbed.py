@@ -179,16 +179,6 @@ def test_what_is_not_refused_is_right_to_nine_digits(more: tuple[int, ...]) -> N
     assert max(refused) == 1e12
 
 
-def test_a_dummy_can_lose_all_its_ones() -> None:
-    data = simulated(3, (20, 20), seed=6)
-    data.X[:20, 1] = np.arange(20) < 3
-    found, _ = without(data, 0, 1, 2)
-    assert found is not None
-    assert found.varies[:, 1].tolist() == [False, True, True]
-    assert found.minimum[0, 1] == found.maximum[0, 1] == found.means[0, 1] == 0.0
-    assert (found.scatter[0, 1] == 0).all()
-
-
 @pytest.mark.filterwarnings("ignore:dropped columns")
 @pytest.mark.parametrize("level", ["current", "former", "never"])
 def test_a_level_whose_last_row_is_removed(level: str) -> None:

@@ -65,37 +65,7 @@ MOST_OTHERS = 20
 _AT_ONCE = 256
 
 
-def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
-    """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
-    the outcome, those others are compatible with invariance. None where that cannot be tested."""
-    linear = model.by_least_squares
-    if linear is None or linear.moments.n_environments < 2:
-        return None
-    others = mask.copy()
-    others[feature] = False
-    rest = linear.features.expand(others)
-    given_rest = np.append(np.ones(rest.sum(), dtype=bool), False)
-    for column in range(linear.features.starts[feature], linear.features.starts[feature + 1]):
-        try:
-            turned = linear.of(_turned(linear, rest, column))
-        except DataError:
-            # Constant in some environment, and not in all of them.
-            return False
-        if not turned.invariance_test(given_rest, tolerance).joint[0] >= tolerance.level:
-            return False
-    return True
-
-
-def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
-    """The column as the outcome of the columns `rest` and, last, of the old outcome."""
-    names, outcome, data = model.features.columns, model.moments.outcome_name, model.data
-    kept = tuple(name for name, flag in zip(names, rest, strict=True) if flag)
-    if data is None:
-        moments = model.moments.of_columns((*kept, names[column], outcome))
-        return replace(moments, groups={}, encoding=None).with_outcome(names[column])
-    X, labels = np.column_stack([data.X[:, rest], data.y]), data.environments
-    named = (*kept, outcome), labels, names[column]
-    return MultiEnvironmentData(X, data.X[:, column], data.environment_index, *named, design=data.design)
+# ---------------------------------------------------------------- which subsets are compatible
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +124,9 @@ def survey(findings: Findings, chosen: Mask) -> Survey:
     p_values = model.invariance_test(masks, findings.tolerance).joint
     differences = model.difference(masks, ends=False).estimate
     return Survey(masks, p_values, model.r2_many(masks), differences, len(masks) >= posterior.n_subsets)
+
+
+# ---------------------------------------------------------------- roles of features
 
 
 class Role(StrEnum):
@@ -276,6 +249,41 @@ def _tails_unseen(model: BoundModel, mask: Mask) -> bool:
         return False
     return model.fourths.places(model.features.chosen(mask).columns) is None
 
+
+def never_challenged(model: BoundModel, mask: Mask, feature: int, tolerance: Tolerance) -> bool | None:
+    """Whether no environment shifts a feature of the subset (p,) given the others in it: with each of its columns as
+    the outcome, those others are compatible with invariance. None where that cannot be tested."""
+    linear = model.by_least_squares
+    if linear is None or linear.moments.n_environments < 2:
+        return None
+    others = mask.copy()
+    others[feature] = False
+    rest = linear.features.expand(others)
+    given_rest = np.append(np.ones(rest.sum(), dtype=bool), False)
+    for column in range(linear.features.starts[feature], linear.features.starts[feature + 1]):
+        try:
+            turned = linear.of(_turned(linear, rest, column))
+        except DataError:
+            # Constant in some environment, and not in all of them.
+            return False
+        if not turned.invariance_test(given_rest, tolerance).joint[0] >= tolerance.level:
+            return False
+    return True
+
+
+def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentData | Moments:
+    """The column as the outcome of the columns `rest` and, last, of the old outcome."""
+    names, outcome, data = model.features.columns, model.moments.outcome_name, model.data
+    kept = tuple(name for name, flag in zip(names, rest, strict=True) if flag)
+    if data is None:
+        moments = model.moments.of_columns((*kept, names[column], outcome))
+        return replace(moments, groups={}, encoding=None).with_outcome(names[column])
+    X, labels = np.column_stack([data.X[:, rest], data.y]), data.environments
+    named = (*kept, outcome), labels, names[column]
+    return MultiEnvironmentData(X, data.X[:, column], data.environment_index, *named, design=data.design)
+
+
+# ---------------------------------------------------------------- the decision
 
 _MOST_SELECTED = 100
 UNCHALLENGED = (
@@ -618,6 +626,9 @@ class FitSummary(Rendered):
         return as_text(self.sections, self.worded)
 
     __repr__ = __str__
+
+
+# ---------------------------------------------------------------- the verdict, and other words
 
 
 class Grade(StrEnum):

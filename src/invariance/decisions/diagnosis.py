@@ -54,6 +54,9 @@ LeaveOut = bool | Literal["auto"]
 SURE, GAIN = 0.01, 0.02
 
 
+# ---------------------------------------------------------------- without each environment
+
+
 @dataclass(frozen=True, eq=False)
 class Refit:
     """The fit without one environment.
@@ -157,6 +160,8 @@ def _refit(settings: FitSettings, findings: Findings, others: Findings, e: int) 
     return Refit(*both, selected, predictive.mode, evidence.r2, evidence.p_invariant, p_against, p_with)
 
 
+# ---------------------------------------------------------------- experiments
+
 # Standard deviations by which an experiment moves a feature.
 SHIFT = 2.0
 # Leading subsets: at most so many, each with this share of the first one's probability.
@@ -241,6 +246,9 @@ def experiments(leading: Leading, names: tuple[str, ...]) -> tuple[Experiment, .
     return tuple(found)
 
 
+# ---------------------------------------------------------------- what small environments cost; own coefficients
+
+
 @dataclass(frozen=True)
 class Sites:
     """What small environments cost.
@@ -298,6 +306,9 @@ class OwnCoefficients:
             for e, test in enumerate(tests)
             for j, name in enumerate(self.names)
         ]
+
+
+# ---------------------------------------------------------------- the diagnosis
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -517,6 +528,8 @@ def diagnose(
         parts=findings.target.model.compares,
     )
 
+
+# ---------------------------------------------------------------- in words
 
 _DIFFER = {
     INTERCEPT: "the intercept differs",
