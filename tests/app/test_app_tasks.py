@@ -81,6 +81,7 @@ PRESSURE: dict[str, Any] = {"outcome": "pressure", "environment": "hospital"}
 CASES: dict[str, dict[str, Any]] = {
     "times": PRESSURE | {"outcome": "years", "event": "died", "features": "age,sex", "engine": "exact"},
     "codes": PRESSURE | {"features": "age,ward", "categorical": "ward", "sep": "|", "na": 'n/k,"a,b"', "seed": 2},
+    "untidy": PRESSURE | {"features": "age,ward", "na": "age=999", "below_limit": "half", "missing": "level"},
     "strict": PRESSURE | {"strict": True, "min_rows": 20, "encoding": "latin-1", "merge": "aa+bb=ab", "max_size": 1},
 }
 
