@@ -252,3 +252,11 @@ def test_numbers_are_quoted_in_sentences() -> None:
         from_table(rows[:60], "y", "site")
     with pytest.raises(DataError, match=r"no environment '9'.*'1', '2', '3'"):
         from_table(rows, "y", "site", drop_environments=[9])
+
+
+def test_periods_are_text_wherever_they_come_in(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "y"])
+    table["year"] = pd.period_range("2020", periods=3, freq="Y").repeat(10)
+    for data in (MultiEnvironmentData.from_table(table, "y", "year"), Moments.from_rows(table, "y", "year")):
+        assert data.environments == ("2020", "2021", "2022")

@@ -346,3 +346,13 @@ def test_damaged_files(tmp_path: Path, name: str, content: bytes, phrase: str) -
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=phrase):
         read_table(tmp_path / name)
+
+
+def test_a_column_of_lists_is_refused_by_name(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"a": [0.0, 1.0, 2.0, 5.0], "y": [1.0, 2.0, 3.0, 5.0], "site": list("ppqq"), "l": [[1, 2]] * 4}
+    )
+    table.to_parquet(tmp_path / "t.parquet")
+    for columns in (("y", "site"), ("y", "l"), ("l", "site")):
+        with pytest.raises(DataError, match=r"'l'|\[1, 2\]"):
+            MultiEnvironmentData.from_table(tmp_path / "t.parquet", *columns)

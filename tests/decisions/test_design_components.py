@@ -53,12 +53,12 @@ def test_the_change_along_the_variable_is_told_drawn_and_written(model, tmp_path
 
 
 def test_rows_outside_the_range_have_no_intervals(model, tmp_path):
-    X = pd.DataFrame({"a": [0.0, 1.0], "year": [1985, 2010]})
+    X = pd.DataFrame({"a": [0.0, 1.0, 1.0], "year": [1985.0, 2010.0, np.nan]})
     model.save(tmp_path / "model.json")
     for fitted in (model, load(tmp_path / "model.json")):
-        with pytest.warns(PredictionWarning, match="1 of 2 rows lie outside 1980 to 1999"):
+        with pytest.warns(PredictionWarning, match="2 of 3 rows lie outside 1980 to 1999"):
             ends = fitted.predict_interval(X)
-        assert np.isnan(ends).tolist() == [[False, False], [True, True]]
+        assert np.isnan(ends).tolist() == [[False, False], [True, True], [True, True]]
         with pytest.warns(PredictionWarning, match="1980 to 1999"):
             assert np.isfinite(fitted.predict(X)).all()
         assert np.isfinite(fitted.predict_interval(X[["a"]])).all()

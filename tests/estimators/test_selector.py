@@ -90,7 +90,7 @@ def test_constant_features_are_not_looked_at(with_a_constant) -> None:
     for X, named in (
         (data.to_frame().drop(columns="a"), "X lacks 'a'"),
         (data.X[:, :2], "X has 2 features, but BIP is expecting 4"),
-        (table.assign(a=np.nan), "contains NaN"),
+        (table.assign(a=np.nan), r"missing values \(NaN\) in 'a' \(60 rows\)"),
     ):
         with pytest.raises(ValueError, match=named):
             model.predict(X)
@@ -227,3 +227,24 @@ def test_three_ways_to_name_environments_and_features(made: Any) -> None:
         np.testing.assert_array_equal(model.predict(table), wanted.predict(X))
         names = list(table.columns)
         assert model.get_feature_names_out(names).tolist() == wanted.get_feature_names_out().tolist()
+
+
+def test_values_that_cannot_predict_are_located() -> None:
+    model = BIP().fit(EXAMPLE.X, EXAMPLE.y, EXAMPLE.environment_index)
+    for wrong, what in ((np.nan, "missing"), (np.inf, "infinite")):
+        X = EXAMPLE.X.copy()
+        X[:2, 3] = wrong
+        with pytest.raises(DataError, match=rf"{what} values .* in 'x3' \(2 rows\)"):
+            model.predict(X)
+
+
+def test_a_list_of_one_name_is_that_column() -> None:
+    table = EXAMPLE.to_frame()
+    features = table.drop(columns="blood_pressure")
+    wanted = BIP().fit(features, EXAMPLE.y, "hospital")
+    for fitted in (
+        BIP().fit(features, EXAMPLE.y, ["hospital"]),
+        BIP().fit(features, EXAMPLE.y, ["hospital"], sample_weight=np.ones(len(table))),
+        BIP(columns=Columns(environment=["hospital"])).fit(features, EXAMPLE.y),
+    ):
+        assert fitted.environments_ == wanted.environments_

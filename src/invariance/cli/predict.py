@@ -225,10 +225,12 @@ def _predictions(
     if outcome.predicts is Predicts.number:
         wanted = _COVERAGE if coverage is None else coverage
         ends = saved.predict_interval(X, wanted)
-        if labels is not None:  # as wide as in a new environment
+        told = ""
+        if labels is not None:
             ends += (mean - ends.mean(axis=1))[:, None]
+            told = " around predictions for each environment, as wide as for a new one"
         columns: dict[str, Any] = {"prediction": mean, "lower": ends[:, 0], "upper": ends[:, 1]}
-        return mean, ends, columns, f", with {wanted:.3g} intervals."
+        return mean, ends, columns, f", with {wanted:.3g} intervals{told}."
     if coverage is not None:
         raise SettingError(f"predictions of {outcome.name!r} have no intervals: leave --coverage out.")
     columns, how = {"prediction": mean}, "."

@@ -329,15 +329,16 @@ class Span:
     last: str
 
     def beyond(self, table: Any) -> NDArray[np.bool_]:
-        """(n,) rows of a table to predict that lie outside; none where the table lacks the column"""
+        """(n,) rows of a table to predict that do not lie within, or have no value; none where the table lacks the
+        column"""
         if self.column not in (frame_names(table) or ()):
             return np.zeros(len(table), dtype=bool)
         values, _ = positions(as_frame(table)[self.column], self.column)
-        return np.asarray((values < self.low) | (values > self.high))
+        return np.asarray(~((values >= self.low) & (values <= self.high)))
 
     def told(self, beyond: NDArray[np.bool_]) -> str:
         where = f"{int(beyond.sum()):,} of {rows_text(len(beyond))} lie outside {self.first} to {self.last}"
-        return f"{where} of {self.column!r}, where coefficients may be others"
+        return f"{where} of {self.column!r}, or have no value there, where coefficients may be others"
 
 
 _DAY = 86_400_000_000

@@ -15,12 +15,15 @@ from .checks import listing, warn
 
 
 def label_of(value: Any) -> Hashable:
-    """Text without the blanks around it; numbers and dates as plain ones of Python; None where missing or empty."""
+    """Text without the blanks around it; numbers and dates as plain ones of Python; periods of pandas as text; None
+    where missing or empty."""
     if isinstance(value, str):
         return value.strip() or None
     if isinstance(value, (np.datetime64, np.timedelta64)):
         value = value.astype(f"{value.dtype.kind}8[us]")
     label: Hashable = value.item() if isinstance(value, np.generic) else value
+    if type(label).__name__ == "Period":
+        return str(label)
     missing = label is None or type(label).__name__ in ("NAType", "NaTType")
     return None if missing or label != label else label  # NaN is not equal to itself
 

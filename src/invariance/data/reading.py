@@ -523,7 +523,10 @@ def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
 
     for name, dtype in frame.dtypes.items():
         if is_object_dtype(dtype) or is_string_dtype(dtype):
-            present = np.asarray(frame[name].dropna().unique(), dtype=object)
+            try:
+                present = np.asarray(frame[name].dropna().unique(), dtype=object)
+            except TypeError:  # lists, which are refused by name where they are used
+                continue
             texts = [value for value in present if isinstance(value, str)]
             if texts:
                 yield str(name), texts

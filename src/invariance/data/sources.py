@@ -164,6 +164,8 @@ def of_series(column: pd.Series, name: str, where: str) -> pa.Array:
 
     if isinstance(column.dtype, pd.CategoricalDtype):
         column = column.cat.as_ordered()
+    if isinstance(column.dtype, pd.PeriodDtype):
+        column = column.astype(object).map(str, na_action="ignore")
     try:
         array = pa.array(column, from_pandas=True)
     except (pa.ArrowException, OverflowError):

@@ -135,7 +135,7 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
             what = "metadata routing is on, and fit() got no environments: request them, as"
             raise SettingError(f"{what} {type(self).__name__}().set_fit_request(environments='groups') does.")
         X = dense(X, "X")
-        given = {"environments": environments, "sample_weight": sample_weight, **outcome_columns}
+        given = {"environments": _one_name(environments, X), "sample_weight": sample_weight, **outcome_columns}
         y, *values = aligned(X, y=y, **given)
         X, y, given, weights = self._weighted(X, y, dict(zip(given, values, strict=True)))
         table, given = self._split(X, given.pop("environments"), given)
@@ -195,7 +195,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         if columns.environment is not None and environments is not None:
             what = f"as environments= and as the column {columns.environment!r} of Columns(environment=...)"
             raise DataError(f"environment labels came twice: {what}. Use one of the two.")
-        given = {"environments": columns.environment if environments is None else environments, **outcome_columns}
+        labels = _one_name(columns.environment, X) if environments is None else environments
+        given = {"environments": labels, **outcome_columns}
         parts = parts_of(given["environments"]) if is_columns(given["environments"], available, X) else None
         if parts is not None:
             given["environments"] = parts.name
@@ -291,17 +292,18 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         """(N, len(columns_)) of a table"""
         X, encoding = self._features_of(X), self._layout.encoding
         if encoding is None and self.columns_ == self._layout.table:
-            return validate_data(self, X, dtype=np.float64, reset=False)
+            return _checked(RawTable(self.columns_, validate_data(self, X, reset=False, **_AS_NUMBERS))).values
         if encoding is None:
             frame = as_frame(X, "X")
-            return frame_values(frame, known_columns("columns", self.columns_, frame.columns))
+            values = frame_values(frame, known_columns("columns", self.columns_, frame.columns))
+            return _checked(RawTable(self.columns_, values)).values
         if frame_names(X) is not None:
             raw = self._raw(as_frame(X, "X"), X)
         elif self._by_name or np.asarray(X).dtype.kind not in "biuf":
             wanted = quoted(encoding.columns)
             raise DataError(f"X has no column names, by which features are found: pass a data frame with {wanted}.")
         else:
-            values = validate_data(self, X, dtype=np.float64, reset=False)
+            values = validate_data(self, X, reset=False, **_AS_NUMBERS)
             raw = _checked(RawTable.of_array(values, encoding.columns, encoding.choices))
         return encoding.encode(raw, self._columns.handle_unknown)
 
@@ -389,6 +391,12 @@ def refuse_arguments(unknown: Iterable[str], where: str = "fit", known: Sequence
             instead = f"{what}. Choose a threshold on predict_proba, as TunedThresholdClassifierCV does"
         remedy = did_you_mean(name, known) or f": {instead}."
         raise WrongTypeError(f"{where}() got an unexpected keyword argument {name!r}{remedy}")
+
+
+def _one_name(environments: Any, X: Any) -> Any:
+    """The name in a list of one name of a column; anything else as it is."""
+    single = isinstance(environments, list | tuple) and len(environments) == 1
+    return environments[0] if single and environments[0] in (frame_names(X) or ()) else environments
 
 
 def _check_named(named: Mapping[str, str], available: Sequence[str] | None) -> None:
