@@ -41,7 +41,7 @@ def largest_without(rows: pd.DataFrame, outcome: str, names: str) -> dict[str, f
 
 @pytest.mark.parametrize("most", [12, 1])
 def test_the_p_value_is_the_largest_of_a_subset_without_the_feature(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("invariance.sweeps.fitting.MOST_TESTED", most)
+    monkeypatch.setattr("invariance.sweeps.edges.MOST_TESTED", most)
     found = sweep(chain(), outcomes=["b"], environments="site").set_index("feature")
     leading = "".join(found.index[:most])
     expected = pd.Series(largest_without(chain(), "b", leading))

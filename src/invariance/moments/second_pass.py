@@ -192,7 +192,8 @@ class SecondPass:
         if not self._source.rereadable:
             what = f"columns nearly depend on each other: {self._source.name} is read twice, which can be done once"
             raise DataError(f"{what}. Pass a file, a folder or a table.")
-        (found,) = self._reading(self._moments, self._moments.columns).collect(lambda: [self._root_sum()])
+        n, columns = self._moments.n_environments, self._moments.columns
+        (found,) = self._reading(self._moments, columns).collect(lambda: [RootSum(n, len(columns))])
         return replace(self._moments, second=SecondPassResult(found.roots, n_readings=1))
 
     def with_fourth_moments(self, moments: Moments, columns: Collection[str]) -> Moments:
@@ -220,9 +221,6 @@ class SecondPass:
 
     def _reading(self, moments: Moments, columns: tuple[str, ...]) -> _Reading:
         return _Reading(moments, self._source, self._environment, columns, self._n_jobs, self._progress)
-
-    def _root_sum(self) -> RootSum:
-        return RootSum(self._moments.n_environments, len(self._moments.columns))
 
     def _check(self, fourths: FourthMoments, seconds: Floats, moments: Moments) -> None:
         """Raise where means or second moments are not those that are known; seconds: of the coordinates of all rows"""

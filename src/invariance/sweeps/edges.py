@@ -1,4 +1,4 @@
-"""Edges of a sweep, with control of how many outcomes have a false one."""
+"""Edges of a sweep: their p-values, and control of how many outcomes have a false one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,17 @@ from numbers import Real
 import numpy as np
 import pandas as pd
 
+from .._tools.arrays import Floats
 from .._tools.sections import Section
 from .._tools.text import name_labels
 from ..data.checks import warn
+from ..decisions.decision import Decision
 from ..exceptions import DataError, SettingError
-from .fitting import MOST_TESTED
+from ..models.base import of_all_features
+from ..models.invariance_test import EACH
 
+# Features of which all subsets are tested for `p_edge`, the leading ones.
+MOST_TESTED = 12
 _MOST_SHOWN, _NAME_WIDTH = 20, 26
 CONDITIONS = (
     "- outcomes are linear in their direct causes, with Gaussian noise, alike in all environments;",
@@ -20,6 +25,25 @@ CONDITIONS = (
     "- nothing acts on an outcome itself, but in rows that are named as perturbed.",
     "Inclusion alone controls nothing: it is a share among compatible subsets.",
 )
+
+
+def edge_p_values(decision: Decision) -> Floats:
+    """(p,) of "is no direct cause", by invariant causal prediction: the largest p-value of a subset without the
+    feature, among those of the MOST_TESTED leading features; NaN where no such subset is compatible with invariance"""
+    findings, p = decision.findings, decision.findings.target.n_features
+    prior, tolerance = findings.target.prior, findings.tolerance
+    order = np.lexsort((-findings.posterior.inclusion, -decision.posterior.inclusion))
+    leading = order[~prior.forced_out[order]][:MOST_TESTED]
+    draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
+    draws = draws[draws.sum(axis=1) <= prior.max_size]
+    joint = findings.target.model.invariance_test(of_all_features(draws, leading, (), p), tolerance).joint
+    # The smaller of a p-value and of 1/EACH times another is below α in at most (1 + EACH) α.
+    p_values = np.minimum((1.0 + EACH) * joint, 1.0)
+    if joint.max() < tolerance.level:
+        return np.full(p, np.nan)
+    found = np.full(p, p_values.max())
+    found[leading] = np.where(draws, 0.0, p_values[:, None]).max(axis=0)
+    return found
 
 
 def edges(sweep: pd.DataFrame, fdr: float = 0.1) -> pd.DataFrame:

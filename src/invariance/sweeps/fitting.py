@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from .._tools.arrays import Floats
 from .._tools.parallel import seed_number
 from ..decisions.decision import Decision
 from ..decisions.pipeline import moments_notes
 from ..estimators.bip import BIP
 from ..inference.base import Precomputed
 from ..inference.variational_device import Found
-from ..models.base import of_all_features
-from ..models.invariance_test import EACH
 from ..priors import as_prior
 from .data import SweepData
+from .edges import edge_p_values
 
 VERDICTS = ("invariant", "weakly invariant", "not invariant", "not judged")
 # Columns of the table of results
@@ -28,8 +26,6 @@ COLUMNS = {
     **{"outcome": "str", "feature": "str", "inclusion": "float", "paper_inclusion": "float", "p_edge": "float"},
     **{"selected": "bool", "verdict": "str", "p_invariant": "float", "r2": "float", "seconds": "float", "notes": "str"},
 }
-# Features of which all subsets are tested for `p_edge`, the leading ones.
-MOST_TESTED = 12
 # Of an outcome: {column: value} for each feature that is kept, and once, without a feature, where the fit failed
 Rows = list[dict[str, Any]]
 
@@ -112,22 +108,3 @@ def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows
         | common
         for j in order[kept[order]]
     ]
-
-
-def edge_p_values(decision: Decision) -> Floats:
-    """(p,) of "is no direct cause", by invariant causal prediction: the largest p-value of a subset without the
-    feature, among those of the MOST_TESTED leading features; NaN where no such subset is compatible with invariance"""
-    findings, p = decision.findings, decision.findings.target.n_features
-    prior, tolerance = findings.target.prior, findings.tolerance
-    order = np.lexsort((-findings.posterior.inclusion, -decision.posterior.inclusion))
-    leading = order[~prior.forced_out[order]][:MOST_TESTED]
-    draws = (np.arange(1 << len(leading))[:, None] >> np.arange(len(leading)) & 1).astype(bool)
-    draws = draws[draws.sum(axis=1) <= prior.max_size]
-    joint = findings.target.model.invariance_test(of_all_features(draws, leading, (), p), tolerance).joint
-    # The smaller of a p-value and of 1/EACH times another is below α in at most (1 + EACH) α.
-    p_values = np.minimum((1.0 + EACH) * joint, 1.0)
-    if joint.max() < tolerance.level:
-        return np.full(p, np.nan)
-    found = np.full(p, p_values.max())
-    found[leading] = np.where(draws, 0.0, p_values[:, None]).max(axis=0)
-    return found
