@@ -9,6 +9,8 @@ from typing import Any
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_extensions"), str(HERE.parent / "src")]
 
+from public_members import MEMBERS
+
 from invariance import __version__
 
 project = "invariance"
@@ -37,6 +39,7 @@ default_role = "code"
 smartquotes = False  # docstrings have code in their sentences
 toc_object_entries_show_parents = "hide"
 autosummary_generate = True
+autosummary_context = {"public": MEMBERS}
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False

@@ -6,6 +6,7 @@ from __future__ import annotations
 import builtins
 import doctest
 import importlib
+import inspect
 import os
 import pkgutil
 import re
@@ -261,10 +262,16 @@ def test_every_public_name_is_in_the_reference() -> None:
     reference = (DOCS / "api" / "index.rst").read_text(encoding="utf-8")
     documented = [named(name) for name in re.findall(r"^   ([\w.]+)$", reference, re.MULTILINE)]
     assert len(documented) > 60
-    for module in ("", ".baselines", ".decisions", ".estimators", ".moments", ".simulation"):
+    for module in ("", ".baselines", ".datasets", ".decisions", ".estimators", ".moments", ".simulation"):
         home = importlib.import_module(f"invariance{module}")
         missing = [name for name in home.__all__ if not any(getattr(home, name) is known for known in documented)]
-        assert [name for name in missing if name != "__version__"] == []
+        assert {name for name in missing if not isinstance(getattr(home, name), ModuleType)} <= {"__version__"}
+    classes = {kind.__name__: kind for kind in documented if isinstance(kind, type)}
+    members = runpy.run_path(str(DOCS / "_extensions" / "public_members.py"))["MEMBERS"]
+    assert set(members) <= set(classes)
+    for name, listed in members.items():
+        found = {each: inspect.getattr_static(classes[name], each, None) for each in listed}
+        assert {each for each, member in found.items() if member is None or not member.__doc__} == set(), name
 
 
 def test_a_hidden_table_of_contents_hides_nothing() -> None:

@@ -1,0 +1,56 @@
+"""What the API pages list of each class: what people call or read. A class that is not here has nothing to list."""
+
+from __future__ import annotations
+
+_PREDICTS = (
+    *("fit", "predict", "predict_interval", "score", "new_environments", "extrapolates", "columns_to_predict"),
+    *("predictor_", "transform", "get_feature_names_out"),
+)
+_TIMES = ("predict_survival", "predict_restricted_mean")
+_BIP = ("decision_", "predictive_", "summary", "diagnose", "residual_check", "plot", "report", "save", "load")
+_METHOD = ("fit", "predict", "score", "transform", "get_feature_names_out")
+
+MEMBERS: dict[str, tuple[str, ...]] = {
+    "BIP": (*_PREDICTS, *_TIMES, *_BIP),
+    "BIPClassifier": ("classes_", "predict_proba", "decision_function", *_PREDICTS, *_BIP),
+    "BIPSurvival": (*_TIMES, *_PREDICTS, *_BIP),
+    "EnvironmentSelector": ("score", "transform", "get_feature_names_out"),
+    "SavedModel": (*_PREDICTS[1:], *_TIMES, "summary", "plot"),
+    "Comparison": ("table", "selected", "errors", "plot", "save_plot", "to_json"),
+    "MethodResult": ("evidence", "status", "mean_error"),
+    "MultiEnvironmentData": (
+        *("from_table", "from_arrays", "to_frame", "choosing", "counts", "rows", "outcome_kind", "losses"),
+    ),
+    "Moments": ("from_rows", "from_data", "merge", "choosing", "with_outcome", "to_arrow", "from_arrow", "losses"),
+    "DataCheck": ("to_frame", "to_json"),
+    "Finding": ("message",),
+    "Posterior": (
+        *("inclusion_probabilities", "pairwise_inclusion", "subsets", "credible_subsets", "mode", "mode_mask"),
+        *("probability", "evidence", "sample", "summary", "reading", "plot"),
+        *("table_mass", "to_json", "from_json", "to_datatree"),
+    ),
+    "Decision": (
+        *("verdict", "features", "coefficients", "evidence", "invariant", "rejected", "is_compatible"),
+        *("posterior", "by_tolerance", "effective_tolerance", "luck", "explain_luck", "prediction"),
+        *("price", "explain_price", "noise", "curves", "worst", "plot"),
+    ),
+    "Diagnosis": ("decisive", "worst", "influence", "plot", "to_dict", "to_json"),
+    "ResidualCheck": ("alarm", "worst", "to_dict"),
+    "Choice": ("told", "worst"),
+    "Price": ("ratio", "ratios"),
+    "NewEnvironments": ("to_frame", "half_width"),
+    "Tolerance": ("strict", "weak", "in_words"),
+    "ByLikelihood": ("maximise", "mean", "bind"),
+    "Prior": ("bind", "forced", "inclusion", "log_size_weight", "limited_to"),
+    "BoundPrior": ("log_prob", "inclusion_probabilities", "sample", "support_size", "forced", "free"),
+    "Variational": ("simulation", "genes"),
+    **dict.fromkeys(
+        (
+            *("ICP", "StabilityICP", "HiddenICP", "EILLS", "StabilizedRegression", "RandomIntercept", "Anchor", "VREx"),
+            *("LassoSelection", "MarginalSelection", "PooledRegression", "RidgeRegression", "RandomForest"),
+            *("GradientBoosting", "Oracle", "Screened"),
+        ),
+        _METHOD,
+    ),
+    "StructuralModel": ("sample", "truth", "feature_names"),
+}
