@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _PREDICTS = (
-    *("fit", "predict", "predict_interval", "score", "new_environments", "extrapolates", "columns_to_predict"),
+    *("fit", "predict", "score", "new_environments", "extrapolates", "columns_to_predict"),
     *("predictor_", "transform", "get_feature_names_out"),
 )
 _TIMES = ("predict_survival", "predict_restricted_mean")
@@ -11,11 +11,11 @@ _BIP = ("decision_", "predictive_", "summary", "diagnose", "residual_check", "pl
 _METHOD = ("fit", "predict", "score", "transform", "get_feature_names_out")
 
 MEMBERS: dict[str, tuple[str, ...]] = {
-    "BIP": (*_PREDICTS, *_TIMES, *_BIP),
+    "BIP": (*_PREDICTS, "predict_interval", *_TIMES, *_BIP),
     "BIPClassifier": ("classes_", "predict_proba", "decision_function", *_PREDICTS, *_BIP),
     "BIPSurvival": (*_TIMES, *_PREDICTS, *_BIP),
     "EnvironmentSelector": ("score", "transform", "get_feature_names_out"),
-    "SavedModel": (*_PREDICTS[1:], *_TIMES, "summary", "plot"),
+    "SavedModel": (*_PREDICTS[1:], "predict_interval", *_TIMES, "summary", "plot"),
     "Comparison": ("table", "selected", "errors", "plot", "save_plot", "to_json"),
     "MethodResult": ("evidence", "status", "mean_error"),
     "MultiEnvironmentData": (
