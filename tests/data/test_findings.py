@@ -296,3 +296,40 @@ def test_units_and_absent_columns_need_environments() -> None:
     assert (found["unit"].column, found["unit"].environments) == ("mass", ("c",))
     assert (found["absent"].column, found["absent"].environments) == ("gone", ("b",))
     assert not {"unit", "absent"} & {finding.code for finding in check(table, "y").findings}
+
+
+def test_capitals_are_a_question_and_levels_that_print_alike_are_left_out() -> None:
+    sites, kinds = ["gal4", "GAL4", "wild"] * 30, ["a b", "a\N{NO-BREAK SPACE}b", "c"] * 30
+    table = pd.DataFrame(
+        {"site": sites, "kind": np.roll(kinds, 1)[::-1], "sex": ["m", "M"] * 45, "y": np.arange(90) % 7}
+    )
+    found = check(table, "y", "site")
+    assert [(finding.column, finding.code) for finding in found.findings] == [
+        ("site", "labels_alike"),
+        ("kind", "labels_alike"),
+        ("sex", "labels_alike"),
+    ]
+    assert found.settings == {"exclude": ["kind"]}
+
+
+def test_frames_of_any_kind_say_the_same(clinical: pd.DataFrame, found: DataCheck) -> None:
+    for frame in (pl.from_pandas, pa.Table.from_pandas):
+        assert str(check(frame(clinical), "readmitted", "hospital")) == str(found)
+
+
+def test_infinite_values_are_far() -> None:
+    table = small()[["site", "x", "z", "y"]]
+    table.loc[3, "x"] = np.inf
+    (far,) = check(table, "y", "site").findings
+    assert (far.code, far.column, far.rows) == ("far_values", "x", 1)
+
+
+@pytest.mark.parametrize("kind", [("days", "--event", "died"), ("falls", "--exposure", "years")])
+def test_times_and_counts_go_the_same_way(kind: tuple[str, ...], files: dict[str, Path]) -> None:
+    others = {"readmitted", "days", "died", "falls", "years", "walk"} - set(kind)
+    asked = [files["points"], "-o", *kind, "-e", "hospital", "--exclude", ",".join(sorted(others))]
+    _, *command = shlex.split(run("check", *asked).stdout.splitlines()[-1])
+    assert kind[1] in command
+    fitted = run(*command, "--max-size", "4", "--features", "age,smoker,bmi,haemoglobin,crp,ward")
+    assert fitted.exit_code == 0, fitted.stderr
+    assert "selected       {age, smoker, bmi, haemoglobin}" in fitted.stdout

@@ -100,12 +100,17 @@ def labels_of(environment: str | None) -> str:
     return "environments" if environment is None else f"environment column {environment!r}"
 
 
+def in_print(label: Hashable) -> str:
+    """What people see of a label: without invisible signs, and one blank for each white space"""
+    shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
+    return " ".join(unicodedata.normalize("NFC", shown).split())
+
+
 def check_distinct_labels(labels: Sequence[Hashable], where: str, what: str = "environments") -> None:
     """Raise when two labels look alike in print: they differ in white space or in how they are stored."""
     seen: dict[str, Hashable] = {}
     for label in labels:
-        shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
-        other = seen.setdefault(" ".join(unicodedata.normalize("NFC", shown).split()), label)
+        other = seen.setdefault(in_print(label), label)
         if other is not label:
             found = f"{where}: the labels {other!a} and {label!a} look alike but are two {what}"
             if what != "environments":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import unicodedata
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.json import written
 from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, Message, Remedy, use
-from .checks import NO_ROWS, nearest, quoted, rows_text
+from .checks import NO_ROWS, in_print, nearest, quoted, rows_text
 from .columns import Choices, RawTable, as_frame, doubtful, excluding
 from .labels import encode_labels, label_of
 from .outcomes import OutcomeKind, outcome_kind
@@ -239,23 +239,16 @@ class _Look:
     # ---- columns as people see them
 
     def described(self, name: str) -> ColumnLook:
-        texts = [None if gone else str(v) for v, gone in self._pairs(self.written[name])]
-        counts: dict[str, int] = {}
-        for text in texts:
-            if text is not None:
-                counts[text] = counts.get(text, 0) + 1
+        values = [value for value in self.written[name].drop_nulls().to_list() if value == value]
+        counts = Counter(values if all(isinstance(value, str) for value in values) else map(str, values))
         groups: dict[Hashable, int] = {}
         for text, n in counts.items() if len(counts) <= MOST_GROUPS else ():
             label = label_of(text)
             groups[label] = groups.get(label, 0) + n
-        n_missing = sum(text is None for text in texts)
+        n_missing = self.n_rows - len(values)
         examples = tuple(list(counts)[:_EXAMPLES])
         kind = self._kind(name, len(counts))
         return ColumnLook(name, kind, len(counts), n_missing, examples, tuple(groups.items()), self._as_outcome(name))
-
-    @staticmethod
-    def _pairs(series: Any) -> Iterator[tuple[Any, bool]]:
-        return zip(series.to_list(), series.is_null().to_list(), strict=True)
 
     def _kind(self, name: str, n_values: int) -> str:
         doubt = self._doubt(name)
@@ -282,16 +275,23 @@ class _Look:
     def findings(self) -> Iterator[Finding]:
         """Of all but missing values."""
         if self.environment is not None:
-            alike = _alike(self.labels)
-            if alike:
-                merged = {group[0]: list(group) for group in alike}
-                rows = sum(int((self.codes == self.labels.index(label)).sum()) for group in alike for label in group)
-                told = "; ".join(" and ".join(map(ascii, group)) for group in alike)
-                what = f"Environments that print alike: {told}."
-                labels = tuple(label for group in alike for label in group)
-                yield Finding("labels_alike", self.environment, what, (use(merge_environments=merged),), rows, labels)
+            for group in _alike(self.labels):
+                rows = int(np.isin(self.codes, [self.labels.index(label) for label in group]).sum())
+                merge = use(merge_environments={group[0]: list(group)})
+                yield self._labels_alike(self.environment, "environments", group, merge, rows)
         for name in self.features:
             yield from self._of_column(name)
+
+    @staticmethod
+    def _labels_alike(column: str, what: str, group: tuple[Hashable, ...], remedy: Remedy, rows: int = 0) -> Finding:
+        """Capitals may mean something, and remain a question."""
+        told, environments = " and ".join(map(ascii, group)), group if what == "environments" else ()
+        if len({in_print(label) for label in group}) == len(group):
+            what = f"{column!r} has {what} that differ in capitals only, {told}. Are they the same?"
+            return Finding("labels_alike", column, what, (), rows, environments)
+        return Finding(
+            "labels_alike", column, f"{column!r} has {what} that print alike, {told}.", (remedy,), rows, environments
+        )
 
     def _doubt(self, name: str) -> Any:
         if name in self.raw.refused:
@@ -317,10 +317,8 @@ class _Look:
             if first:
                 return
         elif name in self.raw.levels:
-            alike = _alike(self.raw.levels[name].texts)
-            if alike:
-                told = "; ".join(" and ".join(map(ascii, group)) for group in alike)
-                yield Finding("labels_alike", name, f"{name!r} has levels that print alike: {told}.", (leave_out,))
+            for group in _alike(self.raw.levels[name].texts):
+                yield self._labels_alike(name, "levels", group, leave_out)
         elif _are_ids(name, self.values[name]):
             what = f"{name!r} has another whole number in each row, like an ID or a row number."
             yield Finding("identifier", name, what, (leave_out,), n_rows)
@@ -416,8 +414,7 @@ def _alike(labels: Sequence[Hashable]) -> list[tuple[Hashable, ...]]:
     """Groups of labels that differ in blanks, capitals or invisible signs only, the plainest first."""
     groups: dict[str, list[Hashable]] = {}
     for label in labels:
-        shown = "".join(char for char in str(label) if unicodedata.category(char) != "Cf")
-        groups.setdefault(" ".join(unicodedata.normalize("NFKC", shown).casefold().split()), []).append(label)
+        groups.setdefault(in_print(label).casefold(), []).append(label)
     plain_first = (sorted(group, key=lambda label: (not str(label).isascii(), str(label))) for group in groups.values())
     return [tuple(group) for group in plain_first if len(group) > 1]
 
@@ -436,7 +433,8 @@ def far_values(values: Floats) -> list[float]:
         different, counts = np.unique(sign * values, return_counts=True)
         for k in range(1, min(_MOST_FAR, len(different) - 2) + 1):
             rest, beyond, n = different[:-k], different[-k:], int(counts[-k:].sum())
-            span, gap = rest[-1] - rest[0], beyond[0] - rest[-1]
+            with np.errstate(invalid="ignore"):  # of infinite values
+                span, gap = rest[-1] - rest[0], beyond[0] - rest[-1]
             codes = all(map(_is_code, beyond))
             if codes and 2 * n < len(values):
                 below_zero = sign < 0 and rest[-1] <= 0 < beyond[0]
