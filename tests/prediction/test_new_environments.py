@@ -19,6 +19,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
+from statsmodels.stats.proportion import proportion_confint
 
 from invariance import BIP, BIPClassifier, BIPSurvival, Moments, MultiEnvironmentData, Poisson
 from invariance.decisions.pipeline import Findings
@@ -29,9 +30,11 @@ from invariance.prediction.new_environments import (
     FIGURES,
     EnvironmentErrors,
     NewEnvironments,
+    calibration_groups,
     few_environments,
     figures_of,
     log_odds,
+    measured,
 )
 from invariance.prediction.predictor import PredictedOutcome
 from shifted_sites import DATA, NEW, as_table, fitted, several
@@ -263,8 +266,83 @@ def test_figures_of_rates_and_numbers() -> None:
     assert figures_of(Predicts.rate, y, rate, exposure) == pytest.approx(expected, rel=1e-8)
     alone = figures_of(Predicts.rate, y, rate)["deviance_explained"]
     assert alone == pytest.approx(d2_tweedie_score(y, rate, power=1), rel=1e-9)
-    numbers = [logs.mean(), rate.mean(), np.sqrt(np.mean((logs - rate) ** 2)), r2_score(logs, rate)]
+    slope = np.polyfit(rate, logs, 1)[0]
+    level = np.mean(logs - rate)
+    numbers = [logs.mean(), rate.mean(), level, slope, np.sqrt(np.mean((logs - rate) ** 2)), r2_score(logs, rate)]
     assert list(figures_of(Predicts.number, logs, rate).values()) == pytest.approx(numbers, rel=1e-12)
+
+
+def test_intervals_of_calibration_are_the_sandwich_of_statsmodels() -> None:
+    rng = np.random.default_rng(3)
+    x, exposure = rng.normal(size=120), rng.uniform(0.5, 8.0, 120)
+    y, counts = (rng.random(120) < expit(x)).astype(float), rng.poisson(exposure * np.exp(0.5 * x)).astype(float)
+    event, time = y, rng.exponential(size=120)
+    ones, log = np.ones((120, 1)), np.log(exposure)
+    binomial, poisson = sm.families.Binomial(), sm.families.Poisson()
+    hazard = np.exp(x), time / 3.0
+    cases = [
+        (measured(Predicts.probability, y, expit(2.0 * x)), y, binomial, 2.0 * x, None),
+        (measured(Predicts.rate, counts, np.exp(x), exposure), counts, poisson, x, log),
+        (measured(Predicts.time, time, np.exp(-x), event=event, hazard=hazard), event, poisson, x, np.log(time / 3.0)),
+    ]
+    for found, outcome, family, predictor, offset in cases:
+        both = predictor if offset is None else predictor + offset
+        level = sm.GLM(outcome, ones, family=family, offset=both).fit(cov_type="HC0", tol=1e-12)
+        slope = sm.GLM(outcome, sm.add_constant(predictor), family=family, offset=offset).fit(cov_type="HC0", tol=1e-12)
+        assert found["intercept"] == pytest.approx((level.params[0], *level.conf_int()[0]), rel=1e-6)
+        assert found["slope"] == pytest.approx((slope.params[1], *slope.conf_int()[1]), rel=1e-6)
+    number = x + rng.normal(size=120)
+    line = sm.OLS(number, sm.add_constant(x)).fit(cov_type="HC1", use_t=True)
+    found = measured(Predicts.number, number, x)
+    assert found["slope"] == pytest.approx((line.params[1], *line.conf_int()[1]), rel=1e-8)
+    level = sm.OLS(number - x, ones).fit()
+    assert found["intercept"] == pytest.approx((level.params[0], *level.conf_int()[0]), rel=1e-8)
+
+
+def jackknife(figure: str, predicts: Predicts, *columns: np.ndarray) -> float:
+    """Standard error, by leaving out each row."""
+    n = len(columns[0])
+    without = [figures_of(predicts, *(np.delete(column, i) for column in columns))[figure] for i in range(n)]
+    return float(np.sqrt((n - 1) / n * np.sum((np.array(without) - np.mean(without)) ** 2)))
+
+
+def test_intervals_of_measures_are_those_of_the_jackknife() -> None:
+    rng = np.random.default_rng(4)
+    x, one = rng.normal(size=150), np.ones(150)
+    y, number, count = (
+        (rng.random(150) < expit(x)).astype(float),
+        x + rng.normal(size=150),
+        rng.poisson(np.exp(x)) * 1.0,
+    )
+    times, event = rng.exponential(np.exp(-x)), (rng.random(150) < 0.7).astype(float)
+    for predicts, figure, columns, scale in (
+        (Predicts.number, "rmse", (number, x), np.log),
+        (Predicts.number, "intercept", (number, x), np.asarray),
+        (Predicts.number, "slope", (number, x), np.asarray),
+        (Predicts.number, "r2", (number, x), np.asarray),
+        (Predicts.probability, "auc", (y, expit(x)), logit),
+        (Predicts.rate, "deviance_explained", (count, np.exp(0.8 * x), one), np.asarray),
+        (Predicts.time, "concordance", (times, np.exp(-x), one, event), logit),
+    ):
+        value, low, high = measured(predicts, *columns)[figure]
+        width = jackknife(figure, predicts, *columns) * abs(scale(value + 1e-6) - scale(value)) / 1e-6
+        assert (scale(high) - scale(low)) / 2.0 / 1.96 == pytest.approx(width, rel=0.06), figure
+        assert low < value < high
+
+
+def test_groups_of_calibration_hold_the_rows_and_their_means() -> None:
+    rng = np.random.default_rng(5)
+    p = rng.uniform(0.05, 0.95, 203)
+    y = (rng.random(203) < p).astype(float)
+    groups = calibration_groups(Predicts.probability, y, p, None, p)
+    assert (len(groups), groups[:, 4].sum()) == (5, 203)
+    assert (groups[:, 4] @ groups[:, :2] / 203).tolist() == pytest.approx([p.mean(), y.mean()])
+    k, n = round(groups[0, 1] * groups[0, 4]), int(groups[0, 4])
+    assert groups[0, 2:4] == pytest.approx(proportion_confint(k, n, method="wilson"))
+    assert len(calibration_groups(Predicts.probability, y, np.full(203, 0.5), None, np.full(203, 0.5))) == 1
+    weights = rng.uniform(1.0, 4.0, 203)
+    (only,) = calibration_groups(Predicts.rate, y, p, weights, np.zeros(203))
+    assert only[:2] == pytest.approx([p @ weights / weights.sum(), y.sum() / weights.sum()])
 
 
 @pytest.mark.parametrize(

@@ -22,4 +22,15 @@ PredictWith = Literal["auto", "selected", "everything", "average"]
 Missing = Literal["error", "drop", "level"]
 BelowLimit = Literal["half", "limit", "missing"]
 Unknown = Literal["error", "ignore"]
-PlotKind = Literal["inclusion", "subsets", "coefficients", "environments", "frontier", "along", "trace"]
+PlotKind = Literal[
+    "inclusion",
+    "effects",
+    "left_out",
+    "calibration",
+    "subsets",
+    "coefficients",
+    "environments",
+    "frontier",
+    "along",
+    "trace",
+]

@@ -556,10 +556,16 @@ class Decision(Rendered):
             }
         )
 
+    def effects(self, coverage: float = 0.95) -> pd.DataFrame:
+        """Coefficients per readable unit, as differences or as ratios of odds, rates or hazards, with intervals."""
+        from .effects import effects
+
+        return effects(self, coverage)
+
     def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
-        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier",
-        "along" a variable or, of engine="vi", "trace"."""
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, or
+        {name: axes} where there are several. kind: "inclusion", "effects", "left_out", "calibration", "subsets",
+        "coefficients", "environments", "frontier", "along" a variable or, of engine="vi", "trace"."""
         from .plots import plot
 
         return plot(self, kind, ax, top)

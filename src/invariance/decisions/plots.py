@@ -1,8 +1,8 @@
-"""Pictures of a decision: coefficients by environment, subsets, environments, and the frontier of R² and difference."""
+"""Pictures of a decision: effects by environment, environments left out, subsets, and the frontier of R²."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,13 +43,37 @@ from ..posterior.plots import (
 from ..posterior.posterior import check_at_least_one
 from ..posterior.summary import format_count, format_p_value, format_probability, format_share
 from .decision import Decision
+from .effects import effect_name, effects, scale_of
 from .environments import ALARM, ComparedEnvironments, compared_environments
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-Panels = NDArray[np.object_]
+
+class Panels(Mapping[str, "Axes"]):
+    """The axes of a picture of several panels by their names, in its order; figure : theirs."""
+
+    def __init__(self, axes: Mapping[str, Axes]) -> None:
+        self._axes = dict(axes)
+
+    def __getitem__(self, name: str) -> Axes:
+        return self._axes[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._axes)
+
+    def __len__(self) -> int:
+        return len(self._axes)
+
+    @property
+    def figure(self) -> Figure | SubFigure:
+        return next(iter(self._axes.values())).figure
+
+    def __repr__(self) -> str:
+        return f"Panels({', '.join(map(repr, self))})"
+
 
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_SUBSET = 32, 20, 36
 _FEW, _MOST_ENVIRONMENTS = 12, 40
@@ -75,7 +99,7 @@ class Picture(NamedTuple):
 
 
 def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None = None) -> Any:
-    """Draw one of PICTURES on axes or a new figure of pyplot; returns the axes, an array of them if `panels`."""
+    """Draw one of PICTURES on axes or a new figure of pyplot; returns the axes, or Panels."""
     picture, nothing = PICTURES[check_kind(kind)], _nothing(decision, kind)
     size, top = picture_size(decision, kind, top), picture.top if top is None else top
     if nothing:
@@ -84,7 +108,7 @@ def plot(decision: Decision, kind: str, ax: Axes | None = None, top: int | None 
         only.set_axis_off()
         only.text(0.5, 0.5, nothing, ha="center", va="center", transform=only.transAxes)
         headline(figure, _headline_text(decision))
-        return np.array([only], dtype=object) if picture.panels else only
+        return Panels({kind: only}) if picture.panels else only
     return picture.draw(decision, panels_for(ax, size) if picture.panels else axes_for(ax, size), top or 0)
 
 
@@ -109,12 +133,27 @@ def _nothing(decision: Decision, kind: str) -> str:
         return f"No subset{decision.findings.allowed} is compatible with invariance."
     if kind == "along" and decision.curves is None:
         return "Environments were not compared along a variable, or these features cannot be."
-    if kind == "coefficients" and not decision.columns:
-        return "No feature is selected: there are no coefficients."
+    if kind in ("coefficients", "effects") and not decision.columns:
+        return f"No feature is selected: there are no {kind}."
+    if kind == "effects" and (decision.predictions is None or effects(decision).empty):
+        return "The selected features act by curves, which have no single effect."
+    if kind in ("calibration", "left_out"):
+        return _nothing_left_out(decision, kind)
     if kind in ("environments", "frontier") and decision.findings.posterior.n_environments < 2:
         return "There is nothing to compare one environment with."
     if kind == "trace" and "trace" not in decision.findings.posterior.diagnostics:
         return 'Only variational inference, engine="vi", has an ELBO to draw.'
+    return ""
+
+
+def _nothing_left_out(decision: Decision, kind: str) -> str:
+    if decision.findings.posterior.n_environments < 2 or decision.predictions is None:
+        return "With one environment none can be left out."
+    left_out = decision.predictions.new_environments(decision.predictions.asked).left_out
+    if not left_out:
+        return "No environment could be left out: the others alone cannot be fitted."
+    if kind == "calibration" and all(left.calibration is None for left in left_out):
+        return "Calibration needs the rows, and second moments alone are known."
     return ""
 
 
@@ -207,23 +246,38 @@ def _coefficients_size(decision: Decision, top: int) -> Size:
 def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
     """A panel for each column: its coefficient in every environment, or in those farthest from the pool, with a 95%
     interval; the pooled one is a band."""
-    columns, posterior = decision.columns, decision.findings.posterior
-    shown = columns[:top]
+    found = decision.coefficients()
+    labels = name_labels(decision.columns, _LONGEST_NAME)
+    return _forests(decision, figure, top, found, dict(zip(decision.columns, labels, strict=True)), "coefficient")
+
+
+def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
+    """The same, of effects in readable units: differences, or ratios on a logarithmic axis."""
+    found = effects(decision)
+    first = found.drop_duplicates("column")
+    names = name_labels(list(map(effect_name, first["feature"], first["column"])), _LONGEST_NAME)
+    titles = [f"{name}\n{shorten(unit, _LONGEST_LABEL)}" for name, unit in zip(names, first["unit"], strict=True)]
+    heads = dict(zip(first["column"], titles, strict=True))
+    return _forests(decision, figure, top, found, heads, scale_of(decision))
+
+
+def _forests(
+    decision: Decision, figure: Figure | SubFigure, top: int, found: pd.DataFrame, heads: Mapping[str, str], what: str
+) -> Panels:
+    """found : column, environment, estimate, lower, upper and note, the pool first; heads : {column: title}"""
+    posterior, shown, drawn = decision.findings.posterior, list(heads)[:top], found.set_index("column")
     n_across, n_down = _grid(len(shown))
     panels = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
-    drawn = decision.coefficients().set_index("column")
-    values, notes = drawn[["estimate", "lower", "upper"]].astype(float), drawn["note"]
+    values, notes, ratio = drawn[["estimate", "lower", "upper"]].astype(float), drawn["note"], what.endswith("ratio")
     of_columns = np.array([values.loc[[name]].to_numpy() for name in shown])
-    # Of more environments than there is room for, those that are farthest from the pool, in their order.
-    gaps = np.abs(of_columns[:, 1:, 0] - of_columns[:, :1, 0]) / (of_columns[:, 1:, 2] - of_columns[:, 1:, 0])
-    places = np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:_MOST_ENVIRONMENTS])
+    places = _farthest(np.log(of_columns) if ratio else of_columns)
     labels = [posterior.environments[e] for e in places]
-    for panel, name, each, label in zip(
-        panels.flat, shown, of_columns, name_labels(shown, _LONGEST_NAME), strict=False
-    ):
+    for panel, name, each in zip(panels.flat, shown, of_columns, strict=False):
         own = notes.loc[[name]].tolist()[1:]
-        _forest(panel, each[0], each[1:][places], [own[e] for e in places])
-        panel.set_title(label, fontsize="small", parse_math=False)
+        _forest(panel, each[0], each[1:][places], [own[e] for e in places], 1.0 if ratio else 0.0)
+        if ratio:
+            _ratio_axis(panel, each[np.isfinite(each).all(axis=1)])
+        panel.set_title(heads[name], fontsize="small", parse_math=False)
     for panel in panels.flat[len(shown) :]:
         panel.remove()
     for panel in panels[:, 0]:
@@ -231,15 +285,46 @@ def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int)
     for panel in panels.flat[: len(shown)]:
         plain_ticks(panel)
     interval = " and 95% interval" if values["lower"].notna().any() else ""
-    figure.supxlabel(f"coefficient{interval} ({'band' if interval else 'line'}: all rows together)", fontsize="medium")
+    figure.supxlabel(f"{what}{interval} ({'band' if interval else 'line'}: all rows together)", fontsize="medium")
     figure.supylabel("environment", fontsize="medium")
     environments = _cut(len(labels), posterior.n_environments, "environments")
-    headline(figure, _headline_text(decision, _cut(len(shown), len(columns), "columns"), environments))
-    return panels.ravel()[: len(shown)]
+    headline(figure, _headline_text(decision, _cut(len(shown), len(heads), "columns"), environments))
+    return Panels(dict(zip(shown, panels.flat, strict=False)))
 
 
-def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str]) -> None:
-    """pooled (3,), local (E, 3): estimate, lower, upper; a note for each environment."""
+def _farthest(values: Floats) -> NDArray[np.intp]:
+    """Of values (k, 1 + E, 3): of more environments than there is room for, those farthest from the pool, in order."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gaps = np.abs(values[:, 1:, 0] - values[:, :1, 0]) / (values[:, 1:, 2] - values[:, 1:, 0])
+    return np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:_MOST_ENVIRONMENTS])
+
+
+def _ratio_axis(ax: Axes, known: Floats) -> None:
+    """Logarithmic, with few ticks that are read as numbers; ends that are far beyond the estimates are cut."""
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
+
+    ax.set_xscale("log")
+    if not len(known):
+        return
+    estimates = np.append(known[:, 0], 1.0)
+    low, high = np.log10(estimates.min()), np.log10(estimates.max())
+    room = max(1.5 * (high - low), 0.5)
+    low, high = max(np.log10(known.min()), low - room), min(np.log10(known.max()), high + room)
+    low, high = min(low, 0.0) - 0.06 * room, max(high, 0.0) + 0.06 * room
+    ax.set_xlim(10.0**low, 10.0**high)
+    steps = np.array([1.0, 2.0, 5.0]) if high - low < 2.0 else np.array([1.0])
+    ticks = np.unique(np.outer(10.0 ** np.arange(np.floor(low), np.ceil(high) + 1.0), steps))
+    ticks = ticks[(ticks >= 10.0**low) & (ticks <= 10.0**high)]
+    apart = max(1, int(np.ceil(len(ticks) / 4)))
+    middle = int(np.argmin(np.abs(np.log(ticks)))) if len(ticks) else 0
+    ax.set_xticks(ticks[middle % apart :: apart])
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.minorticks_off()
+
+
+def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str], nothing: float = 0.0) -> None:
+    """pooled (3,), local (E, 3): estimate, lower, upper; a note for each environment; nothing : of no effect"""
     if np.isfinite(pooled[1:]).all():
         ax.axvspan(pooled[1], pooled[2], color=CHOSEN, alpha=0.25, lw=0)
     ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
@@ -249,11 +334,89 @@ def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str]) -> No
     ax.errorbar(local[rows, 0], rows, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN)
     for row in np.flatnonzero(~known).tolist():
         ax.text(0.5, row, notes[row], transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
-    ax.axvline(0.0, color="0.6", lw=0.8, ls="--", zorder=0)
-    ax.locator_params(axis="x", nbins=4)
+    ax.axvline(nothing, color="0.6", lw=0.8, ls="--", zorder=0)
+    if nothing == 0.0:
+        ax.locator_params(axis="x", nbins=4)
     ax.tick_params(axis="x", labelsize="small")
     ax.tick_params(axis="y", length=0, labelsize="small")
     tidy(ax, without=("top", "right", "left"))
+
+
+def _left_out(decision: Decision) -> Any:
+    """The errors in environments left out of what predicts."""
+    assert decision.predictions is not None
+    return decision.predictions.new_environments(decision.predictions.asked)
+
+
+_IDEAL = {"intercept": 0.0, "slope": 1.0}
+
+
+def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
+    """Calibration intercept and slope, and how well is predicted, in each environment left out, with 95% intervals;
+    the line is the mean over environments, dashed is what is right."""
+    found = _left_out(decision)
+    names = ("intercept", "slope", found.measure)
+    values = np.array([[left.figures[name] for name in names] for left in found.left_out])
+    ends = np.array([[left.intervals.get(name, (np.nan, np.nan)) for name in names] for left in found.left_out])
+    order = np.sort(np.argsort(-np.nan_to_num(np.abs(values[:, 2] - np.nanmean(values[:, 2]))), kind="stable")[:top])
+    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for k, (panel, name) in enumerate(zip(panels, names, strict=True)):
+        middle, margins = values[order, k], np.abs(ends[order, k].T - values[order, k])
+        rows = np.flatnonzero(np.isfinite(middle))
+        panel.errorbar(middle[rows], rows, xerr=margins[:, rows], fmt="o", ms=3.5, lw=1.1, color=PLAIN)
+        for row in np.flatnonzero(~np.isfinite(middle)).tolist():
+            panel.text(0.5, row, "–", transform=panel.get_yaxis_transform(), ha="center", va="center")
+        if np.isfinite(mean := found.on_average(name)):
+            panel.axvline(mean, color=CHOSEN, lw=1.2)
+        if name in _IDEAL:
+            panel.axvline(_IDEAL[name], color=GUIDE, lw=0.9, ls="--", zorder=0)
+        panel.locator_params(axis="x", nbins=4)
+        panel.tick_params(labelsize="small")
+        panel.set_title(found.head_of(name), fontsize="small")
+        tidy(panel, without=("top", "right", "left"))
+    _environment_axis(panels[0], [found.left_out[e].environment for e in order], _LONGEST_NAME)
+    figure.supxlabel("in the environment left out, with 95% interval (line: mean; dashed: right)", fontsize="medium")
+    figure.supylabel("environment", fontsize="medium")
+    headline(figure, f"{found.told}{_and_cut(_cut(len(order), len(found.left_out), 'environments'))}")
+    return Panels(dict(zip(names, panels, strict=True)))
+
+
+def _and_cut(cut: str) -> str:
+    return f"\n{cut}" if cut else ""
+
+
+def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
+    """A panel for each environment left out: mean outcomes of rows with similar predictions, with 95% intervals."""
+    found = _left_out(decision)
+    left_out = [left for left in found.left_out if left.calibration is not None]
+    shown = left_out[:top]
+    n_across, n_down = _grid(len(shown))
+    panels = figure.subplots(n_down, n_across, sharex=True, sharey=True, squeeze=False)
+    every = np.concatenate([left.calibration[:, :2].ravel() for left in shown])
+    low, high = float(every.min()), float(every.max())
+    room = 0.08 * (high - low or 1.0)
+    labels = name_labels([str(left.environment) for left in shown], _LONGEST_NAME)
+    for panel, left, label in zip(panels.flat, shown, labels, strict=False):
+        predicted, observed, lower, upper, _ = left.calibration.T
+        panel.plot([low, high], [low, high], color=GUIDE, lw=0.9, ls="--", zorder=0)
+        margins = np.maximum([observed - lower, upper - observed], 0.0)
+        panel.errorbar(predicted, observed, yerr=margins, fmt="o-", ms=3.5, lw=1.1, color=PLAIN)
+        panel.set_title(f"{label} ({left.rows:,} rows)", fontsize="small", parse_math=False)
+        panel.tick_params(labelsize="small")
+        panel.locator_params(nbins=4)
+        tidy(panel, "both")
+    panels[0, 0].set(xlim=(low - room, high + room), ylim=(low - 2.0 * room, high + 2.0 * room))
+    for panel in panels.flat[len(shown) :]:
+        panel.remove()
+    figure.supxlabel(f"predicted {found.groups_of}", fontsize="medium")
+    figure.supylabel("observed, with 95% interval", fontsize="medium")
+    headline(figure, f"{found.told}{_and_cut(_cut(len(shown), len(left_out), 'environments'))}")
+    return Panels({str(left.environment): panel for left, panel in zip(shown, panels.flat, strict=False)})
+
+
+def _calibration_size(decision: Decision, top: int) -> Size:
+    n_across, n_down = _grid(min(top, decision.findings.posterior.n_environments))
+    return max(_NARROWEST, 1.0 + 1.9 * n_across), 1.0 + 1.9 * n_down
 
 
 def _held(decision: Decision, top: int) -> tuple[Mask, NDArray[np.intp]]:
@@ -297,13 +460,13 @@ def _draw_subsets(decision: Decision, figure: Figure | SubFigure, top: int) -> P
     dots.set_xlabel(f"feature ({len(names)} of {len(held)} in these subsets)" if cut else "feature")
     dots.set_ylabel("rank")
     _bars(bars[0], np.exp(predictive.log_probabilities[:n]), chosen, "probability", format_probability)
-    _bars(bars[1], evidence.r2, chosen, "R²", format_share)
+    _bars(bars[1], evidence.r2, chosen, "R²", format_share, most=float(np.nanmax(evidence.r2, initial=1e-3)))
     if several:
         _bars(bars[2], evidence.p_invariant, chosen, "p_inv", format_p_value)
         bars[2].axvline(decision.accepted.level, color=WARN, lw=1.0, ls="--")
     which = "compatible subsets" if several else "subsets"
     headline(figure, _headline_text(decision, _cut(n, decision.compatible.n, which)))
-    return panels
+    return Panels(dict(zip(("features", "probability", "R²", "p_inv"), panels, strict=False)))
 
 
 def _dots(ax: Axes, held: Mask, chosen: Mask) -> None:
@@ -321,13 +484,17 @@ def _dots(ax: Axes, held: Mask, chosen: Mask) -> None:
     ax.spines[:].set_visible(False)
 
 
-def _bars(ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[[float], str]) -> None:
+def _bars(
+    ax: Axes, values: Floats, chosen: Mask, label: str, written: Callable[[float], str], most: float = 1.0
+) -> None:
+    """most : where the axis ends"""
     known = np.nan_to_num(values, nan=0.0)
     ax.barh(np.arange(len(values)), known, height=0.6, color=np.where(chosen, CHOSEN, PLAIN).tolist(), zorder=2)
     for row, value in enumerate(values):
         ax.text(1.02, row, written(float(value)), transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
-    ax.set_xlim(0.0, 1.0)
-    ax.set_xticks([0.0, 0.5, 1.0], ["0", "0.5", "1"], fontsize="small")
+    ax.set_xlim(0.0, most)
+    ax.locator_params(axis="x", nbins=3)
+    ax.tick_params(axis="x", labelsize="small")
     ax.tick_params(axis="y", length=0)
     tidy(ax)
     ax.set_xlabel(label)
@@ -362,7 +529,8 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     ax.set_xticks(ticks, [f"≤ {ticks[0]:.1%}", *(f"{tick:.0%}" for tick in ticks[1:])])
     ax.set_xlim(_LEAST_DIFFERENCE * 0.8, largest)
     ax.minorticks_off()
-    ax.set_ylim(min([0.0, *r2.tolist()]) - 0.03, 1.03)
+    lowest, highest = min([0.0, *r2.tolist()]), max([*r2.tolist(), 1e-3])
+    ax.set_ylim(lowest - 0.03 * (highest - lowest), highest + 0.08 * (highest - lowest))
     ax.set_xlabel("how much coefficients differ between environments, as a share of themselves")
     ax.set_ylabel("R² of the pooled fit")
     tidy(ax, "both")
@@ -404,7 +572,7 @@ def _draw_along(decision: Decision, figure: Figure | SubFigure, top: int) -> Pan
     variable = shorten(design.variable.column if design.variable is not None else "", _LONGEST_NAME)
     figure.supxlabel(f"{variable} (dashed: where nothing changes; band: 95%, point by point)", fontsize="medium")
     headline(figure, _headline_text(decision, _cut(shown - 1, len(curves.columns) - 1, "columns")))
-    return panels.ravel()[:shown]
+    return Panels(dict(zip(("level", *curves.columns[1:shown]), panels.flat, strict=False)))
 
 
 PICTURES = {
@@ -415,7 +583,15 @@ PICTURES = {
         top=MOST_BARS,
     ),
     "subsets": Picture(_draw_subsets, _subsets_size, _MOST_SUBSETS, panels=True),
+    "effects": Picture(_draw_effects, _coefficients_size, _MOST_PANELS, panels=True),
     "coefficients": Picture(_draw_coefficients, _coefficients_size, _MOST_PANELS, panels=True),
+    "left_out": Picture(
+        _draw_left_out,
+        lambda decision, top: (7.0, 1.5 + 0.2 * min(max(decision.findings.posterior.n_environments, 3), top)),
+        top=_MOST_ENVIRONMENTS,
+        panels=True,
+    ),
+    "calibration": Picture(_draw_calibration, _calibration_size, _MOST_PANELS, panels=True),
     "environments": Picture(
         lambda decision, ax, top: plot_environments(
             compared_environments(decision.findings.target.model, decision.mask), ax

@@ -283,9 +283,9 @@ class BIP(IntervalRegressor):
         return residual_check(self._data, chosen, random_state, self.n_jobs)
 
     def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
-        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, an array of
-        them where there are several. kind: "inclusion", "subsets", "coefficients", "environments", "frontier",
-        "along" a variable or, of engine="vi", "trace"."""
+        """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, or
+        {name: axes} where there are several. kind: "inclusion", "effects", "left_out", "calibration", "subsets",
+        "coefficients", "environments", "frontier", "along" a variable or, of engine="vi", "trace"."""
         return self.decision_.plot(kind, ax, top)
 
     def report(self, path: str | Path, comparison: Any = None, source: Source | None = None) -> Path:

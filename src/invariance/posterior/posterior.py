@@ -378,8 +378,7 @@ class Posterior:
     def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure; returns the axes.
 
-        kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, "subsets", "coefficients",
-            "environments" and "frontier" of its decision
+        kind : "inclusion", "trace" (the ELBO of engine="vi") and, after a fit, the others of `BIP.plot`
         """
         from .plots import MOST_BARS, check_kind, plot_inclusion, plot_trace
 

@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.special import expit, logit, xlogy
+from scipy.stats import binomtest, norm, rankdata
+from scipy.stats import t as student
 
 from .._tools.arrays import Floats
 from .._tools.progress import ProgressBar, ProgressMode
@@ -25,86 +26,182 @@ from ..moments.moments import Moments
 from ..moments.second_pass import sampled_data
 from .choice import Refits, Selection, build, columns_of_kind
 from .everything import without
-from .predictor import PredictedOutcome, Predictor, SurvivalPredictor, columns_of, concordance, log_odds, squared_error
+from .predictor import (
+    PredictedOutcome,
+    Predictor,
+    SurvivalPredictor,
+    columns_of,
+    concordant_pairs,
+    log_odds,
+    squared_error,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # {what is predicted: names of the figures}
 FIGURES: dict[Predicts, tuple[str, ...]] = {
-    Predicts.number: ("observed", "predicted", "rmse", "r2"),
+    Predicts.number: ("observed", "predicted", "intercept", "slope", "rmse", "r2"),
     Predicts.probability: ("observed", "predicted", "intercept", "slope", "brier", "log_loss", "auc"),
     Predicts.rate: ("observed", "predicted", "intercept", "slope", "deviance_explained"),
-    Predicts.time: ("concordance",),
+    Predicts.time: ("observed", "predicted", "intercept", "slope", "concordance"),
 }
+# {what is predicted: the figure that tells how well}; all of these have intervals
+MEASURES = {
+    Predicts.number: "rmse",
+    Predicts.probability: "auc",
+    Predicts.rate: "deviance_explained",
+    Predicts.time: "concordance",
+}
+COVERAGE = 0.95
 _MOST_STEPS = 100
 _ENOUGH = 1e-12
+_MOST_GROUPS, _ROWS_PER_GROUP = 5, 20
 # Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance
 _Law = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Callable[[Floats], Floats]]
 _BERNOULLI: _Law = (lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
+
+
+class Figure(NamedTuple):
+    """An estimate with a 95% interval, NaN where there is none"""
+
+    value: float
+    low: float = np.nan
+    high: float = np.nan
+
+
+def _around(value: float, error: float, freedom: float = np.inf) -> Figure:
+    margin = float(student.ppf(0.5 + 0.5 * COVERAGE, freedom)) * error if freedom > 0.0 else np.nan
+    return Figure(float(value), float(value - margin), float(value + margin))
+
+
+def _share(value: float, error: float) -> Figure:
+    """Between 0 and 1: symmetric in log odds; no interval at the ends, where the error is not known."""
+    if not 0.0 < value < 1.0 or not error > 0.0:
+        return Figure(value)
+    _, *ends = _around(float(logit(value)), error / (value * (1.0 - value)))
+    return Figure(value, *(float(expit(end)) for end in ends))
 
 
 def figures_of(
     predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None = None, event: Floats | None = None
 ) -> dict[str, float]:
     """Of outcomes (n,), classes as 0 and 1, and predictions (n,) per unit of exposure (n,); event (n,) of times.
-    observed, predicted : means, or totals over the total exposure
-    intercept, slope : calibration of log odds or logarithms of rates; 0 and 1 where predictions are right
+    observed, predicted : means, or totals over the total exposure; of times the events per row, and those expected
+    intercept, slope : calibration of numbers, log odds or logarithms of rates; 0 and 1 where predictions are right
     rmse, brier, log_loss : means over rows; auc, concordance : share of pairs in the right order
     r2, deviance_explained : share of the scatter around the environment's own mean that predictions explain
     NaN where something is not defined, as with one class only."""
+    return {name: each.value for name, each in measured(predicts, observed, predicted, exposure, event).items()}
+
+
+def measured(
+    predicts: Predicts,
+    observed: Floats,
+    predicted: Floats,
+    exposure: Floats | None = None,
+    event: Floats | None = None,
+    hazard: tuple[Floats, Floats] | None = None,
+) -> dict[str, Figure]:
+    """Figures with intervals, by standard errors that hold whatever the distribution of the rows (sandwich, DeLong).
+    hazard : cumulative hazards (n,) of times, by the end of the study and as a share of it by the time of each row"""
     if predicts is Predicts.number:
-        missed = float(np.mean((observed - predicted) ** 2))
-        explained = share_explained(missed, float(observed.var()))
-        values: tuple[Any, ...] = observed.mean(), predicted.mean(), np.sqrt(missed), explained
+        values: tuple[Figure, ...] = _of_numbers(observed, predicted)
     elif predicts is Predicts.probability:
         values = _of_probabilities(observed, predicted)
     elif predicts is Predicts.rate:
         values = _of_rates(observed, predicted, np.ones(len(observed)) if exposure is None else exposure)
     else:
         assert event is not None
-        values = (concordance(observed, event, predicted),)
-    return dict(zip(FIGURES[predicts], map(float, values), strict=True))
+        calibration = (Figure(np.nan),) * 4
+        if hazard is not None:
+            risk, time = hazard
+            _, _, intercept, slope, _ = _of_rates(event, risk, time)
+            calibration = Figure(event.mean()), Figure(float(np.mean(risk * time))), intercept, slope
+        values = *calibration, _concordance(observed, event, predicted)
+    return dict(zip(FIGURES[predicts], values, strict=True))
 
 
-def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Any, ...]:
-    from sklearn.metrics import roc_auc_score
+def _of_numbers(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
+    errors, n = y - predicted, len(y)
+    missed, about = float(np.mean(errors**2)), predicted - predicted.mean()
+    scatter = float(about @ about)
+    intercept = _around(errors.mean(), float(errors.std(ddof=1)) / np.sqrt(n), n - 1.0) if n > 1 else Figure(np.nan)
+    slope = Figure(np.nan)
+    if scatter > (1e-12 * float(np.abs(predicted).max())) ** 2 * n:
+        value = float(about @ y) / scatter
+        left = y - y.mean() - value * about
+        slope = _around(value, float(np.sqrt((about**2) @ left**2 * n / max(n - 2, 1))) / scatter, n - 2.0)
+    rmse = float(np.sqrt(missed))
+    relative = float(np.std(errors**2, ddof=1)) / (2.0 * missed * np.sqrt(n)) if missed and n > 1 else np.nan
+    explained = _explained(errors**2, (y - y.mean()) ** 2)
+    return Figure(y.mean()), Figure(predicted.mean()), intercept, slope, _ratio(rmse, relative), explained
 
+
+def _ratio(value: float, relative: float) -> Figure:
+    """Above 0: symmetric in logarithms."""
+    _, *ends = _around(0.0, relative)
+    return Figure(value, *(value * float(np.exp(end)) for end in ends))
+
+
+def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
     odds, share = log_odds(predicted), float(y.mean())
     log_loss, brier = np.mean(np.logaddexp(0.0, odds) - y * odds), np.mean((y - predicted) ** 2)
-    intercept = slope = auc = np.nan
+    intercept = slope = auc = Figure(np.nan)
     if 0.0 < share < 1.0:
-        events, others, auc = odds[y == 1.0], odds[y == 0.0], roc_auc_score(y, predicted)
+        events, others = odds[y == 1.0], odds[y == 0.0]
         # What makes the mean of the probabilities that of y.
-        intercept = float(logit(share)) - odds.max()
+        shift = float(logit(share)) - odds.max()
         if odds.min() < odds.max():
-            ends = intercept, float(logit(share)) - odds.min()
-            intercept = brentq(lambda shift: np.mean(expit(odds + shift)) - share, *ends)
+            ends = shift, float(logit(share)) - odds.min()
+            shift = brentq(lambda shift: np.mean(expit(odds + shift)) - share, *ends)
+        own = expit(odds + shift)
+        intercept = _around(shift, float(np.sqrt(np.sum((y - own) ** 2)) / np.sum(own * (1.0 - own))))
         # Where log odds of the classes do not overlap, the best slope is infinite.
         if events.min() < others.max() and others.min() < events.max():
             slope = _slope(y, odds, _BERNOULLI, float(logit(share)))
-    return share, predicted.mean(), intercept, slope, brier, log_loss, auc
+        auc = _auc(events, others)
+    return Figure(share), Figure(predicted.mean()), intercept, slope, Figure(brier), Figure(log_loss), auc
 
 
-def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Any, ...]:
-    from sklearn.metrics import mean_poisson_deviance
+def _auc(events: Floats, others: Floats) -> Figure:
+    """By the midranks of the scores of both classes; the interval by DeLong's variance."""
+    (m, n), ranks = (len(events), len(others)), rankdata(np.concatenate([events, others]))
+    above = (ranks[:m] - rankdata(events)) / n
+    below = 1.0 - (ranks[m:] - rankdata(others)) / m
+    variance = above.var(ddof=1) / m + below.var(ddof=1) / n if min(m, n) > 1 else np.nan
+    return _share(float(above.mean()), float(np.sqrt(variance)))
 
+
+def _concordance(times: Floats, event: Floats, predicted: Floats) -> Figure:
+    """With an interval by what each row contributes to the pairs (infinitesimal jackknife)."""
+    right, pairs = concordant_pairs(times, event, predicted)
+    if not pairs.any():
+        return Figure(np.nan)
+    value = float(right.sum() / pairs.sum())
+    return _share(value, 2.0 * float(np.sqrt(np.sum((right - value * pairs) ** 2))) / float(pairs.sum()))
+
+
+def _of_rates(y: Floats, rate: Floats, exposure: Floats) -> tuple[Figure, ...]:
     expected, total = rate * exposure, exposure.sum()
     own = y.sum() / total
-    if not y.any() or not (rate > 0.0).all():
-        return own, expected.sum() / total, np.nan, np.nan, np.nan
-    logs, slope = np.log(rate), np.nan
+    means = Figure(own), Figure(expected.sum() / total)
+    if not y.any() or not (expected > 0.0).all():
+        return *means, *(Figure(np.nan),) * 3
+    logs, slope, times = np.log(rate), Figure(np.nan), y.sum() / expected.sum()
+    intercept = _around(np.log(times), float(np.sqrt(np.sum((y - times * expected) ** 2)) / y.sum()))
     events = logs[y > 0.0]
     # Else a slope, however large, makes events certain where they are and impossible elsewhere.
     if events.min() < events.max() or logs.min() < events[0] < logs.max():
         law: _Law = (lambda eta: exposure * np.exp(eta),) * 3
         slope = _slope(y, logs, law, float(np.log(own)))
-    explained = share_explained(mean_poisson_deviance(y, expected), mean_poisson_deviance(y, exposure * own))
-    return own, expected.sum() / total, np.log(y.sum() / expected.sum()), slope, explained
+    missed, scatter = (xlogy(y, y / mean) - y + mean for mean in (expected, exposure * own))
+    return *means, intercept, slope, _explained(missed, scatter)
 
 
-def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> float:
-    """Maximum likelihood slope of y on the predictor (n,), which must exist; start : intercept without a slope."""
+def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> Figure:
+    """Maximum likelihood slope of y on the predictor (n,), which must exist, with its sandwich standard error;
+    start : intercept without a slope."""
     cumulant, mean, variance = law
     scale = predictor.std()
     design = np.column_stack([np.ones(len(y)), (predictor - predictor.mean()) / scale])
@@ -116,17 +213,48 @@ def _slope(y: Floats, predictor: Floats, law: _Law, start: float) -> float:
     value = log_likelihood(theta)
     for _ in range(_MOST_STEPS):
         eta = design @ theta
-        score = design.T @ (y - mean(eta))
+        scores = design * (y - mean(eta))[:, None]
         try:
-            step = np.linalg.solve((design * variance(eta)[:, None]).T @ design, score)
+            steps = np.linalg.solve((design * variance(eta)[:, None]).T @ design, scores.T)
         except np.linalg.LinAlgError:
-            return np.nan
+            return Figure(np.nan)
+        step, score = steps.sum(axis=1), scores.sum(axis=0)
         if step @ score < _ENOUGH:
-            return float(theta[1] / scale)
+            return _around(theta[1] / scale, float(np.sqrt(np.sum(steps[1] ** 2)) / scale))
         while not (new := log_likelihood(theta + step)) >= value and np.abs(step).max() > _ENOUGH:
             step = 0.5 * step
         theta, value = theta + step, new
-    return np.nan
+    return Figure(np.nan)
+
+
+def calibration_groups(
+    predicts: Predicts, observed: Floats, predicted: Floats, exposure: Floats | None, by: Floats
+) -> Floats:
+    """(k, 5) of up to five groups of rows with similar predictions `by` (n,): predicted and observed mean, or totals
+    over the exposure, the ends of a 95% interval of the latter, and rows."""
+    n_groups = int(np.clip(len(by) // _ROWS_PER_GROUP, 1, _MOST_GROUPS))
+    ends = np.unique(np.quantile(by, np.linspace(0.0, 1.0, n_groups + 1)[1:-1]))
+    group, weights, found = np.searchsorted(ends, by, side="right"), exposure, []
+    for k in np.unique(group):
+        rows = group == k
+        n, weight = int(rows.sum()), np.ones(int(rows.sum())) if weights is None else weights[rows]
+        mean = float(observed[rows].sum() / weight.sum())
+        if predicts is Predicts.probability:
+            interval = binomtest(round(observed[rows].sum()), n).proportion_ci(COVERAGE, method="wilson")
+            low, high = interval.low, interval.high
+        else:
+            left = float(np.sum((observed[rows] - mean * weight) ** 2)) * n / max(n - 1, 1)
+            _, low, high = _around(mean, float(np.sqrt(left)) / float(weight.sum()), n - 1.0)
+            low = low if predicts is Predicts.number else max(low, 0.0)
+        found.append((float((predicted[rows] * weight).sum() / weight.sum()), mean, low, high, n))
+    return np.array(found)
+
+
+def _explained(missed: Floats, scatter: Floats) -> Figure:
+    """From the errors (n,) of rows, and from those around the environment's own mean, where these are smallest."""
+    value = share_explained(float(missed.sum()), float(scatter.sum()))
+    error = np.sqrt(np.sum((missed - (1.0 - value) * scatter) ** 2)) / scatter.sum() if np.isfinite(value) else np.nan
+    return _around(value, float(error))
 
 
 def share_explained(missed: float, scatter: float) -> float:
@@ -150,7 +278,9 @@ class EnvironmentErrors:
     features : that predict; unseen : columns that are constant without this environment
     absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second moments are known, or the
         outcome has no intervals
-    rows : of the environment; figures : those of `FIGURES`
+    rows : of the environment; figures : those of `FIGURES`; intervals : {name: 95% interval} of those that have one
+    events : how often the second class, the event or what is counted occurred, None of numbers
+    calibration : (k, 5) of `calibration_groups`, None where only second moments are known
     """
 
     environment: Hashable
@@ -159,6 +289,9 @@ class EnvironmentErrors:
     unseen: tuple[str, ...] = ()
     rows: int = 0
     figures: Mapping[str, float] = field(default_factory=dict)
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    events: int | None = None
+    calibration: Floats | None = None
 
     def quantile(self, coverage: float) -> float:
         """Of the absolute errors; of a normal distribution without rows."""
@@ -180,14 +313,20 @@ def few_environments(n: int) -> str:
     return f"{why}: intervals and errors for a new environment cannot be trusted."
 
 
-_HEADS = {"r2": "R²", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
+_ENDS = "lower", "upper"
+_HEADS = {"r2": "R²", "rmse": "RMSE", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
 _BY = {
     "everything": "all features, fitted without it",
     "selected": "the features selected and fitted without it",
     "average": "an average of the subsets that are compatible without it, fitted without it",
     "constant": "a constant, fitted without it",
 }
-_SCALES = {Predicts.probability: "log odds", Predicts.rate: "logarithms of rates"}
+_SCALES = {
+    Predicts.number: "predictions",
+    Predicts.probability: "log odds",
+    Predicts.rate: "logarithms of rates",
+    Predicts.time: "logarithms of hazards",
+}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,11 +366,48 @@ class NewEnvironments(Rendered):
         return f"columns are constant without one environment ({'; '.join(told[:4])}): {_MAY_MISS}" if told else ""
 
     def to_frame(self) -> pd.DataFrame:
-        """One row for each environment that was left out: its label, rows, figures, and what was selected then."""
+        """One row for each environment that was left out: its label, rows, events, figures, the ends of those that have
+        intervals (`slope_lower`, `slope_upper`), and what was selected then."""
         import pandas as pd
 
-        rows = [{**vars(left), **left.figures} for left in self.left_out]
-        return pd.DataFrame(rows, columns=["environment", "rows", *FIGURES[self.outcome.predicts], "features"])
+        figures, measure = FIGURES[self.outcome.predicts], MEASURES[self.outcome.predicts]
+        ends = [
+            f"{name}_{end}" for name in dict.fromkeys(("intercept", "slope", measure)) for end in ("lower", "upper")
+        ]
+        rows = []
+        for left in self.left_out:
+            intervals = {
+                f"{name}_{end}": pair[k] for name, pair in left.intervals.items() for k, end in enumerate(_ENDS)
+            }
+            rows.append({**vars(left), **left.figures, **intervals})
+        return pd.DataFrame(rows, columns=["environment", "rows", "events", *figures, *ends, "features"])
+
+    @property
+    def measure(self) -> str:
+        """The figure that tells how well is predicted."""
+        return MEASURES[self.outcome.predicts]
+
+    @staticmethod
+    def head_of(name: str) -> str:
+        """Of a figure, over a column or a panel."""
+        return _HEADS.get(name, name)
+
+    @property
+    def told(self) -> str:
+        """What is predicted, and by what."""
+        return f"{printable(self.outcome.in_words)}, by {_BY[self.by]}"
+
+    @property
+    def groups_of(self) -> str:
+        """What the means of groups are of."""
+        return {Predicts.probability: "probability", Predicts.rate: "rate", Predicts.time: "events per row"}.get(
+            self.outcome.predicts, "mean"
+        )
+
+    def on_average(self, name: str) -> float:
+        """The mean of a figure over the environments that have it, each counting once; NaN where none has."""
+        known = [left.figures[name] for left in self.left_out if np.isfinite(left.figures[name])]
+        return float(np.mean(known)) if known else np.nan
 
     @property
     def sections(self) -> tuple[Section]:
@@ -244,7 +420,7 @@ class NewEnvironments(Rendered):
         places, notes = shown_first([-abs(left.figures.get("rmse", left.rows)) for left in self.left_out])
         chosen = [self.left_out[place] for place in places]
         rows = [(f"{left.rows:,}", *(shown(name, left.figures[name]) for name in names)) for left in chosen]
-        head = ("rows", *(_HEADS.get(name, name) for name in names))
+        head = ("rows", *map(self.head_of, names))
         table = by_environment(head, [left.environment for left in chosen], rows) if rows else ()
         title = f"New environments: {printable(self.outcome.in_words)}"
         return (Section(title, tuple(self._sentences()), table=table, notes=notes),)
@@ -261,12 +437,11 @@ class NewEnvironments(Rendered):
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
             told = f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} predicted"
             yield f"The mean is farthest off in {in_quotes(worst.environment)}: {told}."
-        scale = _SCALES.get(self.outcome.predicts)
-        if scale is not None:
-            yield (
-                f"Intercept: what is missing in all {scale} (0 where predictions are right on average). Slope: by what "
-                f"{scale} are to be multiplied (1 where they are right, less where predictions are too extreme)."
-            )
+        scale = _SCALES[self.outcome.predicts]
+        yield (
+            f"Intercept: what is missing in all {scale} (0 where predictions are right on average). Slope: by what "
+            f"{scale} are to be multiplied (1 where they are right, less where predictions are too extreme)."
+        )
 
 
 def cross_validate(
@@ -328,40 +503,85 @@ def _without(
         columns = predictor if isinstance(predictor, tuple) else predictor.design.columns
         if isinstance(predictor, tuple):
             assert refits is not None
-            absolute, figures = _errors_of_rows(refits.data, place, refits.predicted(place, columns), predicts)
+            errors = _errors_of_rows(refits.data, place, refits.predicted(place, columns), predicts)
         elif isinstance(data, Moments):
-            absolute, figures = _errors_of_moments(data, place, predictor)
+            errors = _errors_of_moments(data, place, predictor)
         else:
-            X = columns_of(data, columns)[data.rows(place)]
+            X, hazard = columns_of(data, columns)[data.rows(place)], None
+            if isinstance(predictor, SurvivalPredictor):
+                hazard = _cumulative_hazards(predictor, X, data.y[data.rows(place)])
             mean = predictor.order(X) if isinstance(predictor, SurvivalPredictor) else predictor.predict(X)
-            absolute, figures = _errors_of_rows(data, place, mean, predicts)
+            errors = _errors_of_rows(data, place, mean, predicts, hazard)
         used = features.with_columns(columns)
-        found.append(EnvironmentErrors(label, used, absolute, unseen, int(data.counts[place]), figures))
+        found.append(EnvironmentErrors(label, used, unseen=unseen, rows=int(data.counts[place]), **errors))
     return found
 
 
+def _cumulative_hazards(predictor: SurvivalPredictor, X: Floats, times: Floats) -> tuple[Floats, Floats]:
+    """(n,) by the end, and by `times` (n,) as a share of that; infinite ones count as large."""
+
+    def by(when: Floats) -> Floats:
+        return -np.log(np.maximum(predictor.survival(X, when[:, None])[:, 0], np.finfo(float).tiny))
+
+    whole = by(np.full(len(X), predictor.end))
+    return whole, by(times) / whole
+
+
 def _errors_of_rows(
-    data: MultiEnvironmentData, place: int, mean: Floats, predicts: Predicts
-) -> tuple[Floats | None, dict[str, float]]:
-    """Absolute errors of numbers, and figures, of predicted means (n_e,) of the rows of an environment."""
+    data: MultiEnvironmentData,
+    place: int,
+    mean: Floats,
+    predicts: Predicts,
+    hazard: tuple[Floats, Floats] | None = None,
+) -> dict[str, Any]:
+    """Fields of EnvironmentErrors, of predicted means (n_e,) of the rows of an environment; hazard : of `measured`"""
     rows = data.rows(place)
-    outcome_columns = {role: values[rows] for role, values in data.outcome_columns.items()}
-    figures = figures_of(predicts, data.y[rows], mean, **outcome_columns)
-    return _kept(np.abs(data.y[rows] - mean)) if predicts is Predicts.number else None, figures
+    y, outcome_columns = data.y[rows], {role: values[rows] for role, values in data.outcome_columns.items()}
+    found = measured(predicts, y, mean, **outcome_columns, hazard=hazard)
+    fields: dict[str, Any] = {"absolute_errors": None, **_plain(found)}
+    if predicts is Predicts.number:
+        return fields | {
+            "absolute_errors": _kept(np.abs(y - mean)),
+            "calibration": calibration_groups(predicts, y, mean, None, mean),
+        }
+    count = outcome_columns.get("event", y)
+    expected, by = (mean, mean) if hazard is None else (hazard[0] * hazard[1], hazard[0])
+    groups = calibration_groups(predicts, count, expected, outcome_columns.get("exposure"), by)
+    return fields | {"events": round(float(count.sum())), "calibration": groups}
 
 
-def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> tuple[Floats | None, dict[str, float]]:
-    """Of a line: figures of all rows, and absolute errors of the rows that a second pass kept, None without one."""
+def _plain(found: Mapping[str, Figure]) -> dict[str, Any]:
+    intervals = {name: each[1:] for name, each in found.items() if np.isfinite(each.low)}
+    return {"figures": {name: float(each.value) for name, each in found.items()}, "intervals": intervals}
+
+
+def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str, Any]:
+    """Fields of EnvironmentErrors, of a line: figures of all rows, their intervals as if errors were normal, and
+    absolute errors and groups of the rows that a second pass kept, None without one."""
     columns, (coefficients, intercept) = predictor.design.columns, predictor.line
     at, y, means = [moments.columns.index(name) for name in columns], moments.outcome, moments.means[place]
+    n, scatter = float(moments.counts[place]), moments.scatter[place]
     missed = squared_error(moments, place, columns, coefficients, intercept)
-    variance = float(moments.scatter[place, y, y]) / float(moments.counts[place])
-    values = means[y], means[at] @ coefficients + intercept, np.sqrt(missed), share_explained(missed, variance)
-    figures = dict(zip(FIGURES[Predicts.number], map(float, values), strict=True))
+    total, covered = float(scatter[y, y]), float(coefficients @ scatter[at, y])
+    spread = float(coefficients @ scatter[np.ix_(at, at)] @ coefficients)
+    predicted = float(means[at] @ coefficients + intercept)
+    errors = max(total - 2.0 * covered + spread, 0.0) / max(n - 1.0, 1.0)  # variance around their mean
+    slope = Figure(np.nan)
+    if spread > 1e-12 * total:
+        left = max(total - covered**2 / spread, 0.0) / max(n - 2.0, 1.0)
+        slope = _around(covered / spread, float(np.sqrt(left / spread)), n - 2.0)
+    values = (
+        *(Figure(float(means[y])), Figure(predicted), _around(means[y] - predicted, np.sqrt(errors / n), n - 1.0)),
+        *(slope, _ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)), Figure(share_explained(missed, total / n))),
+    )
+    found = _plain(dict(zip(FIGURES[Predicts.number], values, strict=True)))
     sample = sampled_data(moments, columns)
     if sample is None:
-        return None, figures
-    return _kept(np.abs(sample.y - predictor.predict(columns_of(sample, columns)))[sample.rows(place)]), figures
+        return {"absolute_errors": None, **found}
+    rows = sample.rows(place)
+    observed, mean = sample.y[rows], predictor.predict(columns_of(sample, columns))[rows]
+    groups = calibration_groups(Predicts.number, observed, mean, None, mean)
+    return {"absolute_errors": _kept(np.abs(observed - mean)), "calibration": groups, **found}
 
 
 def _kept(errors: Floats) -> Floats:

@@ -398,15 +398,24 @@ def concordance(times: Floats, event: Floats, predicted: Floats) -> float:
     """Harrell's: of the pairs of rows of which it is known which event came first, the share that `predicted` times
     (n,) put in this order, ties counting half; NaN without such pairs.
     event (n,): whether the time of a row ended with it, else it is known only to come later"""
+    right, pairs = concordant_pairs(times, event, predicted)
+    return float(right.sum() / pairs.sum()) if pairs.any() else float("nan")
+
+
+def concordant_pairs(times: Floats, event: Floats, predicted: Floats) -> tuple[Floats, Floats]:
+    """(n,) of each row, in the order of times: pairs with other rows in the right order, and all of its pairs"""
     order = np.lexsort((-event, times))
     times, event, predicted = times[order], event[order], predicted[order]
-    right, pairs = 0.0, 0
+    right, pairs = np.zeros(len(times)), np.zeros(len(times))
     for i in np.flatnonzero(event):
         # Of rows with the same time those that are censored come later.
-        later = predicted[i + 1 :][(times[i + 1 :] > times[i]) | (event[i + 1 :] == 0.0)]
-        right += np.count_nonzero(later > predicted[i]) + 0.5 * np.count_nonzero(later == predicted[i])
-        pairs += len(later)
-    return right / pairs if pairs else float("nan")
+        later = i + 1 + np.flatnonzero((times[i + 1 :] > times[i]) | (event[i + 1 :] == 0.0))
+        share = (predicted[later] > predicted[i]) + 0.5 * (predicted[later] == predicted[i])
+        right[later] += share
+        pairs[later] += 1.0
+        right[i] += share.sum()
+        pairs[i] += len(later)
+    return right, pairs
 
 
 # {what is predicted: the error that is told of it}, smaller is better
