@@ -21,7 +21,7 @@ from .._tools.plotting import PLAIN, TRUE, Size, axes_for, plain_ticks, save_dra
 from .._tools.progress import ProgressBar, ProgressMode
 from .._tools.registry import check_settings, read_call, split_outside_brackets
 from .._tools.sections import Rendered, Section
-from .._tools.text import COLUMNS, display_width, duration, name_labels, shorten
+from .._tools.text import COLUMNS, display_width, duration, format_subset, name_labels, shorten
 from ..data.checks import did_you_mean, quoted
 from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
@@ -220,7 +220,8 @@ class Comparison(Rendered):
         ax.set_aspect("equal")
         names = name_labels([self.feature_names[j] for j in shown], _LONGEST_LABEL)
         ax.set_xticks(np.arange(k), names, rotation=60, ha="right", rotation_mode="anchor")
-        ax.set_yticks(np.arange(n), name_labels([m.name for m in self.methods], _LONGEST_LABEL))
+        names = [f"{m.name} (least squares)" if m.as_number else m.name for m in self.methods]
+        ax.set_yticks(np.arange(n), name_labels(names, _LONGEST_LABEL))
         plain_ticks(ax)
         for tick, j in zip(ax.get_xticklabels(), shown, strict=True):
             if true[j]:
@@ -245,7 +246,8 @@ class Comparison(Rendered):
         shown = self.leading(_MOST_DRAWN)
         names = widest(name_labels([self.feature_names[j] for j in shown], _LONGEST_LABEL))
         # Names of features stand at 60 degrees: the first reaches to the left, where the methods' names are.
-        left = max(widest(name_labels([method.name for method in self.methods], _LONGEST_LABEL)), 0.5 * names)
+        methods = [f"{m.name} (least squares)" if m.as_number else m.name for m in self.methods]
+        left = max(widest(name_labels(methods, _LONGEST_LABEL)), 0.5 * names)
         height = 1.3 + max(0.87 * names, 0.5) + 0.32 * max(len(self.methods), 4)
         return 3.6 + max(left, 1.0) + 0.32 * max(len(shown), 6), height
 
@@ -256,8 +258,10 @@ class Comparison(Rendered):
         features, n_environments = f"{len(self.feature_names):,} features", len(self.environments)
         said = f"Outcome {self.outcome_name}: {self.n_rows:,} rows, {features}, environments: {n_environments}"
         yield Section(said, sentences=(*doubts, CAUSES) if doubts else ())
-        titles = name_labels([m.name for m in self.methods], _TITLE_WIDTH)
-        fitted = [(title, m) for title, m in zip(titles, self.methods, strict=True) if m.outcome != "failed"]
+        # What fits labels or counts by least squares answers another question: it stands apart.
+        comparable = [m for m in self.methods if not m.as_number]
+        titles = name_labels([m.name for m in comparable], _TITLE_WIDTH)
+        fitted = [(title, m) for title, m in zip(titles, comparable, strict=True) if m.outcome != "failed"]
         shown = self.leading(MOST_FEATURES)
         if fitted and len(shown):
             names = ("feature", *name_labels([self.feature_names[j] for j in shown], _NAME_WIDTH))
@@ -269,16 +273,31 @@ class Comparison(Rendered):
             yield Section(f"Not shown: {len(hidden):,} features, selected by at most {hidden.max()} of the methods.")
         errors = ("mean", "worst", "ratio") if self.error is not None else ()
         rows: list[tuple[str, ...]] = [("method", "features", *errors, "time")]
-        for heading, m in zip(titles, self.methods, strict=True):
+        for heading, m in zip(titles, comparable, strict=True):
             what = _OUTCOMES.get(m.outcome, f"{m.selected.sum():,} selected")
             seconds = f"{1000 * m.seconds:.1f} ms" if m.seconds < 1.0 else duration(m.seconds)
             figures = [_figure(m.mean_error, ".4g"), _figure(m.worst_error, ".4g"), _figure(m.error_ratio, ".3f")]
             rows.append((heading, what, *figures[: len(errors)], seconds))
-        notes = (f"- {title}: {note}" for title, m in zip(titles, self.methods, strict=True) for note in m.notes)
-        legend = _legend([m for _, m in fitted], self.outcome_name)
+        notes = (f"- {title}: {note}" for title, m in zip(titles, comparable, strict=True) for note in m.notes)
+        legend = _legend([m for _, m in fitted])
         left_out = "" if self.error is None else f", and their {self.error} in environments left out"
         about = tuple(self._about_errors())
-        yield Section(f"Methods{left_out}", about, table=tuple(rows), text_columns=(0, 1), notes=(*notes, *legend))
+        if comparable:
+            yield Section(f"Methods{left_out}", about, table=tuple(rows), text_columns=(0, 1), notes=(*notes, *legend))
+        apart = [m for m in self.methods if m.as_number]
+        if apart:
+            why = (
+                f"They fit {self.outcome_name}, which is no measured number, by least squares: what they select and "
+                "their p-values are of another model, and not to be compared."
+            )
+            told = tuple((m.name, self._chosen(m)) for m in apart)
+            more = tuple(f"- {m.name}: {note}" for m in apart for note in m.notes)
+            yield Section("Apart: by least squares", (why,), facts=told, notes=more)
+
+    def _chosen(self, method: MethodResult) -> str:
+        """What a method selected, in words."""
+        names = [name for name, flag in zip(self.feature_names, method.selected, strict=True) if flag]
+        return format_subset(names) if names else _OUTCOMES.get(method.outcome, "nothing selected")
 
     def _about_errors(self) -> Iterator[str]:
         n = len(self.environments)
@@ -315,7 +334,7 @@ def _cell(method: MethodResult, j: int) -> str:
     return mark if np.isnan(value) else f"{mark} {format_probability(value)}"
 
 
-def _legend(fitted: list[MethodResult], outcome: str) -> Iterator[str]:
+def _legend(fitted: list[MethodResult]) -> Iterator[str]:
     """What the marks and the values of these methods mean."""
     seen = {str(status) for m in fitted if m.outcome != "all" for status in m.status}
     evidence = {m.name: m.evidence[0] for m in fitted if m.evidence is not None}
@@ -327,7 +346,6 @@ def _legend(fitted: list[MethodResult], outcome: str) -> Iterator[str]:
     for listed, text, separator in (
         ([f"{mark} {text}" for status, (mark, text, *_) in STATUSES.items() if status in seen], "", "; "),
         (favourable, "For a feature speaks: ", " or "),
-        ([m.name for m in fitted if m.as_number], f"Selected by least squares, with {outcome} as a number: ", ", "),
         ([m.name for m in fitted if m.pooled], "By prediction, not by invariance: ", ", "),
     ):
         if listed:

@@ -7,6 +7,7 @@ import sys
 import threading
 import webbrowser
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -115,6 +116,7 @@ def fit(
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
     with messages(given, json):
+        from ..data.checks import warnings_kept
         from ..decisions.plots import save_picture
         from .inputs import ALL_METHODS, InputFiles, fit_model
         from .outputs import checked_outputs, deliver_fit, save, source_of_report
@@ -129,7 +131,8 @@ def fit(
             if report is None:
                 raise FileError("--compare adds a section to a report: add --report report.html")
             named_methods(compared, 1)
-        model, data = fit_model(named, given, stream, one_pass, None if compared is None else ALL_METHODS)
+        with warnings_kept() as warned:
+            model, data = fit_model(named, given, stream, one_pass, None if compared is None else ALL_METHODS)
         draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
         if "report" in outputs:  # what it tells of luck and price is told here and in the other files, too
             model.decision_.explain_luck()
@@ -139,7 +142,7 @@ def fit(
         if "model" in outputs:
             show(f"\n{model.new_environments()}")
         if "report" in outputs:
-            source = source_of_report(named, given, data, context.meta.get(TYPED, ()))
+            source = replace(source_of_report(named, given, data, context.meta.get(TYPED, ())), warned=tuple(warned))
             beside = None if compared is None else comparison_for_shell(run_methods(data, compared, model))
             save(outputs["report"], lambda path: model.report(path, beside, source))
             show(f"\nSaved the report to {outputs['report']}")

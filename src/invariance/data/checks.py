@@ -7,9 +7,12 @@ import sys
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import wraps
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +28,40 @@ MISSING = "error", "drop", "level"  # of categories; values that are missing in 
 NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
 
 
+_HEARD: ContextVar[tuple[list[str], ...]] = ContextVar("heard", default=())
+
+
+@contextmanager
+def warnings_kept() -> Iterator[list[str]]:
+    """Inside the block: what `warn` says is listed, too."""
+    said: list[str] = []
+    before = _HEARD.set((*_HEARD.get(), said))
+    try:
+        yield said
+    finally:
+        _HEARD.reset(before)
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def keeping_warnings(method: F) -> F:
+    """The method, which also keeps what it warned of as `_warned`."""
+
+    @wraps(method)
+    def keeping(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with warnings_kept() as said:
+            result = method(self, *args, **kwargs)
+        self._warned = tuple(dict.fromkeys(said))
+        return result
+
+    return cast(F, keeping)
+
+
 def warn(message: str, category: type[Warning] = DataWarning) -> None:
     """Issue a warning that points at the first caller outside this package."""
+    for said in _HEARD.get():
+        said.append(message)
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("invariance."):
         level, frame = level + 1, frame.f_back

@@ -372,6 +372,7 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
             panel.axvline(_IDEAL[name], color=GUIDE, lw=0.9, ls="--", zorder=0)
         panel.locator_params(axis="x", nbins=4)
         panel.tick_params(labelsize="small")
+        panel.tick_params(axis="y", length=0)
         panel.set_title(found.head_of(name), fontsize="small")
         tidy(panel, without=("top", "right", "left"))
     _environment_axis(panels[0], [found.left_out[e].environment for e in order], _LONGEST_NAME)

@@ -18,7 +18,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.names import Deviations, EngineName, FamilyName, PlotKind, PredictWith, RuleName
 from .._tools.progress import ProgressMode, compilation_explained
 from .._tools.text import format_subset
-from ..data.checks import warn
+from ..data.checks import keeping_warnings, warn
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import two_values
@@ -149,6 +149,7 @@ class BIP(IntervalRegressor):
         self.random_state = random_state
         self.progress = progress
 
+    @keeping_warnings
     def fit(
         self,
         X: Any,

@@ -161,7 +161,8 @@ def _of_probabilities(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
         if events.min() < others.max() and others.min() < events.max():
             slope = _slope(y, odds, _BERNOULLI, float(logit(share)))
         auc = _auc(events, others)
-    return Figure(share), Figure(predicted.mean()), intercept, slope, Figure(brier), Figure(log_loss), auc
+    means = Figure(share), Figure(float(predicted.mean()))
+    return *means, intercept, slope, Figure(float(brier)), Figure(float(log_loss)), auc
 
 
 def _auc(events: Floats, others: Floats) -> Figure:
@@ -316,10 +317,10 @@ def few_environments(n: int) -> str:
 _ENDS = "lower", "upper"
 _HEADS = {"r2": "R²", "rmse": "RMSE", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
 _BY = {
-    "everything": "all features, fitted without it",
-    "selected": "the features selected and fitted without it",
-    "average": "an average of the subsets that are compatible without it, fitted without it",
-    "constant": "a constant, fitted without it",
+    "everything": "all features",
+    "selected": "the features selected without it",
+    "average": "an average of the subsets that are compatible without it",
+    "constant": "a constant",
 }
 _SCALES = {
     Predicts.number: "predictions",
@@ -395,7 +396,17 @@ class NewEnvironments(Rendered):
     @property
     def told(self) -> str:
         """What is predicted, and by what."""
-        return f"{printable(self.outcome.in_words)}, by {_BY[self.by]}"
+        return f"{printable(self.outcome.in_words)}, by {self.by_in_words}, fitted without it"
+
+    @property
+    def by_in_words(self) -> str:
+        """What predicts an environment, chosen without it."""
+        return _BY[self.by]
+
+    @property
+    def scale(self) -> str:
+        """On which predictions are calibrated."""
+        return _SCALES[self.outcome.predicts]
 
     @property
     def groups_of(self) -> str:
@@ -431,7 +442,7 @@ class NewEnvironments(Rendered):
             yield f"{limit[:1].upper()}{limit[1:]}"
         if not self.left_out:
             return
-        yield f"Each environment is predicted by {_BY[self.by]}."
+        yield f"Each environment is predicted by {self.by_in_words}, fitted without it."
         known = [left for left in self.left_out if not np.isnan(left.figures.get("predicted", np.nan))]
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))

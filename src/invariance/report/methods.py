@@ -22,6 +22,7 @@ from ..data.design import Design
 from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
+from ..decisions.effects import standard_errors_in_words
 from ..inference.enumeration import Enumeration
 from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Predicts, predicts_of
 from ..models.random_deviations import too_small_for_free
@@ -35,12 +36,14 @@ from .page import Block, Table, texts
 @dataclass(frozen=True)
 class Source:
     """Where the rows came from: table, the arguments of MultiEnvironmentData.from_table or Moments.from_rows; command,
-    as typed in a shell; worded, how a sentence that may carry remedies is written; remark, on reading the rows again"""
+    as typed in a shell; worded, how a sentence that may carry remedies is written; remark, on reading the rows again;
+    warned, of what, while they were read"""
 
     table: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     worded: Callable[[str], str] = str
     remark: str = ""
+    warned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,8 +178,10 @@ def _call(name: str, arguments: Mapping[str, str], longest: int = sys.maxsize) -
     return line if len(line) <= longest else f"{name}(\n" + "".join(f"    {each},\n" for each in written) + ")"
 
 
-AUTHORS = "Luhuan Wu, Mingzhang Yin, Yixin Wang, John P. Cunningham and David M. Blei"
-PAPER = "Bayesian Invariance Modeling of Multi-Environment Data"
+CITATION = (
+    "Wu L, Yin M, Wang Y, Cunningham JP, Blei DM. Bayesian Invariance Modeling of Multi-Environment Data. "
+    "arXiv:2506.22675, 2025"
+)
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "matplotlib")
 _PARTS = {
     INTERCEPT: "the intercept",
@@ -187,9 +192,22 @@ _PARTS = {
 }
 
 
-def method_blocks(subject: Subject) -> Iterator[Block]:
-    yield Block("Methods, in a paragraph", sentences=[" ".join(_paragraph(subject))])
-    yield Block("To cite", sentences=[f"{AUTHORS}: {PAPER}.", f"Software: invariance {__version__}."])
+def methods_paragraph(subject: Subject) -> str:
+    """What was done, for a paper."""
+    return " ".join(filter(None, _paragraph(subject)))
+
+
+def left_out_in_words(data: MultiEnvironmentData | Moments) -> str:
+    rows, columns = sum(data.dropped_rows.values()), len(data.constants)
+    told = f"{_count(rows, 'row')} with missing values" if rows else "no row"
+    return f"{told} and {_count(columns, 'constant column')}" if columns else told
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def reproduction_blocks(subject: Subject) -> Iterator[Block]:
     changed = subject.changed_settings
     columns = [
         texts("Setting", subject.settings),
@@ -197,12 +215,9 @@ def method_blocks(subject: Subject) -> Iterator[Block]:
         texts("As by default", ("no" if name in changed else "yes" for name in subject.settings)),
     ]
     yield Block("Settings", table=Table("Settings", columns))
-    seed = typed(subject.settings.get("random_state"))
-    told = {"None": "none was given", "rng": "a generator of numpy"}.get(seed, seed)
-    exact = isinstance(subject.decision.findings.engine, Enumeration)
     facts = [
         ("Engine", subject.posterior.engine),
-        ("Seed", f"{told}; the engine draws nothing" if exact else told),
+        ("Seed", _seed(subject)),
         ("invariance", __version__),
         ("Python", platform.python_version()),
         *((package, version(package)) for package in _PACKAGES),
@@ -210,6 +225,12 @@ def method_blocks(subject: Subject) -> Iterator[Block]:
     yield Block("Engine, seed and versions", facts=facts)
     shell = [("In a shell", subject.source.command)] if subject.source.command else []
     yield Block("To make it again", code=[*shell, ("In Python", python_lines(subject.model, subject.source))])
+
+
+def _seed(subject: Subject) -> str:
+    seed = typed(subject.settings.get("random_state"))
+    told = {"None": "none was given", "rng": "a generator of numpy"}.get(seed, seed)
+    return f"{told}; the engine draws nothing" if isinstance(subject.decision.findings.engine, Enumeration) else told
 
 
 _RIDGE = "ridge regression, its penalty chosen by the error in environments left out"
@@ -221,10 +242,12 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     where = f"in {n:,} environment{'' if n == 1 else 's'}"
     where = where if decision.components is None else f"{decision.components.design.everywhere},"
     yield (
-        f"Bayesian invariant prediction (Wu et al.) was used to find which of {posterior.n_features:,} features "
-        f"predict {printable(posterior.outcome_name)} in the same way {where} with "
-        f"{int(posterior.counts.sum()):,} rows in all. The model of the outcome is {posterior.model}."
+        f"Bayesian invariant prediction (Wu et al., 2025), as implemented in the Python package invariance, version "
+        f"{__version__}, was used to find which of {_count(posterior.n_features, 'feature')} predict "
+        f"{printable(posterior.outcome_name)} in the same way {where} with {int(posterior.counts.sum()):,} rows in all "
+        f"({_fewest(posterior)})."
     )
+    yield f"{_missing(subject.data)} The model of the outcome is {posterior.model}."
     *first, last = (_PARTS.get(part, part) for part in model.compares)
     same = f"{', '.join(first)} and {last}"
     yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
@@ -239,6 +262,11 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         judged = "; ".join([model.judged_by(decision.accepted), *_tolerated(subject)])
         yield f"Subsets count as compatible with invariance by this software's test of it: {judged}."
     yield f"The features were selected by the rule {decision.rule_says}."
+    if getattr(decision.rule, "by_prediction", False):
+        yield (
+            f"A column of a feature must raise twice the log-likelihood by its price, "
+            f"{decision.findings.score.price:.1f}, to pay for itself."
+        )
     if n > 1 and not decision.compatible.n:
         yield f"As no subset was compatible, the selection is {fallback(decision)}."
     predictions = decision.predictions
@@ -253,6 +281,29 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     if kind == "everything" and predictions.regressor is None and predicts_of(subject.family) is Predicts.number:
         usual = "the average of pooled least squares and of least squares with a random intercept of each environment"
         yield f"All features predict by {_RIDGE if shrinks(subject.data) else usual}."
+    if decision.selected and (errors := standard_errors_in_words(decision)):
+        yield f"Intervals of effects are at 95%, by {errors}, and take the selection as given."
+    if n > 1:
+        yield (
+            "Intervals of calibration and of errors in environments left out are at 95%, by standard errors that hold "
+            "without a model of the rows."
+        )
+    yield f"Random seed: {_seed(subject)}. Reference: {CITATION}."
+
+
+def _fewest(posterior: Posterior) -> str:
+    low, high = int(posterior.counts.min()), int(posterior.counts.max())
+    return f"{low:,} in each" if low == high else f"{low:,} to {high:,} in each"
+
+
+def _missing(data: MultiEnvironmentData | Moments) -> str:
+    """What became of missing values."""
+    rows, columns = sum(data.dropped_rows.values()), len(data.constants)
+    told = "No value was missing, and no row was left out."
+    if rows:
+        total = rows + int(data.counts.sum())
+        told = f"Rows with missing values were left out: {rows:,} of {total:,} ({rows / total:.1%})."
+    return f"{told} Left out as constant: {_count(columns, 'column')}." if columns else told
 
 
 def _score(subject: Subject) -> Iterator[str]:

@@ -13,7 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._tools.files import check_writable, write_text
-from .._tools.plotting import Size, missing_glyphs_allowed, new_figure
+from .._tools.plotting import (
+    BLUE,
+    EMPTY,
+    GREEN,
+    INK,
+    ORANGE,
+    VERMILION,
+    Size,
+    missing_glyphs_allowed,
+    new_figure,
+)
 from .._tools.text import printable
 from ..exceptions import FileError
 
@@ -61,12 +71,13 @@ def counts(title: str, values: Iterable[float]) -> Column:
     return numbers(title, values, lambda value: f"{value:,.0f}")
 
 
-def with_equal_decimals(values: Sequence[float]) -> list[str]:
-    """Numbers that are read together, such as an estimate and its interval: the largest has four digits."""
-    largest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+def with_equal_decimals(values: Sequence[float], digits: int = 4, like: Sequence[float] | None = None) -> list[str]:
+    """Numbers that are read together, such as an estimate and its interval: the largest, or the largest of those
+    `like` which they are written, has so many digits."""
+    largest = max((abs(value) for value in (values if like is None else like) if math.isfinite(value)), default=0.0)
     plain = largest == 0.0 or 1e-4 <= largest < 1e7
-    decimals = max(0, 3 - math.floor(math.log10(largest))) if plain and largest else 0
-    layout = f"z,.{decimals}f" if plain else ".4g"
+    decimals = max(0, digits - 1 - math.floor(math.log10(largest))) if plain and largest else 0
+    layout = f"z,.{decimals}f" if plain else f".{digits}g"
     return [format(value, layout) if math.isfinite(value) else _UNKNOWN for value in values]
 
 
@@ -88,10 +99,28 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """svg : in base64; caption : also for those who cannot see it"""
+    """svg, dark : in base64, for a light and a dark page; caption : also for those who cannot see it"""
 
     svg: str
+    dark: str
     caption: str
+
+
+# {colour of a picture: what stands for it on a dark page}
+_DARK = {
+    "#000000": "#e7ebef",
+    BLUE: "#5db4ef",
+    ORANGE: "#ffb733",
+    VERMILION: "#ff8f4d",
+    GREEN: "#3fcf9f",
+    INK: "#dfe5ea",
+    EMPTY: "#35404a",
+    "#ffffff": "#14191e",
+    "#595959": "#b4bcc4",  # guides
+    "#999999": "#8a949e",
+    "#ebebeb": "#2a333b",  # grids
+}
+_COLOUR = re.compile("#[0-9a-f]{6}")
 
 
 def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture:
@@ -109,7 +138,10 @@ def picture(draw: Callable[[Axes], object], size: Size, caption: str) -> Picture
     # Matplotlib makes the names of clip paths from their unrounded corners.
     for number, clip in enumerate(dict.fromkeys(re.findall(r'<clipPath id="(\w+)"', svg))):
         svg = svg.replace(clip, f"clip{number}")
-    return Picture(b64encode(svg.encode("utf-8")).decode("ascii"), caption)
+    # Text without a colour of its own is black.
+    dark = _COLOUR.sub(lambda colour: _DARK.get(colour[0], colour[0]), svg).replace("<svg ", '<svg fill="#e7ebef" ', 1)
+    light, other = (b64encode(text.encode("utf-8")).decode("ascii") for text in (svg, dark))
+    return Picture(light, other, caption)
 
 
 class Block(NamedTuple):
@@ -126,8 +158,9 @@ class Block(NamedTuple):
     code: Sequence[tuple[str, str]] = ()
 
 
-def write_page(title: str, lead: str, sections: Sequence[tuple[str, str, Sequence[Block]]], path: Path) -> Path:
-    """Write the page in one step; the same contents give the same text. sections : (anchor, title, blocks)"""
+def write_page(title: str, lead: str, sections: Sequence[tuple[str, str, Sequence[Block], bool]], path: Path) -> Path:
+    """Write the page in one step; the same contents give the same text. sections : (anchor, title, blocks, folded),
+    those that are folded last"""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader, tight = PackageLoader(__package__ or "", ""), {"trim_blocks": True, "lstrip_blocks": True}

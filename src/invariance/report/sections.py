@@ -1,31 +1,30 @@
-"""The sections of a report, in their order."""
+"""The sections of a report: the answer, environments left out, and an appendix."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 
 from .._tools import sections as results
 from .._tools.arrays import Floats, Integers, Mask
-from .._tools.plotting import GUIDE, INK, PLAIN, plain_ticks, tidy
 from .._tools.progress import ProgressBar, ProgressMode
-from .._tools.text import format_subset, name_labels, printable, shorten
+from .._tools.text import format_subset, in_quotes, printable, shorten
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
 from ..decisions.decision import Decision, Grade, papers_view, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
+from ..decisions.effects import RATIOS, effect_name, scale_of, standard_errors_in_words
 from ..exceptions import SettingError
-from ..models.base import VARIANCE, Fit, Predicts, predicts_of
+from ..models.base import Predicts, predicts_of
 from ..models.bayesian import BayesianLinearGaussian
-from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
-from ..moments.second_pass import sampled_data
 from ..posterior.posterior import Posterior
 from ..posterior.summary import (
     CAUSES,
@@ -38,30 +37,20 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
-from ..prediction.choice import Choice
-from ..prediction.new_environments import few_environments
-from ..prediction.predictions import Price
-from ..prediction.predictor import as_observed, columns_of
-from .methods import Subject, method_blocks
+from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
+from .methods import Subject, left_out_in_words, methods_paragraph, reproduction_blocks
 from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, with_equal_decimals, write_page
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-_LABELS = {"selected": "Selected", "predicts with": "Predicts with", "test": "Test of invariance", "rule": "Rule"}
-_LABELS |= {"components": "What differs", "change": "Change", "cells": "Cells"}
+_MOST_NAMES, _MOST_EFFECTS = 12, 12
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
+    """What a reader needs who reads nothing else."""
     decision, worded = subject.decision, subject.source.worded
-    said = [(name, worded(text)) for name, text in decision.sections[0].facts]
-    facts = [(_LABELS[name], text) for name, text in said if name in _LABELS]
-    yield Block(callout=(*state(decision), worded(str(decision.verdict))), facts=facts)
-    yield Block("How sure this is", sentences=list(_readings(decision)))
-    if decision.is_compatible and decision.findings.posterior.n_environments > 1:
-        yield Block("Would luck do this?", sentences=[worded(decision.explain_luck())])
-    told = [text[:1].upper() + text[1:] for name, text in said if name in ("caution", "noise", "limit")]
-    yield Block("Caveats", points=[*told, *_caveats(decision)])
+    yield Block(callout=(*state(decision), worded(str(decision.verdict))), sentences=list(_in_short(subject)))
+    if decision.selected and not (found := decision.effects()).empty:
+        yield effect_block(subject, found)
+    yield Block("Caveats", points=list(caveats(subject)))
 
 
 def state(decision: Decision) -> tuple[str, str]:
@@ -72,59 +61,254 @@ def state(decision: Decision) -> tuple[str, str]:
     return tone, verdict.short[0].upper() + verdict.short[1:]
 
 
-def _readings(decision: Decision) -> Iterator[str]:
-    posterior, predictive = decision.findings.posterior, decision.findings.predictive
-    if predictive is not None:
-        among = ", among compatible subsets" if posterior.n_environments > 1 else ""
-        yield f"By prediction{among}. {reading(predictive)}"
-    yield f"By invariance alone, as in the paper. {reading(posterior)}"
-    if posterior.n_environments > 1:
-        yield papers_view(decision.findings.target.model)
+def _in_short(subject: Subject) -> Iterator[str]:
+    """What is selected, who deviates, and how well it predicts elsewhere: one sentence each."""
+    decision, n = subject.decision, subject.posterior.n_features
+    names = [printable(name) for name in decision.selected]
+    shown = names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"]
+    listed = " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+    total = f"{n:,} feature{'' if n == 1 else 's'}"
+    yield f"Selected, of {total}: {listed}." if names else f"Of {total} none was selected."
+    if subject.posterior.n_environments > 1:
+        yield _who_deviates(subject)
+        yield _elsewhere(subject.model.new_environments())
 
 
-def _caveats(decision: Decision) -> Iterator[str]:
-    posterior = decision.findings.posterior
+def _who_deviates(subject: Subject) -> str:
+    decision, diagnosis = subject.decision, subject.diagnosis
+    if decision.components is not None:
+        parts = "; ".join(text for _, text in decision.components.facts(subject.posterior.outcome_name))
+        return f"{parts[:1].upper()}{parts[1:]}." if parts else ""
+    if isinstance(diagnosis, str) or not decision.judged:
+        return "Which environment deviates cannot be told."
+    alarms = sorted(
+        (test.deviation.p_value, str(test.environment))
+        for test in diagnosis.tests
+        if test.deviation is not None and test.deviation.p_value < diagnosis.threshold
+    )
+    limit = f"p-value below 0.05/{diagnosis.n_environments:,}"
+    if not alarms:
+        return f"No single environment deviates from the others ({limit})."
+    if diagnosis.n_environments == 2:
+        return f"The two environments deviate from each other (p-value {format_small_p_value(alarms[0][0])})."
+    told = ", ".join(f"{in_quotes(label)} ({format_small_p_value(p_value)})" for p_value, label in alarms[:6])
+    more = f" and {len(alarms) - 6} more" if len(alarms) > 6 else ""
+    tolerated = ", within what is tolerated" if decision.verdict.grade is Grade.alike else ""
+    return f"Deviating from the others ({limit}{tolerated}): {told}{more}."
+
+
+_DOES = {
+    "rmse": "are off by an RMSE of",
+    "auc": "tell the classes apart with an AUC of",
+    "deviance_explained": "explain a share of the deviance of",
+    "concordance": "order the times with a concordance of",
+}
+
+
+def _elsewhere(found: NewEnvironments) -> str:
+    """How well what predicts does in environments left out."""
+    known = [left for left in found.left_out if np.isfinite(left.figures[found.measure])]
+    if not known:
+        return "How well it predicts in an environment left out cannot be told."
+    worst, best = _extremes(known, found.measure)
+    mean, *ends = with_equal_decimals([found.on_average(found.measure), worst[0], best[0]], 3)
+    over = f" ({ends[0]} in {worst[1]} to {ends[1]} in {best[1]})" if len(known) > 1 else ""
+    share = found.on_average("r2") if found.measure == "rmse" else np.nan
+    more = f"; R² there {format_share(share, 2)}" if np.isfinite(share) else ""
+    return (
+        f"In an environment left out, predictions by {found.by_in_words} {_DOES[found.measure]} {mean} on average"
+        f"{over}{more}."
+    )
+
+
+def _extremes(known: list[EnvironmentErrors], name: str) -> list[tuple[float, str]]:
+    """The smallest and the largest of a figure, and where."""
+    ordered = sorted((left.figures[name], in_quotes(left.environment)) for left in known)
+    return [ordered[0], ordered[-1]]
+
+
+def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
+    """A table of the pooled effects, and the forest of all environments."""
+    decision, what = subject.decision, scale_of(subject.decision)
+    rows = []
+    for column, each in list(found.groupby("column", sort=False))[:_MOST_EFFECTS]:
+        pooled, own = each.iloc[0], each["estimate"].iloc[1:].astype(float).dropna()
+        low, high = with_equal_decimals([own.min(), own.max()], 3) if len(own) else ("–", "–")
+        name = printable(effect_name(str(pooled["feature"]), str(column)))
+        rows.append((name, printable(str(pooled["unit"])), effect_cell(pooled), f"{low} to {high}"))
+    outcome = subject.model._outcome
+    of = printable(outcome.name)
+    if outcome.predicts is Predicts.probability and outcome.classes is not None:
+        of = f"{of} = {printable(in_words(outcome.classes[1]))}"
+    elif outcome.predicts is Predicts.time:
+        of = printable(getattr(subject.data, "event_name", None) or "the event")
+    title = f"{what.capitalize()} {'in' if what == 'difference' else 'of'} {of}"
+    names, units, values, ranges = zip(*rows, strict=True)
+    intervals = bool(np.isfinite(found["lower"].astype(float)).any())
+    columns = [
+        texts("Feature", names),
+        texts("Change", units),
+        Column(f"{what.capitalize()} (95% interval)" if intervals else what.capitalize(), tuple(values)),
+    ]
+    if subject.posterior.n_environments > 1:
+        columns.append(Column("Over environments", tuple(map(Cell, ranges))))
+    more = list(_about_effects(decision, intervals))
+    n_columns = found["column"].nunique()
+    if n_columns > len(rows):
+        more.append(f"{len(rows)} of {n_columns} are shown.")
+    told = f"{title}: each environment with its 95% interval; the band is that of all rows together."
+    if not intervals:
+        told = f"{title}: each environment; the line is all rows together."
+    several = subject.posterior.n_environments > 1
+    drawn = _decision_picture(decision, "effects", told) if several else None
+    return Block("Effects", table=Table(title, columns, " ".join(more)), picture=drawn)
+
+
+def effect_cell(row: Any, like: Sequence[float] | None = None) -> Cell:
+    """An estimate with its interval, or why there is none; like : numbers that share its decimals"""
+    note = shorten(str(row["note"]), 60)
+    if not np.isfinite(row["estimate"]):
+        return Cell(note or "–")
+    middle, low, high = with_equal_decimals([row["estimate"], row["lower"], row["upper"]], 3, like)
+    interval = f" ({low} to {high})" if np.isfinite(row["lower"]) else ""
+    return Cell(f"{middle}{interval}{note and f', {note}'}", row["estimate"])
+
+
+def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
+    yield "From one fit of the selected features to all rows, each given the others."
+    if decision.findings.posterior.n_environments > 1 and not decision.is_compatible:
+        yield "As environments differ, this is an average over them."
+    if intervals:
+        errors = standard_errors_in_words(decision)
+        yield f"Intervals: {errors}; rows count as independent, and the selection as given."
+    else:
+        yield "This model gives no intervals."
+    shown = set(decision.effects()["feature"])
+    curved = [name for name in decision.selected if name not in shown]
+    if curved:
+        yield f"{format_subset(curved)}: a curve, see the coefficients in the appendix."
+
+
+def caveats(subject: Subject) -> Iterator[str]:
+    """Every alarm of the fit, then what holds of all fits."""
+    decision, posterior, worded = subject.decision, subject.posterior, subject.source.worded
+    said = [text for name, text in decision.sections[0].facts if name in ("caution", "noise", "limit")]
+    if decision.rejected:
+        said.append(f"The data speak against the invariance of {format_subset(decision.selected)}. {CAUSES}")
     unmoved = [feature.name for feature in decision.features if feature.never_challenged]
     if unmoved:
-        yield f"{format_subset(unmoved)}: never challenged: no environment shifts them, so that a decoy would not show."
+        said.append(f"{format_subset(unmoved)}: never challenged: no environment shifts them: a decoy would not show.")
     if posterior.n_environments > 1:
-        yield (
-            "Compatible means that the data do not speak against invariance, by the test that the methods below state: "
-            "no proof. With few rows, or environments that hardly differ, much is compatible."
+        said.append(subject.model.new_environments().limit(decision.columns))
+    # The verdict, which stands above, is what a fit warns of where nothing is invariant.
+    verdict = str(decision.verdict)
+    said += [text for text in (*subject.source.warned, *subject.model._warned) if not text.startswith(verdict)]
+    said += [note for note in posterior.notes if note not in subject.data.notes]
+    if posterior.n_environments > 1:
+        said.append(
+            "Compatible means that the data do not speak against invariance, no proof of it: with few rows, or "
+            "environments that hardly differ, much is compatible. A new environment may differ as none of these does."
         )
-        if not decision.compatible.n and CAUSES not in reading(posterior):
-            yield CAUSES
-        yield "Only the environments at hand were compared: a new one may differ in ways that none of them does."
-    few = few_environments(posterior.n_environments)
-    if few:
-        yield few[0].upper() + few[1:]
-    yield (
+    said.append(
         f"That features predict {printable(posterior.outcome_name)} alike everywhere does not by itself make them "
         "causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
     )
+    for text in dict.fromkeys(worded(text) for text in said if text):
+        yield text[:1].upper() + text[1:]
+
+
+def left_out_blocks(subject: Subject) -> Iterator[Block]:
+    """How predictions did in each environment left out, and what else was compared."""
+    if subject.posterior.n_environments > 1:
+        found = subject.model.new_environments()
+        told = [f"Each environment is predicted by {found.by_in_words}, fitted without it."] if found.left_out else []
+        told = told or ["No environment could be left out: the others alone cannot be fitted."]
+        drawn, table = None, None
+        if found.left_out:
+            caption = (
+                "Calibration, and how well is predicted, in each environment left out, with 95% intervals. Line: the "
+                "mean over environments; dashed: intercept 0 and slope 1, of predictions that are right."
+            )
+            drawn, table = _decision_picture(subject.decision, "left_out", caption), left_out_table(found)
+        price = subject.source.worded(subject.decision.explain_price())
+        yield Block(sentences=[*told, price], table=table, picture=drawn)
+    yield from comparison_blocks(subject)
+
+
+def left_out_table(found: NewEnvironments) -> Table:
+    left_out, measure = found.left_out, found.measure
+    columns = [texts("Environment", (left.environment for left in left_out))]
+    columns.append(counts("Rows", (left.rows for left in left_out)))
+    if any(left.events is not None for left in left_out):
+        columns.append(counts("Events", (np.nan if left.events is None else left.events for left in left_out)))
+    for name, title in (("intercept", "Intercept"), ("slope", "Slope"), (measure, found.head_of(measure))):
+        values = [left.figures[name] for left in left_out]
+        rows = [{"estimate": left.figures[name], "note": "", **_ends(left, name)} for left in left_out]
+        cells = [effect_cell(row, values) for row in rows]
+        columns.append(Column(title[:1].upper() + title[1:], tuple(cells)))
+    if measure == "rmse":
+        columns.append(numbers("R²", (left.figures["r2"] for left in left_out), partial(format_share, digits=3)))
+    more = (
+        f"With 95% intervals. Calibration intercept (0 is right) and slope (1 is right, less where predictions are too "
+        f"extreme) are of {found.scale}. {_MEASURED[measure]}"
+    )
+    return Table("Environments left out", columns, more)
+
+
+def _ends(left: EnvironmentErrors, name: str) -> dict[str, float]:
+    return dict(zip(("lower", "upper"), left.intervals.get(name, (np.nan, np.nan)), strict=True))
+
+
+_MEASURED = {
+    "rmse": "RMSE: root of the mean squared error, in units of the outcome.",
+    "auc": "AUC: of pairs of one row of each class, the share that is in the right order.",
+    "deviance_explained": "Explained: share of the deviance around the environment's own rate.",
+    "concordance": "Concordance: of pairs of which it is known which event came first, the share in the right order.",
+}
+
+
+def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
+    """Raise where it is none, or one of other data."""
+    compared = getattr(comparison, "outcome_name", None), set(getattr(comparison, "feature_names", ()))
+    if compared != (outcome, set(features)):
+        raise SettingError("comparison= has another outcome or other features: pass what compare() says of the data.")
+
+
+def comparison_blocks(subject: Subject) -> Iterator[Block]:
+    if subject.comparison is not None:
+        told = "Each method answers in its own way: one that asks what predicts does not ask what is invariant."
+        yield Block("Other methods", sentences=[told])
+        # The notes on the fit stand among the caveats.
+        known = set(map(subject.source.worded, subject.posterior.notes)) | set(subject.posterior.notes)
+        methods = (
+            replace(m, notes=tuple(note for note in m.notes if note not in known)) for m in subject.comparison.methods
+        )
+        for section in replace(subject.comparison, methods=tuple(methods)).sections:
+            yield _as_block(section, subject, heading=False)
+
+
+# ---- the appendix
+
+
+def methods_blocks(subject: Subject) -> Iterator[Block]:
+    yield Block(sentences=[methods_paragraph(subject)])
 
 
 def data_blocks(subject: Subject) -> Iterator[Block]:
     posterior, data = subject.posterior, subject.data
-    n, column = posterior.n_environments, getattr(data, "environment_name", None)
-    question = (
-        f"Which of {_count(posterior.n_features, 'feature')} predict {printable(data.outcome_name)} in the same way in "
-        f"{_count(n, 'environment')}, and how sure is that?"
-    )
+    column = getattr(data, "environment_name", None)
     facts = [
         ("Outcome", _outcome(subject)),
-        ("Rows", f"{int(posterior.counts.sum()):,}"),
-        ("Left out", _left_out(data)),
+        ("Rows", f"{int(posterior.counts.sum()):,}; left out: {left_out_in_words(data)}"),
         ("Features", _features(data)),
-        ("Environments", f"{n:,}{'' if column is None else f', by {printable(column)}'}"),
+        ("Environments", f"{posterior.n_environments:,}{'' if column is None else f', by {printable(column)}'}"),
         ("Model of the outcome", subject.source.worded(model_in_words(posterior))),
-        ("Subsets", f"{format_count(posterior.n_subsets)}, by the prior and the number of rows"),
     ]
-    points = [subject.source.worded(note) for note in posterior.notes]
+    points = list(map(subject.source.worded, data.notes))
     if isinstance(data, Moments) and (data.second is None or data.second.fourths is None):
-        points.insert(0, "Second moments alone were fitted: rows would add residuals, checks of the noise and models.")
+        points.append("Second moments alone were fitted: rows would add calibration, checks of the noise and models.")
     table = Table("Environments", list(_environment_columns(subject)))
-    yield Block(sentences=[question], facts=facts, table=table, points=points)
+    yield Block(facts=facts, table=table, points=points)
 
 
 def _outcome(subject: Subject) -> str:
@@ -139,16 +323,6 @@ def _outcome(subject: Subject) -> str:
         zero, one = (printable(in_words(label)) for label in data.classes)
         told += f": {zero} counts 0 and {one} counts 1"
     return told
-
-
-def _left_out(data: MultiEnvironmentData | Moments) -> str:
-    rows, columns = sum(data.dropped_rows.values()), len(data.constants)
-    told = f"{_count(rows, 'row')} with missing values" if rows else "no row"
-    return f"{told} and {_count(columns, 'constant column')}" if columns else told
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _features(data: MultiEnvironmentData | Moments) -> str:
@@ -174,7 +348,7 @@ def _environment_columns(subject: Subject) -> Iterator[Column]:
             yield numbers("SD", deviations, hint="standard deviation")
         return
     groups = [data.rows(e) for e in range(data.n_environments)]
-    means = without_rounding(np.array([data.y[rows].mean() for rows in groups]), float(np.abs(data.y).max()))
+    means = [data.y[rows].mean() for rows in groups]
     if predicts_of(subject.family) is Predicts.probability:
         yield numbers("Share of 1", means, hint=f"of rows in which {outcome} counts 1")
     elif data.event is not None:
@@ -189,10 +363,29 @@ def _environment_columns(subject: Subject) -> Iterator[Column]:
         yield numbers("SD", deviations, hint="standard deviation")
 
 
+def sample_sd(squares: Floats, counts: Integers) -> Floats:
+    """Standard deviations (E,) of so many numbers whose squares around their mean sum to this; 0 of one number."""
+    return np.asarray(np.sqrt(squares / np.maximum(counts - 1, 1)))
+
+
 def _decision_picture(decision: Decision, kind: str, caption: str) -> Picture:
     from ..decisions.plots import picture_size, plot
 
     return picture(partial(plot, decision, kind), picture_size(decision, kind), caption)
+
+
+def certainty_blocks(subject: Subject) -> Iterator[Block]:
+    decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
+    told = []
+    if predictive is not None:
+        among = ", among compatible subsets" if posterior.n_environments > 1 else ""
+        told.append(f"By prediction{among}. {reading(predictive)}")
+    told.append(f"By invariance alone, as in the paper. {reading(posterior)}")
+    if posterior.n_environments > 1:
+        told.append(papers_view(decision.findings.target.model))
+    yield Block(sentences=told)
+    if decision.is_compatible and posterior.n_environments > 1:
+        yield Block("Would luck do this?", sentences=[subject.source.worded(decision.explain_luck())])
 
 
 def feature_blocks(subject: Subject) -> Iterator[Block]:
@@ -217,30 +410,9 @@ def feature_blocks(subject: Subject) -> Iterator[Block]:
     if several:
         hint = "the p-value of invariance of the selection after that change"
         columns.append(numbers("p_inv then", (feature.p_invariant for feature in features), format_p_value, hint))
-    columns.append(_pooled_coefficients(subject, [feature.name for feature in features]))
     none = f"No subset{decision.findings.allowed} is compatible with invariance: the inclusion is the paper's."
     drawn, points = _decision_picture(decision, "inclusion", caption), [none] if predictive is None and several else []
     yield Block(picture=drawn, table=Table("Every feature", columns), points=points)
-
-
-def _pooled_coefficients(subject: Subject, names: list[str]) -> Column:
-    decision = subject.decision
-    selected = subject.data.features.chosen(decision.mask)
-    values = decision.findings.target.model.fit(decision.mask, local=False).coefficients
-    cells = {
-        name: Cell(with_equal_decimals([values[start]])[0], values[start]) if width == 1 else Cell(f"{width} columns")
-        for name, start, width in zip(selected.names, selected.starts, selected.widths, strict=False)
-    }
-    hint = "of the selected features alone, in their fit to all rows; a feature of several columns has several"
-    return Column("Coefficient", tuple(cells.get(name, Cell("–")) for name in names), hint=hint)
-
-
-_SCALES = {
-    Predicts.number: "Coefficients are in units of the outcome per unit of a column.",
-    Predicts.probability: "Coefficients are log odds per unit of a column.",
-    Predicts.rate: "Coefficients are logarithms of ratios of rates, per unit of a column.",
-    Predicts.time: "Coefficients are logarithms of hazard ratios, per unit of a column.",
-}
 
 
 def coefficient_blocks(subject: Subject) -> Iterator[Block]:
@@ -249,36 +421,24 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(sentences=["No feature is selected, so that there are no coefficients."])
         return
     found = decision.coefficients()
-    intervals = bool(np.isfinite(found["lower"].astype(float)).any())
-    sentences = ["Coefficients are those of the selected features, fitted without the others."]
-    sentences.append(_SCALES[predicts_of(subject.family)])
+    scale = RATIOS.get(predicts_of(subject.family))
+    of = "in units of the outcome" if scale is None else f"logarithms of {scale}s"
+    sentences = [f"Coefficients of the selected features, fitted without the others, are {of} per unit of a column."]
     if model.makes_curves:
         sentences.append("The columns of a curve act by their sum; intervals take its shape, from all rows, as given.")
     if getattr(subject.family, "deviations", "") == "random":
         sentences.append("Those of an environment are predicted from its rows and from how all environments deviate.")
-    if not intervals:
-        sentences.append("This model gives no intervals for them.")
-    told = "Invariance asks for the same coefficient in every environment, that of all rows together."
-    drawn = _decision_picture(decision, "coefficients", told)
     labels = texts("Environment", ["all together", *subject.posterior.environments])
     columns = [
-        Column(printable(str(name)), tuple(_coefficient(*row) for row in rows.itertuples(index=False)))
+        Column(printable(str(name)), tuple(effect_cell(row) for _, row in rows.iterrows()))
         for name, rows in found.groupby("column", sort=False)[["estimate", "lower", "upper", "note"]]
     ]
+    intervals = bool(np.isfinite(found["lower"].astype(float)).any())
     caption = f"Coefficients of the selected features{' with 95% intervals' if intervals else ''} by environment"
-    yield Block(sentences=sentences, picture=drawn, table=Table(caption, [labels, *columns]))
+    yield Block(sentences=sentences, table=Table(caption, [labels, *columns]))
     if decision.curves is not None:
         told = "Coefficients along the variable, as a mixed model predicts them, with 95% bands, point by point."
         yield Block(picture=_decision_picture(decision, "along", told))
-
-
-def _coefficient(estimate: float, lower: float, upper: float, note: str) -> Cell:
-    note = shorten(note, 60)
-    if not np.isfinite(estimate):
-        return Cell(note or "–")
-    middle, low, high = with_equal_decimals([estimate, lower, upper])
-    interval = f" ({low} to {high})" if np.isfinite(lower) else ""
-    return Cell(f"{middle}{interval}{note and f', {note}'}", estimate)
 
 
 def subset_blocks(subject: Subject) -> Iterator[Block]:
@@ -298,9 +458,7 @@ def subset_blocks(subject: Subject) -> Iterator[Block]:
         told = "One environment says nothing about invariance: the paper's posterior is the prior."
         yield Block(title, sentences=[told])
         return
-    cost = (
-        "What likeness costs: how well subsets predict against how much their coefficients differ, with 90% intervals."
-    )
+    cost = "How well subsets predict against how much their coefficients differ, with 90% intervals of two of them."
     yield Block(picture=_decision_picture(decision, "frontier", cost))
     told = "The paper's posterior weighs subsets by their invariance and the prior, not by prediction."
     n = format_count(subject.posterior.n_subsets)
@@ -322,9 +480,9 @@ def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: s
         numbers("R²", evidence.r2, format_share, explained),
     ]
     if posterior.n_environments > 1:
-        invariance = "p-value of invariance, by the test that the methods below state"
+        invariance = "p-value of invariance, by the test that the methods state"
         columns += [
-            numbers("log Λ", posterior.log_ratios[:n], hint="how invariant it is: see the methods below"),
+            numbers("log Λ", posterior.log_ratios[:n], hint="how invariant it is: see the methods"),
             numbers("p_inv", evidence.p_invariant, format_p_value, invariance),
             numbers("exact p", evidence.p_exact, format_small_p_value, "the same where nothing is tolerated"),
             texts("Coefficients differ by", (format_difference(evidence.one(row)) for row in range(n))),
@@ -336,6 +494,7 @@ def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: s
 
 
 def environment_blocks(subject: Subject) -> Iterator[Block]:
+    decision = subject.decision
     if isinstance(subject.diagnosis, str):
         yield Block(sentences=[subject.diagnosis])
     else:
@@ -351,184 +510,39 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(sentences=list(map(subject.source.worded, opening.sentences)), picture=drawn)
         for section in others:
             yield _as_block(section, subject)
-    yield residual_block(subject)
-
-
-_QUANTILES = 0.05, 0.25, 0.5, 0.75, 0.95
-_MOST_ENVIRONMENTS = 40
-_LONGEST_LABEL = 24
-# {what is predicted: (the observed mean, what a residual is)}
-_WHAT = {
-    Predicts.number: ("Mean outcome", "the outcome minus what the selected features predict, fitted to all rows"),
-    Predicts.probability: ("Share of 1", "0 or 1 minus the probability by the selected features, fitted to all rows"),
-    Predicts.rate: ("Mean count", "the count minus what the selected features let expect, fitted to all rows"),
-    Predicts.time: (
-        "Mean events",
-        "1 for an event, else 0, minus the events that the selected features let expect by then",
-    ),
-}
-
-
-@dataclass(frozen=True, eq=False)
-class EnvironmentResiduals:
-    """What was observed minus what was expected, in E environments.
-    each : residuals of the rows, or of a sample of them; counts : (E,) all rows; observed, expected : (E,) means
-    spread : (E,) standard deviations of residuals; scale : the largest number that was observed"""
-
-    environments: tuple[Hashable, ...]
-    each: list[Floats]
-    counts: Integers
-    observed: Floats
-    expected: Floats
-    spread: Floats
-    scale: float
-
-    @classmethod
-    def of_rows(cls, observed: Floats, expected: Floats, data: MultiEnvironmentData) -> EnvironmentResiduals:
-        rows = [data.rows(e) for e in range(data.n_environments)]
-        each = [observed[at] - expected[at] for at in rows]
-        means, predicted = (np.array([values[at].mean() for at in rows]) for values in (observed, expected))
-        spread = sample_sd(np.array([values.var() for values in each]) * data.counts, data.counts)
-        return cls(data.environments, each, data.counts, means, predicted, spread, float(np.abs(observed).max()))
-
-    @property
-    def means(self) -> Floats:
-        """(E,)"""
-        return without_rounding(self.observed - self.expected, self.scale)
-
-
-def sample_sd(squares: Floats, counts: Integers) -> Floats:
-    """Standard deviations (E,) of so many numbers whose squares around their mean sum to this; 0 of one number."""
-    return np.asarray(np.sqrt(squares / np.maximum(counts - 1, 1)))
-
-
-def without_rounding(values: Floats, scale: float) -> Floats:
-    """0 where values, computed from numbers as large as `scale`, are their rounding only."""
-    return np.where(np.abs(values) < 1e-12 * scale, 0.0, values)
-
-
-def residuals_of_sample(moments: Moments, fit: Fit) -> EnvironmentResiduals | None:
-    """Means and deviations are those of all rows; None without a sample of them."""
-    data = sampled_data(moments, fit.columns)
-    if data is None:
-        return None
-    found = EnvironmentResiduals.of_rows(data.y, fit.predict(columns_of(data, fit.columns)), data)
-    at = [*(moments.columns.index(name) for name in fit.columns), moments.outcome]
-    weights = np.append(-fit.coefficients, 1.0)
-    squares = np.einsum("i,eij,j->e", weights, moments.scatter[:-1][:, np.array(at)[:, None], at], weights)
-    means = moments.means[:, at]
-    return replace(
-        found,
-        counts=moments.counts,
-        observed=means[:, -1],
-        expected=means[:, :-1] @ fit.coefficients + fit.intercept,
-        spread=sample_sd(np.maximum(squares, 0.0), moments.counts),
-        scale=float(np.abs([moments.minimum[:, moments.outcome], moments.maximum[:, moments.outcome]]).max()),
-    )
-
-
-def _residuals(subject: Subject) -> EnvironmentResiduals | None:
-    """Of the fit of the selected features to all rows."""
-    data, decision = subject.data, subject.decision
-    fit = decision.findings.target.model.fit(decision.mask, local=False)
-    if isinstance(data, Moments):
-        return residuals_of_sample(data, fit)
-    X = columns_of(data, fit.columns)
-    if isinstance(fit, PiecewiseExponentialFit) and data.event is not None:
-        return EnvironmentResiduals.of_rows(data.event, fit.risk(X) * fit.baseline.cumulative(data.y), data)
-    return EnvironmentResiduals.of_rows(data.y, as_observed(fit.predict(X), data), data)
-
-
-def residual_block(subject: Subject) -> Block:
-    found, decision, what = _residuals(subject), subject.decision, predicts_of(subject.family)
-    if found is None:
-        told = "Second moments alone are known, and residuals need the rows: fit with the rows, too."
-        return Block("Residuals", sentences=[told])
-    points = []
     if decision.noise is not None and decision.noise.shape is not None:
         shape = decision.noise.shape
-        told = f"an excess kurtosis of {shape.excess_kurtosis:.2f} (normal noise: 0)"
-        if decision.selected:
-            told += f"; their spread depends on the selected features: p-value {format_p_value(shape.p_even)}"
-        points = [f"The residuals of each environment's own fit have {told}."]
-    columns = [
-        texts("Environment", found.environments),
-        counts("Rows", found.counts),
-        numbers(_WHAT[what][0], found.observed),
-        numbers("Mean predicted", found.expected),
-        numbers("Mean residual", found.means),
-        numbers("Standard error", found.spread / np.sqrt(found.counts)),
-        numbers("SD of residuals", found.spread),
-    ]
-    caption, more = "Mean residual with a 95% interval: 0 is what invariance asks for.", ""
-    if what is Predicts.number:
-        sizes = [len(left) for left, n in zip(found.each, found.counts, strict=True) if len(left) < n]
-        sampled = f", of {max(sizes):,} rows drawn by chance where an environment has more" if sizes else ""
-        alike = "Alike" if VARIANCE in decision.findings.target.model.compares else "Around 0"
-        caption = (
-            f"Quantiles of the residuals: the median, the middle half, and 5% to 95%{sampled}. "
-            f"{alike} in every environment is what invariance asks for."
-        )
-        columns += [numbers(f"{100 * q:g}%", (np.quantile(left, q) for left in found.each)) for q in _QUANTILES]
-        more = f"Percentages are quantiles of the residuals{sampled}."
-    shown = min(len(found.each), _MOST_ENVIRONMENTS)
-    if shown < len(found.each):
-        caption += f" The first {shown} environments are shown."
-    size = 7.0, 1.1 + 0.26 * max(shown, 3)
-    drawn = picture(partial(_draw, found, what is Predicts.number, shown), size, caption)
-    table = Table("Residuals by environment", columns, more)
-    return Block("Residuals", sentences=[f"A residual is {_WHAT[what][1]}."], picture=drawn, table=table, points=points)
-
-
-def _draw(found: EnvironmentResiduals, numeric: bool, shown: int, ax: Axes) -> None:
-    places, left = np.arange(shown), found.each[:shown]
-    if numeric:
-        low, lower, middle, upper, high = np.array([np.quantile(values, _QUANTILES) for values in left]).T
-        ax.hlines(places, low, high, color=PLAIN, lw=1.2)
-        ax.hlines(places, lower, upper, color=PLAIN, lw=6.0)
-        ax.plot(middle, places, "o", ms=4.5, mfc="white", mec=INK, mew=1.2, ls="")
-    else:
-        half_widths = 1.96 * found.spread[:shown] / np.sqrt(found.counts[:shown])
-        ax.errorbar(found.means[:shown], places, xerr=half_widths, fmt="o", ms=4.5, lw=1.2, color=PLAIN)
-    ax.axvline(0.0, color=GUIDE, lw=0.9, ls="--", zorder=0)
-    ax.set_yticks(places, name_labels([str(label) for label in found.environments[:shown]], _LONGEST_LABEL))
-    plain_ticks(ax)
-    ax.tick_params(axis="y", length=0)
-    ax.set_ylim(shown - 0.4, -0.6)
-    tidy(ax, "x", ("top", "right", "left"))
-    ax.set_xlabel("residual" if numeric else "mean residual")
-    ax.set_ylabel("environment")
+        told = f"The residuals of each environment's own fit have an excess kurtosis of {shape.excess_kurtosis:.2f}"
+        even = f"; their spread depends on the selected features: p-value {format_p_value(shape.p_even)}"
+        yield Block("Noise", sentences=[f"{told} (normal noise: 0){even if decision.selected else ''}."])
 
 
 def prediction_blocks(subject: Subject) -> Iterator[Block]:
-    """What predicts and why, what invariance costs, and what predicts in environments left out."""
+    """What predicts and why, what invariance costs, and calibration."""
     decision, predictions, worded = subject.decision, subject.decision.predictions, subject.source.worded
     assert predictions is not None
-    choice, told = predictions.choice, f"Predictions are made with {worded(str(predictions))}"
+    told = f"Predictions are made with {worded(str(predictions))}"
     unused = [name for name in subject.data.features.columns if name not in subject.model.predictor_.design.columns]
     why = "constant in every environment, which are too few to tell what it does, or a combination of others"
     by_all = predictions.resolved(predictions.asked) == "everything" and unused
     points = [f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."] if by_all else []
-    errors, table = {"All features": choice.everything, "Selected features": choice.selected}, None
-    if not np.isnan(choice.ratio):
-        table = _error_table(choice, "as it is", errors)
-    yield Block("What predicts", sentences=[told[:1].upper() + told[1:]], table=table, points=points)
-    sentences, table, price = [worded(decision.explain_price())], None, predictions.known_price
+    yield Block("What predicts", sentences=[told], points=points)
+    price = predictions.known_price
     if price is not None and len(price.environments):
         errors = {"Selected without it": price.selected, "All features": price.everything, "Constant": price.constant}
-        table = _error_table(price, "repeated", errors)
-    yield Block("What invariance costs", sentences=sentences, table=table)
-    for section in subject.model.new_environments().sections:
-        yield _as_block(section, subject)
+        columns = [numbers(title, values) for title, values in errors.items()]
+        caption = f"{price.measure[:1].upper()}{price.measure[1:]} in each environment, left out with the selection"
+        table = Table(f"{caption} repeated", [texts("Environment", price.environments), *columns], "Less is better.")
+        yield Block("What invariance costs", sentences=[worded(decision.explain_price())], table=table)
+    if subject.posterior.n_environments > 1:
+        caption = (
+            "Observed means of rows with similar predictions, with 95% intervals, in each environment left out; on the "
+            "dashed line predictions are right."
+        )
+        yield Block("Calibration", picture=_decision_picture(decision, "calibration", caption))
 
 
-def _error_table(found: Choice | Price, selection: str, errors: dict[str, Floats]) -> Table:
-    columns = [numbers(title, values) for title, values in errors.items()]
-    caption = f"{found.measure[:1].upper()}{found.measure[1:]} in each environment, left out with the selection"
-    return Table(f"{caption} {selection}", [texts("Environment", found.environments), *columns], "Less is better.")
-
-
-def _as_block(section: results.Section, subject: Subject) -> Block:
+def _as_block(section: results.Section, subject: Subject, heading: bool = True) -> Block:
     """A section of a result, as the page shows it."""
     title, said = section.title, map(subject.source.worded, section.sentences)
     sentences = [text[:1].upper() + text[1:] for text in said]
@@ -541,7 +555,11 @@ def _as_block(section: results.Section, subject: Subject) -> Block:
         number = j not in section.text_columns
         columns.append(Column(head, tuple(Cell(text, _sort_key(text) if number else None) for text in cells), number))
     table = Table(title, columns) if columns else None
-    return Block(title, sentences=sentences, table=table, points=list(map(subject.source.worded, section.notes)))
+    points = [subject.source.worded(note).removeprefix("- ") for note in section.notes]
+    shown = title if heading or (table is None and section.facts) else ""
+    if not shown and table is None:
+        sentences = [f"{title}.", *sentences]
+    return Block(shown, sentences=sentences, facts=section.facts, table=table, points=points)
 
 
 def _sort_key(text: str) -> float | None:
@@ -550,43 +568,41 @@ def _sort_key(text: str) -> float | None:
     return None
 
 
-def check_comparison(comparison: Any, outcome: str, features: tuple[str, ...]) -> None:
-    """Raise where it is none, or one of other data."""
-    compared = getattr(comparison, "outcome_name", None), set(getattr(comparison, "feature_names", ()))
-    if compared != (outcome, set(features)):
-        raise SettingError("comparison= has another outcome or other features: pass what compare() says of the data.")
+class Part(NamedTuple):
+    """anchor : its address in the page; folded : whether it belongs to the appendix"""
+
+    anchor: str
+    title: str
+    blocks: Callable[[Subject], Iterable[Block]]
+    folded: bool = True
 
 
-def comparison_blocks(subject: Subject) -> Iterator[Block]:
-    if subject.comparison is not None:
-        told = "Each method answers in its own way: one that asks what predicts does not ask what is invariant."
-        yield Block(sentences=[told])
-        for section in subject.comparison.sections:
-            yield _as_block(section, subject)
-
-
-# (anchor, title, blocks) in the order of the page
-SECTIONS: tuple[tuple[str, str, Callable[[Subject], Iterable[Block]]], ...] = (
-    ("answer", "The answer", answer_blocks),
-    ("data", "The question and the data", data_blocks),
-    ("features", "Feature by feature", feature_blocks),
-    ("subsets", "Subsets", subset_blocks),
-    ("coefficients", "Coefficients by environment", coefficient_blocks),
-    ("environments", "Residuals and environments", environment_blocks),
-    ("predictions", "Predictions in a new environment", prediction_blocks),
-    ("comparison", "Other methods", comparison_blocks),
-    ("methods", "How it was made", method_blocks),
+PARTS = (
+    Part("answer", "The answer", answer_blocks, folded=False),
+    Part("left-out", "Environments left out", left_out_blocks, folded=False),
+    Part("methods", "Methods, a paragraph to paste", methods_blocks),
+    Part("data", "The data", data_blocks),
+    Part("certainty", "How sure this is", certainty_blocks),
+    Part("features", "Feature by feature", feature_blocks),
+    Part("subsets", "Subsets", subset_blocks),
+    Part("coefficients", "Coefficients by environment", coefficient_blocks),
+    Part("environments", "Which environment deviates, and in what", environment_blocks),
+    Part("predictions", "Predictions in a new environment", prediction_blocks),
+    Part("reproduction", "Settings, versions and lines to make it again", reproduction_blocks),
 )
 
 
 def write_report(subject: Subject, path: Path, progress: ProgressMode = False) -> Path:
     """Sections that have nothing to say are left out."""
-    title = f"What predicts {printable(subject.data.outcome_name)} alike in every environment?"
-    lead = f"{format_subset(subject.decision.selected, 100)}: {state(subject.decision)[1]}"
+    outcome, posterior = printable(subject.data.outcome_name), subject.posterior
+    title = f"What predicts {outcome} alike in every environment?"
+    n, column = posterior.n_environments, getattr(subject.data, "environment_name", None)
+    by = "" if column is None else f" by {printable(column)}"
+    lead = f"{int(posterior.counts.sum()):,} rows, {n:,} environment{'' if n == 1 else 's'}{by}; {_outcome(subject)}"
     sections = []
-    with ProgressBar("report", len(SECTIONS), progress) as bar:
-        for anchor, heading, make_blocks in SECTIONS:
-            blocks = list(make_blocks(subject))
-            sections += [(anchor, heading, blocks)] if blocks else []
+    with ProgressBar("report", len(PARTS), progress) as bar:
+        for part in PARTS:
+            blocks = list(part.blocks(subject))
+            sections += [(part.anchor, part.title, blocks, part.folded)] if blocks else []
             bar.advance()
     return write_page(title, lead, sections, path)
