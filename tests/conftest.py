@@ -40,4 +40,4 @@ def brief(monkeypatch: pytest.MonkeyPatch) -> None:
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures take most of the time of a report; their words stay."""
     pytest.importorskip("jinja2", reason="needs jinja2: pip install 'invariant-prediction[report]'")
-    monkeypatch.setattr("invariance.report.sections.picture", lambda draw, size, caption: Picture("", caption))
+    monkeypatch.setattr("invariance.report.sections.picture", lambda draw, size, caption: Picture("", "", caption))

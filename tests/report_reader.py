@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from html.parser import HTMLParser
 
-VOID = {"meta", "link", "br", "hr", "img", "input"}
+VOID = {"meta", "link", "br", "hr", "img", "input", "source"}
 Row = list[tuple[str, str | None]]
 
 
 class Page(HTMLParser):
     """counts : {tag: number}; headings : (level, text); ids, references; addresses : of whatever would be loaded;
-    tables : {caption: rows}, a row being (text, value to sort by) of its cells, the head first; text : all that is
-    read"""
+    caveats : the points of the list under this title; tables : {caption: rows}, a row being (text, value to sort by)
+    of its cells, the head first; text : all that is read"""
 
     def __init__(self, source: str) -> None:
         super().__init__()
@@ -21,6 +21,7 @@ class Page(HTMLParser):
         self.ids: list[str] = []
         self.references: list[str] = []
         self.addresses: list[str] = []
+        self.caveats: list[str] = []
         self.tables: dict[str, list[Row]] = {}
         self._open: list[str] = []
         self._caption, self._rows, self._read = "", [[]], [""]
@@ -37,6 +38,8 @@ class Page(HTMLParser):
         self.ids += [str(given["id"])] if "id" in given else []
         for address in (str(given[name]) for name in ("href", "src") if given.get(name)):
             (self.references if address.startswith("#") else self.addresses).append(address)
+        if tag == "li" and self.headings and self.headings[-1][1] == "Caveats":
+            self.caveats.append("")
         if tag == "table":
             self._caption, self._rows = "", []
         elif tag == "tr":
@@ -57,6 +60,8 @@ class Page(HTMLParser):
         if "td" in self._open or "th" in self._open:
             text, value = self._rows[-1][-1]
             self._rows[-1][-1] = text + data, value
+        elif "li" in self._open and self.caveats and self.headings[-1][1] == "Caveats":
+            self.caveats[-1] += data
         elif "caption" in self._open:
             self._caption += data
         elif self._open and self._open[-1] in ("h1", "h2", "h3"):

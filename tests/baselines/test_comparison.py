@@ -233,7 +233,13 @@ def test_least_squares_are_named(outcome: str, wrong: bool) -> None:
     data = MultiEnvironmentData.from_arrays(X, pd.Series(values[outcome], name=outcome), site)
     found = compare(data, {"BIP": BIP(), "told": BIP(family="linear_gaussian"), "ICP": ICP()})
     assert [m["as_number"] for m in json.loads(found.to_json())["methods"]] == [False, wrong, wrong]
-    assert (f"{outcome} as a number: told, ICP." in words(found)) == wrong
+    sections = list(found.sections)
+    apart = [name for section in sections if section.title.startswith("Apart") for name, _ in section.facts]
+    assert apart == (["told", "ICP"] if wrong else [])
+    rivals = [row[0] for section in sections if section.title == "Methods" for row in section.table[1:]]
+    assert rivals == (["BIP"] if wrong else ["BIP", "told", "ICP"])
+    compared = {title for section in sections if section.title == "Selected" for title in section.table[0]}
+    assert ("ICP" in compared) != wrong
 
 
 def test_every_name_builds_what_bears_it() -> None:

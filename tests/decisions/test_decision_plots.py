@@ -28,7 +28,7 @@ from invariance.decisions.environments import (
     EnvironmentTest,
     compared_environments,
 )
-from invariance.decisions.plots import picture_size, plot_environments, save_picture
+from invariance.decisions.plots import Panels, picture_size, plot_environments, save_picture
 from invariance.decisions.rules import Threshold
 from invariance.exceptions import SettingError, WrongTypeError
 from invariance.posterior.plots import PLOT_KINDS
@@ -58,7 +58,7 @@ def ticks(ax: Any, axis: str) -> list[str]:
 
 
 def axes_of(drawn: Any) -> list[Axes]:
-    return list(np.atleast_1d(drawn))
+    return list(drawn.values()) if isinstance(drawn, Panels) else [drawn]
 
 
 def words(drawn: Any) -> str:
@@ -72,10 +72,12 @@ def words(drawn: Any) -> str:
 
 def test_coefficients_have_a_panel_each_with_the_pooled_band(plain: Decision) -> None:
     panels = plain.plot("coefficients")
-    assert [ax.get_title() for ax in panels] == ["a", "b"]
-    assert ticks(panels[0], "y") == ["site 0", "site 1", "site 2", "site 3"]
+    assert (list(panels), repr(panels)) == (["a", "b"], "Panels('a', 'b')")
+    assert panels.figure is panels["a"].figure
+    assert [ax.get_title() for ax in panels.values()] == ["a", "b"]
+    assert ticks(panels["a"], "y") == ["site 0", "site 1", "site 2", "site 3"]
     table = plain.coefficients().set_index(["column", "environment"])
-    for ax in panels:
+    for ax in panels.values():
         own, band = table.loc[ax.get_title()], ax.patches[0]
         assert [band.get_x(), band.get_x() + band.get_width()] == pytest.approx(
             [own.loc["pooled", "lower"], own.loc["pooled", "upper"]]
@@ -89,14 +91,17 @@ def test_coefficients_have_a_panel_each_with_the_pooled_band(plain: Decision) ->
 def test_many_columns_and_environments_are_cut() -> None:
     many = decided(made(n_environments=41, n=20, n_noise=10), prior=UniformPrior(max_size=1), select=Threshold(0.0))
     panels = many.plot("coefficients")
-    assert len(panels) == len(panels[0].figure.axes) == 12
+    assert len(panels) == len(panels.figure.axes) == 12
     told = words(panels)
     assert "12 of 13 columns" in told
     assert "40 of 41 environments" in told
-    assert [ax.get_title() for ax in many.plot("coefficients", top=5)] == list(many.columns[:5])
-    table, shown = many.coefficients().set_index(["column", "environment"])["estimate"], ticks(panels[0], "y")
+    assert list(many.plot("coefficients", top=5)) == list(many.columns[:5])
+    table, shown = (
+        many.coefficients().set_index(["column", "environment"])["estimate"],
+        ticks(next(iter(panels.values())), "y"),
+    )
     assert len(shown) == 40
-    for panel in panels:
+    for panel in panels.values():
         expected = [table[panel.get_title(), label] for label in shown]
         np.testing.assert_allclose(panel.containers[0].lines[0].get_xdata(), expected)
     compared = compared_environments(many.findings.target.model, many.mask)
@@ -107,13 +112,44 @@ def test_many_columns_and_environments_are_cut() -> None:
     assert ticks(ax, "y") == sorted(ticks(ax, "y"), key=lambda label: int(label.split()[1]))
 
 
+# ---------------------------------------------------------------- effects and environments left out
+
+
+def test_effects_are_drawn_per_unit_and_ratios_on_a_logarithmic_axis(plain: Decision) -> None:
+    for decision in (plain, decided(replace(made(), y=(made().y > 0).astype(float)))):
+        found, panels = decision.effects().set_index("column"), decision.plot("effects")
+        assert list(panels) == list(decision.columns)
+        for name, ax in panels.items():
+            own = found.loc[[name]]
+            np.testing.assert_allclose(ax.containers[0].lines[0].get_xdata(), own["estimate"].to_numpy()[1:])
+            assert ax.get_title().splitlines()[1] == own["unit"].iloc[0]
+            assert ax.get_xscale() == ("linear" if decision is plain else "log")
+            assert 1 < len(ax.get_xticks()) < 9
+
+
+def test_environments_left_out_and_their_calibration_are_drawn(model: BIP) -> None:
+    found = model.new_environments()
+    panels = model.plot("left_out")
+    assert list(panels) == ["intercept", "slope", "rmse"]
+    for name, ax in panels.items():
+        drawn = ax.containers[0]
+        np.testing.assert_allclose(drawn.lines[0].get_xdata(), [left.figures[name] for left in found.left_out])
+        ends = np.array([segment[:, 0] for segment in drawn.lines[2][0].get_segments()])
+        np.testing.assert_allclose(ends, [left.intervals[name] for left in found.left_out])
+        guides = [line.get_xdata()[0] for line in ax.get_lines() if len(set(line.get_xdata())) == 1]
+        assert found.on_average(name) in guides
+    for label, ax in model.plot("calibration").items():
+        left = next(left for left in found.left_out if left.environment == label)
+        np.testing.assert_allclose(np.transpose(ax.containers[0].lines[0].get_data()), left.calibration[:, :2])
+
+
 # ---------------------------------------------------------------- subsets and frontier
 
 
 def test_subsets_are_rows_of_dots_in_the_order_of_prediction(plain: Decision) -> None:
     predictive = plain.findings.predictive
     assert predictive is not None
-    dots, probability, r2, p_invariant = plain.plot("subsets")
+    dots, probability, r2, p_invariant = plain.plot("subsets").values()
     held = [predictive.feature_names.index(name) for name in ticks(dots, "x")]
     assert (np.diff(predictive.inclusion[held]) <= 0).all()
     colours = np.array([to_hex(c) for c in dots.collections[0].get_facecolors()]).reshape(len(predictive.masks), -1)
@@ -124,7 +160,8 @@ def test_subsets_are_rows_of_dots_in_the_order_of_prediction(plain: Decision) ->
     drawn = (probability, np.exp(predictive.log_probabilities)), (r2, evidence.r2), (p_invariant, evidence.p_invariant)
     for ax, values in drawn:
         np.testing.assert_allclose([bar.get_width() for bar in ax.patches], values)
-    assert len(plain.plot("subsets", top=2)[1].patches) == 2
+    assert len(plain.plot("subsets", top=2)["probability"].patches) == 2
+    assert r2.get_xlim()[1] == pytest.approx(np.nanmax(evidence.r2))
     assert [line.get_xdata()[0] for line in p_invariant.get_lines()] == [0.2]
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from scipy.stats import t
 
+from .._tools.arrays import Floats
 from ..data.terms import Dummies, SplineBasis
+from ..exceptions import DataError
 from ..models.base import Predicts, moments_of, rows_of
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian_mean import MeanGaussian
 from ..models.random_deviations import GaussianRandomDeviations
+from ..models.regression import RegressionModel
 from ..models.structured import StructuredDeviations
+from ..models.survival import PiecewiseExponential
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,10 +44,14 @@ def scale_of(decision: Decision) -> str:
 
 
 def effects(decision: Decision, coverage: float = 0.95) -> pd.DataFrame:
-    """The rows of `Decision.coefficients`, per unit and as ratios where that is the scale; columns: feature, column,
-    unit, size, environment, estimate, lower, upper, note. Columns of curves, which have no unit, are left out."""
+    """Coefficients of `Decision.coefficients` per unit, as ratios where that is the scale, those of all rows without
+    pseudo-data. Columns: feature, column, unit, size, environment, estimate, lower, upper, note; columns of curves,
+    which have no unit, are left out."""
     assert decision.predictions is not None
     found, data = decision.coefficients(coverage), decision.predictions.selection.data
+    plain = _of_all_rows(decision, coverage)
+    if plain is not None:
+        found.loc[: len(plain) - 1, ["estimate", "lower", "upper"]] = plain  # the pool comes first
     features, units = data.features.chosen(decision.mask), units_of(data)
     owners = dict(zip(features.columns, np.repeat(np.array(features.names, object), features.widths), strict=True))
     found.insert(0, "feature", [owners[name] for name in found["column"]])
@@ -51,6 +61,28 @@ def effects(decision: Decision, coverage: float = 0.95) -> pd.DataFrame:
     with np.errstate(over="ignore"):
         found[["estimate", "lower", "upper"]] = values if scale_of(decision) == "difference" else np.exp(values)
     return found[found["unit"] != ""].reset_index(drop=True)
+
+
+def _of_all_rows(decision: Decision, coverage: float) -> Floats | None:
+    """(k, 3) estimates and ends of the columns by the likelihood of all rows alone, where the pooled fit has
+    pseudo-data besides; None where it has none, or where without them nothing is finite"""
+    model = decision.findings.target.model.untilted
+    if not isinstance(model, RegressionModel) or not decision.selected or not model.specification.pseudo_rows:
+        return None
+    data, family = model.data.narrowed(decision.mask), replace(model.specification, pseudo_rows=0.0)
+    if isinstance(family, PiecewiseExponential):
+        family = replace(family, intervals=len(family.cuts(model.data)) + 1)
+    one = replace(data, environment_index=np.zeros(data.n_rows, dtype=np.intp), environments=("all",))
+    every = np.ones(data.n_features, dtype=bool)
+    try:
+        alone = family.bind(one)
+        values, errors = alone.fit(every, local=False).coefficients, alone.standard_errors(every)
+    except DataError:
+        return None
+    assert errors is not None
+    margins = t.ppf(0.5 + coverage / 2.0, errors.freedom[-1]) * errors.values[-1]
+    found = np.column_stack([values, values - margins, values + margins])
+    return found if np.isfinite(found).all() else None
 
 
 def effect_name(feature: str, column: str) -> str:
@@ -111,4 +143,8 @@ def standard_errors_in_words(decision: Decision) -> str:
         return "standard errors of least squares on prewhitened rows"
     if model.by_least_squares is not None:
         return "standard errors of least squares on all rows"
-    return "standard errors by the inverse of the information of the likelihood of all rows"
+    pseudo = ""
+    if getattr(getattr(model, "specification", None), "pseudo_rows", 0.0):
+        finite = _of_all_rows(decision, 0.95) is not None
+        pseudo = ", without pseudo-data" if finite else " with pseudo-data, without which it has no maximum"
+    return f"standard errors by the inverse of the information of the likelihood of all rows{pseudo}"

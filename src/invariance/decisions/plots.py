@@ -376,6 +376,8 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
         panel.set_title(found.head_of(name), fontsize="small")
         tidy(panel, without=("top", "right", "left"))
     _environment_axis(panels[0], [found.left_out[e].environment for e in order], _LONGEST_NAME)
+    for panel in panels:
+        plain_ticks(panel)
     figure.supxlabel("in the environment left out, with 95% interval (line: mean; dashed: right)", fontsize="medium")
     figure.supylabel("environment", fontsize="medium")
     headline(figure, f"{found.told}{_and_cut(_cut(len(order), len(found.left_out), 'environments'))}")
