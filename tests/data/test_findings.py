@@ -317,6 +317,16 @@ def test_frames_of_any_kind_say_the_same(clinical: pd.DataFrame, found: DataChec
         assert str(check(frame(clinical), "readmitted", "hospital")) == str(found)
 
 
+def test_copies() -> None:
+    table = small()[["site", "x", "z", "y"]].assign(celsius=lambda t: t["x"], fahrenheit=lambda t: 32 + 1.8 * t["x"])
+    found = check(table.assign(z=table["z"].mask(table["z"] < 9)), "y", "site", columns=Columns(exclude=["z"]))
+    assert [(finding.code, finding.column) for finding in found.findings] == [
+        ("copies", "celsius"),
+        ("copies", "fahrenheit"),
+    ]
+    assert found.settings == {"exclude": ["z", "celsius", "fahrenheit"]}
+
+
 def test_infinite_values_are_far() -> None:
     table = small()[["site", "x", "z", "y"]]
     table.loc[3, "x"] = np.inf

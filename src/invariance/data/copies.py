@@ -16,8 +16,17 @@ _ROUNDING = 16 * np.finfo(float).eps  # of values, relative to the largest
 _OF_PRODUCTS = 1e-12  # of squared correlations
 
 
+# (first place, second place, in which way they are alike)
+Pairs = list[tuple[int, int, str]]
+
+
 def warn_of_equal_columns(features: Features, X: Floats, excluded: Sequence[str] = ()) -> None:
     """Of features that are one column of X (N, q), all of which vary; excluded : what the user left out already"""
+    _warn(features.columns, equal_columns(features.columns, features.alone, X), excluded)
+
+
+def equal_columns(names: Sequence[str], alone: Collection[str], X: Floats) -> Pairs:
+    """Of the columns of X (N, q), all of which vary; alone : those that count"""
     low, weights = X.min(axis=0), np.random.default_rng(0).normal(size=len(X))
     high = X.max(axis=0)
     span = high - low
@@ -31,7 +40,7 @@ def warn_of_equal_columns(features: Features, X: Floats, excluded: Sequence[str]
         return "are equal in other units" if off <= _ROUNDING * (largest[i] + largest[j]) else ""
 
     keys = np.abs((weights @ X - weights.sum() * low) / span - weights.sum() / 2)
-    _warn(features.columns, features.alone, keys, _KEYS * np.sqrt(len(X)), alike, excluded)
+    return _pairs(names, alone, keys, _KEYS * np.sqrt(len(X)), alike)
 
 
 def warn_of_equal_moments(names: Sequence[str], alone: Collection[str], scatter: Floats, ranges: Floats) -> None:
@@ -46,17 +55,13 @@ def warn_of_equal_moments(names: Sequence[str], alone: Collection[str], scatter:
         return "are equal" if np.array_equal(ranges[:, i], ranges[:, j]) else "are equal in other units"
 
     weights = np.random.default_rng(0).normal(size=len(names))
-    _warn(names, alone, np.abs((weights / deviations) @ scatter[-1] / deviations), _KEYS * len(names), alike)
+    keys = np.abs((weights / deviations) @ scatter[-1] / deviations)
+    _warn(names, _pairs(names, alone, keys, _KEYS * len(names), alike))
 
 
-def _warn(
-    names: Sequence[str],
-    alone: Collection[str],
-    keys: Floats,
-    tolerance: float,
-    alike: Callable[[int, int], str],
-    excluded: Sequence[str] = (),
-) -> None:
+def _pairs(
+    names: Sequence[str], alone: Collection[str], keys: Floats, tolerance: float, alike: Callable[[int, int], str]
+) -> Pairs:
     """keys (q,) : differ by no more than the tolerance where columns are alike; alike : how, in words"""
     order = [j for j in np.argsort(keys).tolist() if names[j] in alone]
     groups = [order[:1]]
@@ -66,6 +71,10 @@ def _warn(
         else:
             groups.append([j])
     pairs = sorted((min(group), j) for group in groups for j in group if j != min(group))
+    return [(i, j, alike(i, j)) for i, j in pairs]
+
+
+def _warn(names: Sequence[str], pairs: Pairs, excluded: Sequence[str] = ()) -> None:
     if pairs:
-        told = listing(f"{names[i]!r} and {names[j]!r} {alike(i, j)}" for i, j in pairs)
-        warn(Message(f"columns {told}; to leave one out", use(exclude=[*excluded, *(names[j] for _, j in pairs)])))
+        told = listing(f"{names[i]!r} and {names[j]!r} {how}" for i, j, how in pairs)
+        warn(Message(f"columns {told}; to leave one out", use(exclude=[*excluded, *(names[j] for _, j, _ in pairs)])))

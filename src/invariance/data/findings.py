@@ -18,6 +18,7 @@ from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, Message, Remedy, use
 from .checks import NO_ROWS, in_print, nearest, quoted, rows_text
 from .columns import Choices, RawTable, as_frame, doubtful, excluding
+from .copies import equal_columns
 from .labels import encode_labels, label_of
 from .outcomes import OutcomeKind, outcome_kind
 from .reading import PARQUET, TableFile, column_names, read_columns
@@ -39,6 +40,7 @@ CODES = {
     "codes": "whole numbers that are called codes",
     "absent": "no values in an environment",
     "labels_alike": "labels or levels that print alike",
+    "copies": "the same as another column, perhaps in other units",
     "missing": "missing values",
     "constant": "one value only, or none",
 }
@@ -181,6 +183,7 @@ def check(
     look = _Look(frame, written, names, features, choices, environment)
     used = [name for name in (outcome, event, exposure) if name is not None]
     found = list(look.findings())
+    found += look.copies(_left_out(found))
     findings = (*found, *look.missing(found, used))
     described = tuple(map(look.described, names))
     settings = _merged(findings, columns.exclude)
@@ -360,6 +363,18 @@ class _Look:
             )
             what += " Another unit?"
             yield Finding("unit", name, what, (leave_out, use(drop_environments=list(labels))), rows, labels)
+
+    def copies(self, left_out: Sequence[str | None]) -> Iterator[Finding]:
+        """Columns of numbers that are equal to another one, in rows where all of them are there"""
+        apart = {*left_out, *self.raw.levels, *self.raw.refused}
+        names = [name for name in self.features if name not in apart]
+        X = np.array([np.where(np.isfinite(self.values[name]), self.values[name], np.nan) for name in names]).T
+        X = X[~np.isnan(X).any(axis=1)] if names else np.empty((0, 0))
+        varying = [j for j in range(len(names)) if len(X) >= _FEWEST_IDS and np.ptp(X[:, j]) > 0]
+        kept = [names[j] for j in varying]
+        for i, j, how in equal_columns(kept, kept, X[:, varying]) if kept else ():
+            what = f"{kept[j]!r} and {kept[i]!r} {how}."
+            yield Finding("copies", kept[j], what, (use(exclude=[kept[j]]), use(exclude=[kept[i]])), self.n_rows)
 
     def missing(self, found: Sequence[Finding], outcomes: Sequence[str]) -> Iterator[Finding]:
         """With what each remedy costs in rows. found : what else is; outcomes : columns that are no features"""
