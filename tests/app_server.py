@@ -79,7 +79,7 @@ def wait_until(what: object, seconds: float = 120.0) -> None:
 
 def notice(answer: Any) -> str:
     """What a page warns of."""
-    found = re.search(r'<p class="notice" role="alert">(.*?)</p>', answer.text, re.DOTALL)
+    found = re.search(r'<div class="notice" role="alert"><p>(.*?)</p>', answer.text, re.DOTALL)
     return html.unescape(found[1]) if found else ""
 
 

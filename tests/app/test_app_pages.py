@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import html
 import re
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ import app_server
 from app_server import notice, table_id
 from invariance.app import pages, security
 from invariance.app.session import CANCELLED, DONE, FAILED, RUNNING, BusyError, Job, Session
+from invariance.data.findings import ColumnLook, DataCheck, Finding
+from invariance.data.outcomes import OutcomeKind
+from invariance.exceptions import Message, use
 
 pytestmark = pytest.mark.integration
 
@@ -26,9 +30,25 @@ HERE, HOME = "http://127.0.0.1:8123", "/s3cret/"
 ROLES = {"outcome": "0", "environment": "1", "feature": "2"}
 
 
-def column(name: str) -> dict[str, Any]:
-    shown = {"name": name, "kind": "numbers", "examples": [], "missing": 0, "n_values": 2, "doubt": ""}
-    return shown | {"groups": [["a", 9], ["b", 9]], "as_outcome": ["linear Gaussian", "no counts"]}
+def column(name: str) -> ColumnLook:
+    return ColumnLook(name, "numbers", 2, 0, (), (("a", 9), ("b", 9)), OutcomeKind("number", "no counts"))
+
+
+FINDINGS = (
+    Finding("text", "note", "'note' holds sentences.", (use(exclude=["note"]), use(categorical=["note"]))),
+    Finding("words", "x", "'x' holds 'n/k'.", (use(na=["n/k"]), use(exclude=["x"]))),
+    Finding("missing", "x", "'x' is missing in 3 rows.", (use(" (keeps 6 of 9 rows)", missing="drop"),)),
+)
+
+
+def check(names: list[str]) -> DataCheck:
+    found = tuple(finding for finding in FINDINGS if finding.column in names)
+    settings = {"missing": "drop", "na": ["n/k"]} if "x" in names else {}
+    return DataCheck(found, 1, tuple(map(column, names)), settings=settings)
+
+
+def found_in(names: list[str]) -> dict[str, Any]:
+    return {"found": check(names)}
 
 
 class Hand:
@@ -45,17 +65,31 @@ class Hand:
         if task == "look":
             names = given["file"].read_text(errors="replace").split("\n")[0].split(",")
             if names == ["bad"]:
-                self.job.end(FAILED, error="bad.csv is not UTF-8 text: --encoding latin-1.")
+                refused = Message("bad.csv is not UTF-8 text", use(encoding="latin-1"))
+                mended = given["written"].get("encoding") == "latin-1"
+                self.job.end(
+                    DONE if mended else FAILED,
+                    error="" if mended else refused,
+                    result=found_in(names) if mended else {},
+                )
             else:
-                found = [column(name) for name in names]
-                self.job.end(DONE, result={"rows": 1, "columns": found, "warnings": []})
+                self.job.end(DONE, result=found_in(names))
+        elif task == "predict":
+            refused = Message("'a' is missing in row 1", use(missing="empty"))
+            (given["folder"] / "predictions.csv").write_text("a,prediction\n1,2\n")
+            cells = {"columns": ["prediction", "a"], "cells": [["2", "<b>"]], "n_rows": 1, "sentences": ["Predicted."]}
+            done = given["settings"].get("missing") == "empty"
+            self.job.end(DONE if done else FAILED, error="" if done else refused, result=cells | {"warnings": []})
         return self.job
 
     def finish(self) -> None:
         assert self.job is not None
-        for name in ("report.html", "reproduce.py"):
-            (self.given["folder"] / name).write_text(f"{name} of {self.given['choices'].outcome}<script></script>")
-        self.job.end(DONE, result={"notes": ["a note <b>"], "warnings": ["a warning"]})
+        for name in ("report.html", "reproduce.py", "model.json", "inclusion.png", "subsets.csv"):
+            (self.given["folder"] / name).write_text(
+                f"<body>{name} of {self.given['choices'].outcome}<script></script>"
+            )
+        result = {"notes": ["a note <b>"], "warnings": ["a warning"], "selected": ("a",), "verdict": "alike"}
+        self.job.end(DONE, result=result)
 
     def cancel(self) -> None:
         assert self.job is not None
@@ -134,16 +168,14 @@ def test_names_are_plain() -> None:
 
 def test_a_form_is_for_its_own_table(client: Any) -> None:
     first = bring(client, "y,site,a,b")
-    assert "2 environments in site" in client.get("choice", params={"table": first, **ROLES}).text
     second = bring(client, "age,clinic,c,d")
-    for form in ({"table": first, **ROLES}, ROLES):
-        answer = client.post("run", data=form)
-        assert (answer.status_code, notice(answer)) == (409, pages.STALE)
-        assert "selected>age" not in answer.text
-    answer = client.get("choice", params={"table": first, **ROLES})
-    assert (answer.headers["hx-redirect"], answer.text) == ("table", "")
-    assert notice(client.get("table")) == pages.STALE
+    for place in ("run", "choices"):
+        for form in ({"table": first, **ROLES}, ROLES):
+            answer = client.post(place, data=form)
+            assert (answer.status_code, notice(answer)) == (409, pages.STALE)
+            assert "selected>age" not in answer.text
     assert client.session.runs == {}
+    assert "2 environments in clinic" in client.post("choices", data={"table": second, **ROLES}).text
     fit(client, second)
     assert client.worker.given["choices"].outcome == "age"
 
@@ -152,20 +184,102 @@ def test_a_result_stays_what_it_was(client: Any) -> None:
     first = fit(client, bring(client, "y,site,a", "one.csv"))
     client.worker.finish()
     second = fit(client, bring(client, "age,clinic,c", "two.csv"))
-    for name in ("report.html", "reproduce.py"):
-        assert client.get(name, params={"id": first}).text.startswith(f"{name} of y")
+    for name in ("report.html", "reproduce.py", "model.json", "inclusion.png", "subsets.csv"):
+        assert f"{name} of y" in client.get(name, params={"id": first}).text
         assert client.get(name, params={"id": second}).status_code == 409
+    assert client.get("subsets.svg", params={"id": first}).status_code == 404
     client.worker.finish()
-    shown = client.get("report", params={"id": first})
-    assert shown.text.startswith("report.html of y")
-    assert shown.headers["content-security-policy"] == security.report_policy(shown.text)
     page = client.get("result", params={"id": first}).text
     assert f'href="report.html?id={first}"' in page
-    assert "Change the choices" not in page  # its table is gone
-    assert re.findall(r'<p class="notice">(.*?)</p>', page) == ["a note &lt;b&gt;", "a warning"]
+    assert f'src="inclusion.png?id={first}"' in page
+    assert "Calibration" not in page  # not drawn
+    assert re.findall(r'<div class="(note|notice)"><p>(.*?)</p>', page) == [
+        ("notice", "A warning."),
+        ("note", "A note &lt;b&gt;."),
+    ]
     assert "age in two.csv" in client.get("result", params={"id": second}).text
-    assert client.get("report.html", params={"id": "x"}).status_code == 404
+    for name in ("report.html", "report"):
+        assert client.get(name, params={"id": "x"}).status_code == 404
     assert notice(client.get("result", params={"id": "x"})) == pages.NO_RUN
+
+
+def test_the_report_is_a_page_with_steps_that_lead_back(client: Any) -> None:
+    assert steps(client.get("./")) == {"Table": None, "Choices": None, "Report": None, "Files and prediction": None}
+    run = fit(client, bring(client, "y,site,a"))
+    assert steps(client.get("run"))["Choices"] == "table"
+    client.worker.finish()
+    shown = client.get("run", params={"id": run})
+    assert shown.url.path == f"{HOME}report"
+    assert shown.headers["content-security-policy"] == security.report_policy("<script></script>")
+    assert "<iframe" not in shown.text
+    assert steps(shown) == {
+        "Table": "./",
+        "Choices": "table",
+        "Report": None,
+        "Files and prediction": f"result?id={run}",
+    }
+    assert client.get("table").status_code == 200
+
+
+def steps(answer: Any) -> dict[str, str | None]:
+    """Where each step leads; None where it is not a link."""
+    listed = re.search(r'<ol class="steps">(.*?)</ol>', answer.text, re.DOTALL)[1]
+    found = re.findall(r'<li>(?:<a href="([^"]*)">|<span[^>]*>)(.*?)</', listed)
+    return {name: place or None for place, name in found}
+
+
+def test_findings_stand_beside_their_columns(client: Any) -> None:
+    """What is better no feature is off; a button sets the form, and is then marked."""
+    page = app_server.bring(client, "y,site,x,note")
+    assert ticked(page) == ["0", "1", "2"]
+    assert re.search(
+        r'<input type="checkbox"[^>]*id="f3">.*?holds sentences.*?aria-pressed="true">Leave out note', page.text, re.S
+    )
+    assert "--" not in re.sub(r"<!--.*?-->|<style>.*?</style>", "", page.text, flags=re.DOTALL)
+    form = {"table": table_id(page), **ROLES, "feature": ["2"]}
+    page = client.post("choices", data=form | {"remedy": '{"missing": "drop"}'})
+    assert client.session.form["missing"] == "drop"
+    assert re.search(r'aria-pressed="true">Leave out rows with missing values \(keeps 6 of 9 rows\)', page.text)
+    assert 'value="0" selected' in page.text
+    assert re.search(r"is the outcome", page.text)
+    assert 'id="f0"' not in page.text  # which cannot be ticked
+    assert client.worker.given["roles"] == {"outcome": "y", "environment": "site"}
+    assert client.worker.given["exclude"] == ["note"]
+    client.post("choices", data=form | {"remedy": "all"})
+    assert (client.session.form["missing"], client.session.table.written) == ("drop", {"na": "n/k"})
+
+
+def ticked(answer: Any) -> list[str]:
+    return re.findall(r'<input type="checkbox" name="feature" value="(\d+)"[^>]* checked', answer.text)
+
+
+def test_a_refused_fit_goes_on_by_a_button(client: Any) -> None:
+    table = bring(client, "y,site,a")
+    run = fit(client, table)
+    client.worker.job.end(FAILED, error=Message("'a' is missing in row 1", use(missing="drop"), use(n_jobs=1)))
+    page = client.get("run", params={"id": run})
+    (button,) = re.findall(r'<button formaction="run" name="remedy" value="([^"]*)"', page.text)
+    fit(client, table, remedy=html.unescape(button))
+    assert client.worker.given["choices"].missing == "drop"
+
+
+def test_a_second_table_is_predicted(client: Any, tmp_path: Path) -> None:
+    run = fit(client, bring(client, "y,site,a"))
+    assert client.post(f"predict?id={run}", files={"file": ("new.csv", "a\n1")}).status_code == 409
+    client.worker.finish()
+    assert client.post(f"predict?id={run}").status_code == 422
+    page = client.post(f"predict?id={run}", files={"file": ("new.csv", "a\n1")})
+    assert "new.csv" in files_in(tmp_path)  # kept
+    assert notice(page).startswith("'a' is missing in row 1.")
+    (button,) = re.findall(r'name="remedy" value="([^"]*)"', page.text)
+    page = client.post(f"predict-again?id={run}", data={"remedy": html.unescape(button), "sep": ";"})
+    assert (client.worker.given["written"], client.worker.given["settings"]) == ({"sep": ";"}, {"missing": "empty"})
+    assert notice(page) == ""
+    assert "<td>&lt;b&gt;</td>" in page.text
+    assert client.get(f"predictions.csv?id={run}").text == "a,prediction\n1,2\n"
+    client.post(f"predict?id={run}", files={"file": ("other.csv", "a\n1")})
+    assert "new.csv" not in files_in(tmp_path)
+    assert client.post("predict?id=x", files={"file": ("new.csv", "a\n1")}).status_code == 404
 
 
 def test_progress_is_of_its_own_fit(client: Any) -> None:
@@ -173,7 +287,7 @@ def test_progress_is_of_its_own_fit(client: Any) -> None:
     first = fit(client, table)
     client.worker.finish()
     second = fit(client, table)
-    assert client.get("progress", params={"id": first}).headers["hx-redirect"] == f"result?id={first}"
+    assert client.get("progress", params={"id": first}).headers["hx-redirect"] == f"report?id={first}"
     assert f'hx-get="progress?id={second}"' in client.get("progress", params={"id": second}).text
     client.post("cancel", data={"id": first})
     assert client.worker.job.state == RUNNING
@@ -189,22 +303,17 @@ def test_a_running_fit_and_the_last_result_are_found_again(client: Any, tmp_path
     assert f'<a href="run?id={run}">y in my.csv</a>' in refused.text
     assert set(tmp_path.iterdir()) == before
     client.worker.finish()
-    assert f'<a href="result?id={run}">The last report: y in my.csv</a>' in client.get("./").text
+    assert f'<a href="report?id={run}">The last report: y in my.csv</a>' in client.get("./").text
 
 
-def test_a_refusal_about_how_a_file_is_written_opens_those_fields(client: Any, tmp_path: Path) -> None:
-    opened = r"<details[^>]* open>\s*<summary>How the file is written"
-    assert not re.search(opened, client.get("./").text)
-    refused = app_server.bring(client, "bad\n1")
-    assert (refused.status_code, list(tmp_path.iterdir())) == (422, [])
-    assert re.search(opened, refused.text)
-    table = bring(client, "y,site,a")
-    assert not re.search(opened, client.get("table").text)
-    run = fit(client, table)
-    client.worker.job.end(FAILED, error="'a' is not numeric: if 'n/k' is a missing value, --na n/k.")
-    answer = client.get("run", params={"id": run})
-    assert "--na n/k" in notice(answer)
-    assert re.search(opened, answer.text)
+def test_a_file_that_cannot_be_read_is_kept(client: Any, tmp_path: Path) -> None:
+    refused = app_server.bring(client, "bad\n1", "bad.csv")
+    assert (refused.status_code, files_in(tmp_path)) == (422, ["bad.csv"])
+    (button,) = re.findall(r'<button formaction="again" name="remedy" value="([^"]*)"', refused.text)
+    assert client.get("table").url.path == HOME
+    again = client.post("again", data={"table": table_id(refused), "sep": ";", "remedy": html.unescape(button)})
+    assert again.url.path == f"{HOME}table"
+    assert client.worker.given["written"] == {"sep": ";", "encoding": "latin-1"}
 
 
 def test_the_outcome_model_follows_from_all_that_is_chosen(client: Any) -> None:
@@ -212,8 +321,8 @@ def test_the_outcome_model_follows_from_all_that_is_chosen(client: Any) -> None:
     models = {"piecewise exponential": {"event": "2"}, "negative binomial": {"exposure": "2"}}
     models |= {"linear Gaussian": {}, "mean": {"family": "mean"}}
     for model, form in models.items():
-        answer = client.get("choice", params={"table": table, **ROLES, **form})
-        assert f"Outcome model: <strong>{model}</strong>" in answer.text
+        answer = client.post("choices", data={"table": table, **ROLES, **form})
+        assert f"Model of the outcome: <strong>{model}</strong>" in answer.text
 
 
 # ---- who gets an answer
@@ -233,14 +342,18 @@ def test_another_host_is_refused(client: Any, host: str) -> None:
         ("GET", HOME, {"sec-fetch-site": "none"}, 200),
         ("GET", f"{HOME}static/style.css", {}, 200),
         ("POST", f"{HOME}cancel", {"origin": HERE}, 303),
+        ("POST", f"{HOME}choices", {"origin": HERE}, 303),
         *(("GET", path, {}, 403) for path in ("/", "//", "/other/", "/s3cre/", "/s3cret2/", "/S3CRET/", "/é/")),
-        *(("GET", HOME, {"sec-fetch-site": site}, 403) for site in ("cross-site", "same-site")),
+        *(("GET", HOME + name, {"sec-fetch-site": "cross-site"}, 403) for name in ("", "report", "predictions.csv")),
+        ("GET", HOME, {"sec-fetch-site": "same-site"}, 403),
         *(
-            ("POST", f"{HOME}cancel", {"origin": origin}, 403)
+            ("POST", f"{HOME}{place}", {"origin": origin}, 403)
+            for place in ("cancel", "table", "again", "choices", "run", "predict?id=x", "predict-again?id=x")
             for origin in ("null", "http://evil.example", "http://127.0.0.1:8124", "http://localhost:8123")
         ),
         ("GET", f"{HOME}static/%2e%2e/pages.py", {}, 404),
-        ("GET", f"{HOME}reproduce.py", {}, 404),  # nothing was fitted
+        *(("GET", f"{HOME}{name}", {}, 404) for name in ("reproduce.py", "model.json", "report")),  # nothing was fitted
+        ("POST", f"{HOME}predict", {}, 404),
     ],
 )
 def test_who_gets_an_answer(client: Any, method: str, path: str, headers: dict[str, str], status: int) -> None:
@@ -262,4 +375,4 @@ def test_every_answer_is_strict(client: Any) -> None:
 def test_of_a_report_only_its_own_script_may_run() -> None:
     policy = security.report_policy("<script>alert(1)</script> text <script>sort()</script></body>")
     own = base64.b64encode(hashlib.sha256(b"sort()").digest()).decode()
-    assert policy.startswith(f"sandbox allow-scripts; default-src 'none'; script-src 'sha256-{own}';")
+    assert policy.startswith(f"default-src 'none'; script-src 'sha256-{own}';")

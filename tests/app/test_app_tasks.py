@@ -1,4 +1,4 @@
-"""What the page tells of a table; what is chosen is what is fitted, and what the downloaded Python lines fit."""
+"""What the page tells of a table, fits, predicts and leaves to download; the Python lines fit the same."""
 
 from __future__ import annotations
 
@@ -9,73 +9,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from invariance import BIP, InclusionPrior, Tolerance
-from invariance.app.pages import read_choices
-from invariance.app.session import Fields
-from invariance.app.tasks import SCRIPT, fit, understand
+from invariance import BIP, load
+from invariance.app.tasks import MODEL, PICTURES, PREDICTIONS, SCRIPT, SHOWN, TABLES, Overall, _answer, fit, look
 from invariance.cli.options import FitOptions
-from invariance.data.findings import MOST_GROUPS
-from invariance.data.reading import TableFile
-from invariance.data.settings import Columns, Environments
-from invariance.exceptions import DataError, SettingError
+from invariance.data.findings import DataCheck
+from invariance.exceptions import Message
+from invariance.posterior.plots import PLOT_KINDS
 from patients import patients
-
-COLUMNS = ["a", "b", "c", "y", "site", "died"]
-ROLES = [("outcome", "3"), ("environment", "4")]
-
-
-def chosen(*form: tuple[str, str], rest: tuple[str, ...] = ()) -> FitOptions:
-    return read_choices(Fields([*ROLES, *form]), COLUMNS, rest, {})
-
-
-def ticks(*positions: int) -> list[tuple[str, str]]:
-    return [("feature", str(position)) for position in positions]
-
-
-def test_columns_are_known_by_their_positions() -> None:
-    found = chosen(("event", "5"), ("exposure", ""), *ticks(0, 2, 3, 4), ("as0", "category"), ("as1", "number"))
-    assert (found.outcome, found.environment, found.event, found.exposure) == ("y", "site", "died", None)
-    assert (found.features, found.categorical, found.numeric) == ("a,c", "a", None)
-    assert chosen(*ticks(0, 1, 2, 3, 5)).features is None  # all others need not be listed
-    assert chosen(*ticks(0), ("rest", "on"), rest=("c", "y")).features == "a,c"
-    assert chosen(*ticks(0), rest=("c", "y")).features == "a"
-
-
-def test_choices_are_the_options_of_fit() -> None:
-    given = {"family": "gaussian", "prior": "inclusion(0.1)", "max_size": "2", "engine": "exact", "select": "mode"}
-    given |= {
-        "deviations": "random",
-        "strict": "on",
-        "drop_missing": "on",
-        "min_rows": "7",
-        "seed": "3",
-        "merge": "a+b=c",
-    }
-    found = chosen(*ticks(0), *given.items(), ("drop_environment", " x,y "))
-    assert found.columns == Columns(features=["a"])
-    assert found.environments == Environments(drop=["x", "y"], merge={"c": ["a", "b"]}, min_rows=7)
-    assert found.missing == "drop"
-    model = found.bip()
-    assert (model.family, model.engine, model.select) == ("linear_gaussian", "exact", "mode")
-    assert (model.prior, model.tolerance) == (InclusionPrior(0.1, max_size=2), Tolerance.strict())
-    assert (model.n_jobs, model.random_state, model.deviations) == (-1, 3, "random")
-    usual = chosen(*ticks(0), ("prior", ""), ("max_size", ""))
-    assert usual == FitOptions(outcome="y", environment="site", features="a")
-
-
-def test_what_is_left_open_is_asked_for() -> None:
-    for form, named in (
-        ([("outcome", ""), *ticks(0)], "outcome"),
-        ([("environment", "99"), *ticks(0)], "environment"),
-        ([("outcome", "9" * 5000), *ticks(0)], "outcome"),
-        (ticks(3), "feature"),
-        ([*ticks(0), ("min_rows", "-1")], "'-1'"),
-        ([*ticks(0), ("seed", "²")], "'²'"),
-        ([*ticks(0), ("as3", "number")], "'y'"),
-    ):
-        with pytest.raises(SettingError, match=named):
-            chosen(*form)
-
 
 PRESSURE: dict[str, Any] = {"outcome": "pressure", "environment": "hospital"}
 CASES: dict[str, dict[str, Any]] = {
@@ -101,6 +41,7 @@ def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, mon
     exec(Path(SCRIPT).read_text(encoding="utf-8"), {})
     page, script = reported
     np.testing.assert_array_equal(script.posterior_.inclusion, page.posterior_.inclusion)
+    script.save(tmp_path / "again.json")  # as the page did, which finds the price of invariance
     assert str(script.summary(20)) == str(page.summary(20))
 
 
@@ -109,9 +50,9 @@ def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, mon
 N = 40
 
 
-def understood(file: Path, text: str) -> list[dict[str, Any]]:
+def looked_at(file: Path, text: str, **known: Any) -> DataCheck:
     file.write_text(text)
-    return understand(TableFile.of(file))["columns"]
+    return look(lambda *_: None, file, {}, **known)["found"]
 
 
 def test_a_table_is_understood(tmp_path: Path) -> None:
@@ -134,42 +75,101 @@ def test_a_table_is_understood(tmp_path: Path) -> None:
             "nothing": [None] * N,
         }
     )
-    columns = {column["name"]: column for column in understood(tmp_path / "table.csv", table.to_csv(index=False))}
-    kinds = {name: column["kind"] for name, column in columns.items()}
+    found = looked_at(tmp_path / "table.csv", table.to_csv(index=False))
+    columns = {column.name: column for column in found.columns}
+    kinds = {name: column.kind for name, column in columns.items()}
     assert [name for name, kind in kinds.items() if kind == "dates"] == ["visit", "born"]
     assert [name for name, kind in kinds.items() if kind == "text"] == ["sex", "note", "weight"]
     assert (kinds["age"], kinds["died"], kinds["nothing"]) == ("numbers", "0 and 1", "empty")
     assert {kinds[name] for name in ("row", "patient_id", "income", "falls", "site", "same")} == {"whole numbers"}
-    doubts = {name: column["doubt"] for name, column in columns.items() if column["doubt"]}
-    assert list(doubts) == ["row", "patient_id", "visit", "born", "note", "weight", "same", "nothing"]
-    told = {"row": "ID", "patient_id": "ID", "visit": "dates", "note": "'note 0'", "weight": "'n/k'"}
-    assert all(named in doubts[name] for name, named in told.items())
-    assert [columns[name]["missing"] for name in ("age", "nothing", "sex")] == [3, N, 0]
-    assert columns["site"]["groups"] == [[label, N // 4] for label in ("01", "02", "03", "04")]
-    assert columns["site"]["examples"] == ["01", "02", "03"]
-    assert columns["income"]["n_values"] == N
-    models = {name: column["as_outcome"][0] for name, column in columns.items() if column["as_outcome"]}
-    assert models["age"] == models["income"] == "linear Gaussian"
-    assert models["sex"] == models["died"] == "logistic"
-    assert models["falls"] == "negative binomial"
-    assert not {"note", "weight", "visit", "nothing"} & set(models)
-    assert columns["sex"]["as_outcome"][1] == "sex has two values: 'f' and 'm'"
+    doubted = {finding.column: finding.code for finding in found.findings if finding.code != "missing"}
+    assert doubted == {"row": "identifier", "patient_id": "identifier", "visit": "dates", "born": "dates"} | {
+        "note": "text",
+        "weight": "words",
+        "site": "codes",
+        "same": "constant",
+        "nothing": "constant",
+    }
+    assert [columns[name].missing for name in ("age", "nothing", "sex")] == [3, N, 0]
+    assert columns["site"].groups == tuple((label, N // 4) for label in ("01", "02", "03", "04"))
+    assert columns["site"].examples == ("01", "02", "03")
+    assert columns["income"].n_values == N
+    kinds_of_outcomes = {name: column.as_outcome.kind for name, column in columns.items() if column.as_outcome}
+    assert kinds_of_outcomes["age"] == kinds_of_outcomes["income"] == "number"
+    assert kinds_of_outcomes["sex"] == kinds_of_outcomes["died"] == "classes"
+    assert kinds_of_outcomes["falls"] == "count"
+    assert not {"note", "weight", "visit", "nothing"} & set(kinds_of_outcomes)
 
 
-def test_other_tables(tmp_path: Path) -> None:
-    """Parquet, none, labels that are not the same text, many groups, and names of IDs."""
-    parquet, file = tmp_path / "t.parquet", tmp_path / "t.csv"
-    days = pd.date_range("2024-01-01", periods=12)
-    pd.DataFrame({"site": pd.Categorical(["a", "b"] * 6), "day": days, "x": np.arange(12.0) / 7}).to_parquet(parquet)
-    site, day, x = understand(TableFile.of(parquet))["columns"]
-    assert site["groups"] == [["a", 6], ["b", 6]]
-    assert (day["kind"], "dates" in day["doubt"]) == ("dates", True)
-    assert (x["kind"], x["doubt"]) == ("numbers", "")
-    with pytest.raises(DataError, match=r"t\.csv"):
-        understood(file, "a,b\n")
-    assert understood(file, "site,x\n1,1\n1.0,2\n01,3\n1,4\n")[0]["groups"] == [["1", 2], ["1.0", 1], ["01", 1]]
-    assert understood(file, pd.DataFrame({"a": range(MOST_GROUPS + 1)}).to_csv(index=False))[0]["groups"] == []
-    names = ["income", "Acid", "humid", "monkeys", "PatientID", "USUBJID", "Sample number"]
-    numbers = np.random.default_rng(0).permutation(10_000)[:N]
-    found = understood(file, pd.DataFrame(dict.fromkeys(names, numbers)).to_csv(index=False))
-    assert [column["name"] for column in found if "ID" in column["doubt"]] == names[4:]
+def test_columns_that_are_no_features_cost_no_rows(tmp_path: Path) -> None:
+    """But their findings stay, so that one sees why they are off."""
+    rows = {"y": [1, 2] * N, "a": [np.nan, 2.0, 1.0, 5.0] * (N // 2), "note": [f"P{k}" for k in range(2 * N)]}
+    text = pd.DataFrame(rows).to_csv(index=False)
+    before, after = (looked_at(tmp_path / "t.csv", text, exclude=exclude) for exclude in ([], ["a"]))
+    assert ("missing", "a") in {(finding.code, finding.column) for finding in before.findings}
+    assert {(finding.code, finding.column) for finding in after.findings} == {("identifier", "note")}
+
+
+def test_one_bar_for_all_stages() -> None:
+    """It never goes back, moves in each stage, and ends below one."""
+    told: list[tuple[float, str]] = []
+    bar = Overall(lambda fraction, stage: told.append((fraction, stage)))
+    for stage in ("reading", "scoring subsets", "report", "leaving out", "report"):
+        for fraction in (0.0, 0.5, 1.0):
+            bar(fraction, stage)
+    fractions = [fraction for fraction, _ in told]
+    assert fractions == sorted(fractions)
+    assert len(set(fractions)) == 11
+    assert fractions[-1] < 1.0
+    assert ("writing the report", "report") not in told
+    assert told[6][1] == "writing the report"
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a fit."""
+    folder = tmp_path_factory.mktemp("fit")
+    patients(40).to_csv(folder / "patients.csv", index=False)
+    choices = FitOptions(outcome="pressure", environment="hospital", features="age,sex,smoking")
+    answer = _answer(
+        "fit", {"file": folder / "patients.csv", "name": "p.csv", "choices": choices, "folder": folder}, quiet
+    )
+    assert isinstance(answer, dict)
+    assert set(answer["selected"]) <= {"age", "sex", "smoking"}
+    return folder
+
+
+def quiet(fraction: float, stage: str) -> None:
+    pass
+
+
+def test_what_can_be_downloaded(fitted: Path) -> None:
+    for kind in set(PICTURES) & set(PLOT_KINDS):
+        assert (fitted / f"{kind}.png").read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in (fitted / f"{kind}.svg").read_text()
+    model = load(fitted / MODEL)
+    tables = {name: pd.read_csv(fitted / f"{name}.csv") for name in TABLES}
+    np.testing.assert_allclose(tables["inclusion"]["probability"], model.posterior_.inclusion)
+    assert list(tables["inclusion"]["feature"]) == ["age", "sex", "smoking"]
+    assert len(tables["left_out"]) == model.n_environments_ == 4
+    assert "pooled" in set(tables["coefficients"]["environment"])
+
+
+def test_a_second_table_is_predicted(fitted: Path, tmp_path: Path) -> None:
+    """With intervals; what is refused has remedies that mend it."""
+    rows = patients(40, seed=5).drop(columns="pressure")
+    rows["age"] = rows["age"].astype(float)
+    rows.loc[3, "age"] = np.nan
+    rows.to_csv(tmp_path / "new.csv", index=False)
+    asked = {"file": tmp_path / "new.csv", "written": {}, "settings": {}, "folder": fitted}
+    refused = _answer("predict", asked, quiet)
+    assert isinstance(refused, Message)
+    (remedy,) = refused.remedies
+    found = _answer("predict", asked | {"settings": dict(remedy.settings)}, quiet)
+    assert isinstance(found, dict)
+    assert found["columns"][:3] == ["prediction", "lower", "upper"]
+    assert (found["n_rows"], len(found["cells"]), found["cells"][3][0]) == (160, SHOWN, "")
+    written = pd.read_csv(fitted / PREDICTIONS)
+    model, complete = load(fitted / MODEL), rows.dropna()
+    np.testing.assert_allclose(written["prediction"].dropna(), model.predict(complete))
+    np.testing.assert_allclose(written[["lower", "upper"]].dropna(), model.predict_interval(complete))

@@ -1,14 +1,16 @@
-"""The pages: a table is brought, looked at, fitted, and reported on. All of them work without scripts too."""
+"""The pages: a table is brought, looked at, fitted, reported on and used. All of them work without scripts too."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -20,17 +22,34 @@ from starlette.staticfiles import StaticFiles
 
 from .._tools.text import duration
 from .._version import __version__
-from ..cli.options import FitOptions, write_names
 from ..data.checks import SMALLEST_ENVIRONMENT
-from ..data.findings import MOST_GROUPS
+from ..data.findings import MOST_GROUPS, DataCheck
+from ..data.outcomes import outcome_kind
 from ..decisions.rules import RULES
-from ..exceptions import DataError, InvarianceError, SettingError
+from ..exceptions import DataError, InvarianceError
 from ..inference.base import ENGINES
-from ..models.registry import FAMILIES, SHORT
+from ..models.registry import FAMILIES, FAMILY_OF_KIND, SHORT
 from ..priors import PRIOR_FORMS
+from .choices import (
+    NUMBERS,
+    PREDICTING,
+    ROLES,
+    WAYS,
+    WORDS,
+    WRITTEN,
+    Fields,
+    changed,
+    read_choices,
+    read_settings,
+    rewritten,
+    said,
+    said_of_prediction,
+    sent,
+    settings_of_prediction,
+)
 from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
-from .session import CANCELLED, DONE, RUNNING, BusyError, Fields, Run, Session, Table, discard
-from .tasks import REPORT, SCRIPT, with_outcome_columns
+from .session import CANCELLED, DONE, RUNNING, BusyError, Prediction, Run, Session, Table, discard
+from .tasks import MODEL, PICTURES, PREDICTIONS, REPORT, SCRIPT, TABLES
 
 HERE = Path(__file__).parent
 BUSY = "A fit is running: wait for it, or cancel it first."
@@ -38,20 +57,22 @@ STALE = "Another table has come in between: choose again, for this one."
 NO_RUN = "There is no such fit."
 # So many columns get a line each; one tick stands for all others.
 MOST_LINES = 300
-# How a file is written, where it does not show: {field: what it is}
-WRITTEN = {
-    "sep": "Sign between cells",
-    "decimal": "Sign before decimals",
-    "thousands": "Sign between thousands",
-    "encoding": "Encoding",
-    "sheet": "Sheet of an Excel file",
-    "na": "Words for missing values",
-}
+# Fields of more settings, as they are when nobody has changed them
+USUAL = {"prior": "uniform", "engine": "auto", "select": "predictive", "deviations": "auto", "max_size": "", "seed": ""}
+# Findings of columns that are better no features
+NO_FEATURE = ("identifier", "dates", "text", "objects", "constant")
+_FILES = {REPORT, SCRIPT, MODEL, PREDICTIONS, *(f"{name}.{end}" for name in PICTURES for end in ("png", "svg"))}
+_FILES |= {f"{name}.csv" for name in TABLES}
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
+_templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]
 _templates.globals |= {
     "version": __version__,
     "ways_of_writing": WRITTEN,
+    "roles": ROLES,
+    "labels": WORDS | NUMBERS,
+    "ways": WAYS,
+    "predicting": PREDICTING,
     "families": [name for name in FAMILIES if name not in SHORT.values()],
     "engines": ("auto", *ENGINES),
     "rules": tuple(RULES),
@@ -71,21 +92,19 @@ def application(session: Session, token: str, port: int) -> Guard:
         Route("/table", pages.table),
         Route("/table", pages.upload, methods=["POST"]),
         Route("/again", pages.read_again, methods=["POST"]),
-        Route("/choice", pages.choice),
+        Route("/choices", pages.choose, methods=["POST"]),
         Route("/run", pages.run),
         Route("/run", pages.fit, methods=["POST"]),
         Route("/progress", pages.progress),
         Route("/cancel", pages.cancel, methods=["POST"]),
-        Route("/result", pages.result),
         Route("/report", pages.report),
-        *(Route(f"/{name}", pages.download) for name in (REPORT, SCRIPT)),
+        Route("/result", pages.result),
+        Route("/predict", pages.predict, methods=["POST"]),
+        Route("/predict-again", pages.predict_again, methods=["POST"]),
+        *(Route(f"/{name}", pages.download) for name in sorted(_FILES)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     return Guard(Starlette(routes=[Mount(f"/{token}", routes=routes)]), token, port)
-
-
-def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
-    return HTMLResponse(_templates.get_template(template).render(values), status)
 
 
 def go(place: str) -> Response:
@@ -99,39 +118,86 @@ async def sent_fields(request: Request) -> Fields:
 class Pages:
     def __init__(self, session: Session) -> None:
         self.session = session
+        self._looking, self._newest = asyncio.Lock(), 0
 
-    def _page(self, template: str, notice: str, status: int, written: Mapping[str, str], **values: Any) -> Response:
-        """A page with the fields of how a file is written, which are open where the notice names one of them."""
-        about_writing = any(re.search(rf"--{name}\b", notice) for name in WRITTEN)
-        values = {"about_writing": about_writing, "running": self.session.latest(RUNNING)} | values
-        return page(template, status, notice=notice, written=written, **values)
+    def _page(
+        self, template: str, step: str, notice: str = "", status: int = 200, run: Run | None = None, **values: Any
+    ) -> Response:
+        """notice : a message, whose remedies become buttons"""
+        values |= {"notice": said(notice) if notice else None, "running": self.session.latest(RUNNING), "run": run}
+        values |= {"step": step, "steps": self._steps(run)}
+        return HTMLResponse(_templates.get_template(template).render(values), status)
 
-    def _start_page(self, notice: str, status: int = 200, written: Mapping[str, str] | None = None) -> Response:
-        opened = {"about_writing": True} if written else {}
-        return self._page("start.html", notice, status, written or {}, last=self.session.latest(DONE), **opened)
+    def _steps(self, run: Run | None) -> dict[str, str]:
+        """{step: where it is, nothing where it cannot be gone to yet}; run : whose results are meant"""
+        table, running = self.session.table, self.session.latest(RUNNING)
+        done = run if run is not None and run.job.state == DONE else self.session.latest(DONE)
+        going = f"run?id={running.id}" if running else ""
+        return {
+            "Table": "./",
+            "Choices": "" if table is None or table.found is None else "table",
+            "Report": f"report?id={done.id}" if done else going,
+            "Files and prediction": f"result?id={done.id}" if done else "",
+        }
 
-    def _table_page(self, table: Table, notice: str = "", status: int = 200) -> Response:
-        form = self.session.form
-        values = {"table": table, "found": table.found, "rest": len(_rest(table)), "form": form}
-        return self._page("table.html", notice, status, table.written, **values, **_choice(table, form))
+    def _start_page(self, notice: str = "", status: int = 200) -> Response:
+        table = self.session.table
+        unread = table if table is not None and table.found is None else None
+        values: dict[str, Any] = {
+            "unread": unread,
+            "why": said(unread.error) if unread else None,
+            "last": self.session.latest(DONE),
+        }
+        return self._page("start.html", "Table", notice, status, **values)
+
+    def _table_page(self, table: Table, found: DataCheck, notice: str = "", status: int = 200) -> Response:
+        form, columns = self.session.form, table.columns
+        chosen = {role: sent(columns, form.get(role, "")) for role in ROLES}
+        values = {"table": table, "found": found, "form": form, "rest": len(_rest(found)), "chosen": chosen}
+        of_columns: dict[str, list[Any]] = {name: [] for name in columns}
+        general: list[Any] = []
+        n_open = 0
+        for finding in found.findings:
+            told = self._told(table, finding)
+            off = finding.column in columns and str(columns.index(finding.column)) not in form.getlist("feature")
+            off = off and finding.column not in chosen.values()
+            is_open = bool(told.buttons) and not off and not any(button.set for button in told.buttons)
+            n_open += is_open
+            of_columns.get(finding.column or "", general).append((finding.code, told, is_open))
+        alike = {str(label) for each in found.findings if each.code == "labels_alike" for label in each.environments}
+        outcome = sent(found.columns, form.get("outcome", ""))
+        environment = sent(found.columns, form.get("environment", ""))
+        values["settings_changed"] = "strict" in form or any(form.get(k, v) != v for k, v in USUAL.items())
+        values |= {"findings": of_columns, "general": general, "n_open": n_open, "alike": alike}
+        values |= {"outcome": outcome, "environment": environment, "outcome_model": _model(outcome, chosen, form)}
+        return self._page("table.html", "Choices", notice or self.session.problem, status, **values)
+
+    def _told(self, table: Table, finding: Any) -> Any:
+        """A finding with its buttons, of which those are marked that would change nothing."""
+        told, now = said(finding.message), (table.written, self.session.form)
+        same = [self._with(table, read_settings(button.settings)) == now for button in told.buttons]
+        marked = (button._replace(set=one) for button, one in zip(told.buttons, same, strict=True))
+        return told._replace(buttons=tuple(marked))
+
+    def _with(self, table: Table, settings: Mapping[str, Any]) -> tuple[dict[str, str], Fields]:
+        return rewritten(table.written, settings), changed(self.session.form, settings, table.columns)
 
     async def start(self, request: Request) -> Response:
         return self._start_page(self.session.take_notice())
 
     async def upload(self, request: Request) -> Response:
-        """A table arrives; it is read before the next page is shown."""
+        """A table arrives; it is read before the next page is shown, and kept also where it cannot be."""
         try:
             name, file, fields = await receive_table(request, self.session.folder)
         except ClientDisconnect:
             return Response(status_code=400)  # which nobody reads
         except DataError as error:
             return self._start_page(str(error), 413 if isinstance(error, TooLargeError) else 422)
-        written = _how_written(fields)
-        refused = await self._read(name, file, written)
-        if refused is None:
-            return go("table")
-        discard(file)
-        return self._start_page(*refused, written)
+        busy = await self._read(Table(name, file, _how_written(fields)))
+        if busy:
+            discard(file)
+            return self._start_page(busy, 409)
+        return self._after_reading()
 
     async def read_again(self, request: Request) -> Response:
         """The table that is here already, written in another way."""
@@ -139,51 +205,99 @@ class Pages:
         if table is None:
             return go("./")
         if form.get("table") != table.id:
-            return self._table_page(table, STALE, 409)
-        refused = await self._read(table.name, table.file, _how_written(form))
-        return go("table") if refused is None else self._table_page(table, *refused)
+            return self._start_page(STALE, 409)
+        written = rewritten(_how_written(form), read_settings(form.get("remedy", "")))
+        busy = await self._read(Table(table.name, table.file, written), self._roles())
+        return self._start_page(busy, 409) if busy else self._after_reading()
 
-    async def _read(self, name: str, file: Path, written: dict[str, str]) -> tuple[str, int] | None:
-        """Keep a table, or say why not, and with which status."""
+    def _after_reading(self) -> Response:
+        table = self.session.table
+        assert table is not None
+        return go("table") if table.found is not None else self._start_page("", 422)
+
+    def _roles(self) -> dict[str, Any]:
+        """What `tasks.look` is told of the choices"""
+        table, form = self.session.table, self.session.form
+        if table is None or table.found is None:
+            return {}
+        columns = table.columns
+        chosen = {role: name for role in ROLES if (name := sent(columns, form.get(role, ""))) is not None}
+        lines = columns[:MOST_LINES]
+        off = [name for j, name in enumerate(lines) if str(j) not in form.getlist("feature")]
+        return {"roles": chosen, "exclude": [name for name in off if name not in chosen.values()]}
+
+    async def _read(self, table: Table, known: Mapping[str, Any] | None = None) -> str:
+        """Keep a table with what is found in it, or why it cannot be read; a sentence where a fit is running."""
         try:
-            job = self.session.worker.submit("look", file=file, written=written)
+            job = self.session.worker.submit("look", file=table.file, written=table.written, **known or {})
         except BusyError:
-            return BUSY, 409
+            return BUSY
         await run_in_threadpool(job.ended.wait)
-        if job.state != DONE:
-            return job.error or "Another table came in between.", 422
-        self.session.keep(Table(name, file, written, job.result))
-        return None
+        table.error = job.error or ("" if job.state == DONE else "Another table came in between.")
+        table.found = job.result.get("found")
+        self.session.keep(table)
+        if table.found is not None and "feature" not in self.session.form and "table" not in self.session.form:
+            self.session.form = _first_form(table, table.found)
+        return ""
 
     async def table(self, request: Request) -> Response:
         """What was understood, and the choices."""
         table = self.session.table
-        return go("./") if table is None else self._table_page(table, self.session.take_notice())
+        if table is None or table.found is None:
+            return go("./")
+        return self._table_page(table, table.found, self.session.take_notice())
 
-    async def choice(self, request: Request) -> Response:
-        """What is known of the outcome and the environments that are chosen at the moment, asked for by htmx."""
-        form, table = request.query_params, self.session.table
-        if table is None or form.get("table") != table.id:
-            self.session.notice = STALE
-            return Response(headers={"HX-Redirect": "./" if table is None else "table"})
-        return page("_choice.html", **_choice(table, form))
+    async def _take(self, request: Request) -> Response | None:
+        """The choices that were sent, as a button changes them; then what is found with them. An answer if refused."""
+        form, self._newest = await sent_fields(request), self._newest + 1
+        number = self._newest
+        async with self._looking:
+            if number != self._newest and "hx-request" in request.headers:
+                return Response(status_code=204)  # whoever sent it has sent another since
+            return await self._look_with(form)
 
-    async def fit(self, request: Request) -> Response:
-        session, form = self.session, await sent_fields(request)
-        table = session.table
-        if table is None:
+    async def _look_with(self, form: Fields) -> Response | None:
+        session, table = self.session, self.session.table
+        if table is None or table.found is None:
             return go("./")
         if form.get("table") != table.id:
-            return self._table_page(table, STALE, 409)
-        session.form = form
+            return self._table_page(table, table.found, STALE, 409)
+        before, session.form = self._roles(), Fields([pair for pair in form.multi_items() if pair[0] != "remedy"])
+        wanted = form.get("remedy", "")
+        settings = dict(table.found.settings) if wanted == "all" else read_settings(wanted)
+        written, session.form = self._with(table, settings)
+        if written == table.written and self._roles() == before:
+            return None
+        new = Table(table.name, table.file, written, id=table.id)
+        busy = await self._read(new, self._roles())
+        if busy:
+            return self._table_page(table, table.found, busy, 409)
+        if new.found is None and written != table.written:
+            session.notice = new.error
+            return go("./")
+        if new.found is None:
+            session.keep(table)
+            return self._table_page(table, table.found, new.error, 422)
+        return None
+
+    async def choose(self, request: Request) -> Response:
+        return await self._take(request) or go("table")
+
+    async def fit(self, request: Request) -> Response:
+        refused = await self._take(request)
+        if refused is not None:
+            return refused
+        session, table = self.session, self.session.table
+        assert table is not None
+        assert table.found is not None
         try:
-            names = [column["name"] for column in table.found["columns"]]
-            run = session.start(table, read_choices(form, names, _rest(table), table.written))
+            run = session.start(table, read_choices(session.form, table.columns, _rest(table.found), table.written))
         except BusyError:
             session.notice = BUSY
             return go("run")
         except InvarianceError as error:
-            return self._table_page(table, str(error), 422)
+            session.problem = error.args[0]
+            return self._table_page(table, table.found, "", 422)
         return go(f"run?id={run.id}")
 
     def _asked(self, request: Request) -> Run | None:
@@ -195,21 +309,23 @@ class Pages:
         run = self._asked(request)
         if run is None or run.job.state != RUNNING:
             return go(self._after(run))
-        return page("run.html", run=run, elapsed=_elapsed(run), notice=self.session.take_notice())
+        return self._page("run.html", "Report", self.session.take_notice(), run=run, elapsed=_elapsed(run))
 
     async def progress(self, request: Request) -> Response:
         """A piece of the page of a run, asked for again and again by htmx, which is then led on."""
         run = self._asked(request)
         if run is None or run.job.state != RUNNING:
             return Response(headers={"HX-Redirect": self._after(run)})
-        return page("_progress.html", run=run, elapsed=_elapsed(run))
+        return self._page("_progress.html", "Report", run=run, elapsed=_elapsed(run))
 
     def _after(self, run: Run | None) -> str:
         """Where to go when a fit is no longer running, or not known."""
         if run is not None and run.job.state == DONE:
-            return f"result?id={run.id}"
-        if run is not None:
-            self.session.notice = "The fit was cancelled." if run.job.state == CANCELLED else run.job.error
+            return f"report?id={run.id}"
+        if run is not None and run.job.state == CANCELLED:
+            self.session.notice = "The fit was cancelled."
+        elif run is not None and run is self.session.latest():
+            self.session.problem = run.job.error
         return "table"
 
     async def cancel(self, request: Request) -> Response:
@@ -218,107 +334,125 @@ class Pages:
             await run_in_threadpool(self.session.worker.cancel)
         return go("run" if wanted is None else f"run?{urlencode({'id': wanted})}")
 
+    async def report(self, request: Request) -> Response:
+        """The report as a page of its own, with the steps above it."""
+        run = self._finished(request)
+        text = (run.folder / REPORT).read_text(encoding="utf-8")
+        policy = report_policy(text)
+        bar = _templates.get_template("_bar.html").render(steps=self._steps(run), step="Report")
+        text = re.sub(r"<body[^>]*>", lambda body: f"{body[0]}\n{bar}", text, count=1)
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
     async def result(self, request: Request) -> Response:
-        run, table = self._asked(request), self.session.table
+        run = self._asked(request)
         if run is None:
             self.session.notice = NO_RUN
             return go("./")
         if run.job.state != DONE:
             return go(f"run?id={run.id}")
-        said = [*run.job.result["notes"], *run.job.result["warnings"]]
-        return page("result.html", run=run, said=said, table_is_here=table is not None and table.id == run.table.id)
+        return self._result_page(run, self.session.take_notice())
 
-    async def report(self, request: Request) -> Response:
-        """The report inside the page, in a sandbox."""
-        text = self._written(request, REPORT).read_text(encoding="utf-8")
-        return HTMLResponse(text, headers={"Content-Security-Policy": report_policy(text)})
+    def _result_page(self, run: Run, notice: str = "", status: int = 200) -> Response:
+        table, result, second = self.session.table, run.job.result, run.prediction
+        predicted = second.result or {} if second is not None else {}
+        there = {path.name for path in run.folder.iterdir()}
+        values = {
+            "result": result,
+            "notes": [said(text) for text in result["notes"]],
+            "warnings": [said(text) for text in result["warnings"]],
+            "pictures": {kind: text for kind, text in PICTURES.items() if f"{kind}.png" in there},
+            "tables": {kind: text for kind, text in TABLES.items() if f"{kind}.csv" in there},
+            "second": second,
+            "why": said_of_prediction(second.error) if second is not None and second.error else None,
+            "cautions": [said_of_prediction(text) for text in predicted.get("warnings", ())],
+            "table_is_here": table is not None and table.id == run.table.id,
+        }
+        return self._page("result.html", "Files and prediction", notice, status, run=run, **values)
+
+    async def predict(self, request: Request) -> Response:
+        """A second table arrives: its outcomes are predicted."""
+        run = self._finished(request)
+        try:
+            name, file, fields = await receive_table(request, run.folder)
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except DataError as error:
+            return self._result_page(run, str(error), 413 if isinstance(error, TooLargeError) else 422)
+        return await self._predicted(run, Prediction(name, file, _how_written(fields)))
+
+    async def predict_again(self, request: Request) -> Response:
+        """The second table that is here, with other settings."""
+        run, form = self._finished(request), await sent_fields(request)
+        if run.prediction is None:
+            return go(f"result?id={run.id}")
+        settings = settings_of_prediction(form.get("remedy", ""))
+        ways = {name: str(given) for name in PREDICTING if (given := settings.get(name) or form.get(name))}
+        before = run.prediction
+        second = Prediction(before.name, before.file, rewritten(_how_written(form), settings), ways)
+        return await self._predicted(run, second)
+
+    async def _predicted(self, run: Run, second: Prediction) -> Response:
+        asked = {"file": second.file, "written": second.written, "settings": second.settings, "folder": run.folder}
+        try:
+            job = self.session.worker.submit("predict", **asked)
+        except BusyError:
+            discard(second.file)
+            return self._result_page(run, BUSY, 409)
+        await run_in_threadpool(job.ended.wait)
+        if run.prediction is not None and run.prediction.file != second.file:
+            discard(run.prediction.file)
+        second.result = job.result if job.state == DONE else None
+        second.error = job.error or ("" if job.state == DONE else "Another table came in between.")
+        run.prediction = second
+        return go(f"result?id={run.id}#prediction")
 
     async def download(self, request: Request) -> Response:
         name = request.url.path.rpartition("/")[2]
-        return FileResponse(self._written(request, name), filename=name)
+        file = self._finished(request).folder / name
+        if not file.exists():
+            raise HTTPException(404, "There is no such file of this fit.")
+        return FileResponse(file, filename=name)
 
-    def _written(self, request: Request, name: str) -> Path:
-        """A file of the fit that is named in the address."""
+    def _finished(self, request: Request) -> Run:
+        """The fit that is named in the address."""
         run = self.session.runs.get(request.query_params.get("id", ""))
         if run is None:
             raise HTTPException(404, NO_RUN)
         if run.job.state != DONE:
             raise HTTPException(409, "This fit has no report.")
-        return run.folder / name
+        return run
 
 
-ROLES = ("outcome", "environment", "event", "exposure")
+def _first_form(table: Table, found: DataCheck) -> Fields:
+    """With all columns ticked but those that are better no features"""
+    doubted = {finding.column for finding in found.findings if finding.code in NO_FEATURE}
+    lines = table.columns[:MOST_LINES]
+    ticked = [("feature", str(j)) for j, name in enumerate(lines) if name not in doubted]
+    return Fields([*ticked, ("rest", "on")])
 
 
-def _choice(table: Table, form: Fields) -> dict[str, Any]:
-    """The outcome, its model and the environment that are chosen at the moment."""
-    outcome, environment, event, exposure = (_sent(table.found["columns"], form.get(role, "")) for role in ROLES)
-    model = outcome["as_outcome"] if outcome else []
-    if model and (event or exposure):
-        model = with_outcome_columns(outcome["name"], event and event["name"], exposure and exposure["name"])
-    if model and form.get("family", "auto") != "auto":
-        model = [form["family"], "chosen below"]
-    return {"outcome": outcome, "outcome_model": model, "environment": environment}
+def _model(outcome: Any, chosen: Mapping[str, str | None], form: Fields) -> list[str]:
+    """The model of the chosen outcome, and why; nothing where it can have none."""
+    if outcome is None:
+        return []
+    if form.get("family", "auto") != "auto":
+        return [form["family"], "chosen below"]
+    kind = outcome.as_outcome
+    if chosen["event"] or chosen["exposure"]:
+        kind = outcome_kind(np.empty(0), outcome.name, chosen["event"], chosen["exposure"])
+    name = FAMILY_OF_KIND[kind.kind].replace("_", " ").replace("gaussian", "Gaussian") if kind else ""
+    return [name, kind.reason] if kind else []
 
 
 def _elapsed(run: Run) -> str:
     return duration(max(time.monotonic() - run.job.started, 0.1))
 
 
-def _rest(table: Table) -> list[str]:
+def _rest(found: DataCheck) -> list[str]:
     """The usable columns beyond those that have a line."""
-    return [column["name"] for column in table.found["columns"][MOST_LINES:] if not column["doubt"]]
+    doubted = {finding.column for finding in found.findings if finding.code in NO_FEATURE}
+    return [column.name for column in found.columns[MOST_LINES:] if column.name not in doubted]
 
 
 def _how_written(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: fields[name] for name in WRITTEN if fields.get(name)}
-
-
-def read_choices(form: Fields, columns: Sequence[str], rest: Iterable[str], written: Mapping[str, Any]) -> FitOptions:
-    """The form as the options of `invariance fit`.
-    form : columns by their positions; rest : columns that one tick stands for; written : as `FileOptions` has it"""
-    given = {name: value.strip() for name, value in form.items()}
-    roles = {role: _sent(columns, given.get(role, "")) for role in ROLES}
-    for role in ("outcome", "environment"):
-        if roles[role] is None:
-            raise SettingError(f"Choose the column of the {role}.")
-    ticked = {*(_sent(columns, position) for position in form.getlist("feature")), *(rest if "rest" in given else ())}
-    others = [name for name in columns if name not in roles.values()]
-    features = [name for name in others if name in ticked]
-    if not features:
-        raise SettingError("Tick at least one feature that is neither the outcome nor the environment.")
-    read_as = {name: given.get(f"as{position}") for position, name in enumerate(columns)}
-    for name in roles.values():
-        if read_as.get(name):
-            raise SettingError(f"'Read as' is for features, and {name!r} is none: choose 'it is' in its line.")
-    texts = "family", "prior", "engine", "select", "deviations", "drop_environment", "merge"
-    typed: dict[str, Any] = {name: given[name] for name in texts if given.get(name)}
-    return FitOptions(
-        **written,
-        **typed,
-        **roles,
-        features=None if features == others else write_names(features),
-        categorical=write_names(name for name in features if read_as[name] == "category") or None,
-        numeric=write_names(name for name in features if read_as[name] == "number") or None,
-        missing="drop" if "drop_missing" in given else "error",
-        min_rows=_whole(given, "min_rows", "Fewest rows of an environment") or 0,
-        max_size=_whole(given, "max_size", "Most features in a subset"),
-        strict="strict" in given,
-        seed=_whole(given, "seed", "Seed") or 0,
-    )
-
-
-_WHOLE_NUMBER = re.compile(r"\d{1,18}", re.ASCII)
-
-
-def _sent(columns: Sequence[Any], position: str) -> Any:
-    """The column whose position was sent; None if there is none."""
-    place = int(position) if _WHOLE_NUMBER.fullmatch(position) else len(columns)
-    return columns[place] if place < len(columns) else None
-
-
-def _whole(given: Mapping[str, str], name: str, label: str) -> int | None:
-    text = given.get(name, "")
-    if text and not _WHOLE_NUMBER.fullmatch(text):
-        raise SettingError(f"{label}: {text[:40]!r} is no whole number of at most 18 digits.")
-    return int(text) if text else None

@@ -24,7 +24,7 @@ REFUSED = "Refused. Paste the address that the terminal shows into the address b
 
 _PAGE = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
-    "frame-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
 # same-origin, not no-referrer: with that, browsers send forms with "Origin: null".
 HEADERS = {
@@ -38,12 +38,13 @@ HEADERS = {
 
 
 def report_policy(html: str) -> str:
-    """A sandbox out of which nothing is sent, in which the report's own script, the last one, may run alone."""
+    """Nothing is loaded or sent, and the report's own script, the last one, may run alone. It is of the same origin, or
+    links back to the page would be refused."""
     scripts = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
     own = base64.b64encode(hashlib.sha256(scripts[-1].encode()).digest()).decode()
     return (
-        f"sandbox allow-scripts; default-src 'none'; script-src 'sha256-{own}'; "
-        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        f"default-src 'none'; script-src 'sha256-{own}'; "
+        "style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
 
 
@@ -94,7 +95,7 @@ async def receive_table(request: Request, folder: Path) -> tuple[str, Path, dict
         async for _ in request.stream():
             pass
         megabytes = LARGEST // 1_000_000
-        raise TooLargeError(f"The file has more than {megabytes} MB. The command line takes files of any size.")
+        raise TooLargeError(f"The file has more than {megabytes} MB, which is too large for this page.")
     try:
         form = await request.form()
     except HTTPException:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
-from typing import Any, TypeAlias
-
-from starlette.datastructures import ImmutableMultiDict
+from typing import Any
 
 from ..cli.options import FitOptions
+from ..data.findings import DataCheck
+from .choices import Fields
 from .tasks import work
 
 DIED = "The process that computes has ended before its answer, perhaps for want of memory: try fewer features or rows."
@@ -101,42 +101,58 @@ class Worker:
         self._process.join()
 
 
-Fields: TypeAlias = ImmutableMultiDict[str, str]
-
-
 @dataclass
 class Table:
-    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were stated
-    found : by `understand`; id : of this reading"""
+    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were stated; found : by
+    `invariance.check`, None where it cannot be read, for which `error` has the reason; id : of this reading"""
 
     name: str
     file: Path
     written: dict[str, str]
-    found: dict[str, Any]
+    found: DataCheck | None = None
+    error: str = ""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def columns(self) -> list[str]:
+        return [] if self.found is None else [column.name for column in self.found.columns]
+
+
+@dataclass
+class Prediction:
+    """A second table. settings : of PREDICTING; result : of `tasks.predict`, None where it is refused"""
+
+    name: str
+    file: Path
+    written: dict[str, str]
+    settings: dict[str, str] = field(default_factory=dict)
+    result: dict[str, Any] | None = None
+    error: str = ""
 
 
 @dataclass
 class Run:
-    """A fit; folder : with its report and its script"""
+    """A fit; folder : with what can be downloaded; prediction : the latest"""
 
     id: str
     table: Table
     choices: FitOptions
     job: Job
     folder: Path
+    prediction: Prediction | None = None
 
 
 @dataclass
 class Session:
-    """One table and one fit at a time. runs : all fits by their ids, the newest last; form : the fields as they were
-    last sent; notice : said once, on the next page"""
+    """One table and one fit at a time. runs : all fits by their ids, the newest last; form : the choices; problem : why
+    they could not be fitted, until they are fitted again; notice : said once, on the next page"""
 
     folder: Path
     worker: Worker
     table: Table | None = None
     runs: dict[str, Run] = field(default_factory=dict)
     form: Fields = field(default_factory=Fields)
+    problem: str = ""
     notice: str = ""
 
     def latest(self, state: str | None = None) -> Run | None:
@@ -144,15 +160,20 @@ class Session:
         return next((run for run in reversed(self.runs.values()) if state in (None, run.job.state)), None)
 
     def keep(self, table: Table) -> None:
-        """In the place of the one before, of which nothing but reports is left."""
-        if self.table is not None and self.table.file != table.file:
-            discard(self.table.file)
-        self.table, self.form = table, Fields()
+        """In the place of the one before, of which nothing but reports is left; choices stay for the same columns."""
+        before = self.table
+        if before is not None and before.file != table.file:
+            discard(before.file)
+            self.problem = ""
+        if before is None or before.file != table.file or before.columns != table.columns:
+            self.form = Fields()
+        self.table = table
 
     def start(self, table: Table, choices: FitOptions) -> Run:
         """Raises BusyError while another fit is running."""
         folder = Path(mkdtemp(dir=self.folder))
         job = self.worker.submit("fit", file=table.file, name=table.name, choices=choices, folder=folder)
+        self.problem = ""
         run = self.runs[folder.name] = Run(folder.name, table, choices, job, folder)
         return run
 

@@ -1,4 +1,4 @@
-"""What the worker process does: read a table and tell what is in it, or fit."""
+"""What the worker process does: look at a table, fit, or predict."""
 
 from __future__ import annotations
 
@@ -6,47 +6,145 @@ import shutil
 import signal
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cli.console import said_by
-from ..cli.inputs import default_notes, read_file
+from ..cli.inputs import many_features, read_file
 from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import table_arguments
+from ..cli.predict import predicted_rows
 from ..data.findings import check
-from ..data.outcomes import OutcomeKind, outcome_kind
-from ..data.reading import TableFile
-from ..exceptions import InvarianceError
-from ..models.registry import FAMILY_OF_KIND
+from ..data.reading import column_names
+from ..data.settings import Columns
+from ..decisions.plots import save_picture
+from ..estimators.bip import BIP
+from ..estimators.saved import load
+from ..exceptions import DataWarning, InvarianceError, Message, NotInvariantWarning
+from ..posterior.plots import PLOT_KINDS
 from ..report.methods import Source, python_lines
+from .choices import worded
 
-REPORT, SCRIPT = "report.html", "reproduce.py"
+if TYPE_CHECKING:
+    import pandas as pd
+
+REPORT, SCRIPT, MODEL, PREDICTIONS = "report.html", "reproduce.py", "model.json", "predictions.csv"
+PICTURES = {
+    "inclusion": "How probable each feature is",
+    "coefficients": "Coefficients in each environment",
+    "environments": "How unlike each environment is",
+    "left_out": "Predictions in environments left out",
+    "calibration": "Calibration in environments left out",
+    "subsets": "The best subsets of features",
+    "frontier": "Prediction against invariance",
+}
+TABLES = {
+    "coefficients": "Coefficients in each environment",
+    "inclusion": "How probable each feature is",
+    "subsets": "The most probable subsets of features",
+    "left_out": "Predictions in environments left out",
+}
+# Rows of predictions that are shown
+SHOWN = 50
 Tell = Callable[[float, str], None]
 
 
-def look(tell: Tell, file: Path, written: dict[str, str]) -> dict[str, Any]:
-    """written : how the file is written, as `FileOptions` has it"""
+def look(
+    tell: Tell, file: Path, written: dict[str, str], roles: dict[str, Any] | None = None, exclude: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What `check` finds. written : as `FileOptions` has it; roles : as `check` takes them; exclude : columns that
+    do not count among missing values, but whose other findings stay"""
     tell(0.0, "reading the table")
-    return understand(FileOptions(**written).open(file))
+    source, roles = FileOptions(**written).open(file), roles or {}
+    found = check(source.path, **roles, format=source.form)
+    if exclude:
+        without = check(source.path, **roles, columns=Columns(exclude=exclude), format=source.form)
+        others = (finding for finding in found.findings if finding.code != "missing")
+        missing = (finding for finding in without.findings if finding.code == "missing")
+        found = replace(found, findings=(*others, *missing))
+    return {"found": found}
 
 
 def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) -> dict[str, Any]:
-    """Fit, and leave the report and the script, which calls the file by this name, in the folder."""
+    """Fit, and leave what can be downloaded in the folder: the script calls the table by this name."""
+    tell = Overall(tell)
     tell(0.0, "reading the table")
     model, data = choices.bip().set_params(progress=tell), read_file(file, choices)
     model.fit(data)
-    tell(1.0, "writing the report")
-    source = Source(table_arguments(name, choices))
+    source = Source(table_arguments(name, choices), worded=worded)
     model.report(folder / REPORT, source=source)
     (folder / SCRIPT).write_text(f"{python_lines(model, source)}model.report({REPORT!r})\n", encoding="utf-8")
-    return {"notes": default_notes(model, choices, data)}
+    tell(0.0, "saving the model")
+    model.save(folder / MODEL)
+    tell(0.0, "drawing pictures")
+    kinds = [kind for kind in PICTURES if kind in PLOT_KINDS]
+    for done, kind in enumerate(kinds):
+        for ending in ("png", "svg"):
+            save_picture(model.decision_, kind, folder / f"{kind}.{ending}")
+        tell(done / len(kinds), "drawing pictures")
+    tell(0.0, "writing tables")
+    for table, frame in _frames(model).items():
+        frame.to_csv(folder / f"{table}.csv", index=False)
+    notes = many_features(choices, data)
+    return {"notes": notes, "selected": model.decision_.selected, "verdict": model.decision_.verdict.short}
 
 
-_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit}
+def _frames(model: BIP) -> dict[str, pd.DataFrame]:
+    """{table: frame} for those of TABLES that there are"""
+    posterior = model.posterior_
+    return {
+        "coefficients": model.decision_.coefficients(),
+        "inclusion": posterior.inclusion_probabilities.rename("probability").rename_axis("feature").reset_index(),
+        "subsets": posterior.subsets(100),
+    } | ({"left_out": model.new_environments().to_frame()} if posterior.n_environments > 1 else {})
+
+
+# What each stage of a fit may take of the bar that is left, and stages in other words
+_SHARE = 0.3
+_STAGES = {"report": "writing the report", "scoring subsets": "comparing subsets of features"}
+
+
+class Overall:
+    """One bar for all stages of a fit: each has a share of what is left, so that it never goes back."""
+
+    def __init__(self, tell: Tell) -> None:
+        self.tell, self.done, self.start, self.stage = tell, 0.0, 0.0, ""
+
+    def __call__(self, fraction: float, stage: str) -> None:
+        if stage != self.stage:
+            self.start, self.stage = self.done, stage
+        self.done = max(self.done, self.start + (1.0 - self.start) * _SHARE * fraction)
+        self.tell(self.done, _STAGES.get(stage, stage))
+
+
+def predict(tell: Tell, file: Path, written: dict[str, str], settings: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Predictions of the model in the folder. settings : of PREDICTING"""
+    tell(0.0, "predicting")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotInvariantWarning)  # said with the fit
+        model = load(folder / MODEL)
+    columns = replace(model.columns or Columns(), handle_unknown=settings.get("handle_unknown", "error"))
+    model.set_params(columns=columns, predict_with=settings.get("predict_with", "auto"))
+    table = FileOptions(**written).open(file)
+    rows, sentences = predicted_rows(model, table, missing=settings.get("missing", "error"))
+    rows.to_csv(folder / PREDICTIONS, index=False)
+    given = len(column_names(table))
+    shown = rows.iloc[:SHOWN, [*range(given, rows.shape[1]), *range(given)]]
+    cells = [[_cell(value) for value in row] for row in shown.itertuples(index=False)]
+    return {"columns": list(shown.columns), "cells": cells, "n_rows": len(rows), "sentences": sentences}
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if np.isnan(value) else f"{value:.4g}"
+    return "" if value is None or value != value else str(value)
+
+
+_TASKS: dict[str, Callable[..., dict[str, Any]]] = {"look": look, "fit": fit, "predict": predict}
 
 
 def work(connection: Any, folder: Path) -> None:
@@ -70,9 +168,11 @@ def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] 
             for category in (UserWarning, RuntimeWarning):
                 warnings.simplefilter("always", category)
             result = _TASKS[task](tell, **arguments)
-        return result | {"warnings": list(dict.fromkeys(said_by(warning.message) for warning in caught))}
+        said = {_message(warning.message): issubclass(warning.category, DataWarning) for warning in caught}
+        notes = [*result.get("notes", ()), *(text for text, note in said.items() if note)]
+        return result | {"notes": notes, "warnings": [text for text, note in said.items() if not note]}
     except InvarianceError as error:
-        return said_by(error)
+        return _message(error)
     except MemoryError:
         return "There is not enough memory for this on this machine: use fewer features or rows."
     except Exception as error:
@@ -81,29 +181,7 @@ def _answer(task: str, arguments: dict[str, Any], tell: Tell) -> dict[str, Any] 
         return f"This is a fault of invariance, not of your table: {name}: {error}. The terminal shows more."
 
 
-# Findings that speak against a column as a feature
-_DOUBTS = "constant", "identifier", "dates", "text", "words", "numbers_as_text", "objects", "detection_limit"
-
-
-def understand(file: TableFile) -> dict[str, Any]:
-    """{"rows": N, "columns": [...]}, each column as `ColumnLook` has it; doubt: why it is better no feature, or "";
-    as_outcome: the model it would have and why, or nothing"""
-    found = check(file)
-    doubts = {finding.column: finding.what for finding in found.findings if finding.code in _DOUBTS}
-    columns = [
-        vars(column)
-        | {"examples": list(column.examples), "groups": [[label, n] for label, n in column.groups]}
-        | {"doubt": doubts.get(column.name, "").removeprefix(f"{column.name!r} ").removesuffix(".")}
-        | {"as_outcome": [] if column.as_outcome is None else _model(column.as_outcome)}
-        for column in found.columns
-    ]
-    return {"rows": found.n_rows, "columns": columns}
-
-
-def with_outcome_columns(outcome: str, event: str | None, exposure: str | None) -> list[str]:
-    """As `as_outcome` of a column, where another one comes with it."""
-    return _model(outcome_kind(np.empty(0), outcome, event, exposure))
-
-
-def _model(kind: OutcomeKind) -> list[str]:
-    return [FAMILY_OF_KIND[kind.kind].replace("_", " ").replace("gaussian", "Gaussian"), kind.reason]
+def _message(error: Exception | str) -> str:
+    """With its remedies, where it has some."""
+    args = getattr(error, "args", ())
+    return args[0] if args and isinstance(args[0], Message) else str(error)

@@ -16,11 +16,11 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import stated
 from ..data.sources import RowSource, crowded, frame_of, source_of
 from ..estimators.bip import BIP
-from ..exceptions import DataError, SettingError
+from ..exceptions import DataError, Message, SettingError, use
 from ..models.registry import AUTO, FAMILY_OF_KIND, GAUSSIAN, as_family, family_of, needs_rows
 from ..moments.from_rows import Wanted, of_source, opened
 from ..moments.moments import Moments
-from .console import say
+from .console import for_shell, say
 from .options import STANDARD_INPUT, FitOptions
 
 # Files of so many bytes are read in pieces.
@@ -144,9 +144,14 @@ def default_notes(model: BIP, given: FitOptions, data: MultiEnvironmentData | Mo
     if model.family == AUTO and choice.name != GAUSSIAN:
         other = "; --family gaussian overrides" if choice.overridable else ""
         told.append(f"outcome model: {choice.name.replace('_', ' ')} ({choice.reason}){other}")
-    if given.prior == "uniform" and given.max_size is None and data.n_features > MANY_FEATURES:
-        told.append(
-            f"the uniform prior expects about half of the {data.n_features} features to be invariant; "
-            "--prior beta-binomial favours small subsets, and --max-size 10 sets a limit"
-        )
-    return told
+    return [*told, *map(for_shell, many_features(given, data))]
+
+
+def many_features(given: FitOptions, data: MultiEnvironmentData | Moments) -> list[Message]:
+    """A note on the prior, where its default may surprise"""
+    if given.prior != "uniform" or given.max_size is not None or data.n_features <= MANY_FEATURES:
+        return []
+    what = (
+        f"the uniform prior expects about half of the {data.n_features} features to be invariant; for smaller subsets"
+    )
+    return [Message(what, use(prior="beta-binomial"), use(max_size=10))]

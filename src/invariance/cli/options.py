@@ -375,6 +375,8 @@ def read_merges(text: str | None) -> dict[Hashable, list[str]]:
         old, _, new = (piece.strip() for piece in part.partition("="))
         labels = [label.strip() for label in old.split("+")]
         if len(labels) < 2 or not all((*labels, new)) or "=" in new or new in merges:
-            raise SettingError(f"cannot read --merge {text!r}: write a+b=c or a+b=c,d+e=f, each new label once.")
+            raise SettingError(
+                f"cannot merge environments by {text!r}: write a+b=c or a+b=c,d+e=f, each new label once."
+            )
         merges[new] = labels
     return merges

@@ -37,7 +37,8 @@ function showGone(gone) {
 document.addEventListener("click", (event) => {
   const tick = event.target.dataset.tick;
   if (!tick) return;
-  for (const box of document.querySelectorAll("input[name=feature], input[name=rest]")) box.checked = tick === "all";
+  for (const box of document.querySelectorAll("input[type=checkbox][name=feature], input[name=rest]")) box.checked = tick === "all";
+  document.getElementById("choices").dispatchEvent(new Event("change", { bubbles: true }));
 });
 
 for (const kind of ["dragenter", "dragleave", "drop"]) {
