@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,18 @@ def test_every_public_name_is_there() -> None:
     assert set(dir(invariance)) == {*invariance._HOMES, *invariance._MODULES}
     with pytest.raises(AttributeError, match="module 'invariance' has no attribute 'Bip'"):
         _ = invariance.Bip
+
+
+def test_messages_name_the_extra_that_brings_what_is_needed() -> None:
+    extras = tomllib.loads(Path("pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found = set()
+    for path in Path(invariance.__file__).parent.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        found |= set(re.findall(r"(\w+)(?:\}|\w)?: pip install 'invariant-prediction\[(\w+)\]'", text))
+    assert len(found) > 7
+    brought = {extra: " ".join(names) for extra, names in extras.items()}
+    named = {"PyTorch": "torch", "Parquet": "pyarrow", "name": "starlette", "Dask": "dask"}
+    assert {pair for pair in found if named.get(pair[0], pair[0]) not in brought[pair[1]]} == set()
 
 
 @pytest.mark.integration

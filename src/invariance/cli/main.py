@@ -62,7 +62,7 @@ class OneLineErrors(TyperGroup):
 _EXAMPLES = """\b
 Examples:
   invariance demo
-  invariance fit table.csv --outcome yield --environment site
+  invariance fit table.csv -o yield -e site
 """
 
 app = typer.Typer(
@@ -271,7 +271,7 @@ def demo(
         }
         deliver_fit(model, 10, outputs, files, f"The true subset {truth} has probability {probability}.")
         if csv is not None:
-            names = f"--outcome {data.outcome_name} --environment {data.environment_name}"
+            names = f"-o {data.outcome_name} -e {data.environment_name}"
             show(f"\nNow try\n  invariance fit {shlex.quote(str(csv))} {names} \\\n      --save model.json")
         if csv is not None and new_csv is not None:
             show(f"  invariance predict model.json {shlex.quote(str(new_csv))} --out predicted.csv")
@@ -302,50 +302,39 @@ def open_page(
 
 _EPILOGS: dict[Callable[..., None], str] = {
     fit: """
-  invariance fit table.csv --outcome yield --environment site
-  invariance fit patients.csv --outcome years --event died \\
-      --environment hospital --exclude patient_id,date --missing drop
-  invariance fit sites.csv --outcome accidents --exposure hours \\
-      --environment site --report report.html --compare ICP,Lasso
-  invariance fit 'years/*.parquet' --outcome yield --environment site
+  invariance fit table.csv -o yield -e site
+  invariance fit patients.csv -o years --event died -e hospital \\
+      --exclude patient_id,date --missing drop
+  invariance fit sites.csv -o accidents --exposure hours -e site \\
+      --report report.html --compare ICP,Lasso
+  invariance fit 'years/*.parquet' -o yield -e site
 """,
-    check: """
-  invariance check table.csv --outcome yield --environment site
-""",
+    check: "\n  invariance check table.csv -o yield -e site\n",
     compare: """
-  invariance compare table.csv --outcome yield --environment site \\
-      --methods BIP,ICP,Lasso --json comparison.json --plot comparison.png
+  invariance compare table.csv -o yield -e site --methods BIP,ICP,Lasso \\
+      --json comparison.json --plot comparison.png
 """,
     explain: """
-  invariance explain table.csv --outcome yield --environment site \\
-      --subset rain,soil --drop-environment dakar --merge lima+cusco=peru
+  invariance explain table.csv -o yield -e site --subset rain,soil \\
+      --drop-environment dakar --merge lima+cusco=peru
 """,
     sweep: """
-  invariance sweep table.csv --environment site --out sweep
-  invariance sweep genes.parquet --environment kind --perturbed deleted \\
-      --outcomes targets.txt --out sweep --jobs 8
-  invariance sweep genes.parquet --environment kind --out sweep \\
+  invariance sweep table.csv -e site --out sweep
+  invariance sweep genes.parquet -e kind --perturbed deleted --out sweep \\
+      --outcomes targets.txt --jobs 8
+  invariance sweep genes.parquet -e kind --out sweep \\
       --engine "tempering(chains=2)" --dask tcp://10.0.0.1:8786
 
 After an interruption the same command continues. In Python, invariance.read_sweep("sweep") reads the table.
 """,
-    edges: """
-  invariance edges sweep --fdr 0.1 --csv edges.csv
-""",
-    demo: """
-  invariance demo --csv patients.csv --new-csv new_patients.csv
-""",
+    edges: "\n  invariance edges sweep --fdr 0.1 --csv edges.csv\n",
+    demo: "\n  invariance demo --csv patients.csv --new-csv new_patients.csv\n",
     predict: """
-  invariance fit table.csv --outcome yield --environment site \\
-      --save model.json
+  invariance fit table.csv -o yield -e site --save model.json
   invariance predict model.json new.csv --out predicted.csv --coverage 0.8
 """,
-    warmup: """
-  invariance warmup --all
-""",
-    open_page: """
-  invariance app --port 8800 --no-browser
-""",
+    warmup: "\n  invariance warmup --all\n",
+    open_page: "\n  invariance app --port 8800 --no-browser\n",
 }
 _METHODS = f"\b\nMethods:\n{LISTING}\n\n{REMARKS}\n\n"
 

@@ -118,7 +118,7 @@ class FileOptions:
         return TableFile(file, self.form, sys.stdin.buffer.read())
 
 
-_MISSING = "Missing values: error, drop rows, or a level of categories."
+_MISSING = "Missing values. error: stop; drop: leave out rows; level: a level of its own."
 _BELOW_LIMIT = "What '<0.5' counts as: half of the limit, the limit, or missing."
 
 
@@ -274,14 +274,12 @@ class FitOptions(ModelOptions, TableOptions):
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with each option group among its parameters replaced by its options: first those that are required,
-    or one of which is."""
+    """The command with each option group among its parameters replaced by its options: first those of which one is
+    required, last how much is said."""
     groups: dict[str, Any] = {name: kind for name, kind in get_type_hints(command).items() if is_dataclass(kind)}
-    first = "environment", "along"
-    options = sorted(
-        _options(command),
-        key=lambda option: option.default is not inspect.Parameter.empty and option.name not in first,
-    )
+    places = dict.fromkeys(("out", "outcome", "environment", "along"), 0) | dict.fromkeys(("quiet", "verbose"), 2)
+    required = inspect.Parameter.empty
+    options = sorted(_options(command), key=lambda one: 0 if one.default is required else places.get(one.name, 1))
 
     @wraps(command)
     def grouping(**values: Any) -> None:
