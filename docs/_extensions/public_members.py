@@ -30,7 +30,7 @@ MEMBERS: dict[str, tuple[str, ...]] = {
         *("table_mass", "to_json", "from_json", "to_datatree"),
     ),
     "Decision": (
-        *("verdict", "features", "coefficients", "evidence", "invariant", "rejected", "is_compatible"),
+        *("verdict", "features", "coefficients", "effects", "evidence", "invariant", "rejected", "is_compatible"),
         *("posterior", "by_tolerance", "effective_tolerance", "luck", "explain_luck", "prediction"),
         *("price", "explain_price", "noise", "curves", "worst", "plot"),
     ),

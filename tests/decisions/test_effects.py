@@ -10,7 +10,7 @@ from scipy.stats import t
 
 from invariance import BIP, BIPSurvival, Columns, Logistic, Moments, Poisson, spline
 from invariance.datasets import make_example
-from invariance.decisions.effects import units_of
+from invariance.decisions.effects import standard_errors_in_words, units_of
 
 DATA = make_example()
 NAMES = ["age", "exercise", "smoking"]
@@ -87,6 +87,15 @@ def test_differences_are_those_of_least_squares_with_its_intervals() -> None:
     of_moments = BIP().fit(Moments.from_data(model._data)).decision_.effects()
     assert of_moments["size"].tolist() == model.decision_.effects()["size"].tolist()
     np.testing.assert_allclose(of_moments["estimate"], model.decision_.effects()["estimate"], rtol=1e-8)
+
+
+def test_what_separates_the_classes_has_the_effect_of_pseudo_data() -> None:
+    y = (X["age"] > X["age"].median()).astype(int)
+    decision = BIP().fit(X, y, environments=SITE).decision_
+    assert decision.selected == ("age",)
+    effects, coefficients = decision.effects().iloc[0], decision.coefficients().iloc[0]
+    assert np.log(effects["estimate"]) == pytest.approx(coefficients["estimate"] * effects["size"])
+    assert "no maximum" in standard_errors_in_words(decision)
 
 
 def test_units_are_read_at_a_glance() -> None:

@@ -373,7 +373,7 @@ def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> N
         f"(Wu et al., 2025), as implemented in the Python package invariance, version {__version__}",
         "8 features",
         "6 environments with 900 rows in all (150 in each)",
-        "No value was missing",
+        "No row was left out for missing values.",
         "linear Gaussian",
         "uniform",
         "exact enumeration",

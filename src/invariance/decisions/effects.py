@@ -15,7 +15,7 @@ from ..models.base import Predicts, moments_of, rows_of
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian_mean import MeanGaussian
 from ..models.random_deviations import GaussianRandomDeviations
-from ..models.regression import RegressionModel
+from ..models.regression import RegressionModel, separates
 from ..models.structured import StructuredDeviations
 from ..models.survival import PiecewiseExponential
 
@@ -77,6 +77,8 @@ def _of_all_rows(decision: Decision, coverage: float) -> Floats | None:
     try:
         alone = family.bind(one)
         values, errors = alone.fit(every, local=False).coefficients, alone.standard_errors(every)
+        if separates(alone, every):
+            return None
     except DataError:
         return None
     assert errors is not None
@@ -138,13 +140,15 @@ def standard_errors_in_words(decision: Decision) -> str:
     if isinstance(model, GaussianRandomDeviations):
         return "standard errors of the mixed model, which count how environments deviate"
     if isinstance(model, MeanGaussian):
-        return "standard errors of weighted least squares, each environment with a variance of its own"
+        return (
+            "standard errors of weighted least squares, each environment with a variance of its own, rows independent"
+        )
     if isinstance(model, StructuredDeviations) and model.design.variable is not None and model.design.variable.ar:
         return "standard errors of least squares on prewhitened rows"
     if model.by_least_squares is not None:
-        return "standard errors of least squares on all rows"
+        return "standard errors of least squares on all rows, as independent"
     pseudo = ""
     if getattr(getattr(model, "specification", None), "pseudo_rows", 0.0):
         finite = _of_all_rows(decision, 0.95) is not None
-        pseudo = ", without pseudo-data" if finite else " with pseudo-data, without which it has no maximum"
-    return f"standard errors by the inverse of the information of the likelihood of all rows{pseudo}"
+        pseudo = ", without pseudo-data" if finite else ", with pseudo-data, without which it has no maximum"
+    return f"standard errors by the inverse of the information of the likelihood of all rows, as independent{pseudo}"

@@ -299,7 +299,7 @@ def _fewest(posterior: Posterior) -> str:
 def _missing(data: MultiEnvironmentData | Moments) -> str:
     """What became of missing values."""
     rows, columns = sum(data.dropped_rows.values()), len(data.constants)
-    told = "No value was missing, and no row was left out."
+    told = "No row was left out for missing values."
     if rows:
         total = rows + int(data.counts.sum())
         told = f"Rows with missing values were left out: {rows:,} of {total:,} ({rows / total:.1%})."

@@ -50,6 +50,10 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
     yield Block(callout=(*state(decision), worded(str(decision.verdict))), sentences=list(_in_short(subject)))
     if decision.selected and not (found := decision.effects()).empty:
         yield effect_block(subject, found)
+    elif decision.selected:
+        yield Block(
+            "Effects", sentences=["The selected features act by curves: see their coefficients in the appendix."]
+        )
     yield Block("Caveats", points=list(caveats(subject)))
 
 
@@ -78,7 +82,7 @@ def _who_deviates(subject: Subject) -> str:
     decision, diagnosis = subject.decision, subject.diagnosis
     if decision.components is not None:
         parts = "; ".join(text for _, text in decision.components.facts(subject.posterior.outcome_name))
-        return f"{parts[:1].upper()}{parts[1:]}." if parts else ""
+        return f"Environments {decision.components.design.in_words}: {parts}." if parts else ""
     if isinstance(diagnosis, str) or not decision.judged:
         return "Which environment deviates cannot be told."
     alarms = sorted(
@@ -87,6 +91,8 @@ def _who_deviates(subject: Subject) -> str:
         if test.deviation is not None and test.deviation.p_value < diagnosis.threshold
     )
     limit = f"p-value below 0.05/{diagnosis.n_environments:,}"
+    if not alarms and diagnosis.n_environments == 2:
+        return "The two environments do not deviate from each other (p-value below 0.05)."
     if not alarms:
         return f"No single environment deviates from the others ({limit})."
     if diagnosis.n_environments == 2:
@@ -180,7 +186,7 @@ def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
         yield "As environments differ, this is an average over them."
     if intervals:
         errors = standard_errors_in_words(decision)
-        yield f"Intervals: {errors}; rows count as independent, and the selection as given."
+        yield f"Intervals: {errors}; the selection counts as given."
     else:
         yield "This model gives no intervals."
     shown = set(decision.effects()["feature"])
