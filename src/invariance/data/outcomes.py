@@ -39,7 +39,8 @@ class Outcome:
             raise DataError(f"{what}, {told}: write them in the same way.")
         if len(found) != 2:
             what = f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs two"
-            raise DataError(f"{what}. Compare one with the rest, as {self.name} == {found[0]!r} does.")
+            rest = f"Compare one with the rest: make a column of {self.name} == {found[0]!r} the outcome"
+            raise DataError(f"{what}. {rest}.")
         return (y == y.max()).astype(np.float64), (found[0], found[1])
 
 
