@@ -26,6 +26,7 @@ from invariance import (
     BIPClassifier,
     BIPSurvival,
     Columns,
+    Environments,
     Moments,
     MultiEnvironmentData,
     UniformPrior,
@@ -35,7 +36,9 @@ from invariance import (
 from invariance.baselines import ICP
 from invariance.data import columns as data_columns
 from invariance.data import weights as data_weights
+from invariance.data.sources import source_of
 from invariance.exceptions import DataError, SettingError, WrongTypeError
+from invariance.sweeps.data import moments_of_columns
 
 RNG = np.random.default_rng(0)
 N = 150
@@ -190,6 +193,10 @@ def test_weights_of_sweeps(tmp_path: Path) -> None:
     settings = {"environments": "site", "perturbed": "who", "progress": False}
     one, two = sweep(table, weights="w", **settings), sweep(again, **settings)
     pd.testing.assert_frame_equal(one.drop(columns="seconds"), two.drop(columns="seconds"), rtol=1e-10)
+    asked = "site", Columns(weights="w"), Environments(), "error", 1, False
+    moments = moments_of_columns(source_of(TABLE), *asked)
+    assert set(moments.columns) == {"a", "b", "c", "y"}
+    assert moments.n_rows == WEIGHTS.sum()
 
 
 def test_weights_on_the_command_line(tmp_path: Path) -> None:
