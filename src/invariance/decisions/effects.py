@@ -140,9 +140,7 @@ def standard_errors_in_words(decision: Decision) -> str:
     if isinstance(model, GaussianRandomDeviations):
         return "standard errors of the mixed model, which count how environments deviate"
     if isinstance(model, MeanGaussian):
-        return (
-            "standard errors of weighted least squares, each environment with a variance of its own, rows independent"
-        )
+        return "standard errors of weighted least squares, each environment with its own variance, rows independent"
     if isinstance(model, StructuredDeviations) and model.design.variable is not None and model.design.variable.ar:
         return "standard errors of least squares on prewhitened rows"
     if model.by_least_squares is not None:

@@ -92,9 +92,9 @@ def _who_deviates(subject: Subject) -> str:
     )
     limit = f"p-value below 0.05/{diagnosis.n_environments:,}"
     if not alarms and diagnosis.n_environments == 2:
-        return "The two environments do not deviate from each other (p-value below 0.05)."
+        return "The two environments do not deviate from each other (no p-value below 0.05/2)."
     if not alarms:
-        return f"No single environment deviates from the others ({limit})."
+        return f"No single environment deviates from the others (no {limit})."
     if diagnosis.n_environments == 2:
         return f"The two environments deviate from each other (p-value {format_small_p_value(alarms[0][0])})."
     told = ", ".join(f"{in_quotes(label)} ({format_small_p_value(p_value)})" for p_value, label in alarms[:6])
@@ -187,6 +187,8 @@ def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
     if intervals:
         errors = standard_errors_in_words(decision)
         yield f"Intervals: {errors}; the selection counts as given."
+        if "without pseudo-data" in errors and decision.findings.posterior.n_environments > 1:
+            yield "Fits to single environments are kept finite by pseudo-data."
     else:
         yield "This model gives no intervals."
     shown = set(decision.effects()["feature"])
