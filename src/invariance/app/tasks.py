@@ -17,7 +17,7 @@ import numpy as np
 from ..cli.inputs import many_features, read_file
 from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import table_arguments
-from ..cli.predict import predicted_rows
+from ..cli.predict import predicted
 from ..data.findings import check
 from ..data.reading import column_names
 from ..data.settings import Columns
@@ -130,7 +130,7 @@ def predict(tell: Tell, file: Path, written: dict[str, str], settings: dict[str,
     columns = replace(model.columns or Columns(), handle_unknown=settings.get("handle_unknown", "error"))
     model.set_params(columns=columns, predict_with=settings.get("predict_with", "auto"))
     table = FileOptions(**written).open(file)
-    rows, sentences = predicted_rows(model, table, missing=settings.get("missing", "error"))
+    rows, sentences, _ = predicted(model, table, missing=settings.get("missing", "error"))
     rows.to_csv(folder / PREDICTIONS, index=False)
     given = len(column_names(table))
     shown = rows.iloc[:SHOWN, [*range(given, rows.shape[1]), *range(given)]]

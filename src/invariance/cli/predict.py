@@ -107,11 +107,6 @@ class Predicted(NamedTuple):
     content: dict[str, Any]
 
 
-def predicted_rows(*asked: Any, **settings: Any) -> tuple[pd.DataFrame, list[str]]:
-    """The rows and the sentences of `predicted`."""
-    return predicted(*asked, **settings)[:2]
-
-
 def predicted(
     saved: SavedModel,
     table: TableFile,
