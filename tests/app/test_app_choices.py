@@ -43,6 +43,8 @@ def test_columns_are_known_by_their_positions() -> None:
     found = chosen(("event", "5"), ("exposure", ""), *ticks(0, 2, 3, 4), ("as0", "category"), ("as1", "number"))
     assert (found.outcome, found.environment, found.event, found.exposure) == ("y", "site", "died", None)
     assert (found.features, found.categorical, found.numeric) == ("a,c", "a", None)
+    assert chosen(*ticks(0, 5), ("weight", "5")).features == "a"
+    assert chosen(*ticks(0), ("weight", "5")).weight == "died"
     assert chosen(*ticks(0, 1, 2, 3, 5)).features is None  # all others need not be listed
     assert chosen(*ticks(0), ("rest", "on"), rest=("c", "y")).features == "a,c"
     assert chosen(*ticks(0), rest=("c", "y")).features == "a"

@@ -245,6 +245,9 @@ def test_findings_stand_beside_their_columns(client: Any) -> None:
     assert 'id="f0"' not in page.text  # which cannot be ticked
     assert client.worker.given["roles"] == {"outcome": "y", "environment": "site"}
     assert client.worker.given["exclude"] == ["note"]
+    client.post("choices", data=form | {"weight": "2"})
+    assert client.worker.given["roles"] == {"outcome": "y", "environment": "site"}
+    assert client.worker.given["exclude"] == ["note", "x"]
     client.post("choices", data=form | {"remedy": "all"})
     assert (client.session.form["missing"], client.session.table.written) == ("drop", {"na": "n/k"})
 

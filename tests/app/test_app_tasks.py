@@ -22,6 +22,7 @@ CASES: dict[str, dict[str, Any]] = {
     "times": PRESSURE | {"outcome": "years", "event": "died", "features": "age,sex", "engine": "exact"},
     "codes": PRESSURE | {"features": "age,ward", "categorical": "ward", "sep": "|", "na": 'n/k,"a,b"', "seed": 2},
     "untidy": PRESSURE | {"features": "age,ward", "na": "age=999", "below_limit": "half", "missing": "level"},
+    "weights": PRESSURE | {"features": "age,sex", "weight": "ward"},
     "strict": PRESSURE | {"strict": True, "min_rows": 20, "encoding": "latin-1", "merge": "aa+bb=ab", "max_size": 1},
 }
 

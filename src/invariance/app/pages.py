@@ -224,7 +224,9 @@ class Pages:
         chosen = {role: name for role in ROLES if (name := sent(columns, form.get(role, ""))) is not None}
         lines = columns[:MOST_LINES]
         off = [name for j, name in enumerate(lines) if str(j) not in form.getlist("feature")]
-        return {"roles": chosen, "exclude": [name for name in off if name not in chosen.values()]}
+        weight = [chosen.pop("weight")] if "weight" in chosen else []  # of which `check` is not told
+        off = [name for name in off if name not in chosen.values()]
+        return {"roles": chosen, "exclude": list(dict.fromkeys([*off, *weight]))}
 
     async def _read(self, table: Table, known: Mapping[str, Any] | None = None) -> str:
         """Keep a table with what is found in it, or why it cannot be read; a sentence where a fit is running."""
