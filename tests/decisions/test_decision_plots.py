@@ -11,6 +11,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -18,7 +19,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 
 from decision_cases import broken, decided, made
-from invariance import BIP, Posterior, UniformPrior
+from invariance import BIP, MultiEnvironmentData, Posterior, UniformPrior
 from invariance._tools.plotting import CHOSEN, EMPTY, INK, WARN
 from invariance.decisions.decision import Decision
 from invariance.decisions.environments import (
@@ -125,6 +126,15 @@ def test_effects_are_drawn_per_unit_and_ratios_on_a_logarithmic_axis(plain: Deci
             assert ax.get_title().splitlines()[1] == own["unit"].iloc[0]
             assert ax.get_xscale() == ("linear" if decision is plain else "log")
             assert 1 < len(ax.get_xticks()) < 9
+
+
+def test_levels_of_a_feature_are_drawn_under_its_name() -> None:
+    rng = np.random.default_rng(0)
+    level = rng.choice(["a", "b", "c"], 300)
+    y = (level == "b") + 3.0 * (level == "c") + rng.normal(size=300)
+    table = pd.DataFrame({"level": level, "y": y, "site": np.repeat(["p", "q", "r"], 100)})
+    panels = BIP().fit(MultiEnvironmentData.from_table(table, "y", "site")).plot("effects")
+    assert [ax.get_title() for ax in panels.values()] == ["level\nb against a", "level\nc against a"]
 
 
 def test_environments_left_out_and_their_calibration_are_drawn(model: BIP) -> None:

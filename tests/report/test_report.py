@@ -363,8 +363,10 @@ def test_every_alarm_is_among_the_caveats(case: str, page: Reader) -> None:
 
 
 def test_warnings_of_reading_are_caveats_too(tmp_path: Path, model: BIP, without_pictures: None) -> None:
-    path = model.report(tmp_path / "r.html", source=Source(warned=("labels 'a' and 'a ' look alike",)))
-    assert any("look alike" in caveat for caveat in Page(path.read_text(encoding="utf-8")).caveats)
+    warned = "labels 'a' and 'a ' look alike", "labels 'a' and 'a ' look alike."
+    path = model.report(tmp_path / "r.html", source=Source(warned=warned))
+    read = Page(path.read_text(encoding="utf-8"))
+    assert sum("look alike" in caveat for caveat in read.caveats) == 1
 
 
 def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> None:

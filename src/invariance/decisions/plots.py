@@ -255,8 +255,12 @@ def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> P
     """The same, of effects in readable units: differences, or ratios on a logarithmic axis."""
     found = effects(decision)
     first = found.drop_duplicates("column")
-    names = name_labels(list(map(effect_name, first["feature"], first["column"])), _LONGEST_NAME)
-    titles = [f"{name}\n{shorten(unit, _LONGEST_LABEL)}" for name, unit in zip(names, first["unit"], strict=True)]
+    names = list(map(effect_name, first["feature"], first["column"]))
+    distinct = list(dict.fromkeys(names))  # levels of a feature share its name
+    labels = dict(zip(distinct, name_labels(distinct, _LONGEST_NAME), strict=True))
+    titles = [
+        f"{labels[name]}\n{shorten(unit, _LONGEST_LABEL)}" for name, unit in zip(names, first["unit"], strict=True)
+    ]
     heads = dict(zip(first["column"], titles, strict=True))
     return _forests(decision, figure, top, found, heads, scale_of(decision))
 

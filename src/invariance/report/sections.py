@@ -221,8 +221,9 @@ def caveats(subject: Subject) -> Iterator[str]:
         f"That features predict {printable(posterior.outcome_name)} alike everywhere does not by itself make them "
         "causes: a cause that was not measured, or environments that act on the outcome itself, can mislead."
     )
-    for text in dict.fromkeys(worded(text) for text in said if text):
-        yield text[:1].upper() + text[1:]
+    # A warning and a note that say the same differ in the full stop.
+    for text in dict.fromkeys(worded(text).rstrip(".") for text in said if text):
+        yield f"{text[:1].upper()}{text[1:]}."
 
 
 def left_out_blocks(subject: Subject) -> Iterator[Block]:
