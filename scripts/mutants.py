@@ -199,12 +199,12 @@ MUTANTS = (
         tests=("tests/models/test_families.py",),
     ),
     Mutant(
-        "screened-spread",
-        "the screen rejects by a spread of which the ranks are one too many",
+        "screened-ranks",
+        "the screen takes environments for larger than they are",
         old="",
         file="kernels/subset_tree.py",
-        find="spread = 2.0 * own[s] - (1.0 + rank) * logs[s]",
-        replace="spread = 2.0 * own[s] - (2.0 + rank) * logs[s]",
+        find="left = total - last * (1.0 + rank) + lacking",
+        replace="left = total - last * rank + lacking",
         tests=("tests/decisions/test_predictive.py", "tests/kernels/test_twins.py"),
     ),
     Mutant(

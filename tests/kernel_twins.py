@@ -150,7 +150,7 @@ def _extensions(subset, n_features, max_size):
     return found
 
 
-def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, first_missing, least, gain):
+def screen_block(screen, pooled, local, ranks, missing, first_rank, first_missing, least, gain):
     total, environments = screen.counts[-1], len(screen.counts) - 1
     rank, lacking = first_rank + ranks, first_missing + missing
     left = total - environments * (1.0 + rank) + lacking
@@ -160,10 +160,8 @@ def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, f
         statistic = np.where(between > 0.0, (screen.squares[-1] * pooled - local) / between / (local / left), 0.0)
         tolerated = np.clip(np.nan_to_num(screen.per_signal * total * (1.0 / pooled - 1.0)), 0.0, screen.most)
         step = np.ceil((screen.limits.shape[2] - 1) * np.sqrt(tolerated / screen.most)).astype(int)
-        spread = left * np.log(local / left) - (2.0 * own - (1.0 + rank) * logs + screen.spread_centre[rank])
-        wide = (lacking == 0) & (spread / screen.spread_divisor[rank] > screen.spread_limit[rank])
-        light = ~(gain >= least[rank]) | np.isnan(logs)
-    gain[light | wide | (statistic > screen.limits[rank, lacking, step])] = np.nan
+        light = ~(gain >= least[rank]) | np.isnan(local)
+    gain[light | (statistic > screen.limits[rank, lacking, step])] = np.nan
 
 
 def _fits(scoring, members):

@@ -18,6 +18,8 @@ _FIRST, _RATIO = 0.25, 32.0
 _MOST_TRIED, _MOST_STEPS = 12, 60
 # Of the log-likelihood, what is left to gain.
 _ENOUGH = 1e-11
+# Share times what an environment says of it, below which it counts as 0.
+_NO_SHARE = 1e-8
 # Columns of the figures
 LOG_RATIO, SHARE, NOISE, GAIN, RANK, SCORE, ONE, TWO, THREE = range(N_FIGURES := 9)
 
@@ -54,10 +56,20 @@ class Work(NamedTuple):
 
 @kernel
 def _work(k, n):
-    cubes, sheets, lines, small = np.empty((4, k, k, n)), np.empty((3, k, n)), np.empty((2, n)), np.empty((8, k, k))
-    mean, used = np.empty(k), np.empty(k, np.int64)
-    of_pairs, of_columns = (cubes[0], cubes[1], cubes[2], cubes[3]), (sheets[0], sheets[1], sheets[2])
-    return Work(*(of_pairs + of_columns + (lines[0], lines[1], small, mean, used)))
+    return Work(
+        np.empty((k, k, n)),
+        np.empty((k, k, n)),
+        np.empty((k, k, n)),
+        np.empty((k, k, n)),
+        np.empty((k, n)),
+        np.empty((k, n)),
+        np.empty((k, n)),
+        np.empty(n),
+        np.empty(n),
+        np.empty((8, k, k)),
+        np.empty(k),
+        np.empty(k, np.int64),
+    )
 
 
 @kernel
@@ -167,53 +179,19 @@ def _factorise(work, rank, share, n):
 
 @kernel(fastmath={"contract"})
 def _whiten(work, rank, share, n):
-    """Fills whitened = VK and moved = Vc, V = (I + share · K)⁻¹, by triangular solves that keep all digits"""
-    K, L, X, c, moved = work.information, work.factor, work.whitened, work.scores, work.moved
-    for a in range(rank):
-        for e in range(n):
-            moved[a, e] = c[a, e]
-        for b in range(rank):
-            for e in range(n):
-                X[a, b, e] = K[a, b, e]
+    """Fills whitened = VK = (I − V) / share and moved = Vc, V = (I + share · K)⁻¹; a share is 0, or so large that V
+    differs from I"""
+    K, L, X, c, moved, inverse = work.information, work.factor, work.whitened, work.scores, work.moved, work.squared
     if share == 0.0:
+        for a in range(rank):
+            for e in range(n):
+                moved[a, e] = c[a, e]
+            for b in range(rank):
+                for e in range(n):
+                    X[a, b, e] = K[a, b, e]
         for e in range(n):
             work.line[e] = 0.0
         return
-    _factorise(work, rank, share, n)
-    for a in range(rank):
-        for b in range(a):
-            for e in range(n):
-                moved[a, e] -= L[a, b, e] * moved[b, e]
-            for j in range(rank):
-                for e in range(n):
-                    X[a, j, e] -= L[a, b, e] * X[b, j, e]
-        for e in range(n):
-            moved[a, e] *= L[a, a, e]
-        for j in range(rank):
-            for e in range(n):
-                X[a, j, e] *= L[a, a, e]
-    for a in range(rank - 1, -1, -1):
-        for b in range(a + 1, rank):
-            for e in range(n):
-                moved[a, e] -= L[b, a, e] * moved[b, e]
-            for j in range(a + 1):
-                for e in range(n):
-                    X[a, j, e] -= L[b, a, e] * X[b, j, e]
-        for e in range(n):
-            moved[a, e] *= L[a, a, e]
-        for j in range(a + 1):
-            for e in range(n):
-                X[a, j, e] *= L[a, a, e]
-    for a in range(rank):
-        for j in range(a):
-            for e in range(n):
-                X[j, a, e] = X[a, j, e]
-
-
-@kernel(fastmath={"contract"})
-def _whiten_at_once(work, rank, share, n):
-    """As `_whiten`, in less than half the time and with digits enough for a likelihood: VK = (I − V) / share"""
-    L, X, c, moved, inverse = work.factor, work.whitened, work.scores, work.moved, work.squared
     _factorise(work, rank, share, n)
     unit = 1.0 / share
     for b in range(rank):
@@ -366,10 +344,7 @@ def _traces(work, rank, n):
 @kernel
 def _profile(work, rank, share, n, n_rows):
     """Log-likelihood at a share, up to a constant, and its derivative by the share"""
-    if share > 0.0:
-        _whiten_at_once(work, rank, share, n)
-    else:
-        _whiten(work, rank, share, n)
+    _whiten(work, rank, share, n)
     left, squares, volume = _refit(work, rank, share, n)
     spent = 0.0
     for a in range(rank):
@@ -378,16 +353,22 @@ def _profile(work, rank, share, n, n_rows):
 
 
 @kernel
-def _best_share(work, rank, n, n_rows):
-    """The share of the largest likelihood, and how far this is above that of none. Between a few shares, the first by
-    what the largest environment says, the zero of the derivative by t = share / (share + scale) is looked for."""
+def _largest_information(work, rank, n):
+    """That of an environment, on average over the columns"""
     largest = 0.0
     for e in range(n):
         trace = 0.0
         for a in range(rank):
             trace += work.information[a, a, e]
         largest = max(largest, trace / rank)
-    scale = 1.0 / largest
+    return largest
+
+
+@kernel
+def _best_share(work, rank, n, n_rows):
+    """The share of the largest likelihood, and how far this is above that of none. Between a few shares, the first by
+    what the largest environment says, the zero of the derivative by t = share / (share + scale) is looked for."""
+    scale = 1.0 / _largest_information(work, rank, n)
     tried, values, slopes = np.zeros(_MOST_TRIED), np.empty(_MOST_TRIED), np.empty(_MOST_TRIED)
     k, best = ZERO, ZERO
     while k < _MOST_TRIED:
@@ -457,7 +438,8 @@ def deviation_figures(sites, starts, columns, share, likelihood, out):
             out[s, NOISE] = _refit(work, rank, best, n)[0] / freedom
         if np.isnan(share[s]):
             continue
-        _whiten(work, rank, share[s], n)
-        residual, squares, _ = _refit(work, rank, share[s], n)
+        given = share[s] if share[s] * _largest_information(work, rank, n) > _NO_SHARE else 0.0
+        _whiten(work, rank, given, n)
+        residual, squares, _ = _refit(work, rank, given, n)
         out[s, SCORE] = squares / residual
         out[s, ONE], out[s, TWO], out[s, THREE] = _traces(work, rank, n)

@@ -192,26 +192,20 @@ class Screen(NamedTuple):
     """By which second moments reject subsets. squares, counts (G,): sums of squares of the outcome, and rows. limits
     (r, m, j): of the F statistic of common coefficients, by the rank in the pool, by how much less the ranks in the E
     environments are in sum than E times that, and by `tolerated_step` of per_signal times the signal, N·R²/(1 − R²), up
-    to `most`. Of Bartlett's statistic where no rank is missing, (r,) each: limit, inf where not known; the sum over
-    environments of ν log(squares/ν), ν their degrees of freedom; and what the statistic is divided by."""
+    to `most`."""
 
     squares: np.ndarray
     counts: np.ndarray
     limits: np.ndarray
     per_signal: float
     most: float
-    spread_limit: np.ndarray
-    spread_centre: np.ndarray
-    spread_divisor: np.ndarray
 
 
 @kernel(fastmath={"contract"})
-def add_environment(weight, square, shares, out, logs, local):
-    """Adds weight · log(share), log(share) and the residual sums of squares."""
+def add_environment(weight, square, shares, out, local):
+    """Adds weight · log(share) and the residual sums of squares."""
     for s in range(shares.size):
-        log = logarithm(shares[s])
-        out[s] += weight * log
-        logs[s] += log
+        out[s] += weight * logarithm(shares[s])
         local[s] += square * shares[s]
 
 
@@ -224,10 +218,10 @@ def block_shares(scoring, g, fixed, block, absent, work):
 
 
 @kernel
-def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, first_missing, least, gain):
+def screen_block(screen, pooled, local, ranks, missing, first_rank, first_missing, least, gain):
     """gain (2**b,): of the pooled fits in nats, NaN where it is below `least` (r,) of its rank or undecidable, and
-    where the screen rejects. pooled (2**b,): what these fits leave of the outcome; logs, local, own (2**b,): sums over
-    environments of log(share), of the residual sums of squares and of ½ rows · log(share).
+    where the screen rejects. pooled (2**b,): what these fits leave of the outcome; local (2**b,): sums over
+    environments of the residual sums of squares.
 
     ranks, missing (2**b,): rank in the pool of each subset of the block, and by how much less the environments' are in
     sum than E times that; first_rank, first_missing: of columns that are always in, to be added."""
@@ -238,7 +232,7 @@ def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, f
     for s in range(gain.size):
         rank, gained = first_rank + ranks[s], gain[s]
         gain[s] = np.nan
-        if not gained >= least[rank] or logs[s] != logs[s]:
+        if not gained >= least[rank] or local[s] != local[s]:
             continue
         lacking = first_missing + missing[s]
         left = total - last * (1.0 + rank) + lacking
@@ -248,14 +242,8 @@ def screen_block(screen, pooled, logs, local, own, ranks, missing, first_rank, f
         )
         signal = total * (1.0 / pooled[s] - 1.0)
         step = tolerated_step(screen.limits.shape[2] - 1, screen.per_signal * signal, screen.most)
-        if statistic > screen.limits[rank, lacking, step]:
-            continue
-        if lacking == 0 and screen.spread_limit[rank] < np.inf:
-            spread = 2.0 * own[s] - (1.0 + rank) * logs[s] + screen.spread_centre[rank]
-            bartlett = (left * np.log(local[s] / left) - spread) / screen.spread_divisor[rank]
-            if bartlett > screen.spread_limit[rank]:
-                continue
-        gain[s] = gained
+        if not statistic > screen.limits[rank, lacking, step]:
+            gain[s] = gained
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtri, chndtrix, fdtri, ncfdtr
+from scipy.special import fdtri, ncfdtr
 
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
@@ -51,14 +51,13 @@ from .base import (
     of_interest,
     sums_over_subsets,
 )
-from .invariance_test import MARGIN, Residuals, Tolerance, bartlett_correction, smallest_p_value, spread_statistics
+from .invariance_test import MARGIN, Residuals, Tolerance, smallest_p_value
 
 if TYPE_CHECKING:
     from .gaussian import GaussianFromMoments
 
 # An eigenvalue of scaled second moments that rounding may have made.
 _ROUNDING = 1e-12
-_ROWS_AT_ONCE = 1 << 14
 
 
 def group_weights(counts: Floats) -> Floats:
@@ -230,30 +229,6 @@ def kurtosis_from_rows(data: MultiEnvironmentData, moments: Moments, masks: Mask
     return _excess(data.n_rows, squares, fourths)
 
 
-def largest_excess_kurtosis(data: MultiEnvironmentData | None, moments: Moments) -> float:
-    """At least that of any subset; inf where columns nearly depend on each other, or fourth powers alone are known.
-
-    Residuals are r = Zb, with Z'Z = I, of the columns and the outcome; then r_i² ≤ h_i ‖b‖², h_i = ‖z_i‖², and
-    Σ r_i⁴ ≤ ‖b‖² · b'(Σ h_i z_i z_i')b.
-    """
-    if data is None:
-        return 0.0 if moments.second is None or moments.second.fourths is None else np.inf
-    within = _products_within(moments, np.arange(len(moments.feature_columns)))
-    varying = np.flatnonzero(np.diagonal(within) > 0.0)
-    scale = 1.0 / np.sqrt(np.diagonal(within)[varying])
-    values, vectors = np.linalg.eigh(within[np.ix_(varying, varying)] * scale[:, None] * scale)
-    if values[0] < PIVOT_TOLERANCE:
-        return np.inf
-    whiten, weighted = scale[:, None] * vectors / np.sqrt(values), np.zeros((len(varying), len(varying)))
-    means = moments.means[:, np.append(moments.feature_columns, moments.outcome)]
-    for start in range(0, data.n_rows, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
-        Z = np.column_stack([data.X[rows], data.y[rows]]) - means[data.environment_index[rows]]
-        Z = Z[:, varying] @ whiten
-        weighted += (Z * np.einsum("nk,nk->n", Z, Z)[:, None]).T @ Z
-    return max(0.0, data.n_rows * float(np.linalg.eigvalsh(weighted)[-1]) - 3.0)
-
-
 def kurtosis_from_fourths(moments: Moments, fourths: FourthMoments, masks: Mask) -> Floats:
     """The same from sums of fourth powers; 0 for subsets with columns of which these are not known."""
     excess, names = np.zeros(len(masks)), np.array(moments.columns, dtype=object)[moments.feature_columns]
@@ -407,7 +382,7 @@ class GaussianWalk(SubsetWalk):
         low = self.starts[: self.n_low + 1]
         fixed, block, work = self._with_forced(high), self._free[: low[-1]], tree_work(low)
         absent, weights, squares = np.empty(len(block) + 1, bool), self.scoring.weights, self._squares
-        log_ratio, logs, local = np.zeros((3, 1 << self.n_low))
+        log_ratio, local = np.zeros((2, 1 << self.n_low))
         for g in range(len(weights)):
             shares = block_shares(self.scoring, g, fixed, block, absent, work)
             if self._rows.values.size:
@@ -415,12 +390,11 @@ class GaussianWalk(SubsetWalk):
             if least is None:
                 add_weighted_log(log_ratio, weights[g], shares)
             elif g < len(weights) - 1:
-                add_environment(weights[g], squares[g], shares, log_ratio, logs, local)
+                add_environment(weights[g], squares[g], shares, log_ratio, local)
         gain = NO_GAIN if least is None else np.empty(len(log_ratio))
         if least is not None:
             first = self._limits.ranks[:, [*self.forced, *self.free[high]]].sum(axis=1)
-            sums = shares, logs, local, log_ratio
-            screen_block(self._limits.screen, *sums, *self._low_ranks, *first, least, gain)
+            screen_block(self._limits.screen, shares, local, *self._low_ranks, *first, least, gain)
             add_weighted_log(log_ratio, weights[-1], shares)
         log_ratio += self.scoring.offset
         settle(log_ratio, weights)
@@ -522,43 +496,20 @@ def most_tolerated(model: GaussianFromMoments, tolerance: Tolerance) -> float:
     return float(tolerance.noncentrality(np.nan_to_num(signal, nan=np.inf), model.n_rows)[0]) if tolerance.rho else 0.0
 
 
-def spread_limit(model: GaussianFromMoments, tolerance: Tolerance) -> float:
-    """Largest statistic of Bartlett's test of a compatible subset, whatever its tails. Where the statistic is at least
-    its noncentrality, its p-value grows with the inflation by heavy tails: it is the probability that a normal vector
-    of that variance leaves a ball in which its mean lies."""
-    degrees = model.moments.n_environments - 1
-    inflation = 1.0 + largest_excess_kurtosis(model.data, model.moments) / 2.0
-    if degrees < 1 or inflation == np.inf:
-        return np.inf
-    allowed, smallest = model.moments.n_rows * tolerance.tau**2 / 2.0, smallest_p_value(tolerance)
-    found = chndtrix(1.0 - smallest, degrees, allowed / inflation) if allowed > 0.0 else chdtri(degrees, smallest)
-    return np.inf if np.isnan(found) else MARGIN * max(float(inflation * found), allowed)
-
-
 class Limits(NamedTuple):
-    """Of the statistics of compatible subsets. ranks (2, p): columns that a feature adds to the pooled fit, and how
-    many fewer than E times that to those of the environments; spread: limit of Bartlett's statistic"""
+    """Of the F statistics of compatible subsets. ranks (2, p): columns that a feature adds to the pooled fit, and how
+    many fewer than E times that to those of the environments"""
 
     screen: Screen
     ranks: Integers
-    spread: float
 
     @classmethod
     def of(cls, model: GaussianFromMoments, tolerance: Tolerance) -> Limits:
-        moments, widths = model.moments, model.moments.varying_widths
-        counts, n_environments, most = moments.group_counts, moments.n_environments, most_tolerated(model, tolerance)
+        moments, widths, most = model.moments, model.moments.varying_widths, most_tolerated(model, tolerance)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
-        mean, spread = mean_limits(moments, tolerance, most), spread_limit(model, tolerance)
-        # By rank, where all columns vary in every environment.
-        freedom = counts[:-1] - 1.0 - np.arange(len(mean))[:, None]
-        known = freedom.min(axis=1) >= 1.0
-        freedom = np.maximum(freedom, 1.0)
-        centre = (freedom * np.log(squares[:-1] / freedom)).sum(axis=1)
-        divisor = bartlett_correction(freedom)
-        screen = Screen(
-            *(squares, counts, mean, tolerance.rho**2, most), np.where(known, spread, np.inf), centre, divisor
-        )
-        return cls(screen, np.array([widths[-1], n_environments * widths[-1] - widths[:-1].sum(axis=0)]), spread)
+        limits = mean_limits(moments, tolerance, most)
+        screen = Screen(squares, moments.group_counts, limits, tolerance.rho**2, most)
+        return cls(screen, np.array([widths[-1], moments.n_environments * widths[-1] - widths[:-1].sum(axis=0)]))
 
     def allow(self, residuals: Residuals) -> Mask:
         """(S,) whether the statistics are within the limits"""
@@ -568,4 +519,4 @@ class Limits(NamedTuple):
         tolerated = np.clip(np.nan_to_num(self.screen.per_signal * residuals.signal), 0.0, most)
         step = np.ceil((limits.shape[2] - 1) * np.sqrt(tolerated / most)).astype(np.intp) if most else 0
         equal = statistics <= limits[ranks[:, -1], missing, step]
-        return np.asarray(equal & (spread_statistics(residuals) <= self.spread) & ~np.isnan(residuals.rss).any(axis=1))
+        return np.asarray(equal & ~np.isnan(residuals.rss).any(axis=1))

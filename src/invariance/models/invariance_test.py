@@ -218,14 +218,8 @@ def spread_statistics(residuals: Residuals) -> Floats:
     total = freedom.sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         statistic = total * np.log(rss.sum(axis=1) / total) - (freedom * np.log(rss / freedom)).sum(axis=1)
-    return np.maximum(statistic, 0.0) / bartlett_correction(freedom)
-
-
-def bartlett_correction(freedom: Floats) -> Floats:
-    """(S,) what the statistic is divided by, from degrees of freedom (S, E)"""
-    return np.asarray(
-        1.0 + ((1.0 / freedom).sum(axis=1) - 1.0 / freedom.sum(axis=1)) / (3.0 * max(freedom.shape[1] - 1, 1))
-    )
+    correction = ((1.0 / freedom).sum(axis=1) - 1.0 / total) / (3.0 * max(freedom.shape[1] - 1, 1))
+    return np.maximum(statistic, 0.0) / (1.0 + correction)
 
 
 def spread_p_values(residuals: Residuals, tau: float, excess_kurtosis: ArrayLike) -> Floats:
