@@ -1,7 +1,4 @@
-"""Draws from the light tunnel (Gamella, Peters, Bühlmann, "Causal chambers", CC BY 4.0): outcome ir_3, five causes.
-
-python benchmarks/_light_tunnel.py    writes the tutorial's excerpt, docs/data/light-tunnel.csv.gz
-"""
+"""Draws from the light tunnel (Gamella, Peters, Bühlmann, "Causal chambers", CC BY 4.0): outcome ir_3, five causes."""
 
 from __future__ import annotations
 
@@ -76,14 +73,3 @@ def _data(parts: list[pd.DataFrame]) -> MultiEnvironmentData:
         environment_name="environment",
         truth=np.arange(len(CAUSES) + len(DECOYS)) < len(CAUSES),
     )
-
-
-def write_excerpt(path: Path) -> None:
-    """The first thousand rows of every environment of the tutorial, the same bytes every time."""
-    parts = [rows_by_environment()[name].head(1000) for name in ("reference", *WEAK, FAULTY)]
-    table = pd.concat(parts)[["environment", *CAUSES, *DECOYS, OUTCOME]].astype({OUTCOME: int})
-    table.to_csv(path, index=False, compression={"method": "gzip", "mtime": 0})
-
-
-if __name__ == "__main__":
-    write_excerpt(Path(__file__).resolve().parents[1] / "docs" / "data" / "light-tunnel.csv.gz")

@@ -34,6 +34,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("*/*.md"))]
 DATABASE, CLUSTER = DOCS / "how-to" / "database.md", DOCS / "how-to" / "cluster-and-gpu.md"
+TUNNEL = ROOT.parent / "shared" / "data" / "light_tunnel" / "light_tunnel.csv.gz"
 EXTRAS = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
 FOR_DEVELOPERS = {"test", "docs", "lint", "bench", "peers", "browser"}
 # A block, or a command inside a sentence; without an option it is the name of one.
@@ -121,13 +122,14 @@ def run_examples(block: str, page: Path, names: dict[str, Any]) -> None:
 
 
 def with_stand_ins(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Data of the docs are beside the page; extras that it does not ask for are hidden; what needs an absent one is
-    skipped."""
+    """The light tunnel's data are beside its page; extras that a page does not ask for are hidden; what needs an absent
+    one is skipped."""
     if page.name == "database.md":
         pytest.importorskip("duckdb", reason="needs duckdb")
-    for file in (DOCS / "data").glob("*.gz"):
-        if file.name in page.read_text(encoding="utf-8"):
-            shutil.copy(file, ".")
+    if page.name == "light-tunnel.md":
+        if not TUNNEL.is_file():
+            pytest.skip("the light tunnel's data are not at hand")
+        shutil.copy(TUNNEL, ".")
     asked = {extra for names in ASKED.findall(page.read_text(encoding="utf-8")) for extra in names.split(",")}
     hidden = {package for package, extras in BROUGHT_BY.items() if asked.isdisjoint(extras)}
     usual = builtins.__import__
