@@ -49,7 +49,7 @@ from invariance.moments import Moments
 from invariance.posterior.summary import CAUSES
 from invariance.priors import BetaBinomialPrior, InclusionPrior
 from invariance.report import page as pages
-from invariance.report.methods import Source, Subject, methods_paragraph, python_lines, typed
+from invariance.report.methods import Source, Subject, python_lines, typed
 from invariance.report.page import numbers, with_equal_decimals
 from invariance.report.sections import state
 from report_reader import Page
@@ -370,7 +370,7 @@ def test_warnings_of_reading_are_caveats_too(tmp_path: Path, model: BIP, without
 
 
 def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> None:
-    told = methods_paragraph(Subject(model))
+    told = model.methods_paragraph()
     for words in (
         f"(Wu et al., 2025), as implemented in the Python package invariance, version {__version__}",
         "8 features",

@@ -43,7 +43,7 @@ from ..prediction.new_environments import NewEnvironments
 from ..prediction.predictions import Predictions
 from ..prediction.predictor import PredictedOutcome, Predictor
 from ..priors import Prior
-from ..report.methods import Source, Subject
+from ..report.methods import Source, Subject, methods_paragraph
 from ..report.page import checked_path
 from ..report.sections import check_comparison, write_report
 from .fitted import ClassProbabilities, IntervalRegressor, TimesToEvent, two_classes
@@ -304,6 +304,11 @@ class BIP(IntervalRegressor):
         except SettingError as error:
             diagnosis = str(error)
         return write_report(Subject(self, source or Source(), diagnosis, comparison), file, self.progress)
+
+    def methods_paragraph(self) -> str:
+        """The methods of this fit in words, for a paper."""
+        check_is_fitted(self)
+        return methods_paragraph(Subject(self))
 
     def save(self, path: str | Path) -> None:
         """Write all that predicts, intervals too, to one file of strict JSON, which `invariance.load(path)` reads
