@@ -49,7 +49,7 @@ from invariance.moments import Moments
 from invariance.posterior.summary import CAUSES
 from invariance.priors import BetaBinomialPrior, InclusionPrior
 from invariance.report import page as pages
-from invariance.report.methods import Source, Subject, python_lines, typed
+from invariance.report.methods import Source, python_lines, typed
 from invariance.report.page import numbers, with_equal_decimals
 from invariance.report.sections import state
 from report_reader import Page
