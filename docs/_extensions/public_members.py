@@ -7,7 +7,18 @@ _PREDICTS = (
     *("predictor_", "transform", "get_feature_names_out"),
 )
 _TIMES = ("predict_survival", "predict_restricted_mean")
-_BIP = ("decision_", "predictive_", "summary", "diagnose", "residual_check", "plot", "report", "methods_paragraph", "save", "load")
+_BIP = (
+    "decision_",
+    "predictive_",
+    "summary",
+    "diagnose",
+    "residual_check",
+    "plot",
+    "report",
+    "methods_paragraph",
+    "save",
+    "load",
+)
 _METHOD = ("fit", "predict", "score", "transform", "get_feature_names_out")
 
 MEMBERS: dict[str, tuple[str, ...]] = {
