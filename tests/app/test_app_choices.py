@@ -12,6 +12,7 @@ pytest.importorskip("starlette", reason="needs pip install 'invariant-prediction
 
 from invariance import InclusionPrior, Tolerance
 from invariance.app.choices import (
+    OF_PREDICTION,
     Fields,
     changed,
     in_words,
@@ -19,8 +20,6 @@ from invariance.app.choices import (
     read_settings,
     rewritten,
     said,
-    said_of_prediction,
-    settings_of_prediction,
     worded,
 )
 from invariance.cli.options import FitOptions
@@ -143,19 +142,26 @@ def test_what_a_remedy_sets() -> None:
     assert rewritten({}, {"na": {"bmi": [999.0, 88.5]}}) == {"na": "bmi=999,bmi=88.5"}
 
 
+def test_labels_with_signs_of_the_field_cannot_be_merged_by_it() -> None:
+    for merge in ({"a": ["a+b", "a"]}, {"a=": ["a", "b"]}):
+        with pytest.raises(SettingError, match=r"'a[+=]"):
+            changed(Fields(ROLES), {"merge_environments": merge}, COLUMNS)
+    assert in_words("drop_environments", ["Hill"]).endswith("environment Hill")
+
+
 def test_what_is_no_button() -> None:
     """Settings that are not on this page; prediction has others than a fit."""
     assert said("Plain text.") == ("Plain text.", (), "")
     unknown = Message("too many", use(groups=[1]), use(n_jobs=1), use(event="column"))
     assert (said(unknown).buttons, said(unknown).what) == ((), "Too many.")
     refused = Message("new.csv lacks 'a'", use(" in a new fit", exclude=["a"]), use(predict_with="selected"))
-    told = said_of_prediction(refused)
+    told = said(refused, OF_PREDICTION)
     assert told.what == "new.csv lacks 'a'."  # names of files stay as they are
     assert [json.loads(button.settings) for button in told.buttons] == [{"predict_with": "selected"}]
     assert told.more == "Leave out a in a new fit."
     for text in ("", "{", "[1]", '{"n_jobs": 1}', '{"predict_with": "selected"}'):
         assert read_settings(text) == {}
-    assert settings_of_prediction('{"predict_with": "selected"}') == {"predict_with": "selected"}
+    assert read_settings('{"predict_with": "selected"}', OF_PREDICTION) == {"predict_with": "selected"}
 
 
 def test_words_of_a_report() -> None:

@@ -128,8 +128,8 @@ def test_a_table_takes_the_place_of_the_last_and_is_read_again_in_another_way(cl
     assert client.worker.given["file"].read_text() == "y,site\n" + "é" * 3000
     assert files_in(tmp_path) == ["my table.csv"]
     table = bring(client, "y,site,a", "t.csv")
-    assert client.post("again", data={"table": "other", "na": "n/k"}).status_code == 409
-    answer = client.post("again", data={"table": table, "na": "n/k", "sep": ""})
+    assert client.post("table", data={"table": "other", "na": "n/k"}).status_code == 409
+    answer = client.post("table", data={"table": table, "na": "n/k", "sep": ""})
     assert (answer.url.path, client.worker.given["written"]) == (f"{HOME}table", {"na": "n/k"})
     assert table not in answer.text
     assert files_in(tmp_path) == ["t.csv"]
@@ -248,6 +248,8 @@ def test_findings_stand_beside_their_columns(client: Any) -> None:
     client.post("choices", data=form | {"weight": "2"})
     assert client.worker.given["roles"] == {"outcome": "y", "environment": "site"}
     assert client.worker.given["exclude"] == ["note", "x"]
+    refused = client.post("choices", data=form | {"remedy": '{"merge_environments": {"a+b": ["a+b", "a"]}}'})
+    assert (refused.status_code, "'a+b'" in html.unescape(notice(refused))) == (422, True)
     client.post("choices", data=form | {"remedy": "all"})
     assert (client.session.form["missing"], client.session.table.written) == ("drop", {"na": "n/k"})
 
@@ -275,11 +277,15 @@ def test_a_second_table_is_predicted(client: Any, tmp_path: Path) -> None:
     assert "new.csv" in files_in(tmp_path)  # kept
     assert notice(page).startswith("'a' is missing in row 1.")
     (button,) = re.findall(r'name="remedy" value="([^"]*)"', page.text)
-    page = client.post(f"predict-again?id={run}", data={"remedy": html.unescape(button), "sep": ";"})
+    page = client.post(f"predict?id={run}", data={"table": table_id(page), "remedy": html.unescape(button), "sep": ";"})
     assert (client.worker.given["written"], client.worker.given["settings"]) == ({"sep": ";"}, {"missing": "empty"})
     assert notice(page) == ""
     assert "<td>&lt;b&gt;</td>" in page.text
     assert client.get(f"predictions.csv?id={run}").text == "a,prediction\n1,2\n"
+    other = fit(client, bring(client, "y,site,a"))
+    assert client.post(f"predict?id={run}", data={"table": table_id(page)}).status_code == 409
+    assert "new.csv" in files_in(tmp_path)  # kept while another fit is running
+    client.post("cancel", data={"id": other})
     client.post(f"predict?id={run}", files={"file": ("other.csv", "a\n1")})
     assert "new.csv" not in files_in(tmp_path)
     assert client.post("predict?id=x", files={"file": ("new.csv", "a\n1")}).status_code == 404
@@ -312,9 +318,9 @@ def test_a_running_fit_and_the_last_result_are_found_again(client: Any, tmp_path
 def test_a_file_that_cannot_be_read_is_kept(client: Any, tmp_path: Path) -> None:
     refused = app_server.bring(client, "bad\n1", "bad.csv")
     assert (refused.status_code, files_in(tmp_path)) == (422, ["bad.csv"])
-    (button,) = re.findall(r'<button formaction="again" name="remedy" value="([^"]*)"', refused.text)
+    (button,) = re.findall(r'<button formaction="table" name="remedy" value="([^"]*)"', refused.text)
     assert client.get("table").url.path == HOME
-    again = client.post("again", data={"table": table_id(refused), "sep": ";", "remedy": html.unescape(button)})
+    again = client.post("table", data={"table": table_id(refused), "sep": ";", "remedy": html.unescape(button)})
     assert again.url.path == f"{HOME}table"
     assert client.worker.given["written"] == {"sep": ";", "encoding": "latin-1"}
 
@@ -351,7 +357,7 @@ def test_another_host_is_refused(client: Any, host: str) -> None:
         ("GET", HOME, {"sec-fetch-site": "same-site"}, 403),
         *(
             ("POST", f"{HOME}{place}", {"origin": origin}, 403)
-            for place in ("cancel", "table", "again", "choices", "run", "predict?id=x", "predict-again?id=x")
+            for place in ("cancel", "table", "choices", "run", "predict?id=x")
             for origin in ("null", "http://evil.example", "http://127.0.0.1:8124", "http://localhost:8123")
         ),
         ("GET", f"{HOME}static/%2e%2e/pages.py", {}, 404),

@@ -63,7 +63,7 @@ def check_report_without_scripts(client: httpx.Client) -> None:
     refused = bring(client, content, "patients.csv")
     assert refused.status_code == 422
     (button,) = re.findall(r'name="remedy" value="([^"]*)"', refused.text)
-    answer = client.post("again", data={"table": table_id(refused), "remedy": html.unescape(button)})
+    answer = client.post("table", data={"table": table_id(refused), "remedy": html.unescape(button)})
     assert answer.url.path.endswith("/table")
     assert "600 rows and 7 columns" in answer.text
     assert "Größe" in answer.text

@@ -14,7 +14,6 @@ from invariance.app.tasks import MODEL, PICTURES, PREDICTIONS, SCRIPT, SHOWN, TA
 from invariance.cli.options import FitOptions
 from invariance.data.findings import DataCheck
 from invariance.exceptions import Message
-from invariance.posterior.plots import PLOT_KINDS
 from patients import patients
 
 PRESSURE: dict[str, Any] = {"outcome": "pressure", "environment": "hospital"}
@@ -140,12 +139,23 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_warnings_of_reading_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources: list[Any] = []
+    monkeypatch.setattr(BIP, "report", lambda model, path, source=None: sources.append(source))
+    rows = patients(30)
+    rows.loc[:4, "age"] = np.nan
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    choices = FitOptions(**PRESSURE, features="age,sex", missing="drop")
+    _answer("fit", {"file": tmp_path / "t.csv", "name": "t.csv", "choices": choices, "folder": tmp_path}, quiet)
+    assert any("5 of 120 rows" in text for text in sources[0].warned)
+
+
 def quiet(fraction: float, stage: str) -> None:
     pass
 
 
 def test_what_can_be_downloaded(fitted: Path) -> None:
-    for kind in set(PICTURES) & set(PLOT_KINDS):
+    for kind in PICTURES:
         assert (fitted / f"{kind}.png").read_bytes().startswith(b"\x89PNG")
         assert "<svg" in (fitted / f"{kind}.svg").read_text()
     model = load(fitted / MODEL)

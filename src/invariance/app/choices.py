@@ -74,16 +74,18 @@ PREDICTING = {
 }
 _SIGNS = {",": "comma", ".": "point", ";": "semicolon", "tab": "tab", "\t": "tab", " ": "space", "|": "bar", "'": "'"}
 _TICKED = {"categorical": ("category", "categories"), "numeric": ("number", "numbers")}
-_OF_FORM = {*WRITTEN, *_TICKED, *WAYS, *WORDS, *NUMBERS, "exclude", "features", "event", "exposure", "strict"}
-_OF_FORM |= {"drop_environments", "merge_environments"}
-_OF_PREDICTION = {*WRITTEN, *PREDICTING}
+# Settings that buttons can change: of a fit, and of a prediction
+OF_FIT = {*WRITTEN, *_TICKED, *WAYS, *WORDS, *NUMBERS, "exclude", "features", "event", "exposure", "strict"}
+OF_FIT |= {"drop_environments", "merge_environments"}
+OF_PREDICTION = {*WRITTEN, *PREDICTING}
 
 
 def in_words(name: str, value: Any) -> str:
     """What a setting does, as a button says it; nothing where the page does not have it."""
+    listed = ", ".join(map(str, value)) if isinstance(value, list | tuple) else ""
     match name, value:
         case "exclude", list() | tuple():
-            return f"Leave out {', '.join(map(str, value))}"
+            return f"Leave out {listed}"
         case "features", None:
             return "Tick all features"
         case (("event" | "exposure"), None):
@@ -96,9 +98,9 @@ def in_words(name: str, value: Any) -> str:
         case (("decimal" | "thousands" | "sep"), str()):
             return f"{WRITTEN[name]}: {_SIGNS.get(value, value)}"
         case (("categorical" | "numeric"), list() | tuple()):
-            return f"Read {', '.join(map(str, value))} as {_TICKED[name][1]}"
+            return f"Read {listed} as {_TICKED[name][1]}"
         case "drop_environments", list() | tuple():
-            return f"Leave out the environments {', '.join(map(str, value))}"
+            return f"Leave out the environment{'' if len(value) == 1 else 's'} {listed}"
         case "merge_environments", dict():
             return "; ".join(f"Make {', '.join(map(repr, old))} one environment, {new}" for new, old in value.items())
         case "min_rows", int():
@@ -131,7 +133,7 @@ class Said(NamedTuple):
     more: str = ""
 
 
-def said(message: str, of: Collection[str] = _OF_FORM) -> Said:
+def said(message: str, of: Collection[str] = OF_FIT) -> Said:
     """of : settings that buttons can change here"""
     if not isinstance(message, Message):
         return Said(_sentence(message))
@@ -144,10 +146,6 @@ def said(message: str, of: Collection[str] = _OF_FORM) -> Said:
         elif text:
             more[text] = None
     return Said(_sentence(message.what), tuple(buttons), f"{' Or: '.join(more)}." if more else "")
-
-
-def said_of_prediction(message: str) -> Said:
-    return said(message, _OF_PREDICTION)
 
 
 def worded(message: str) -> str:
@@ -176,7 +174,7 @@ def _sentence(text: str) -> str:
 # ---------------------------------------------------------------- settings that a button carries
 
 
-def read_settings(text: str, of: Collection[str] = _OF_FORM) -> dict[str, Any]:
+def read_settings(text: str, of: Collection[str] = OF_FIT) -> dict[str, Any]:
     """Of a button; {} where there are none, or none that the page knows."""
     try:
         settings = json.loads(text)
@@ -184,10 +182,6 @@ def read_settings(text: str, of: Collection[str] = _OF_FORM) -> dict[str, Any]:
         return {}
     known = isinstance(settings, dict) and all(name in of for name in settings)
     return settings if known else {}
-
-
-def settings_of_prediction(text: str) -> dict[str, Any]:
-    return read_settings(text, _OF_PREDICTION)
 
 
 def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[str, str]:
@@ -201,7 +195,7 @@ def rewritten(written: Mapping[str, str], settings: Mapping[str, Any]) -> dict[s
 
 
 def changed(form: Fields, settings: Mapping[str, Any], columns: Sequence[str]) -> Fields:
-    """The form as a remedy sets it; columns are ticked by their positions"""
+    """The form as a remedy sets it; columns are ticked by their positions. Raises where a label cannot be merged"""
     places = {name: str(place) for place, name in enumerate(columns)}
     new = {name: form.getlist(name) for name in form}
     for name, value in settings.items():
@@ -217,13 +211,19 @@ def changed(form: Fields, settings: Mapping[str, Any], columns: Sequence[str]) -
                 listed = [*read_names(form.get("drop_environment")), *map(str, value)]
                 new["drop_environment"] = [write_names(dict.fromkeys(listed))]
             case "merge_environments", dict():
-                merges = [f"{'+'.join(map(str, old))}={label}" for label, old in value.items()]
+                merges = [f"{'+'.join(map(_mergeable, old))}={_mergeable(label)}" for label, old in value.items()]
                 new["merge"] = [write_names(dict.fromkeys([*read_names(form.get("merge")), *merges]))]
             case "strict", _:
                 new["strict"] = ["on"] if value else []
             case _ if name not in WRITTEN:
                 new[name] = [] if value is None else [str(SHORTENED.get(str(value), value))]
     return Fields([(name, value) for name, values in new.items() for value in values])
+
+
+def _mergeable(label: object) -> str:
+    if {"+", "="}.intersection(str(label)):
+        raise SettingError(f"{label!r} holds + or =, which stand between labels to merge: rename it in the table.")
+    return str(label)
 
 
 # ---------------------------------------------------------------- the form as options

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -26,12 +28,14 @@ from ..data.checks import SMALLEST_ENVIRONMENT
 from ..data.findings import MOST_GROUPS, DataCheck
 from ..data.outcomes import outcome_kind
 from ..decisions.rules import RULES
-from ..exceptions import DataError, InvarianceError
+from ..exceptions import DataError, InvarianceError, SettingError
 from ..inference.base import ENGINES
 from ..models.registry import FAMILIES, FAMILY_OF_KIND, SHORT
 from ..priors import PRIOR_FORMS
 from .choices import (
     NUMBERS,
+    OF_FIT,
+    OF_PREDICTION,
     PREDICTING,
     ROLES,
     WAYS,
@@ -43,13 +47,11 @@ from .choices import (
     read_settings,
     rewritten,
     said,
-    said_of_prediction,
     sent,
-    settings_of_prediction,
 )
-from .security import LARGEST, Guard, TooLargeError, receive_table, report_policy
-from .session import CANCELLED, DONE, RUNNING, BusyError, Prediction, Run, Session, Table, discard
-from .tasks import MODEL, PICTURES, PREDICTIONS, REPORT, SCRIPT, TABLES
+from .security import LARGEST, NO_FILE, Guard, TooLargeError, receive_table, report_policy
+from .session import CANCELLED, DONE, RUNNING, BusyError, Run, Session, Table, discard
+from .tasks import PICTURES, REPORT, TABLES
 
 HERE = Path(__file__).parent
 BUSY = "A fit is running: wait for it, or cancel it first."
@@ -61,8 +63,6 @@ MOST_LINES = 300
 USUAL = {"prior": "uniform", "engine": "auto", "select": "predictive", "deviations": "auto", "max_size": "", "seed": ""}
 # Findings of columns that are better no features
 NO_FEATURE = ("identifier", "dates", "text", "objects", "constant")
-_FILES = {REPORT, SCRIPT, MODEL, PREDICTIONS, *(f"{name}.{end}" for name in PICTURES for end in ("png", "svg"))}
-_FILES |= {f"{name}.csv" for name in TABLES}
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
 _templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]
@@ -91,7 +91,6 @@ def application(session: Session, token: str, port: int) -> Guard:
         Route("/", pages.start),
         Route("/table", pages.table),
         Route("/table", pages.upload, methods=["POST"]),
-        Route("/again", pages.read_again, methods=["POST"]),
         Route("/choices", pages.choose, methods=["POST"]),
         Route("/run", pages.run),
         Route("/run", pages.fit, methods=["POST"]),
@@ -100,9 +99,8 @@ def application(session: Session, token: str, port: int) -> Guard:
         Route("/report", pages.report),
         Route("/result", pages.result),
         Route("/predict", pages.predict, methods=["POST"]),
-        Route("/predict-again", pages.predict_again, methods=["POST"]),
-        *(Route(f"/{name}", pages.download) for name in sorted(_FILES)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
+        Route("/{name}", pages.download),
     ]
     return Guard(Starlette(routes=[Mount(f"/{token}", routes=routes)]), token, port)
 
@@ -153,7 +151,7 @@ class Pages:
     def _table_page(self, table: Table, found: DataCheck, notice: str = "", status: int = 200) -> Response:
         form, columns = self.session.form, table.columns
         chosen = {role: sent(columns, form.get(role, "")) for role in ROLES}
-        values = {"table": table, "found": found, "form": form, "rest": len(_rest(found)), "chosen": chosen}
+        values = {"table": table, "found": found, "form": form, "rest": len(_usable(found)[1]), "chosen": chosen}
         of_columns: dict[str, list[Any]] = {name: [] for name in columns}
         general: list[Any] = []
         n_open = 0
@@ -175,9 +173,11 @@ class Pages:
     def _told(self, table: Table, finding: Any) -> Any:
         """A finding with its buttons, of which those are marked that would change nothing."""
         told, now = said(finding.message), (table.written, self.session.form)
-        same = [self._with(table, read_settings(button.settings)) == now for button in told.buttons]
-        marked = (button._replace(set=one) for button, one in zip(told.buttons, same, strict=True))
-        return told._replace(buttons=tuple(marked))
+        same = set()
+        for button in told.buttons:
+            with suppress(SettingError):
+                same |= {button} if self._with(table, read_settings(button.settings)) == now else set()
+        return told._replace(buttons=tuple(button._replace(set=button in same) for button in told.buttons))
 
     def _with(self, table: Table, settings: Mapping[str, Any]) -> tuple[dict[str, str], Fields]:
         return rewritten(table.written, settings), changed(self.session.form, settings, table.columns)
@@ -186,34 +186,55 @@ class Pages:
         return self._start_page(self.session.take_notice())
 
     async def upload(self, request: Request) -> Response:
-        """A table arrives; it is read before the next page is shown, and kept also where it cannot be."""
+        """A table arrives, or the one that is here is to be read in another way; kept also where it cannot be read."""
+        before = self.session.table
+        table = await self._received(request, self.session.folder, before, OF_FIT, self._start_page)
+        if isinstance(table, Response):
+            return table
+        again = before is not None and before.file == table.file
+        if not await self._read(table, self._roles() if again else {}):
+            return self._start_page(BUSY, 409)
+        return go("table") if table.found is not None else self._start_page("", 422)
+
+    async def _received(
+        self,
+        request: Request,
+        folder: Path,
+        before: Table | None,
+        of: Collection[str],
+        refused: Callable[..., Response],
+    ) -> Table | Response:
+        """The table that was sent or, where a form came without one, the one before, as that form and a button of the
+        settings `of` have it; an answer by `refused` where there is neither."""
         try:
-            name, file, fields = await receive_table(request, self.session.folder)
+            name, file, fields = await receive_table(request, folder)
         except ClientDisconnect:
             return Response(status_code=400)  # which nobody reads
         except DataError as error:
-            return self._start_page(str(error), 413 if isinstance(error, TooLargeError) else 422)
-        busy = await self._read(Table(name, file, _how_written(fields)))
-        if busy:
-            discard(file)
-            return self._start_page(busy, 409)
-        return self._after_reading()
+            return refused(str(error), 413 if isinstance(error, TooLargeError) else 422)
+        if file is None:
+            if "table" not in fields:
+                return refused(NO_FILE, 422)
+            if before is None or fields["table"] != before.id:
+                return refused(STALE, 409)
+            name, file = before.name, before.file
+        settings = read_settings(fields.get("remedy", ""), of)
+        ways = {way: str(given) for way in PREDICTING if (given := settings.get(way) or fields.get(way))}
+        written = {field: fields[field] for field in WRITTEN if fields.get(field)}
+        return Table(name, file, rewritten(written, settings), ways)
 
-    async def read_again(self, request: Request) -> Response:
-        """The table that is here already, written in another way."""
-        form, table = await sent_fields(request), self.session.table
-        if table is None:
-            return go("./")
-        if form.get("table") != table.id:
-            return self._start_page(STALE, 409)
-        written = rewritten(_how_written(form), read_settings(form.get("remedy", "")))
-        busy = await self._read(Table(table.name, table.file, written), self._roles())
-        return self._start_page(busy, 409) if busy else self._after_reading()
-
-    def _after_reading(self) -> Response:
-        table = self.session.table
-        assert table is not None
-        return go("table") if table.found is not None else self._start_page("", 422)
+    async def _done(self, task: str, table: Table, before: Table | None, **arguments: Any) -> bool:
+        """Whether the worker has answered: not while a fit is running, and then a file that is new is deleted."""
+        try:
+            job = self.session.worker.submit(task, file=table.file, written=table.written, **arguments)
+        except BusyError:
+            if before is None or before.file != table.file:
+                discard(table.file)
+            return False
+        await run_in_threadpool(job.ended.wait)
+        table.error = job.error or ("" if job.state == DONE else "Another table came in between.")
+        table.result = job.result if job.state == DONE else {}
+        return True
 
     def _roles(self) -> dict[str, Any]:
         """What `tasks.look` is told of the choices"""
@@ -228,19 +249,15 @@ class Pages:
         off = [name for name in off if name not in chosen.values()]
         return {"roles": chosen, "exclude": list(dict.fromkeys([*off, *weight]))}
 
-    async def _read(self, table: Table, known: Mapping[str, Any] | None = None) -> str:
-        """Keep a table with what is found in it, or why it cannot be read; a sentence where a fit is running."""
-        try:
-            job = self.session.worker.submit("look", file=table.file, written=table.written, **known or {})
-        except BusyError:
-            return BUSY
-        await run_in_threadpool(job.ended.wait)
-        table.error = job.error or ("" if job.state == DONE else "Another table came in between.")
-        table.found = job.result.get("found")
+    async def _read(self, table: Table, known: Mapping[str, Any]) -> bool:
+        """Keep a table with what is found in it, or why it cannot be read; False while a fit is running."""
+        if not await self._done("look", table, self.session.table, **known):
+            return False
         self.session.keep(table)
         if table.found is not None and "feature" not in self.session.form and "table" not in self.session.form:
-            self.session.form = _first_form(table, table.found)
-        return ""
+            ticked = [("feature", str(table.columns.index(name))) for name in _usable(table.found)[0]]
+            self.session.form = Fields([*ticked, ("rest", "on")])
+        return True
 
     async def table(self, request: Request) -> Response:
         """What was understood, and the choices."""
@@ -267,15 +284,16 @@ class Pages:
         before, session.form = self._roles(), Fields([pair for pair in form.multi_items() if pair[0] != "remedy"])
         wanted = form.get("remedy", "")
         settings = dict(table.found.settings) if wanted == "all" else read_settings(wanted)
-        written, session.form = self._with(table, settings)
+        try:
+            written, session.form = self._with(table, settings)
+        except SettingError as error:
+            return self._table_page(table, table.found, str(error), 422)
         if written == table.written and self._roles() == before:
             return None
         new = Table(table.name, table.file, written, id=table.id)
-        busy = await self._read(new, self._roles())
-        if busy:
-            return self._table_page(table, table.found, busy, 409)
+        if not await self._read(new, self._roles()):
+            return self._table_page(table, table.found, BUSY, 409)
         if new.found is None and written != table.written:
-            session.notice = new.error
             return go("./")
         if new.found is None:
             session.keep(table)
@@ -293,7 +311,9 @@ class Pages:
         assert table is not None
         assert table.found is not None
         try:
-            run = session.start(table, read_choices(session.form, table.columns, _rest(table.found), table.written))
+            run = session.start(
+                table, read_choices(session.form, table.columns, _usable(table.found)[1], table.written)
+            )
         except BusyError:
             session.notice = BUSY
             return go("run")
@@ -331,10 +351,10 @@ class Pages:
         return "table"
 
     async def cancel(self, request: Request) -> Response:
-        wanted, run = (await sent_fields(request)).get("id"), self.session.latest(RUNNING)
-        if run is not None and wanted in (None, run.id):
+        wanted, run = (await sent_fields(request)).get("id", ""), self.session.latest(RUNNING)
+        if run is not None and wanted == run.id:
             await run_in_threadpool(self.session.worker.cancel)
-        return go("run" if wanted is None else f"run?{urlencode({'id': wanted})}")
+        return go(f"run?{urlencode({'id': wanted})}")
 
     async def report(self, request: Request) -> Response:
         """The report as a page of its own, with the steps above it."""
@@ -355,8 +375,8 @@ class Pages:
         return self._result_page(run, self.session.take_notice())
 
     def _result_page(self, run: Run, notice: str = "", status: int = 200) -> Response:
-        table, result, second = self.session.table, run.job.result, run.prediction
-        predicted = second.result or {} if second is not None else {}
+        table, result, second = self.session.table, run.job.result, run.second
+        cautions = second.result.get("warnings", ()) if second is not None else ()
         there = {path.name for path in run.folder.iterdir()}
         values = {
             "result": result,
@@ -365,55 +385,31 @@ class Pages:
             "pictures": {kind: text for kind, text in PICTURES.items() if f"{kind}.png" in there},
             "tables": {kind: text for kind, text in TABLES.items() if f"{kind}.csv" in there},
             "second": second,
-            "why": said_of_prediction(second.error) if second is not None and second.error else None,
-            "cautions": [said_of_prediction(text) for text in predicted.get("warnings", ())],
+            "why": said(second.error, OF_PREDICTION) if second is not None and second.error else None,
+            "cautions": [said(text, OF_PREDICTION) for text in cautions],
             "table_is_here": table is not None and table.id == run.table.id,
         }
         return self._page("result.html", "Files and prediction", notice, status, run=run, **values)
 
     async def predict(self, request: Request) -> Response:
-        """A second table arrives: its outcomes are predicted."""
+        """The outcomes of a second table are predicted, or again, with other settings."""
         run = self._finished(request)
-        try:
-            name, file, fields = await receive_table(request, run.folder)
-        except ClientDisconnect:
-            return Response(status_code=400)
-        except DataError as error:
-            return self._result_page(run, str(error), 413 if isinstance(error, TooLargeError) else 422)
-        return await self._predicted(run, Prediction(name, file, _how_written(fields)))
-
-    async def predict_again(self, request: Request) -> Response:
-        """The second table that is here, with other settings."""
-        run, form = self._finished(request), await sent_fields(request)
-        if run.prediction is None:
-            return go(f"result?id={run.id}")
-        settings = settings_of_prediction(form.get("remedy", ""))
-        ways = {name: str(given) for name in PREDICTING if (given := settings.get(name) or form.get(name))}
-        before = run.prediction
-        second = Prediction(before.name, before.file, rewritten(_how_written(form), settings), ways)
-        return await self._predicted(run, second)
-
-    async def _predicted(self, run: Run, second: Prediction) -> Response:
-        asked = {"file": second.file, "written": second.written, "settings": second.settings, "folder": run.folder}
-        try:
-            job = self.session.worker.submit("predict", **asked)
-        except BusyError:
-            discard(second.file)
+        second = await self._received(request, run.folder, run.second, OF_PREDICTION, partial(self._result_page, run))
+        if isinstance(second, Response):
+            return second
+        if not await self._done("predict", second, run.second, settings=second.settings, folder=run.folder):
             return self._result_page(run, BUSY, 409)
-        await run_in_threadpool(job.ended.wait)
-        if run.prediction is not None and run.prediction.file != second.file:
-            discard(run.prediction.file)
-        second.result = job.result if job.state == DONE else None
-        second.error = job.error or ("" if job.state == DONE else "Another table came in between.")
-        run.prediction = second
+        if run.second is not None and run.second.file != second.file:
+            discard(run.second.file)
+        run.second = second
         return go(f"result?id={run.id}#prediction")
 
     async def download(self, request: Request) -> Response:
-        name = request.url.path.rpartition("/")[2]
-        file = self._finished(request).folder / name
-        if not file.exists():
+        files = {file.name: file for file in self._finished(request).folder.iterdir() if file.is_file()}
+        name = request.path_params["name"]
+        if name not in files:
             raise HTTPException(404, "There is no such file of this fit.")
-        return FileResponse(file, filename=name)
+        return FileResponse(files[name], filename=name)
 
     def _finished(self, request: Request) -> Run:
         """The fit that is named in the address."""
@@ -425,12 +421,12 @@ class Pages:
         return run
 
 
-def _first_form(table: Table, found: DataCheck) -> Fields:
-    """With all columns ticked but those that are better no features"""
+def _usable(found: DataCheck) -> tuple[list[str], list[str]]:
+    """Columns but for those that are better no features: those that have a line, and the rest."""
     doubted = {finding.column for finding in found.findings if finding.code in NO_FEATURE}
-    lines = table.columns[:MOST_LINES]
-    ticked = [("feature", str(j)) for j, name in enumerate(lines) if name not in doubted]
-    return Fields([*ticked, ("rest", "on")])
+    lines, rest = found.columns[:MOST_LINES], found.columns[MOST_LINES:]
+    usable = ([column.name for column in part if column.name not in doubted] for part in (lines, rest))
+    return next(usable), next(usable)
 
 
 def _model(outcome: Any, chosen: Mapping[str, str | None], form: Fields) -> list[str]:
@@ -448,13 +444,3 @@ def _model(outcome: Any, chosen: Mapping[str, str | None], form: Fields) -> list
 
 def _elapsed(run: Run) -> str:
     return duration(max(time.monotonic() - run.job.started, 0.1))
-
-
-def _rest(found: DataCheck) -> list[str]:
-    """The usable columns beyond those that have a line."""
-    doubted = {finding.column for finding in found.findings if finding.code in NO_FEATURE}
-    return [column.name for column in found.columns[MOST_LINES:] if column.name not in doubted]
-
-
-def _how_written(fields: Mapping[str, str]) -> dict[str, str]:
-    return {name: fields[name] for name in WRITTEN if fields.get(name)}

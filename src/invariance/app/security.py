@@ -88,8 +88,8 @@ class TooLargeError(DataError):
     """More than is taken."""
 
 
-async def receive_table(request: Request, folder: Path) -> tuple[str, Path, dict[str, str]]:
-    """Name as it was sent, file in a new folder inside the given one, and the other fields of the form.
+async def receive_table(request: Request, folder: Path) -> tuple[str, Path | None, dict[str, str]]:
+    """Name as it was sent, file in a new folder inside the given one, None where none came, and the form's other texts.
     What is too large is read to its end all the same: a browser that is cut off shows no answer."""
     if int(request.headers.get("content-length", 0)) > LARGEST:
         async for _ in request.stream():
@@ -100,15 +100,15 @@ async def receive_table(request: Request, folder: Path) -> tuple[str, Path, dict
         form = await request.form()
     except HTTPException:
         raise DataError(NO_FILE) from None
-    sent = form.get("file")
+    fields, sent = {field: value for field, value in form.items() if isinstance(value, str)}, form.get("file")
     if not isinstance(sent, UploadFile) or not sent.filename:
-        raise DataError(NO_FILE)
+        return "", None, fields
     name = sent.filename.replace("%22", '"').rpartition("/")[2]  # browsers write quotes as %22
     file = Path(tempfile.mkdtemp(dir=folder)) / plain_name(name)
     with file.open("wb") as kept:
         await run_in_threadpool(shutil.copyfileobj, sent.file, kept)
     await form.close()
-    return name, file, {field: value for field, value in form.items() if isinstance(value, str)}
+    return name, file, fields
 
 
 def plain_name(name: str) -> str:

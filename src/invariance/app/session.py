@@ -103,15 +103,20 @@ class Worker:
 
 @dataclass
 class Table:
-    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were stated; found : by
-    `invariance.check`, None where it cannot be read, for which `error` has the reason; id : of this reading"""
+    """name : as it was sent; file : where it is kept; written : fields of `FileOptions` that were stated; settings : of
+    PREDICTING; result : of `tasks.look` or `tasks.predict`, empty where `error` has the reason; id : of this reading"""
 
     name: str
     file: Path
     written: dict[str, str]
-    found: DataCheck | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+    result: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     id: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    @property
+    def found(self) -> DataCheck | None:
+        return self.result.get("found")
 
     @property
     def columns(self) -> list[str]:
@@ -119,27 +124,15 @@ class Table:
 
 
 @dataclass
-class Prediction:
-    """A second table. settings : of PREDICTING; result : of `tasks.predict`, None where it is refused"""
-
-    name: str
-    file: Path
-    written: dict[str, str]
-    settings: dict[str, str] = field(default_factory=dict)
-    result: dict[str, Any] | None = None
-    error: str = ""
-
-
-@dataclass
 class Run:
-    """A fit; folder : with what can be downloaded; prediction : the latest"""
+    """A fit; folder : its files are what can be downloaded; second : the table that was predicted last"""
 
     id: str
     table: Table
     choices: FitOptions
     job: Job
     folder: Path
-    prediction: Prediction | None = None
+    second: Table | None = None
 
 
 @dataclass

@@ -18,6 +18,7 @@ from ..cli.inputs import many_features, read_file
 from ..cli.options import FileOptions, FitOptions
 from ..cli.outputs import table_arguments
 from ..cli.predict import predicted
+from ..data.checks import warnings_kept
 from ..data.findings import check
 from ..data.reading import column_names
 from ..data.settings import Columns
@@ -25,7 +26,6 @@ from ..decisions.plots import save_picture
 from ..estimators.bip import BIP
 from ..estimators.saved import load
 from ..exceptions import DataWarning, InvarianceError, Message, NotInvariantWarning
-from ..posterior.plots import PLOT_KINDS
 from ..report.methods import Source, python_lines
 from .choices import worded
 
@@ -42,11 +42,8 @@ PICTURES = {
     "subsets": "The best subsets of features",
     "frontier": "Prediction against invariance",
 }
-TABLES = {
-    "coefficients": "Coefficients in each environment",
-    "inclusion": "How probable each feature is",
-    "subsets": "The most probable subsets of features",
-    "left_out": "Predictions in environments left out",
+TABLES = {kind: PICTURES[kind] for kind in ("coefficients", "inclusion", "left_out")} | {
+    "subsets": "The most probable subsets of features"
 }
 # Rows of predictions that are shown
 SHOWN = 50
@@ -73,19 +70,18 @@ def fit(tell: Tell, file: Path, name: str, choices: FitOptions, folder: Path) ->
     """Fit, and leave what can be downloaded in the folder: the script calls the table by this name."""
     tell = Overall(tell)
     tell(0.0, "reading the table")
-    model, data = choices.bip().set_params(progress=tell), read_file(file, choices)
-    model.fit(data)
-    source = Source(table_arguments(name, choices), worded=worded)
+    with warnings_kept() as warned:
+        model, data = choices.bip().set_params(progress=tell), read_file(file, choices)
+        model.fit(data)
+    source = Source(table_arguments(name, choices), worded=worded, warned=tuple(warned))
     model.report(folder / REPORT, source=source)
     (folder / SCRIPT).write_text(f"{python_lines(model, source)}model.report({REPORT!r})\n", encoding="utf-8")
     tell(0.0, "saving the model")
     model.save(folder / MODEL)
-    tell(0.0, "drawing pictures")
-    kinds = [kind for kind in PICTURES if kind in PLOT_KINDS]
-    for done, kind in enumerate(kinds):
+    for done, kind in enumerate(PICTURES):
+        tell(done / len(PICTURES), "drawing pictures")
         for ending in ("png", "svg"):
             save_picture(model.decision_, kind, folder / f"{kind}.{ending}")
-        tell(done / len(kinds), "drawing pictures")
     tell(0.0, "writing tables")
     for table, frame in _frames(model).items():
         frame.to_csv(folder / f"{table}.csv", index=False)
