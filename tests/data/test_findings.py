@@ -152,8 +152,6 @@ def test_each_remedy_is_enough(clinical: pd.DataFrame, found: DataCheck) -> None
             settings[name] = value
             if (name, finding.column) == ("exclude", "ward"):
                 settings["categorical"] = "auto"
-            if value == "level":  # numbers still need another remedy
-                settings |= {"exclude": [*usual["exclude"], "haemoglobin"], "na": {}}
             assert walk(clinical, **settings).n_rows > 1500
     for needed in ("merge_environments", "below_limit", "missing", "exclude"):
         with pytest.raises(DataError):
@@ -234,10 +232,32 @@ def test_missing_values_have_a_level_in_fit_and_prediction(tmp_path: Path) -> No
     table.head(20).to_csv(tmp_path / "new.csv", index=False)
     assert run("predict", tmp_path / "model.json", tmp_path / "new.csv", "--out", tmp_path / "p.csv").exit_code == 0
     assert pd.read_csv(tmp_path / "p.csv")["prediction"].notna().all()
-    with pytest.raises(DataError, match="missing values"):
-        MultiEnvironmentData.from_table(table.assign(z=table["z"].mask(table["z"] < 9)), "y", "site", missing="level")
     with pytest.raises(DataError, match="missing='level'"):
         MultiEnvironmentData.from_table(table, "y", "site")
+
+
+def test_a_level_for_categories_and_rows_that_lack_numbers_are_dropped(tmp_path: Path) -> None:
+    table = small().drop(columns="lab")
+    table = table.assign(z=table["z"].mask(table["z"] < 9))
+    settings = {"missing": "level", "categorical": {"kind": ["b", "a"]}}
+    with pytest.warns(DataWarning, match=f"dropped {table['z'].isna().sum()} of"):
+        data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
+    assert data.n_rows == table["z"].notna().sum()
+    assert data.encoding.of_levels["kind"].levels == ("b", "a", MISSING_LEVEL)
+    kind, z = (finding for finding in check(table, "y", "site").findings if finding.code == "missing")
+    assert [dict(remedy.settings) for remedy in z.remedies[:2]] == [{"missing": "drop"}, {"missing": "level"}]
+    assert z.remedies[:2] == kind.remedies[:2]
+    assert f"keeps {data.n_rows} of" in z.remedies[1].note
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fitted = run(
+        "fit", tmp_path / "t.csv", "-o", "y", "-e", "site", "--missing", "level", "--save", tmp_path / "m.json"
+    )
+    assert fitted.exit_code == 0, fitted.stderr
+    ways = "--missing", "empty", "--out", tmp_path / "p.csv"
+    assert run("predict", tmp_path / "m.json", tmp_path / "t.csv", *ways).exit_code == 0
+    predicted = pd.read_csv(tmp_path / "p.csv")["prediction"]
+    needs_z = "z" in load(tmp_path / "m.json").columns_to_predict
+    np.testing.assert_array_equal(predicted.notna(), table["z"].notna() | (not needs_z))
 
 
 def test_codes_stand_for_missing_values_in_one_column_only(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ WAYS = {
     "missing": {
         "error": "Stop at missing values",
         "drop": "Leave out rows with missing values",
-        "level": "Make missing values a category of their own",
+        "level": "Give missing categories a category, leave out rows that lack numbers",
     },
     "below_limit": {
         "half": "Count values such as <0.5 as half the limit",

@@ -24,7 +24,7 @@ from ..exceptions import DataError, DataWarning, SettingError, use
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
 SMALLEST_ENVIRONMENT = 3
-MISSING = "error", "drop", "level"  # of categories; values that are missing in numbers are an error there, too
+MISSING = "error", "drop", "level"  # "level": of categories; rows that lack numbers are dropped
 NO_ROWS = "the table has no rows. Check the file, or what was filtered out before."
 
 

@@ -208,7 +208,8 @@ class ColumnSummary(NamedTuple):
             if name in self.levels:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
         for name, levels in self.levels.items():
-            strange = [text for text in levels.texts if text not in choices.levels.get(name, levels.texts)]
+            listed = *choices.levels.get(name, levels.texts), MISSING_LEVEL
+            strange = [text for text in levels.texts if text not in listed]
             if strange:
                 what = f"column {name!r} has levels that are not listed: {quoted(strange)}"
                 raise DataError(f"{what}. List them too, or leave those rows out.")
@@ -257,7 +258,7 @@ def learn_encoding(
 
     def term(column: str) -> Term:
         if column in learnt:
-            levels = choices.levels.get(column) or ordered[column]
+            levels = tuple(dict.fromkeys((*choices.levels.get(column, ()), *ordered[column])))
             return Dummies(column, levels, frozenset(levels).difference(learnt[column]))
         known = splines.get(column)
         if isinstance(known, np.ndarray):

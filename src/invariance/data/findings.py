@@ -386,8 +386,7 @@ class _Look:
             if finding.code == "far_values" and finding.column in there:
                 there[finding.column] = there[finding.column] & ~self.far[finding.column]
         gaps = [name for name in there if not self.present[name].all()]
-        levels = [name for name in there if name in self.raw.levels and self._doubt(name) is None]
-        only_levels = (self.codes >= 0).all() and all(there[name].all() or name in levels for name in there)
+        levels = [name for name in self.features if name in self.raw.levels and self._doubt(name) is None]
 
         def keeps(*without: str) -> str:
             """What is left where rows are dropped, and columns left out"""
@@ -395,18 +394,16 @@ class _Look:
             n = int(np.logical_and.reduce([self.codes >= 0, *complete]).sum())
             return f" (keeps {n} of {rows_text(self.n_rows)})"
 
+        ways = [use(keeps(), missing="drop")]
+        if any(name in levels for name in gaps):
+            ways.append(use(f"{keeps(*levels)[:-1]}, with a level for categories)", missing="level"))
         unlabelled = int((self.codes < 0).sum())
         if unlabelled:
             what = f"{self.environment!r} has no label in {rows_text(unlabelled)}."
-            yield Finding("missing", self.environment, what, (use(keeps(), missing="drop"),), unlabelled)
+            yield Finding("missing", self.environment, what, tuple(ways), unlabelled)
         for name in gaps:
             gone = ~self.present[name]
-            remedies = [use(keeps(), missing="drop")]
-            if name in levels and name in self.features:
-                level = use(" (a level of their own)", missing="level")
-                remedies = [level, *remedies] if only_levels else [*remedies, level]
-            if name in self.features:
-                remedies.append(use(keeps(name), exclude=[name]))
+            remedies = [*ways, *([use(keeps(name), exclude=[name])] if name in self.features else [])]
             where = tuple(label for e, label in enumerate(self.labels) if gone[self.codes == e].any())
             n = int(gone.sum())
             yield Finding("missing", name, f"{name!r} is missing in {rows_text(n)}.", tuple(remedies), n, where)

@@ -103,16 +103,16 @@ class Tally:
             where = self._located(infinite, -2)
             raise DataError(f"infinite values (inf) in {where}. Replace them or remove those rows before fitting.")
         unlabelled = self.left_out.get(None, 0)
-        if missing != "drop" and unlabelled:
+        if missing == "error" and unlabelled:
             column = "environments" if environment is None else f"environment column {environment!r}"
             raise DataError(f"{column} has no label in {rows_text(unlabelled)}", use(missing="drop"))
         without = self._without_mostly_missing(features, excluded)
         n_kept = self.n_rows - sum(self.left_out.values())
-        if missing != "drop" and any(self.missing.values()):
+        if missing == "error" and any(self.missing.values()):
             where = self._located(self.missing, -3)
             keeps = f" (keeps {n_kept} of {rows_text(self.n_rows)})"
-            of_categories = all(name in levels for name, n in self.missing.items() if n)
-            level = [use(" (a level of their own)", missing="level")] if of_categories else []
+            of_categories = any(n and name in levels for name, n in self.missing.items())
+            level = [use(" (a level for categories)", missing="level")] if of_categories else []
             raise DataError(f"missing values (NaN) in {where}", use(keeps, missing="drop"), *level, *without)
         if n_kept == 0:
             where = most_first(self.missing)

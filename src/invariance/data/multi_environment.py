@@ -286,7 +286,8 @@ class MultiEnvironmentData:
 
         outcome, environment : columns. An outcome of text or truth values needs two values, which count 0 and 1, sorted
             environment may also be along("year"), a list of columns whose factors are crossed, or a list of both
-        missing : "drop" leaves out rows with missing values; "level" gives those of categories a level of their own
+        missing : "drop" leaves out rows with missing values; "level" those that lack numbers, and gives
+            categories a level of missing values
         event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
         exposure : column of what the outcome counts events of, such as years at risk
         weights : column of how many rows each row counts as: 2 repeats it, 0 leaves it out

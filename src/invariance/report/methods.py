@@ -303,6 +303,8 @@ def _missing(data: MultiEnvironmentData | Moments) -> str:
     if rows:
         total = rows + int(data.counts.sum())
         told = f"Rows with missing values were left out: {rows:,} of {total:,} ({rows / total:.1%})."
+    levels = () if data.encoding is None else sorted(data.encoding.with_missing)
+    told += f" Missing values of {', '.join(levels)} are a level of their own." if levels else ""
     return f"{told} Left out as constant: {_count(columns, 'column')}." if columns else told
 
 
