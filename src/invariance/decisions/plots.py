@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -52,24 +52,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
-class Panels(Mapping[str, "Axes"]):
+class Panels(dict[str, "Axes"]):
     """The axes of a picture of several panels by their names, in its order; figure : theirs."""
-
-    def __init__(self, axes: Mapping[str, Axes]) -> None:
-        self._axes = dict(axes)
-
-    def __getitem__(self, name: str) -> Axes:
-        return self._axes[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._axes)
-
-    def __len__(self) -> int:
-        return len(self._axes)
 
     @property
     def figure(self) -> Figure | SubFigure:
-        return next(iter(self._axes.values())).figure
+        return next(iter(self.values())).figure
 
     def __repr__(self) -> str:
         return f"Panels({', '.join(map(repr, self))})"
@@ -246,9 +234,8 @@ def _coefficients_size(decision: Decision, top: int) -> Size:
 def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
     """A panel for each column: its coefficient in every environment, or in those farthest from the pool, with a 95%
     interval; the pooled one is a band."""
-    found = decision.coefficients()
-    labels = name_labels(decision.columns, _LONGEST_NAME)
-    return _forests(decision, figure, top, found, dict(zip(decision.columns, labels, strict=True)), "coefficient")
+    heads = dict(zip(decision.columns, name_labels(decision.columns, _LONGEST_NAME), strict=True))
+    return _by_column(decision, figure, top, decision.coefficients(), heads, "coefficient")
 
 
 def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
@@ -258,42 +245,74 @@ def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> P
     names = list(map(effect_name, first["feature"], first["column"]))
     distinct = list(dict.fromkeys(names))  # levels of a feature share its name
     labels = dict(zip(distinct, name_labels(distinct, _LONGEST_NAME), strict=True))
-    titles = [
-        f"{labels[name]}\n{shorten(unit, _LONGEST_LABEL)}" for name, unit in zip(names, first["unit"], strict=True)
-    ]
-    heads = dict(zip(first["column"], titles, strict=True))
-    return _forests(decision, figure, top, found, heads, scale_of(decision))
+    of_columns = zip(first["column"], names, first["unit"], strict=True)
+    heads = {column: f"{labels[name]}\n{shorten(unit, _LONGEST_LABEL)}" for column, name, unit in of_columns}
+    return _by_column(decision, figure, top, found, heads, scale_of(decision))
 
 
-def _forests(
+def _by_column(
     decision: Decision, figure: Figure | SubFigure, top: int, found: pd.DataFrame, heads: Mapping[str, str], what: str
 ) -> Panels:
     """found : column, environment, estimate, lower, upper and note, the pool first; heads : {column: title}"""
     posterior, shown, drawn = decision.findings.posterior, list(heads)[:top], found.set_index("column")
-    n_across, n_down = _grid(len(shown))
-    panels = figure.subplots(n_down, n_across, sharey=True, squeeze=False)
-    values, notes, ratio = drawn[["estimate", "lower", "upper"]].astype(float), drawn["note"], what.endswith("ratio")
+    values, ratio = drawn[["estimate", "lower", "upper"]].astype(float), what.endswith("ratio")
     of_columns = np.array([values.loc[[name]].to_numpy() for name in shown])
+    notes = [drawn["note"].loc[[name]].tolist()[1:] for name in shown]
     places = _farthest(np.log(of_columns) if ratio else of_columns)
     labels = [posterior.environments[e] for e in places]
-    for panel, name, each in zip(panels.flat, shown, of_columns, strict=False):
-        own = notes.loc[[name]].tolist()[1:]
-        _forest(panel, each[0], each[1:][places], [own[e] for e in places], 1.0 if ratio else 0.0)
+    panels = _forests(figure, of_columns, notes, places, labels, [1.0 if ratio else 0.0] * len(shown), ratio)
+    for panel, name in zip(panels, shown, strict=True):
+        panel.set_title(heads[name], fontsize="small", parse_math=False)
+    interval = " and 95% interval" if values["lower"].notna().any() else ""
+    environments = _cut(len(labels), posterior.n_environments, "environments")
+    told = _headline_text(decision, _cut(len(shown), len(heads), "columns"), environments)
+    x_label = f"{what}{interval} ({'band' if interval else 'line'}: all rows together)"
+    return _labelled(figure, dict(zip(shown, panels, strict=True)), x_label, "environment", told)
+
+
+def _panels(figure: Figure | SubFigure, n: int, **shared: bool) -> list[Axes]:
+    """n panels in rows, with small numbers."""
+    n_across, n_down = _grid(n)
+    every = figure.subplots(n_down, n_across, squeeze=False, **shared).ravel().tolist()
+    for panel in every[n:]:
+        panel.remove()
+    for panel in every[:n]:
+        panel.tick_params(labelsize="small")
+    return every[:n]
+
+
+def _labelled(figure: Figure | SubFigure, panels: Mapping[str, Axes], x: str, y: str, told: str) -> Panels:
+    """With labels of the axes that all panels share, and a headline."""
+    figure.supxlabel(x, fontsize="medium")
+    figure.supylabel(y, fontsize="medium")
+    headline(figure, told)
+    return Panels(panels)
+
+
+def _forests(
+    figure: Figure | SubFigure,
+    values: Floats,
+    notes: Sequence[Sequence[str]],
+    places: NDArray[np.intp],
+    labels: Sequence[object],
+    nothing: Sequence[float],
+    ratio: bool = False,
+) -> list[Axes]:
+    """A panel for each of values (k, 1 + E, 3), the pool first, of the environments at `places`. notes : (k, E) where a
+    value is not known; nothing : (k,) of no effect, NaN where there is no such value"""
+    panels = _panels(figure, len(values), sharey=True)
+    for panel, each, own, none in zip(panels, values, notes, nothing, strict=True):
+        _forest(panel, each[0], each[1:][places], [own[e] for e in places])
+        if np.isfinite(none):
+            panel.axvline(none, color="0.6", lw=0.8, ls="--", zorder=0)
         if ratio:
             _ratio_axis(panel, each[np.isfinite(each).all(axis=1)])
-        panel.set_title(heads[name], fontsize="small", parse_math=False)
-    for panel in panels.flat[len(shown) :]:
-        panel.remove()
-    for panel in panels[:, 0]:
-        _environment_axis(panel, labels, _LONGEST_NAME)
-    for panel in panels.flat[: len(shown)]:
+        else:
+            panel.locator_params(axis="x", nbins=4)
+    _environment_axis(panels[0], labels, _LONGEST_NAME)
+    for panel in panels:
         plain_ticks(panel)
-    interval = " and 95% interval" if values["lower"].notna().any() else ""
-    figure.supxlabel(f"{what}{interval} ({'band' if interval else 'line'}: all rows together)", fontsize="medium")
-    figure.supylabel("environment", fontsize="medium")
-    environments = _cut(len(labels), posterior.n_environments, "environments")
-    headline(figure, _headline_text(decision, _cut(len(shown), len(heads), "columns"), environments))
-    return Panels(dict(zip(shown, panels.flat, strict=False)))
+    return panels
 
 
 def _farthest(values: Floats) -> NDArray[np.intp]:
@@ -327,22 +346,19 @@ def _ratio_axis(ax: Axes, known: Floats) -> None:
     ax.minorticks_off()
 
 
-def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str], nothing: float = 0.0) -> None:
-    """pooled (3,), local (E, 3): estimate, lower, upper; a note for each environment; nothing : of no effect"""
+def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str]) -> None:
+    """pooled (3,), local (E, 3): estimate, lower, upper; a note for each environment"""
     if np.isfinite(pooled[1:]).all():
         ax.axvspan(pooled[1], pooled[2], color=CHOSEN, alpha=0.25, lw=0)
-    ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
+    if np.isfinite(pooled[0]):
+        ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
     known = np.isfinite(local[:, 0])
     rows = np.flatnonzero(known)
     margins = np.abs(local[rows][:, [1, 2]].T - local[rows, 0])
     ax.errorbar(local[rows, 0], rows, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN)
     for row in np.flatnonzero(~known).tolist():
         ax.text(0.5, row, notes[row], transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
-    ax.axvline(nothing, color="0.6", lw=0.8, ls="--", zorder=0)
-    if nothing == 0.0:
-        ax.locator_params(axis="x", nbins=4)
-    ax.tick_params(axis="x", labelsize="small")
-    ax.tick_params(axis="y", length=0, labelsize="small")
+    ax.tick_params(axis="y", length=0)
     tidy(ax, without=("top", "right", "left"))
 
 
@@ -359,37 +375,23 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
     """Calibration intercept and slope, and how well is predicted, in each environment left out, with 95% intervals;
     the line is the mean over environments, dashed is what is right."""
     found = _left_out(decision)
-    names = ("intercept", "slope", found.measure)
-    values = np.array([[left.figures[name] for name in names] for left in found.left_out])
-    ends = np.array([[left.intervals.get(name, (np.nan, np.nan)) for name in names] for left in found.left_out])
-    order = np.sort(np.argsort(-np.nan_to_num(np.abs(values[:, 2] - np.nanmean(values[:, 2]))), kind="stable")[:top])
-    panels = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
-    for k, (panel, name) in enumerate(zip(panels, names, strict=True)):
-        middle, margins = values[order, k], np.abs(ends[order, k].T - values[order, k])
-        rows = np.flatnonzero(np.isfinite(middle))
-        panel.errorbar(middle[rows], rows, xerr=margins[:, rows], fmt="o", ms=3.5, lw=1.1, color=PLAIN)
-        for row in np.flatnonzero(~np.isfinite(middle)).tolist():
-            panel.text(0.5, row, "–", transform=panel.get_yaxis_transform(), ha="center", va="center")
-        if np.isfinite(mean := found.on_average(name)):
-            panel.axvline(mean, color=CHOSEN, lw=1.2)
-        if name in _IDEAL:
-            panel.axvline(_IDEAL[name], color=GUIDE, lw=0.9, ls="--", zorder=0)
-        panel.locator_params(axis="x", nbins=4)
-        panel.tick_params(labelsize="small")
-        panel.tick_params(axis="y", length=0)
+    names, unknown = ("intercept", "slope", found.measure), (np.nan, np.nan)
+    values = np.array(
+        [
+            [(found.on_average(name), *unknown)]
+            + [(left.figures[name], *left.intervals.get(name, unknown)) for left in found.left_out]
+            for name in names
+        ]
+    )
+    gaps = np.nan_to_num(np.abs(values[2, 1:, 0] - values[2, 0, 0]))
+    places = np.sort(np.argsort(-gaps, kind="stable")[:top])
+    labels, notes = [found.left_out[e].environment for e in places], [["–"] * len(found.left_out)] * len(names)
+    panels = _forests(figure, values, notes, places, labels, [_IDEAL.get(name, np.nan) for name in names])
+    for panel, name in zip(panels, names, strict=True):
         panel.set_title(found.head_of(name), fontsize="small")
-        tidy(panel, without=("top", "right", "left"))
-    _environment_axis(panels[0], [found.left_out[e].environment for e in order], _LONGEST_NAME)
-    for panel in panels:
-        plain_ticks(panel)
-    figure.supxlabel("in the environment left out, with 95% interval (line: mean; dashed: right)", fontsize="medium")
-    figure.supylabel("environment", fontsize="medium")
-    headline(figure, f"{found.told}{_and_cut(_cut(len(order), len(found.left_out), 'environments'))}")
-    return Panels(dict(zip(names, panels, strict=True)))
-
-
-def _and_cut(cut: str) -> str:
-    return f"\n{cut}" if cut else ""
+    told = "\n".join(filter(None, [found.told, _cut(len(places), len(found.left_out), "environments")]))
+    x_label = "in the environment left out, with 95% interval (line: mean; dashed: right)"
+    return _labelled(figure, dict(zip(names, panels, strict=True)), x_label, "environment", told)
 
 
 def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
@@ -397,28 +399,23 @@ def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) 
     found = _left_out(decision)
     left_out = [left for left in found.left_out if left.calibration is not None]
     shown = left_out[:top]
-    n_across, n_down = _grid(len(shown))
-    panels = figure.subplots(n_down, n_across, sharex=True, sharey=True, squeeze=False)
+    panels = _panels(figure, len(shown), sharex=True, sharey=True)
     every = np.concatenate([left.calibration[:, :2].ravel() for left in shown])
     low, high = float(every.min()), float(every.max())
     room = 0.08 * (high - low or 1.0)
     labels = name_labels([str(left.environment) for left in shown], _LONGEST_NAME)
-    for panel, left, label in zip(panels.flat, shown, labels, strict=False):
+    for panel, left, label in zip(panels, shown, labels, strict=True):
         predicted, observed, lower, upper, _ = left.calibration.T
         panel.plot([low, high], [low, high], color=GUIDE, lw=0.9, ls="--", zorder=0)
         margins = np.maximum([observed - lower, upper - observed], 0.0)
         panel.errorbar(predicted, observed, yerr=margins, fmt="o-", ms=3.5, lw=1.1, color=PLAIN)
         panel.set_title(f"{label} ({left.rows:,} rows)", fontsize="small", parse_math=False)
-        panel.tick_params(labelsize="small")
         panel.locator_params(nbins=4)
         tidy(panel, "both")
-    panels[0, 0].set(xlim=(low - room, high + room), ylim=(low - 2.0 * room, high + 2.0 * room))
-    for panel in panels.flat[len(shown) :]:
-        panel.remove()
-    figure.supxlabel(f"predicted {found.groups_of}", fontsize="medium")
-    figure.supylabel("observed, with 95% interval", fontsize="medium")
-    headline(figure, f"{found.told}{_and_cut(_cut(len(shown), len(left_out), 'environments'))}")
-    return Panels({str(left.environment): panel for left, panel in zip(shown, panels.flat, strict=False)})
+    panels[0].set(xlim=(low - room, high + room), ylim=(low - 2.0 * room, high + 2.0 * room))
+    told = "\n".join(filter(None, [found.told, _cut(len(shown), len(left_out), "environments")]))
+    named = {str(left.environment): panel for left, panel in zip(shown, panels, strict=True)}
+    return _labelled(figure, named, f"predicted {found.groups_of}", "observed, with 95% interval", told)
 
 
 def _calibration_size(decision: Decision, top: int) -> Size:
@@ -559,27 +556,24 @@ def _draw_along(decision: Decision, figure: Figure | SubFigure, top: int) -> Pan
     assert curves is not None
     assert components is not None
     design, shown = components.design, min(top + 1, len(curves.columns))
-    n_across, n_down = _grid(shown)
-    panels = figure.subplots(n_down, n_across, squeeze=False)
+    panels = _panels(figure, shown)
     outcome = decision.findings.posterior.outcome_name
     names = name_labels([f"level of {outcome}", *curves.columns[1:]], _LONGEST_NAME)
-    for j, (panel, name) in enumerate(zip(panels.flat, names[:shown], strict=False)):
+    for j, (panel, name) in enumerate(zip(panels, names[:shown], strict=True)):
         estimate, margin = curves.estimates[:, j], 1.96 * curves.errors[:, j]
         panel.fill_between(curves.values, estimate - margin, estimate + margin, color=PLAIN, alpha=0.25, lw=0)
         panel.plot(curves.values, estimate, color=PLAIN, lw=1.4)
         panel.axhline(curves.common[j], color=CHOSEN, lw=1.2, ls="--")
         panel.set_title(name, fontsize="small", parse_math=False)
-        panel.tick_params(labelsize="small")
         ends = curves.values[[0, -1]]
         panel.set_xticks(ends, [design.written(value) for value in ends])
         panel.locator_params(axis="y", nbins=4)
         tidy(panel)
-    for panel in panels.flat[shown:]:
-        panel.remove()
     variable = shorten(design.variable.column if design.variable is not None else "", _LONGEST_NAME)
-    figure.supxlabel(f"{variable} (dashed: where nothing changes; band: 95%, point by point)", fontsize="medium")
-    headline(figure, _headline_text(decision, _cut(shown - 1, len(curves.columns) - 1, "columns")))
-    return Panels(dict(zip(("level", *curves.columns[1:shown]), panels.flat, strict=False)))
+    named = dict(zip(("level", *curves.columns[1:shown]), panels, strict=True))
+    x_label = f"{variable} (dashed: where nothing changes; band: 95%, point by point)"
+    told = _headline_text(decision, _cut(shown - 1, len(curves.columns) - 1, "columns"))
+    return _labelled(figure, named, x_label, "", told)
 
 
 PICTURES = {
