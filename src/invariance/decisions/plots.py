@@ -270,7 +270,7 @@ def _by_column(
     return _labelled(figure, dict(zip(shown, panels, strict=True)), x_label, "environment", told)
 
 
-def _panels(figure: Figure | SubFigure, n: int, **shared: bool) -> list[Axes]:
+def _panels(figure: Figure | SubFigure, n: int, **shared: Any) -> list[Axes]:
     """n panels in rows, with small numbers."""
     n_across, n_down = _grid(n)
     every = figure.subplots(n_down, n_across, squeeze=False, **shared).ravel().tolist()

@@ -30,7 +30,7 @@ from ..models.registry import Chosen
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..prediction.everything import shrinks
-from .page import Block, Table, texts
+from .page import Block
 
 
 @dataclass(frozen=True)
@@ -197,32 +197,15 @@ def methods_paragraph(subject: Subject) -> str:
     return " ".join(filter(None, _paragraph(subject)))
 
 
-def left_out_in_words(data: MultiEnvironmentData | Moments) -> str:
-    rows, columns = sum(data.dropped_rows.values()), len(data.constants)
-    told = f"{_count(rows, 'row')} with missing values" if rows else "no row"
-    return f"{told} and {_count(columns, 'constant column')}" if columns else told
-
-
 def _count(n: int, what: str) -> str:
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def reproduction_blocks(subject: Subject) -> Iterator[Block]:
-    changed = subject.changed_settings
-    columns = [
-        texts("Setting", subject.settings),
-        texts("Value", map(typed, subject.settings.values())),
-        texts("As by default", ("no" if name in changed else "yes" for name in subject.settings)),
-    ]
-    yield Block("Settings", table=Table("Settings", columns))
-    facts = [
-        ("Engine", subject.posterior.engine),
-        ("Seed", _seed(subject)),
-        ("invariance", __version__),
-        ("Python", platform.python_version()),
-        *((package, version(package)) for package in _PACKAGES),
-    ]
-    yield Block("Engine, seed and versions", facts=facts)
+    """Settings that are not as by default stand in the lines."""
+    versions = {"invariance": __version__, "Python": platform.python_version()}
+    versions |= {package: version(package) for package in _PACKAGES}
+    yield Block("Versions", facts=list(versions.items()))
     shell = [("In a shell", subject.source.command)] if subject.source.command else []
     yield Block("To make it again", code=[*shell, ("In Python", python_lines(subject.model, subject.source))])
 

@@ -38,7 +38,7 @@ from ..posterior.summary import (
     reading,
 )
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
-from .methods import Subject, left_out_in_words, methods_paragraph, reproduction_blocks
+from .methods import Subject, methods_paragraph, reproduction_blocks
 from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, with_equal_decimals, write_page
 
 _MOST_NAMES, _MOST_EFFECTS = 12, 12
@@ -304,20 +304,12 @@ def methods_blocks(subject: Subject) -> Iterator[Block]:
 
 
 def data_blocks(subject: Subject) -> Iterator[Block]:
-    posterior, data = subject.posterior, subject.data
-    column = getattr(data, "environment_name", None)
-    facts = [
-        ("Outcome", _outcome(subject)),
-        ("Rows", f"{int(posterior.counts.sum()):,}; left out: {left_out_in_words(data)}"),
-        ("Features", _features(data)),
-        ("Environments", f"{posterior.n_environments:,}{'' if column is None else f', by {printable(column)}'}"),
-        ("Model of the outcome", subject.source.worded(model_in_words(posterior))),
-    ]
+    data, model = subject.data, subject.source.worded(model_in_words(subject.posterior))
+    facts = [("Features", _features(data)), ("Model of the outcome", model)]
     points = list(map(subject.source.worded, data.notes))
     if isinstance(data, Moments) and (data.second is None or data.second.fourths is None):
         points.append("Second moments alone were fitted: rows would add calibration, checks of the noise and models.")
-    table = Table("Environments", list(_environment_columns(subject)))
-    yield Block(facts=facts, table=table, points=points)
+    yield Block(facts=facts, table=Table("Environments", list(_environment_columns(subject))), points=points)
 
 
 def _outcome(subject: Subject) -> str:
@@ -383,20 +375,6 @@ def _decision_picture(decision: Decision, kind: str, caption: str) -> Picture:
     return picture(partial(plot, decision, kind), picture_size(decision, kind), caption)
 
 
-def certainty_blocks(subject: Subject) -> Iterator[Block]:
-    decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
-    told = []
-    if predictive is not None:
-        among = ", among compatible subsets" if posterior.n_environments > 1 else ""
-        told.append(f"By prediction{among}. {reading(predictive)}")
-    told.append(f"By invariance alone, as in the paper. {reading(posterior)}")
-    if posterior.n_environments > 1:
-        told.append(papers_view(decision.findings.target.model))
-    yield Block(sentences=told)
-    if decision.is_compatible and posterior.n_environments > 1:
-        yield Block("Would luck do this?", sentences=[subject.source.worded(decision.explain_luck())])
-
-
 def feature_blocks(subject: Subject) -> Iterator[Block]:
     decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
     several, features = posterior.n_environments > 1, decision.features
@@ -451,28 +429,30 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
 
 
 def subset_blocks(subject: Subject) -> Iterator[Block]:
-    decision, predictive = subject.decision, subject.decision.findings.predictive
-    several = subject.posterior.n_environments > 1
-    which = "Compatible subsets" if several else "Subsets"
+    """By prediction, then by invariance alone."""
+    decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
+    several = posterior.n_environments > 1
+    caption = f"{'Compatible subsets' if several else 'Subsets'}, the best predictor first"
     title = "Compatible with invariance, by prediction" if several else "By prediction"
     if predictive is None:
         yield Block(title, sentences=[f"No subset{decision.findings.allowed} is compatible with invariance."])
     else:
-        caption = f"{which}, the best predictor first"
-        told = f"{caption}: a dot for each feature in them. The selected one stands out."
+        drawn = f"{caption}: a dot for each feature in them. The selected one stands out."
         table = _subset_table(caption, predictive, decision.mask, str(decision.compatible))
-        yield Block(title, picture=_decision_picture(decision, "subsets", told), table=table)
-    title = "By invariance alone"
+        told = [reading(predictive)]
+        if decision.is_compatible and several:
+            told.append(subject.source.worded(decision.explain_luck()))
+        yield Block(title, sentences=told, picture=_decision_picture(decision, "subsets", drawn), table=table)
+    title = "By invariance alone, as in the paper"
     if not several:
-        told = "One environment says nothing about invariance: the paper's posterior is the prior."
-        yield Block(title, sentences=[told])
+        yield Block(title, sentences=[reading(posterior)])
         return
     cost = "How well subsets predict against how much their coefficients differ, with 90% intervals of two of them."
-    yield Block(picture=_decision_picture(decision, "frontier", cost))
-    told = "The paper's posterior weighs subsets by their invariance and the prior, not by prediction."
-    n = format_count(subject.posterior.n_subsets)
-    table = _subset_table("Most probable invariant subsets", subject.posterior, decision.mask, n)
-    yield Block(title, sentences=[told], table=table)
+    told = [reading(posterior), papers_view(decision.findings.target.model)]
+    table = _subset_table(
+        "Most probable invariant subsets", posterior, decision.mask, format_count(posterior.n_subsets)
+    )
+    yield Block(title, sentences=told, picture=_decision_picture(decision, "frontier", cost), table=table)
 
 
 def _subset_table(caption: str, posterior: Posterior, selected: Mask, n_found: str) -> Table:
@@ -527,22 +507,20 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
 
 
 def prediction_blocks(subject: Subject) -> Iterator[Block]:
-    """What predicts and why, what invariance costs, and calibration."""
-    decision, predictions, worded = subject.decision, subject.decision.predictions, subject.source.worded
+    """What invariance costs in each environment, and calibration."""
+    decision, predictions = subject.decision, subject.decision.predictions
     assert predictions is not None
-    told = f"Predictions are made with {worded(str(predictions))}"
     unused = [name for name in subject.data.features.columns if name not in subject.model.predictor_.design.columns]
-    why = "constant in every environment, which are too few to tell what it does, or a combination of others"
-    by_all = predictions.resolved(predictions.asked) == "everything" and unused
-    points = [f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."] if by_all else []
-    yield Block("What predicts", sentences=[told], points=points)
+    if unused and predictions.resolved(predictions.asked) == "everything":
+        why = "constant in every environment, which are too few to tell what it does, or a combination of others"
+        yield Block(sentences=[f"Of all features, what predicts leaves out {format_subset(unused)}: {why}."])
     price = predictions.known_price
     if price is not None and len(price.environments):
         errors = {"Selected without it": price.selected, "All features": price.everything, "Constant": price.constant}
         columns = [numbers(title, values) for title, values in errors.items()]
         caption = f"{price.measure[:1].upper()}{price.measure[1:]} in each environment, left out with the selection"
         table = Table(f"{caption} repeated", [texts("Environment", price.environments), *columns], "Less is better.")
-        yield Block("What invariance costs", sentences=[worded(decision.explain_price())], table=table)
+        yield Block("What invariance costs", table=table)
     if subject.posterior.n_environments > 1:
         caption = (
             "Observed means of rows with similar predictions, with 95% intervals, in each environment left out; on the "
@@ -591,13 +569,12 @@ PARTS = (
     Part("left-out", "Environments left out", left_out_blocks, folded=False),
     Part("methods", "Methods, a paragraph to paste", methods_blocks),
     Part("data", "The data", data_blocks),
-    Part("certainty", "How sure this is", certainty_blocks),
     Part("features", "Feature by feature", feature_blocks),
-    Part("subsets", "Subsets", subset_blocks),
+    Part("subsets", "Subsets, and how sure they are", subset_blocks),
     Part("coefficients", "Coefficients by environment", coefficient_blocks),
     Part("environments", "Which environment deviates, and in what", environment_blocks),
-    Part("predictions", "Predictions in a new environment", prediction_blocks),
-    Part("reproduction", "Settings, versions and lines to make it again", reproduction_blocks),
+    Part("predictions", "Predictions in environments left out", prediction_blocks),
+    Part("reproduction", "Versions, and lines to make it again", reproduction_blocks),
 )
 
 
