@@ -181,6 +181,15 @@ MUTANTS = (
         tests=("tests/decisions/test_predictive.py::test_a_candidate_between_two_prices_is_kept",),
     ),
     Mutant(
+        "bound-of-spread",
+        "Bartlett's test counts as passed below its noncentrality",
+        old="",
+        file="models/invariance_test.py",
+        find="spread = np.full(len(residuals.rss), 0.5)",
+        replace="spread = np.full(len(residuals.rss), 1.0)",
+        tests=("tests/models/test_families.py", "tests/decisions/test_predictive.py"),
+    ),
+    Mutant(
         "bound-of-each",
         "environments are not compared with the rest where all together are alike",
         old="",

@@ -48,6 +48,7 @@ from .invariance_test import (
     InvarianceTest,
     Residuals,
     Tolerance,
+    compatible,
     deviance_moments,
     f_difference,
     invariance_test,
@@ -135,6 +136,11 @@ class MomentModel(BoundModel):
         chosen = as_masks(masks, self.n_features)
         rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
         return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), rests)
+
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        chosen = as_masks(masks, self.n_features)
+        rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
+        return compatible(self.residuals(chosen), tolerance, lambda rows: self.excess_kurtosis(chosen[rows]), rests)
 
     def signal_of(self, gain: Floats) -> Floats:
         """N·R²/(1 − R²), R² by the likelihood."""

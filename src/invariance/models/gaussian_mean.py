@@ -123,6 +123,9 @@ class MeanGaussian(GaussianModel):
         each = self.each_p_values(masks, joint >= tolerance.lowest_level, allowed)
         return InvarianceTest(p_values, np.full(len(p_values), np.nan), each, with_each(joint, each))
 
+    def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
+        return BoundModel.compatible(self, masks, tolerance)
+
     def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> MeanWalk:
         return MeanWalk(self, free, forced, tolerance)
 

@@ -25,7 +25,7 @@ from scipy.special import (
     polygamma,
 )
 
-from .._tools.arrays import Floats, Integers
+from .._tools.arrays import Floats, Integers, Mask
 from ..exceptions import SettingError
 
 # However strong the signal, coefficients that differ may explain at most this share of the residual variance.
@@ -168,18 +168,23 @@ def mean_p_values(residuals: Residuals, allowed: Floats) -> Floats:
 def each_p_values(residuals: Residuals, rests: Residuals, allowed: Floats) -> Floats:
     """(S,) smallest p-value of an environment against the rest, corrected by Šidák's rule. rests: of the rows outside
     each environment; allowed (S,): noncentrality, shared by rows. Where fits to the rest are undecidable, 1."""
-    local, freedom = residuals.rss[:, :-1], residuals.freedom
-    left = freedom[:, :-1].sum(axis=1)
-    degrees = freedom[:, -1:] - rests.freedom - freedom[:, :-1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        saved = np.maximum(residuals.rss[:, -1:] - rests.rss - local, 0.0)
-        statistics = saved / degrees / (local.sum(axis=1) / left)[:, None]
+    statistics, degrees, left = _each_f_test(residuals, rests)
     p_values = np.ones(degrees.shape)
     tested = (degrees > 0.0) & (left[:, None] > 0.0) & ~np.isnan(statistics)
     shares = allowed[:, None] * residuals.counts[:-1] / residuals.counts[-1]
     given = (np.broadcast_to(values, degrees.shape)[tested] for values in (statistics, degrees, left[:, None], shares))
     p_values[tested] = _noncentral_tails(*given)
     return sidak(p_values)
+
+
+def _each_f_test(residuals: Residuals, rests: Residuals) -> tuple[Floats, Floats, Floats]:
+    """F statistics (S, E) of each environment against the rest, and their degrees of freedom (S, E) and (S,)"""
+    local, freedom = residuals.rss[:, :-1], residuals.freedom
+    left = freedom[:, :-1].sum(axis=1)
+    degrees = freedom[:, -1:] - rests.freedom - freedom[:, :-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        saved = np.maximum(residuals.rss[:, -1:] - rests.rss - local, 0.0)
+        return saved / degrees / (local.sum(axis=1) / left)[:, None], degrees, left
 
 
 def sidak(p_values: Floats) -> Floats:
@@ -245,6 +250,47 @@ def invariance_test(
     if rests is not None and len(open_yet):
         each[open_yet] = each_p_values(residuals.of(open_yet), rests(open_yet), allowed[open_yet])
     return InvarianceTest(mean, spread, each, with_each(joint, each))
+
+
+def compatible(
+    residuals: Residuals,
+    tolerance: Tolerance,
+    excess_kurtosis: Callable[[Integers], Floats],
+    rests: Callable[[Integers], Residuals] | None,
+) -> Mask:
+    """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell of most subsets.
+
+    Without heavy tails Bartlett's statistic has smaller ones where it exceeds the noncentrality; below that its p-value
+    is at least ½, since the noncentral mean lies outside the ball of such statistics. Central laws have smaller tails.
+    excess_kurtosis, rests: of some of the subsets"""
+    decided = ~np.isnan(residuals.rss).any(axis=1)
+    allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
+    mean = mean_p_values(residuals, allowed)
+    spread = np.full(len(residuals.rss), 0.5)
+    apart = np.flatnonzero(~(spread_statistics(residuals) <= residuals.counts[-1] * tolerance.tau**2 / 2.0))
+    spread[apart] = spread_p_values(residuals.of(apart), tolerance.tau, 0.0)
+    passed = decided & (joint_p_value(mean, spread) >= tolerance.level)
+    asked = np.flatnonzero(decided & ~passed & (mean >= smallest_p_value(tolerance)))
+    if len(asked):
+        passed[asked] = invariance_test(residuals.of(asked), tolerance, excess_kurtosis(asked)).joint >= tolerance.level
+    open_yet = np.flatnonzero(passed)
+    if rests is None or not len(open_yet):
+        return passed
+    part, others, enough = residuals.of(open_yet), rests(open_yet), EACH * tolerance.level
+    statistics, degrees, left = _each_f_test(part, others)
+    alone = -np.expm1(np.log1p(-enough) / statistics.shape[1])
+    asked = np.flatnonzero((statistics > _central_quantiles(degrees, left, alone)).any(axis=1))
+    if len(asked):
+        each = each_p_values(part.of(asked), others.of(asked), allowed[open_yet[asked]])
+        passed[open_yet[asked]] = each >= enough
+    return passed
+
+
+def _central_quantiles(d: Floats, v: Floats, tail: float) -> Floats:
+    """(S, E) of F with degrees of freedom d (S, E), v (S,) and this tail above; inf where one is not positive"""
+    pairs, place = np.unique(d + 1j * v[:, None], return_inverse=True)
+    tested = (pairs.real > 0.0) & (pairs.imag > 0.0)
+    return np.where(tested, fdtri(pairs.real, pairs.imag, 1.0 - tail), np.inf)[place].reshape(d.shape)
 
 
 def smallest_p_value(tolerance: Tolerance) -> float:
