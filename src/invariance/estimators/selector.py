@@ -356,6 +356,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
 
 def _checked(raw: RawTable) -> RawTable:
     """Raise where values are missing or infinite."""
+    if np.isfinite(raw.values).all():
+        return raw
     for what, wrong in (("missing values (NaN)", np.isnan), ("infinite values (inf)", np.isinf)):
         where = with_counts(raw.names, wrong(raw.values).sum(axis=0))
         if where:
