@@ -26,7 +26,13 @@ USER = Path(__file__).with_name("typing_errors.py")
 def test_typos_of_users_are_found() -> None:
     """By mypy's own defaults, as in a project that has the package installed."""
     source = Path(invariance.__file__).parents[1]
-    options = "--config-file=", "--follow-imports=silent", "--cache-dir", USER.parents[1] / ".mypy_cache/users"
+    options = (
+        "--config-file=",
+        "--no-implicit-reexport",
+        "--follow-imports=silent",
+        "--cache-dir",
+        USER.parents[1] / ".mypy_cache/users",
+    )
     command = [sys.executable, "-m", "mypy", *options, USER]
     said = subprocess.run(command, capture_output=True, text=True, env={"MYPYPATH": str(source)}).stdout
     found = set(re.findall(rf"{USER.name}:(\d+): error: .*\[([\w-]+)\]$", said, re.MULTILINE))

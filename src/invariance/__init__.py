@@ -7,32 +7,43 @@ from ._tools.registry import on_first_use as _on_first_use
 from ._version import __version__
 
 if _typing.TYPE_CHECKING:
-    from . import baselines, datasets, decisions, exceptions, simulation
-    from .baselines.comparison import compare
-    from .data.design import along
-    from .data.findings import check
-    from .data.multi_environment import MultiEnvironmentData
-    from .data.reading import read_table
-    from .data.settings import Columns, Environments, FileFormat
-    from .data.terms import spline
-    from .estimators.bip import BIP, BIPClassifier, BIPSurvival
-    from .estimators.saved import load
-    from .inference.enumeration import Enumeration
-    from .inference.tempering import Tempering
-    from .inference.variational import Variational
-    from .models.additive import Additive
-    from .models.bayesian import BayesianLinearGaussian
-    from .models.counts import NegativeBinomial, Poisson
-    from .models.gaussian import LinearGaussian
-    from .models.invariance_test import Tolerance
-    from .models.regression import Logistic
-    from .models.survival import PiecewiseExponential
-    from .moments.moments import Moments
-    from .posterior.posterior import Posterior
-    from .priors import BetaBinomialPrior, InclusionPrior, UniformPrior
-    from .sweeps.edges import edges
-    from .sweeps.store import read_sweep
-    from .sweeps.sweep import sweep
+    from . import baselines as baselines
+    from . import datasets as datasets
+    from . import decisions as decisions
+    from . import exceptions as exceptions
+    from . import simulation as simulation
+    from .baselines.comparison import compare as compare
+    from .data.design import along as along
+    from .data.findings import check as check
+    from .data.multi_environment import MultiEnvironmentData as MultiEnvironmentData
+    from .data.reading import read_table as read_table
+    from .data.settings import Columns as Columns
+    from .data.settings import Environments as Environments
+    from .data.settings import FileFormat as FileFormat
+    from .data.terms import spline as spline
+    from .estimators.bip import BIP as BIP
+    from .estimators.bip import BIPClassifier as BIPClassifier
+    from .estimators.bip import BIPSurvival as BIPSurvival
+    from .estimators.saved import load as load
+    from .inference.enumeration import Enumeration as Enumeration
+    from .inference.tempering import Tempering as Tempering
+    from .inference.variational import Variational as Variational
+    from .models.additive import Additive as Additive
+    from .models.bayesian import BayesianLinearGaussian as BayesianLinearGaussian
+    from .models.counts import NegativeBinomial as NegativeBinomial
+    from .models.counts import Poisson as Poisson
+    from .models.gaussian import LinearGaussian as LinearGaussian
+    from .models.invariance_test import Tolerance as Tolerance
+    from .models.regression import Logistic as Logistic
+    from .models.survival import PiecewiseExponential as PiecewiseExponential
+    from .moments.moments import Moments as Moments
+    from .posterior.posterior import Posterior as Posterior
+    from .priors import BetaBinomialPrior as BetaBinomialPrior
+    from .priors import InclusionPrior as InclusionPrior
+    from .priors import UniformPrior as UniformPrior
+    from .sweeps.edges import edges as edges
+    from .sweeps.store import read_sweep as read_sweep
+    from .sweeps.sweep import sweep as sweep
 
 _NAMES = {
     "estimators.bip": ("BIP", "BIPClassifier", "BIPSurvival"),

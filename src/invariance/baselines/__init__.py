@@ -5,13 +5,23 @@ from typing import TYPE_CHECKING
 from .._tools.registry import on_first_use
 
 if TYPE_CHECKING:
-    from ..screening import LassoScreen
-    from .all_features import Anchor, GradientBoosting, RandomForest, RandomIntercept, RidgeRegression, VREx
-    from .base import Screened
-    from .eills import EILLS
-    from .icp import ICP, HiddenICP, StabilityICP
-    from .regression import LassoSelection, MarginalSelection, Oracle, PooledRegression
-    from .stabilized_regression import StabilizedRegression
+    from ..screening import LassoScreen as LassoScreen
+    from .all_features import Anchor as Anchor
+    from .all_features import GradientBoosting as GradientBoosting
+    from .all_features import RandomForest as RandomForest
+    from .all_features import RandomIntercept as RandomIntercept
+    from .all_features import RidgeRegression as RidgeRegression
+    from .all_features import VREx as VREx
+    from .base import Screened as Screened
+    from .eills import EILLS as EILLS
+    from .icp import ICP as ICP
+    from .icp import HiddenICP as HiddenICP
+    from .icp import StabilityICP as StabilityICP
+    from .regression import LassoSelection as LassoSelection
+    from .regression import MarginalSelection as MarginalSelection
+    from .regression import Oracle as Oracle
+    from .regression import PooledRegression as PooledRegression
+    from .stabilized_regression import StabilizedRegression as StabilizedRegression
 
 _NAMES = {
     "all_features": ("Anchor", "GradientBoosting", "RandomForest", "RandomIntercept", "RidgeRegression", "VREx"),
