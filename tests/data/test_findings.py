@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 from cli_runner import fails, run
-from invariance import BIP, Columns, Moments, MultiEnvironmentData, check, load
+from invariance import BIP, Columns, Environments, Moments, MultiEnvironmentData, check, load
 from invariance.data.findings import CODES, DataCheck, far_values
 from invariance.data.mending import MISSING_LEVEL
 from invariance.datasets import make_clinical_table
@@ -370,3 +370,85 @@ def test_every_code_is_documented() -> None:
     page = Path(__file__).parents[2] / "docs" / "how-to" / "missing-values.md"
     listed = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert {code: listed.get(code) for code in CODES} == CODES
+
+
+def _table(**columns: Any) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"y": rng.normal(size=60), "site": ["a", "b", "c"] * 20, "x": rng.normal(size=60)} | columns)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"y": 1.0},
+        {"y": ["a", "b", "c"] * 20},
+        {"y": pd.date_range("2020", periods=60)},
+        {"x": [np.inf] * 20 + [*range(40)]},
+        {"site": "a"},
+    ],
+    ids=["constant", "three classes", "dates", "infinite", "one environment"],
+)
+def test_what_a_fit_refuses_all_the_same_is_said(columns: dict[str, Any]) -> None:
+    table = _table(**columns)
+    found = check(table, "y", "site")
+    assert [finding.code for finding in found.findings] == ["refused"]
+    with pytest.raises(DataError):
+        MultiEnvironmentData.from_table(table, "y", "site", **found.settings)
+
+
+def test_columns_of_all_types_are_looked_at() -> None:
+    numbers = np.arange(60)
+    table = _table(
+        empty=pd.array([None] * 60, dtype="Int64"),
+        hash=2**62 + numbers,
+        pid=numbers + 1001,
+        share=[f"{n}%" for n in numbers],
+        comma=[f"{n},5" for n in numbers],
+        town=["Ayr", "Bath", "Cork"] * 20,
+    ).assign(twin=lambda frame: 1 - 2 * frame["y"])
+    found = check(table, "y", "site")
+    codes = {"empty": "constant", "hash": "identifier", "pid": "identifier", "share": "with_unit", "twin": "copies"}
+    codes["town"] = "copies"
+    assert {finding.column: finding.code for finding in found.findings} == codes | {"comma": "numbers_as_text"}
+    assert found.settings["decimal"] == ","
+    table = table.assign(money=["567", *(f"{n},234" for n in numbers[1:])])
+    *_, money, _, refused = check(table, "y", "site").findings
+    assert dict(money.remedies[0].settings) == {"thousands": ","}
+    assert refused.code == "refused"  # commas cannot be both
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_numbers_written_as_text_are_read_with_the_remedy(kind: Any) -> None:
+    frame = _table(comma=[f"{n},5" for n in range(60)], site=["1", "01", "2"] * 20)
+    table = kind({name: values.tolist() for name, values in frame.items()})
+    settings = check(table, "y", "site").settings
+    data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
+    assert data.environments == ("1", "01", "2")
+    assert data.X[:, data.feature_names.index("comma")].tolist() == [n + 0.5 for n in range(60)]
+
+
+def test_what_was_stated_of_columns_stays_in_the_settings(workdir: Path) -> None:
+    table = _table(w=[1, 2, 0] * 20, ward=[1, 2, 3, 4] * 15)
+    found = check(table, "y", "site", columns=Columns(weights="w", categorical=["ward"]))
+    assert found.settings == {"weights": "w", "categorical": ("ward",)}
+    asked = "check", "t.csv", "-o", "y", "-e", "site", "--weight", "w"
+    Path("t.csv").write_text(table.to_csv(index=False))
+    assert " --weight w " in run(*asked).stdout.splitlines()[-1]
+
+
+def test_names_that_are_no_text() -> None:
+    table = _table().set_axis([0, 1, 2], axis=1)
+    number: Any = 0
+    assert check(table, number, "1").outcome == "0"
+    pair: Any = ("a", "y")
+    with pytest.raises(DataError, match="is not a column name"):
+        check(table, pair, "1")
+
+
+def test_settings_beside_columns_are_refused() -> None:
+    with pytest.raises(TypeError, match="did you mean 'weights'"):
+        Moments.from_rows(_table(), "y", "site", weight="x")
+    with pytest.raises(SettingError, match=r"columns=Columns\(exclude="):
+        MultiEnvironmentData.from_table(_table(), "y", "site", exclude=["x"], columns=Columns())
+    with pytest.raises(SettingError, match=r"select=Environments\(min_rows="):
+        MultiEnvironmentData.from_table(_table(), "y", "site", min_rows=3, select=Environments())

@@ -200,7 +200,7 @@ def test_thousands_are_refused_and_read_where_they_are_stated(
 @pytest.mark.parametrize(
     ("cells", "advised", "option", "values"),
     [
-        (["1,234", "7"], [{"decimal": ","}, {"thousands": ","}], {"thousands": ","}, [1234.0, 7.0]),
+        (["1,234", "7"], [{"thousands": ","}, {"decimal": ","}], {"thousands": ","}, [1234.0, 7.0]),
         (["1,5", "2"], [{"decimal": ","}], {"decimal": ","}, [1.5, 2.0]),
         (["1.469", "950"], [{"thousands": "."}], {"thousands": "."}, [1469.0, 950.0]),
     ],

@@ -62,7 +62,7 @@ MOST_LINES = 300
 # Fields of more settings, as they are when nobody has changed them
 USUAL = {"prior": "uniform", "engine": "auto", "select": "predictive", "deviations": "auto", "max_size": "", "seed": ""}
 # Findings of columns that are better no features
-NO_FEATURE = ("identifier", "dates", "text", "objects", "constant")
+NO_FEATURE = ("identifier", "dates", "text", "with_unit", "objects", "constant")
 
 _templates = Environment(loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined)
 _templates.filters["capital"] = lambda text: text[:1].upper() + text[1:]

@@ -19,6 +19,7 @@ class CheckOptions(FileOptions, SpeechOptions):
     environment: str | None = setting(None, "COL", "Column of environments.", False, *ENVIRONMENT)
     event: str | None = setting(None, "COL", "Column of 0 and 1: whether a time ended with the event.")
     exposure: str | None = setting(None, "COL", "Column of exposures of counts: years, persons.")
+    weight: str | None = setting(None, "COL", "Column of how many rows each row counts as.")
     exclude: str | None = setting(None, "A,B,C", "Columns that are not features.")
 
 
@@ -37,7 +38,7 @@ def check(
 
         outputs = checked_outputs({"json": json}, file)
         roles = {name: getattr(given, name) for name in ("outcome", "environment", "event", "exposure")}
-        columns = Columns(exclude=read_names(given.exclude), na=read_codes(given.na))
+        columns = Columns(exclude=read_names(given.exclude), na=read_codes(given.na), weights=given.weight)
         found = look(given.open(file), **roles, columns=columns)
         files: Files = {"json": ("the findings", found.to_json)}
         deliver(as_text(found.sections, for_shell), outputs, files)
@@ -50,7 +51,7 @@ def _command(file: Path, given: CheckOptions, roles: dict[str, str | None], sett
 
     stated = {name: getattr(given, name) for name in ("sep", "decimal", "encoding", "sheet", "thousands")}
     codes = [f"{name}={level_of(code)}" for name, found in settings.get("na", {}).items() for code in found]
-    stated = {**roles, **stated, **settings, "na": [*read_names(given.na), *codes]}
+    stated = {**roles, **stated, **settings, "na": [*dict.fromkeys([*read_names(given.na), *codes])]}
     names = ("outcome", "OUTCOME"), ("environment", "ENVIRONMENT")
     stated |= {name: word for name, word in names if stated[name] is None}
     options = [in_shell(name, value) for name, value in stated.items() if value not in (None, [], {})]

@@ -122,6 +122,7 @@ _OPTIONS = {
     "merge_environments": "merge",
     "handle_unknown": "unknown",
     "kind": "plot-kind",
+    "weights": "weight",
 }
 # Settings that are no options: of a family, or of Python alone.
 _NO_OPTIONS = (

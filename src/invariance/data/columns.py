@@ -17,8 +17,8 @@ from ..exceptions import DataError, Remedy, SettingError, use
 from .checks import check_unique, nearest, quoted, with_counts
 from .labels import encode_labels, in_natural_order, level_of, written
 from .mending import MISSING_LEVEL, Mending
-from .reading import limit_of, number_formats, reads_as_number
-from .settings import BELOW_LIMIT, Columns, listed_names
+from .reading import AS_PYTHON, NumberForm, limit_of, number_formats, reads_as_number
+from .settings import BELOW_LIMIT, Columns, FileFormat, listed_names
 from .terms import Spline
 
 ADVICE = {
@@ -121,6 +121,19 @@ def mapped(series: Any, number: Callable[[Any], float]) -> Floats:
     return np.array([np.nan if gone else number(value) for value, gone in pairs])
 
 
+def in_form(frame: Any, columns: Iterable[str], decimal: str | None, thousands: str | None) -> Any:
+    """A narwhals frame with numbers in the place of text of columns that is written so"""
+    import narwhals as nw
+
+    FileFormat(decimal=decimal, thousands=thousands)  # raises where they are unknown, or both the same
+    form, read = NumberForm(decimal or ".", thousands), {}
+    for name in columns if form != AS_PYTHON else ():
+        if frame[name].dtype == nw.String and form.reads(present_values(frame[name])):
+            read[name] = mapped(frame[name], lambda text: float(str(form.plain(text))))
+    made = [nw.new_series(name, values, nw.Float64, backend=frame.implementation) for name, values in read.items()]
+    return frame.with_columns(*made) if made else frame
+
+
 def present_values(series: Any) -> list[Any]:
     return series.drop_nulls().to_list()
 
@@ -143,16 +156,25 @@ def refuse_beyond_double(values: Any, what: str) -> None:
         for name in frame.columns:
             refuse_beyond_double(frame[name], name)
         return
+    largest = beyond_double(values)
+    if largest is not None:
+        raise DataError(f"column {what!r} {_beyond(largest)}", use(exclude=[what]))
+
+
+def _beyond(largest: int) -> str:
+    return f"holds whole numbers beyond 2**53 (for example {largest}), which double precision cannot tell apart"
+
+
+def beyond_double(values: Any) -> int | None:
+    """The whole number of a series or an array that is farthest beyond double precision"""
     series = as_series(values)
     if series is None:
         whole = isinstance(values, np.ndarray) and values.dtype.kind in "iu" and values.size > 0
     else:
-        whole = series.dtype.is_integer()
+        whole = series.dtype.is_integer() and series.null_count() < len(series)
     ends = [end for end in (values.min(), values.max()) if end is not None and end == end] if whole else []
     largest = max(map(int, ends), key=abs, default=0)
-    if abs(largest) > LARGEST_WHOLE:
-        found = f"column {what!r} holds whole numbers beyond 2**53 (for example {largest}), which double precision"
-        raise DataError(f"{found} cannot tell apart", use(exclude=[what]))
+    return largest if abs(largest) > LARGEST_WHOLE else None
 
 
 def holds_numbers(frame: Any) -> bool:
@@ -448,6 +470,8 @@ _MEANT_AS_NUMBERS = 0.5
 _MEANT_AS_DATES = 0.9
 # More different values than this, half of which have so many letters, are sentences and no levels.
 _MOST_SENTENCES, _LONG = 10, 30
+# So many different numbers with one unit behind them, '45%', are no levels.
+_MOST_UNITS, _WITH_UNIT = 20, re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*([^\d\s.,][^\d]*)")
 _DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
@@ -531,7 +555,10 @@ def column_kind(series: Any, name: str, choices: Choices) -> Callable[..., Any] 
     if name in choices.numeric:
         return text_as_numbers
     if dtype.is_numeric() or dtype == nw.Boolean or series.null_count() == len(series):
-        return level_codes if name in choices.categorical else series_values
+        if name in choices.categorical:
+            return level_codes
+        largest = beyond_double(series)
+        return series_values if largest is None else Refusal(_beyond(largest), (use(categorical=[name]),), "identifier")
     if dtype in (nw.String, nw.Categorical, nw.Enum):
         return level_codes
     present, reason = present_values(series), _why_no_numbers(series)
@@ -566,6 +593,10 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
             return Refusal(reason, (*([use(na=others[:MOST_WORDS])] if others else []), as_levels), "words")
+        units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
+        if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
+            reason = f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), to be removed"
+            return Refusal(reason, (as_levels,), "with_unit")
         if len(texts) > _MOST_SENTENCES and median(map(len, texts)) >= _LONG:
             return Refusal(f"holds {len(texts)} different sentences (for example {texts[0]!r})", (as_levels,), "text")
     if len(texts) > MOST_LEVELS * n_rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,11 +16,12 @@ import numpy as np
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.json import written
 from .._tools.sections import Rendered, Section
-from ..exceptions import DataError, Message, Remedy, use
+from ..exceptions import DataError, InvarianceError, Message, Remedy, use
 from .checks import NO_ROWS, in_print, listing, nearest, quoted, rows_text
 from .columns import Choices, RawTable, as_frame, doubtful, excluding
 from .copies import equal_columns
 from .labels import encode_labels, label_of
+from .multi_environment import MultiEnvironmentData
 from .outcomes import OutcomeKind, outcome_kind
 from .reading import PARQUET, TableFile, column_names, read_columns
 from .settings import Columns, FileFormat
@@ -34,6 +36,7 @@ CODES = {
     "detection_limit": "values such as '<0.5' among numbers",
     "words": "some words among numbers",
     "numbers_as_text": "numbers stored or written as text",
+    "with_unit": "numbers with a sign or unit after them, such as '45%'",
     "objects": "values that are neither numbers nor text",
     "unit": "an environment whose values are more than ten times larger or smaller, with the same relative spread",
     "far_values": "values far from all others, such as 999",
@@ -43,11 +46,12 @@ CODES = {
     "copies": "the same as another column, perhaps in other units",
     "missing": "missing values",
     "constant": "one value only, or none",
+    "refused": "what a fit refuses all the same: too few rows, infinite values, an outcome of three classes ...",
 }
 # A column with more different values is not shown as environments.
 MOST_GROUPS = 200
 _EXAMPLES = 3
-_ID = re.compile(r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row|mrn|uid))$|[IU]D$")
+_ID = re.compile(r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row|mrn|uid|pid|patient|subject|case|record))$|[IU]D$")
 _CODES = re.compile(
     r"(?i)(^|[\W_])(codes?|wards?|types?|groups?|class|category|kind|status|region|department|dept|site|icd|zip)$"
 )
@@ -167,10 +171,14 @@ def check(
     where = "the table" if file is None else file.name
     if not names:
         raise DataError(f"{where} has no columns with a name. It needs an outcome, an environment and features.")
-    roles = {"outcome": outcome, "environment": environment, "event": event, "exposure": exposure}
+    given = {"outcome": outcome, "environment": environment, "event": event, "exposure": exposure}
+    roles = {role: str(name) for role, name in (given | {"weights": columns.weights}).items() if name is not None}
     for role, name in roles.items():
-        if name is not None and name not in names:
+        if isinstance(given.get(role), (list, tuple)):
+            raise DataError(f"{role}={given[role]!r} is not a column name: pass the name of one column of {where}.")
+        if name not in names:
             raise DataError(f"{role} column {name!r} is not in {where}; {nearest(name, names)}")
+    outcome, environment = roles.get("outcome"), roles.get("environment")
     possible = [name for name in names if name not in roles.values()]
     features = excluding(columns.exclude, columns.features or possible, possible)
     choices = Choices.of(columns, features)
@@ -181,13 +189,29 @@ def check(
     if file is not None and file.kind != PARQUET:
         written = as_frame(read_columns(file, names, as_text=names))
     look = _Look(frame, written, names, features, choices, environment)
-    used = [name for name in (outcome, event, exposure) if name is not None]
+    used = [name for role, name in roles.items() if role not in ("environment", "weights")]
     found = list(look.findings())
-    found += look.copies(_left_out(found))
-    findings = (*found, *look.missing(found, used))
+    found += look.copies(_left_out(found), outcome)
+    findings = [*found, *look.missing(found, used)]
     described = tuple(map(look.described, names))
-    settings = _merged(findings, columns.exclude)
-    return DataCheck(findings, len(frame), described, where, outcome, environment, settings)
+    settings = _merged(findings, columns)
+    if outcome is not None and environment is not None:
+        besides = {role: name for role, name in roles.items() if role in ("event", "exposure")}
+        findings += _refused(frame.to_native(), outcome, environment, {**settings, **besides})
+    return DataCheck(tuple(findings), len(frame), described, where, outcome, environment, settings)
+
+
+def _refused(frame: Any, outcome: str, environment: str, settings: Mapping[str, Any]) -> Iterator[Finding]:
+    """What speaks against a fit with these settings all the same"""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            MultiEnvironmentData.from_table(frame, outcome, environment, **settings)
+    except InvarianceError as error:
+        message = error.args[0]
+        what = message.what if message.what.endswith((".", "?")) or message.remedies else f"{message.what}."
+        begins_with_setting = "=" in what.split(" ")[0]
+        yield Finding("refused", None, what if begins_with_setting else what[0].upper() + what[1:], message.remedies)
 
 
 def _left_out(findings: Sequence[Finding]) -> list[str | None]:
@@ -195,10 +219,14 @@ def _left_out(findings: Sequence[Finding]) -> list[str | None]:
     return [f.column for f in findings if f.remedies and f.remedies[0].settings[0][0] == "exclude"]
 
 
-def _merged(findings: Sequence[Finding], excluded: Sequence[str]) -> dict[str, Any]:
-    """The first remedy of each finding; nothing else is said of a column that is left out."""
-    left_out = _left_out(findings)
-    merged: dict[str, Any] = {"exclude": [*excluded, *dict.fromkeys(left_out)]} if excluded or left_out else {}
+def _merged(findings: Sequence[Finding], columns: Columns) -> dict[str, Any]:
+    """What was stated, and the first remedy of each finding; nothing else is said of a column that is left out."""
+    left_out, unset = _left_out(findings), Columns()
+    names = "features", "categorical", "numeric", "groups", "below_limit", "na", "weights"
+    merged = {name: getattr(columns, name) for name in names if getattr(columns, name) != getattr(unset, name)}
+    if columns.exclude or left_out:
+        merged["exclude"] = [*columns.exclude, *dict.fromkeys(left_out)]
+    codes = any(f.remedies[0].settings[0][0] == "na" for f in findings if f.remedies and f.column not in left_out)
     for finding in findings:
         if finding.remedies and finding.column not in left_out:
             for name, value in finding.remedies[0].settings:
@@ -209,7 +237,7 @@ def _merged(findings: Sequence[Finding], excluded: Sequence[str]) -> dict[str, A
                     merged[name] = list(dict.fromkeys([*(known or ()), *value]))
                 else:
                     merged[name] = value
-    return {**merged, "missing": "drop"} if "na" in merged else merged
+    return {**merged, "missing": "drop"} if codes else merged
 
 
 class _Look:
@@ -316,12 +344,17 @@ class _Look:
             yield Finding("constant", name, f"{name!r} has {held}.", (leave_out,), n_rows)
             return
         if doubt is not None:
-            first = leave_out if doubt.code in ("identifier", "dates", "text", "objects") else None
+            first = leave_out if doubt.code in ("identifier", "dates", "text", "with_unit", "objects") else None
             remedies = (leave_out, *doubt.remedies) if first else (*_of_column(name, doubt.remedies), leave_out)
             yield Finding(doubt.code, name, f"{name!r} {doubt.reason}.", remedies, int(there.sum()))
             if first:
                 return
         elif name in self.raw.levels:
+            pairs = {pair for pair in zip(self.codes.tolist(), self.values[name].tolist(), strict=True) if pair[0] >= 0}
+            if len(self.labels) > 1 and len(pairs) == len({level for _, level in pairs}):
+                what = f"Each level of {name!r} occurs in one environment only, so that anything looks invariant."
+                yield Finding("copies", name, what, (leave_out,), n_rows)
+                return
             for groups in _alike(self.raw.levels[name].texts):
                 yield self._labels_alike(name, "levels", groups, leave_out)
         elif _are_ids(name, self.values[name]):
@@ -366,17 +399,18 @@ class _Look:
             what += " Another unit?"
             yield Finding("unit", name, what, (leave_out, use(drop_environments=list(labels))), rows, labels)
 
-    def copies(self, left_out: Sequence[str | None]) -> Iterator[Finding]:
-        """Columns of numbers that are equal to another one, in rows where all of them are there"""
-        apart = {*left_out, *self.raw.levels, *self.raw.refused}
-        names = [name for name in self.features if name not in apart]
+    def copies(self, left_out: Sequence[str | None], outcome: str | None) -> Iterator[Finding]:
+        """Columns of numbers that are equal to another one or to the outcome, in rows where all of them are there"""
+        apart = {None, *left_out, *self.raw.levels, *self.raw.refused}
+        names = [name for name in (outcome, *self.features) if name is not None and name not in apart]
         X = np.array([np.where(np.isfinite(self.values[name]), self.values[name], np.nan) for name in names]).T
         X = X[~np.isnan(X).any(axis=1)] if names else np.empty((0, 0))
         varying = [j for j in range(len(names)) if len(X) >= _FEWEST_IDS and np.ptp(X[:, j]) > 0]
         kept = [names[j] for j in varying]
         for i, j, how in equal_columns(kept, kept, X[:, varying]) if kept else ():
-            what = f"{kept[j]!r} and {kept[i]!r} {how}."
-            yield Finding("copies", kept[j], what, (use(exclude=[kept[j]]), use(exclude=[kept[i]])), self.n_rows)
+            first = f"the outcome {kept[i]!r}" if kept[i] == outcome else repr(kept[i])
+            remedies = (use(exclude=[name]) for name in (kept[j], kept[i]) if name != outcome)
+            yield Finding("copies", kept[j], f"{kept[j]!r} and {first} {how}.", tuple(remedies), self.n_rows)
 
     def missing(self, found: Sequence[Finding], outcomes: Sequence[str]) -> Iterator[Finding]:
         """With what each remedy costs in rows. found : what else is; outcomes : columns that are no features"""
@@ -479,7 +513,7 @@ def _other_units(values: Floats, codes: Integers, n_environments: int) -> dict[i
     """{environment: its median, relative to that of most} where values (N,) look as if in another unit"""
     quartiles = {}
     for e in range(n_environments):
-        inside = values[(codes == e) & ~np.isnan(values)]
+        inside = values[(codes == e) & np.isfinite(values)]
         if len(inside) >= _FEWEST_IN_UNIT:
             quartiles[e] = np.quantile(inside, [0.25, 0.5, 0.75])
     if len(quartiles) < 2 or any(low <= 0 for low, *_ in quartiles.values()):

@@ -115,7 +115,7 @@ class Tally:
             level = [use(" (a level for categories)", missing="level")] if of_categories else []
             raise DataError(f"missing values (NaN) in {where}", use(keeps, missing="drop"), *level, *without)
         if n_kept == 0:
-            where = most_first(self.missing)
+            where = most_first({**self.missing, environment or "environments": unlabelled})
             raise DataError(f"no rows are left: all {rows_text(self.n_rows)} have missing values, in {where}", *without)
 
     def warn_of_dropped(

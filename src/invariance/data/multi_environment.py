@@ -35,6 +35,7 @@ from .columns import (
     aligned,
     as_frame,
     free_name,
+    in_form,
     known_columns,
     label_list,
     resolve_columns,
@@ -61,7 +62,7 @@ from .outcomes import (
     two_values,
 )
 from .reading import TableFile, column_names, read_columns
-from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single
+from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single, stated_once
 from .weights import Weights, weighted
 
 if TYPE_CHECKING:
@@ -279,6 +280,8 @@ class MultiEnvironmentData:
         event: str | None = None,
         exposure: str | None = None,
         weights: str | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
         columns: Columns | None = None,
         select: Environments | None = None,
     ) -> MultiEnvironmentData:
@@ -291,12 +294,13 @@ class MultiEnvironmentData:
         event : column of 0 and 1: 1 where the time that the outcome is ended with the event, 0 where it was censored
         exposure : column of what the outcome counts events of, such as years at risk
         weights : column of how many rows each row counts as: 2 repeats it, 0 leaves it out
+        decimal, thousands : how numbers are written in text, "," for 1,5
         features, exclude, categorical, numeric, groups, below_limit, na : as in `Columns`, or with weights all as
             `columns`
         drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as `select`
         """
         check_missing_argument(missing)
-        columns = columns or Columns(
+        parts_of_columns = Columns(
             features=features,
             exclude=exclude,
             categorical=categorical,
@@ -306,9 +310,11 @@ class MultiEnvironmentData:
             na=na,
             weights=weights,
         )
-        choice = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
+        columns = stated_once("columns", columns, parts_of_columns)
+        some = Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
+        choice = stated_once("select", select, some)
         is_file = isinstance(table, (str, os.PathLike))
-        table = TableFile.of(table) if is_file else table
+        table = TableFile.of(table, decimal=decimal, thousands=thousands) if is_file else table
         frame = None if is_file else as_frame(table)
         available = frame.columns if frame is not None else column_names(table, warn_unnamed=columns.features is None)
         where = "the file" if is_file else "the table"
@@ -322,6 +328,9 @@ class MultiEnvironmentData:
             as_text = choices.categorical.union(choices.excluded, () if parts is None else parts.labels)
             labels_column = labels_of if parts is None or parts.labels else None
             frame = as_frame(read_columns(table, tuple(wanted), labels_column, as_text))
+        else:
+            numbers = (name for name in (*names, outcome) if name not in choices.categorical)
+            frame = in_form(frame, numbers, decimal, thousands)
         if len(frame) == 0:
             raise DataError(NO_ROWS)
         counted = None
@@ -371,7 +380,8 @@ class MultiEnvironmentData:
         check_missing_argument(missing)
         given = {"environments": environments, "event": event, "exposure": exposure, "weights": weights}
         y, environments, event, exposure, weights = aligned(X, y=y, **given)
-        columns = columns or Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
+        of_columns = Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
+        columns = stated_once("columns", columns, of_columns)
         clock = clock or clock_of(X, columns.exclude)
         weights, counted = columns.weights if weights is None else weights, None
         if weights is not None:

@@ -120,7 +120,8 @@ def number_formats(texts: Collection[str]) -> list[Remedy]:
         forms = [NumberForm(decimal, sign) for decimal in ".," if decimal != sign]
         if any(re.search(pattern, text) for text in texts) and any(form.reads(texts) for form in forms):
             found.append(use(thousands=sign))
-    return found
+    # In the wrong form 1,234 beside 567 is a thousand times too small; 1,234 beside 5,678 is too large, as all are.
+    return found[::-1] if found[1:] == [use(thousands=",")] else found
 
 
 def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]]]) -> str | None:

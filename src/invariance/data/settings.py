@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -229,3 +229,16 @@ def refuse_single(environments: Sequence[Hashable], notes: Sequence[str]) -> Non
 
 
 ALL_ENVIRONMENTS = Environments()
+
+
+_Settings = TypeVar("_Settings", "Columns", "Environments")
+
+
+def stated_once(name: str, whole: _Settings | None, parts: _Settings) -> _Settings:
+    """`whole`, or `parts` where it is None; raises where both state something"""
+    unset = type(parts)()
+    beside = [each.name for each in fields(parts) if getattr(parts, each.name) != getattr(unset, each.name)]
+    if whole is not None and beside:
+        what = f"{beside[0]!r} came beside {name}=, which would not hear of it"
+        raise SettingError(f"{what}: state it there, {name}={type(parts).__name__}({beside[0]}=...).")
+    return parts if whole is None else whole

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cache, cached_property, reduce
+from inspect import signature
 from itertools import accumulate
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.names import Missing
 from .._tools.progress import ProgressMode
-from ..data.checks import check_environments, check_spread, check_whole, largest_size, nearest, quoted
+from ..data.checks import check_environments, check_spread, check_whole, did_you_mean, largest_size, nearest, quoted
 from ..data.columns import free_name
 from ..data.copies import warn_of_equal_moments
 from ..data.encoding import Encoding
@@ -25,9 +26,9 @@ from ..data.features import Features
 from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData, in_short
 from ..data.outcomes import OutcomeKind
-from ..data.settings import Columns, Environments, places_of, refuse_single
+from ..data.settings import Columns, Environments, FileFormat, places_of, refuse_single, stated_once
 from ..data.weights import Weights
-from ..exceptions import DataError, use
+from ..exceptions import DataError, WrongTypeError, use
 from ..kernels.row_residuals import centred_rows
 
 if TYPE_CHECKING:
@@ -398,9 +399,15 @@ class Moments:
         """
         from .from_rows import Wanted, from_rows
 
+        known = [*signature(cls.from_rows).parameters, *(each.name for each in fields(FileFormat)), "form"]
+        for name in file_options:
+            if name not in known:
+                what = f"from_rows() got an unexpected keyword argument {name!r}"
+                raise WrongTypeError(f"{what}{did_you_mean(name, known)}")
         given = {"categorical": categorical, "numeric": numeric, "groups": groups, "weights": weights}
-        columns = columns or Columns(features=features, exclude=exclude, **given)
-        select = select or Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
+        columns = stated_once("columns", columns, Columns(features=features, exclude=exclude, **given))
+        some = Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
+        select = stated_once("select", select, some)
         wanted = Wanted(outcome, environment, columns, select, missing, partial)
         return from_rows(rows, wanted, n_jobs, dask, progress, file_options)
 
