@@ -350,13 +350,13 @@ class _Look:
             if first:
                 return
         elif name in self.raw.levels:
+            alike = list(_alike(self.raw.levels[name].texts))
+            yield from (self._labels_alike(name, "levels", groups, leave_out) for groups in alike)
             pairs = {pair for pair in zip(self.codes.tolist(), self.values[name].tolist(), strict=True) if pair[0] >= 0}
-            if len(self.labels) > 1 and len(pairs) == len({level for _, level in pairs}):
+            if not alike and len(self.labels) > 1 and len(pairs) == len({level for _, level in pairs}):
                 what = f"Each level of {name!r} occurs in one environment only, so that anything looks invariant."
                 yield Finding("copies", name, what, (leave_out,), n_rows)
                 return
-            for groups in _alike(self.raw.levels[name].texts):
-                yield self._labels_alike(name, "levels", groups, leave_out)
         elif _are_ids(name, self.values[name]):
             what = f"{name!r} has another whole number in each row, like an ID or a row number."
             yield Finding("identifier", name, what, (leave_out,), n_rows)
