@@ -68,7 +68,7 @@ def test_every_command_with_a_table_chooses_environments(table: Path) -> None:
         assert "cold" in text or command[0] == "compare"
         assert "south" not in text.replace("'south' (40 rows)", "")
     assert "'tiny'" in fails("explain", table, *ASKED, "--drop-environment", "tinny")
-    assert "--merge" in fails("fit", table, *ASKED, "--merge", "north+south")
+    assert "'north+south'" in fails("fit", table, *ASKED, "--merge", "north+south")
     assert "40" in fails("compare", table, *ASKED, "--min-rows", 99)
 
 

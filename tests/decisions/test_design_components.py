@@ -43,7 +43,7 @@ def test_the_change_along_the_variable_is_told_drawn_and_written(model, tmp_path
     plain = json.loads(json.dumps(decision.to_plain()))
     assert plain["components"]["tests"][0]["along"] is True
     assert len(plain["along"]["values"]) == len(plain["along"]["estimates"])
-    _, slope = decision.plot("along")
+    _, slope = decision.plot("along").values()
     drawn = slope.lines[0].get_ydata()
     assert drawn[0] - drawn[-1] > 1.0
     assert [text.get_text() for text in slope.get_xticklabels()] == ["1980", "1999"]

@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from invariance import BIP, Columns, LinearGaussian, MultiEnvironmentData, load
+from invariance.decisions.plots import Panels
 
 
 def schools(n: int = 30, rogue: int | None = 7) -> MultiEnvironmentData:
@@ -105,8 +106,9 @@ def test_pictures_show_the_environments_that_deviate_most() -> None:
         warnings.simplefilter("ignore")
         model = BIP(progress=False).fit(schools(60))
     for kind in ("coefficients", "environments"):
-        axes = np.ravel(model.plot(kind))
-        names = [tick.get_text() for tick in axes[0].get_yticklabels()]
+        drawn = model.plot(kind)
+        first = next(iter(drawn.values())) if isinstance(drawn, Panels) else drawn
+        names = [tick.get_text() for tick in first.get_yticklabels()]
         assert len(names) == 40
         assert "school 007" in names
         plt.close("all")

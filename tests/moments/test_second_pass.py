@@ -23,7 +23,6 @@ from invariance.models.gaussian_mean import MeanGaussian
 from invariance.moments import fourth_moments, second_pass
 from invariance.moments.fourth_moments import most_columns
 from invariance.moments.second_pass import SecondPass, sampled_data
-from invariance.report.sections import EnvironmentResiduals, residuals_of_sample
 
 
 class Rows(TableSource):
@@ -303,22 +302,6 @@ def test_a_sample_is_of_every_environment_and_in_order(monkeypatch: pytest.Monke
     assert len(np.unique(numbers % 700)) > 160  # another one of each task of 700 rows
     again = cast(Any, with_second_pass(frame, False).second).sample
     assert np.array_equal(drawn.values, again.values)
-
-
-def test_a_small_sample_draws_quantiles_and_all_rows_the_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(second_pass, "_MOST_ROWS", 50)
-    monkeypatch.setattr(second_pass, "_FEWEST_ROWS", 50)
-    frame = table()
-    data, moments = data_of(frame), with_second_pass(frame, False)
-    fit = GaussianFromMoments(data).fit(SUBSETS[24])
-    whole = EnvironmentResiduals.of_rows(data.y, fit.predict(data.X[:, :2]), data)
-    sampled = residuals_of_sample(moments, fit)
-    assert sampled is not None
-    assert [len(left) for left in sampled.each] == [50] * 4
-    assert sampled.counts.tolist() == whole.counts.tolist()
-    np.testing.assert_allclose(sampled.means, whole.means, rtol=1e-8)
-    np.testing.assert_allclose(sampled.spread, whole.spread, rtol=1e-10)
-    assert residuals_of_sample(Moments.from_data(data), fit) is None
 
 
 def test_merged_moments_forget_what_was_seen() -> None:

@@ -306,9 +306,11 @@ def two_classes(y: Any) -> tuple[Classes, Floats]:
         # Scikit-learn's checks look for these words.
         classes = listing(map(repr, found), 4)
         what = f"Only binary classification is supported: y has {len(found)} class labels, {classes}"
-        each = f"Compare one with the rest, as y == {found[0]!r} does, or each by OneVsRestClassifier."
-        remedy = each if len(found) > 2 else "It needs rows of two."
-        raise DataError(f"{what}. {remedy}")
+        if len(found) < 2:
+            raise DataError(f"{what}. It needs rows of two.")
+        raise DataError(
+            f"{what}. Compare one with the rest, as y == {found[0]!r} does, or each by OneVsRestClassifier."
+        )
     coded = np.full(len(given), np.nan)
     coded[present] = labels == found[1]
     return (found[0], found[1]), coded
