@@ -434,6 +434,9 @@ def test_what_was_stated_of_columns_stays_in_the_settings(workdir: Path) -> None
     asked = "check", "t.csv", "-o", "y", "-e", "site", "--weight", "w"
     Path("t.csv").write_text(table.to_csv(index=False))
     assert " --weight w " in run(*asked).stdout.splitlines()[-1]
+    assert "invariance fit" not in run(*asked[:-1], "x").stdout  # which are no counts
+    with pytest.raises(DataError, match="has no feature columns"):
+        check(table[["y", "site"]], "y", "site")
 
 
 def test_names_that_are_no_text() -> None:

@@ -28,7 +28,8 @@ def check(
 ) -> None:
     """List what is wrong with a table before it is fitted, and what mends it.
 
-    Ends with the command that fits the table with the first remedy of each finding.
+    Ends with the command that fits the table with the first remedy of each finding, unless something else has to be
+    mended first.
     """
     with messages(given, json):
         from .._tools.sections import as_text
@@ -42,7 +43,8 @@ def check(
         found = look(given.open(file), **roles, columns=columns)
         files: Files = {"json": ("the findings", found.to_json)}
         deliver(as_text(found.sections, for_shell), outputs, files)
-        show(f"\nTo fit it:\n{_command(file, given, roles, found.settings)}")
+        if all(finding.code != "refused" for finding in found.findings):
+            show(f"\nTo fit it:\n{_command(file, given, roles, found.settings)}")
 
 
 def _command(file: Path, given: CheckOptions, roles: dict[str, str | None], settings: Any) -> str:

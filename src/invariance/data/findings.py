@@ -180,6 +180,8 @@ def check(
             raise DataError(f"{role} column {name!r} is not in {where}; {nearest(name, names)}")
     outcome, environment = roles.get("outcome"), roles.get("environment")
     possible = [name for name in names if name not in roles.values()]
+    if not possible:
+        raise DataError(f"{where} has no feature columns besides {', '.join(roles)}. Add features.")
     features = excluding(columns.exclude, columns.features or possible, possible)
     choices = Choices.of(columns, features)
     frame = as_frame(table if file is None else read_columns(file, names, environment, choices.categorical))
