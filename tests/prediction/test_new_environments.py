@@ -10,7 +10,7 @@ import statsmodels.api as sm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, logit
-from scipy.stats import norm
+from scipy.stats import chi2, norm
 from scipy.stats import t as student
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
@@ -279,7 +279,7 @@ def test_intervals_of_calibration_are_the_sandwich_of_statsmodels() -> None:
     event, time = y, rng.exponential(size=120)
     ones, log = np.ones((120, 1)), np.log(exposure)
     binomial, poisson = sm.families.Binomial(), sm.families.Poisson()
-    hazard = np.exp(x), time / 3.0
+    hazard = np.exp(x), time / 3.0, event
     cases = [
         (measured(Predicts.probability, y, expit(2.0 * x)), y, binomial, 2.0 * x, None),
         (measured(Predicts.rate, counts, np.exp(x), exposure), counts, poisson, x, log),
@@ -345,6 +345,31 @@ def test_groups_of_calibration_hold_the_rows_and_their_means() -> None:
     assert only[:2] == pytest.approx([p @ weights / weights.sum(), y.sum() / weights.sum()])
 
 
+def test_intervals_stay_where_values_can_be() -> None:
+    none, one = np.zeros(30), np.ones(30)
+    (only,) = calibration_groups(Predicts.rate, none, 0.1 * one, 2.0 * one, one)
+    assert only[1:4] == pytest.approx([0.0, 0.0, chi2.ppf(0.975, 2) / 2.0 / 60.0])
+    event = np.append(0.0, np.ones(19))
+    (only,) = calibration_groups(Predicts.time, event, 0.9 * one[:20], None, one[:20])
+    assert only[2:4] == pytest.approx(proportion_confint(19, 20, method="wilson"))
+    counts = np.array([0.0, 1.0, 40.0])
+    explained = measured(Predicts.rate, counts, np.array([1e-3, 2.5, 40.0]))["deviance_explained"]
+    assert explained.low < explained.value < explained.high == 1.0
+
+
+def test_calibration_of_times_ends_with_what_others_have_seen() -> None:
+    rng = np.random.default_rng(1)
+    x, site = rng.normal(size=400), np.repeat(["a", "b", "c", "long"], 100)
+    times, end = rng.exponential(np.exp(-x)), np.where(site == "long", 6.0, 0.5)
+    model = BIPSurvival().fit(x[:, None], np.minimum(times, end), environments=site, event=times <= end)
+    left = model.new_environments().left_out[-1]
+    assert left.events == (times <= 6.0)[site == "long"].sum()
+    assert left.figures["observed"] == (times <= 0.5)[site == "long"].mean()
+    assert left.calibration[:, 1] @ left.calibration[:, 4] == pytest.approx((times <= 0.5)[site == "long"].sum())
+    low, high = left.intervals["intercept"]
+    assert low < 0.0 < high
+
+
 @pytest.mark.parametrize(
     ("predicts", "y", "predicted", "unknown"),
     [
@@ -376,8 +401,8 @@ def test_a_slope_and_a_shift_are_where_they_should_be(rows: list[tuple[bool, flo
     if not np.isnan(found["intercept"]):
         np.testing.assert_allclose(expit(log_odds(p) + found["intercept"]).mean(), y.mean(), atol=1e-6)
     # At the maximum of the likelihood nothing is left that log odds explain.
-    if not np.isnan(found["slope"]):
-        odds = log_odds(p) * found["slope"]
+    odds = log_odds(p) * found["slope"]
+    if np.abs(odds).max() < 30.0:  # beyond, expit rounds
         own = figures_of(Predicts.probability, y, expit(odds))["intercept"]
         assert abs(np.mean((y - expit(odds + own)) * odds)) < 1e-4 * max(1.0, np.abs(odds).max())
 

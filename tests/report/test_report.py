@@ -233,6 +233,7 @@ def test_numbers_have_four_digits_and_those_of_a_row_the_same_decimals() -> None
     told = ["12,346", "0.01235", "-0.5000", "0", "-1e-09", "1e+09", "–", "–"]
     assert [cell.text for cell in numbers("", given).cells] == told
     assert with_equal_decimals([12.3456, 0.1, float("nan"), -3.0]) == ["12.35", "0.10", "–", "-3.00"]
+    assert with_equal_decimals([2.134, 0.0412, 1578.3], 3) == ["2.13", "0.0412", "1,578"]
 
 
 # ---- kinds of outcomes
@@ -387,6 +388,44 @@ def test_the_paragraph_for_a_paper_has_what_a_reviewer_asks_for(model: BIP) -> N
     ):
         assert words in told, words
     assert "\n" not in told
+
+
+def test_the_one_that_deviates_makes_no_others_deviate(page: Reader) -> None:
+    rng = np.random.default_rng(0)
+    x, site = rng.normal(size=3000), np.tile(list("abcdef"), 500)
+    model = BIP().fit(pd.DataFrame({"x": x}), x + (site == "c") + rng.normal(size=3000), environments=site)
+    assert model.decision_.verdict.environment == "c"
+    told = page(model).text.partition("Deviating from the others")[2].partition("In an environment left out")[0]
+    assert [label for label in "abcdef" if f"'{label}'" in told] == ["c"]
+
+
+def test_an_average_tells_over_how_many_environments(page: Reader) -> None:
+    y = np.where(DATA.y > np.median(DATA.y), "high", "low")
+    y[SITE[0] == SITE] = "low"
+    model = BIP().fit(X, y, environments=SITE)
+    assert sum(np.isnan(left.figures["auc"]) for left in model.new_environments().left_out) == 1
+    assert "on average over 5 of 6 environments" in page(model).text
+
+
+def test_environments_of_which_no_difference_was_found_do_not_differ(page: Reader) -> None:
+    rng = np.random.default_rng(0)
+    x, site = rng.normal(size=(240, 2)), np.tile(list("abcd"), 60)
+    y = x @ [1.0, 0.0] + 0.45 * x[:, 1] * (site == "a") + rng.normal(size=240)
+    model = BIP(select=Fixed((True, True))).fit(pd.DataFrame(x, columns=["u", "v"]), y, environments=site)
+    assert not model.decision_.is_compatible
+    assert model.decision_.verdict.grade == "no difference found"
+    assert "As environments differ" not in page(model).text
+
+
+def test_the_paragraph_tells_weights_regressors_and_what_moments_assume() -> None:
+    weighted = BIP(regressor=Ridge(alpha=2.0)).fit(
+        X, DATA.y, environments=SITE, sample_weight=np.tile([1, 2], len(X) // 2)
+    )
+    paragraph = weighted.methods_paragraph()
+    assert f"{len(X):,} rows count as {len(X) * 3 // 2:,}" in paragraph
+    assert "Ridge(alpha=2.0)" in paragraph
+    assert "sandwich" in paragraph
+    assert "normal noise" in BIP().fit(Moments.from_data(DATA)).methods_paragraph()
 
 
 def test_rows_that_were_left_out_are_told(page: Reader) -> None:

@@ -149,4 +149,4 @@ def standard_errors_in_words(decision: Decision) -> str:
     if getattr(getattr(model, "specification", None), "pseudo_rows", 0.0):
         finite = _of_all_rows(decision, 0.95) is not None
         pseudo = ", without pseudo-data" if finite else ", with pseudo-data, without which it has no maximum"
-    return f"standard errors by the inverse of the information of the likelihood of all rows, as independent{pseudo}"
+    return f"standard errors from the inverse of the information of the likelihood of all rows, as independent{pseudo}"

@@ -412,7 +412,10 @@ def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) 
         panel.set_title(f"{label} ({left.rows:,} rows)", fontsize="small", parse_math=False)
         panel.locator_params(nbins=4)
         tidy(panel, "both")
-    panels[0].set(xlim=(low - room, high + room), ylim=(low - 2.0 * room, high + 2.0 * room))
+    # Intervals of shares are not cut; others may be far longer than what they are of.
+    ends = np.concatenate([left.calibration[:, 2:4].ravel() for left in shown]) if found.of_shares else every
+    bottom, highest = min(low, float(ends.min())), max(high, float(ends.max()))
+    panels[0].set(xlim=(low - room, high + room), ylim=(bottom - 2.0 * room, highest + 2.0 * room))
     told = "\n".join(filter(None, [found.told, _cut(len(shown), len(left_out), "environments")]))
     named = {str(left.environment): panel for left, panel in zip(shown, panels, strict=True)}
     return _labelled(figure, named, f"predicted {found.groups_of}", "observed, with 95% interval", told)

@@ -57,6 +57,8 @@ COVERAGE = 0.95
 _MOST_STEPS = 100
 _ENOUGH = 1e-12
 _MOST_GROUPS, _ROWS_PER_GROUP = 5, 20
+# The largest mean of a Poisson law by which none occur with probability 2.5%
+_MOST_OF_NONE = -float(np.log(0.5 - 0.5 * COVERAGE))
 # Cumulant function of outcomes at linear predictors (n,), and its derivatives, mean and variance
 _Law = tuple[Callable[[Floats], Floats], Callable[[Floats], Floats], Callable[[Floats], Floats]]
 _BERNOULLI: _Law = (lambda eta: np.logaddexp(0.0, eta), expit, lambda eta: expit(eta) * expit(-eta))
@@ -101,10 +103,10 @@ def measured(
     predicted: Floats,
     exposure: Floats | None = None,
     event: Floats | None = None,
-    hazard: tuple[Floats, Floats] | None = None,
+    hazard: tuple[Floats, Floats, Floats] | None = None,
 ) -> dict[str, Figure]:
     """Figures with intervals, by standard errors that hold whatever the distribution of the rows (sandwich, DeLong).
-    hazard : cumulative hazards (n,) of times, by the end of the study and as a share of it by the time of each row"""
+    hazard : of times, as `_cumulative_hazards` has it"""
     if predicts is Predicts.number:
         values: tuple[Figure, ...] = _of_numbers(observed, predicted)
     elif predicts is Predicts.probability:
@@ -115,9 +117,9 @@ def measured(
         assert event is not None
         calibration = (Figure(np.nan),) * 4
         if hazard is not None:
-            risk, time = hazard
-            _, _, intercept, slope, _ = _of_rates(event, risk, time)
-            calibration = Figure(event.mean()), Figure(float(np.mean(risk * time))), intercept, slope
+            risk, time, seen = hazard
+            _, _, intercept, slope, _ = _of_rates(seen, risk, time)
+            calibration = Figure(seen.mean()), Figure(float(np.mean(risk * time))), intercept, slope
         values = *calibration, _concordance(observed, event, predicted)
     return dict(zip(FIGURES[predicts], values, strict=True))
 
@@ -240,13 +242,14 @@ def calibration_groups(
         rows = group == k
         n, weight = int(rows.sum()), np.ones(int(rows.sum())) if weights is None else weights[rows]
         mean = float(observed[rows].sum() / weight.sum())
-        if predicts is Predicts.probability:
+        if predicts in (Predicts.probability, Predicts.time):
             interval = binomtest(round(observed[rows].sum()), n).proportion_ci(COVERAGE, method="wilson")
             low, high = interval.low, interval.high
         else:
             left = float(np.sum((observed[rows] - mean * weight) ** 2)) * n / max(n - 1, 1)
             _, low, high = _around(mean, float(np.sqrt(left)) / float(weight.sum()), n - 1.0)
-            low = low if predicts is Predicts.number else max(low, 0.0)
+            if predicts is Predicts.rate:
+                low, high = (max(low, 0.0), high) if mean else (0.0, _MOST_OF_NONE / float(weight.sum()))
         found.append((float((predicted[rows] * weight).sum() / weight.sum()), mean, low, high, n))
     return np.array(found)
 
@@ -255,7 +258,8 @@ def _explained(missed: Floats, scatter: Floats) -> Figure:
     """From the errors (n,) of rows, and from those around the environment's own mean, where these are smallest."""
     value = share_explained(float(missed.sum()), float(scatter.sum()))
     error = np.sqrt(np.sum((missed - (1.0 - value) * scatter) ** 2)) / scatter.sum() if np.isfinite(value) else np.nan
-    return _around(value, float(error))
+    _, low, high = _around(value, float(error))
+    return Figure(value, low, float(np.minimum(high, 1.0)))
 
 
 def share_explained(missed: float, scatter: float) -> float:
@@ -409,6 +413,11 @@ class NewEnvironments(Rendered):
         return _SCALES[self.outcome.predicts]
 
     @property
+    def of_shares(self) -> bool:
+        """Whether rows have an event or none."""
+        return self.outcome.predicts in (Predicts.probability, Predicts.time)
+
+    @property
     def groups_of(self) -> str:
         """What the means of groups are of."""
         return {Predicts.probability: "probability", Predicts.rate: "rate", Predicts.time: "events per row"}.get(
@@ -447,7 +456,9 @@ class NewEnvironments(Rendered):
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
             told = f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} predicted"
-            yield f"The mean is farthest off in {in_quotes(worst.environment)}: {told}."
+            what = {Predicts.rate: "rate", Predicts.time: "share of rows with the event"}
+            mean = what.get(self.outcome.predicts, "mean")
+            yield f"The {mean} is farthest off in {in_quotes(worst.environment)}: {told}."
         scale = _SCALES[self.outcome.predicts]
         yield (
             f"Intercept: what is missing in all {scale} (0 where predictions are right on average). Slope: by what "
@@ -520,7 +531,8 @@ def _without(
         else:
             X, hazard = columns_of(data, columns)[data.rows(place)], None
             if isinstance(predictor, SurvivalPredictor):
-                hazard = _cumulative_hazards(predictor, X, data.y[data.rows(place)])
+                assert data.event is not None
+                hazard = _cumulative_hazards(predictor, X, data.y[data.rows(place)], data.event[data.rows(place)])
             mean = predictor.order(X) if isinstance(predictor, SurvivalPredictor) else predictor.predict(X)
             errors = _errors_of_rows(data, place, mean, predicts, hazard)
         used = features.with_columns(columns)
@@ -528,14 +540,17 @@ def _without(
     return found
 
 
-def _cumulative_hazards(predictor: SurvivalPredictor, X: Floats, times: Floats) -> tuple[Floats, Floats]:
-    """(n,) by the end, and by `times` (n,) as a share of that; infinite ones count as large."""
+def _cumulative_hazards(
+    predictor: SurvivalPredictor, X: Floats, times: Floats, event: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """(n,) by the end, beyond which nothing is predicted; by `times` (n,) as a share of that; and whether the event had
+    occurred by the end. Infinite hazards count as large."""
 
     def by(when: Floats) -> Floats:
         return -np.log(np.maximum(predictor.survival(X, when[:, None])[:, 0], np.finfo(float).tiny))
 
     whole = by(np.full(len(X), predictor.end))
-    return whole, by(times) / whole
+    return whole, by(np.minimum(times, predictor.end)) / whole, np.where(times <= predictor.end, event, 0.0)
 
 
 def _errors_of_rows(
@@ -543,7 +558,7 @@ def _errors_of_rows(
     place: int,
     mean: Floats,
     predicts: Predicts,
-    hazard: tuple[Floats, Floats] | None = None,
+    hazard: tuple[Floats, Floats, Floats] | None = None,
 ) -> dict[str, Any]:
     """Fields of EnvironmentErrors, of predicted means (n_e,) of the rows of an environment; hazard : of `measured`"""
     rows = data.rows(place)
@@ -556,8 +571,8 @@ def _errors_of_rows(
             "calibration": calibration_groups(predicts, y, mean, None, mean),
         }
     count = outcome_columns.get("event", y)
-    expected, by = (mean, mean) if hazard is None else (hazard[0] * hazard[1], hazard[0])
-    groups = calibration_groups(predicts, count, expected, outcome_columns.get("exposure"), by)
+    seen, expected, by = (count, mean, mean) if hazard is None else (hazard[2], hazard[0] * hazard[1], hazard[0])
+    groups = calibration_groups(predicts, seen, expected, outcome_columns.get("exposure"), by)
     return fields | {"events": round(float(count.sum())), "calibration": groups}
 
 

@@ -230,7 +230,8 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         f"{printable(posterior.outcome_name)} in the same way {where} with {int(posterior.counts.sum()):,} rows in all "
         f"({_fewest(posterior)})."
     )
-    yield f"{_missing(subject.data)} The model of the outcome is {posterior.model}."
+    weights = "" if subject.data.weights is None else f" {subject.data.weights}"
+    yield f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}."
     *first, last = (_PARTS.get(part, part) for part in model.compares)
     same = f"{', '.join(first)} and {last}"
     yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
@@ -264,13 +265,14 @@ def _paragraph(subject: Subject) -> Iterator[str]:
     if kind == "everything" and predictions.regressor is None and predicts_of(subject.family) is Predicts.number:
         usual = "the average of pooled least squares and of least squares with a random intercept of each environment"
         yield f"All features predict by {_RIDGE if shrinks(subject.data) else usual}."
+    if predictions.regressor is not None:
+        yield f"What predicts is fitted by {typed(predictions.regressor)}."
     if decision.selected and (errors := standard_errors_in_words(decision)):
         yield f"Intervals of effects are at 95%, by {errors}, and take the selection as given."
     if n > 1:
-        yield (
-            "Intervals of calibration and of errors in environments left out are at 95%, by standard errors that hold "
-            "without a model of the rows."
-        )
+        moments = isinstance(subject.data, Moments)
+        errors = "standard errors of normal noise" if moments else "robust standard errors (sandwich, DeLong)"
+        yield f"Intervals in environments left out are at 95%, by {errors}, rows as independent."
     yield f"Random seed: {_seed(subject)}. Reference: {CITATION}."
 
 

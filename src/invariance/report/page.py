@@ -73,12 +73,20 @@ def counts(title: str, values: Iterable[float]) -> Column:
 
 def with_equal_decimals(values: Sequence[float], digits: int = 4, like: Sequence[float] | None = None) -> list[str]:
     """Numbers that are read together, such as an estimate and its interval: the largest, or the largest of those
-    `like` which they are written, has so many digits."""
+    `like` which they are written, has so many digits; each has where they are positive and differ tenfold."""
+    known = [value for value in values if math.isfinite(value)]
+    if like is None and known and min(known) > 0.0 and max(known) > 10.0 * min(known):
+        return [_with_digits(value, digits) if math.isfinite(value) else _UNKNOWN for value in values]
     largest = max((abs(value) for value in (values if like is None else like) if math.isfinite(value)), default=0.0)
     plain = largest == 0.0 or 1e-4 <= largest < 1e7
     decimals = max(0, digits - 1 - math.floor(math.log10(largest))) if plain and largest else 0
     layout = f"z,.{decimals}f" if plain else f".{digits}g"
     return [format(value, layout) if math.isfinite(value) else _UNKNOWN for value in values]
+
+
+def _with_digits(value: float, digits: int) -> str:
+    """Whole numbers in full."""
+    return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:.{digits}g}"
 
 
 class Table(NamedTuple):

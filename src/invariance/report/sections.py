@@ -24,6 +24,7 @@ from ..decisions.effects import RATIOS, effect_name, scale_of, standard_errors_i
 from ..exceptions import SettingError
 from ..models.base import Predicts, predicts_of
 from ..models.bayesian import BayesianLinearGaussian
+from ..models.random_deviations import GaussianRandomDeviations
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..posterior.summary import (
@@ -42,6 +43,7 @@ from .methods import Subject, methods_paragraph, reproduction_blocks
 from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, with_equal_decimals, write_page
 
 _MOST_NAMES, _MOST_EFFECTS = 12, 12
+SHRUNKEN = "Values of an environment are predicted from its rows and from how all environments deviate."
 
 
 def answer_blocks(subject: Subject) -> Iterator[Block]:
@@ -88,13 +90,16 @@ def _who_deviates(subject: Subject) -> str:
     alarms = sorted(
         (test.deviation.p_value, str(test.environment))
         for test in diagnosis.tests
-        if test.deviation is not None and test.deviation.p_value < diagnosis.threshold
+        if test.deviation is not None
+        and test.deviation.p_value < diagnosis.threshold
+        # Others deviate from a pool with the one that differs.
+        and (decision.verdict.grade is not Grade.but_for or str(test.environment) == decision.verdict.environment)
     )
     limit = f"p-value below 0.05/{diagnosis.n_environments:,}"
     if not alarms and diagnosis.n_environments == 2:
-        return "The two environments do not deviate from each other (no p-value below 0.05/2)."
+        return "No deviation of the two environments from each other was found (no p-value below 0.05/2)."
     if not alarms:
-        return f"No single environment deviates from the others (no {limit})."
+        return f"No single environment was found to deviate from the others (no {limit})."
     if diagnosis.n_environments == 2:
         return f"The two environments deviate from each other (p-value {format_small_p_value(alarms[0][0])})."
     told = ", ".join(f"{in_quotes(label)} ({format_small_p_value(p_value)})" for p_value, label in alarms[:6])
@@ -118,7 +123,9 @@ def _elsewhere(found: NewEnvironments) -> str:
         return "How well it predicts in an environment left out cannot be told."
     worst, best = _extremes(known, found.measure)
     mean, *ends = with_equal_decimals([found.on_average(found.measure), worst[0], best[0]], 3)
-    over = f" ({ends[0]} in {worst[1]} to {ends[1]} in {best[1]})" if len(known) > 1 else ""
+    n = found.n_environments
+    among = f" over {len(known)} of {n} environments" if len(known) < n else ""
+    over = f"{among} ({ends[0]} in {worst[1]} to {ends[1]} in {best[1]})" if len(known) > 1 else among
     share = found.on_average("r2") if found.measure == "rmse" else np.nan
     more = f"; R² there {format_share(share, 2)}" if np.isfinite(share) else ""
     return (
@@ -181,8 +188,9 @@ def effect_cell(row: Any, like: Sequence[float] | None = None) -> Cell:
 
 
 def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
-    yield "From one fit of the selected features to all rows, each given the others."
-    if decision.findings.posterior.n_environments > 1 and not decision.is_compatible:
+    given = ", each given the others" if len(decision.selected) > 1 else ""
+    yield f"From one fit of the selected features to all rows{given}."
+    if decision.verdict.grade in (Grade.differ, Grade.but_for):
         yield "As environments differ, this is an average over them."
     if intervals:
         errors = standard_errors_in_words(decision)
@@ -191,6 +199,8 @@ def _about_effects(decision: Decision, intervals: bool) -> Iterator[str]:
             yield "Fits to single environments are kept finite by pseudo-data."
     else:
         yield "This model gives no intervals."
+    if isinstance(decision.findings.target.model.untilted, GaussianRandomDeviations):
+        yield SHRUNKEN
     shown = set(decision.effects()["feature"])
     curved = [name for name in decision.selected if name not in shown]
     if curved:
@@ -253,7 +263,9 @@ def left_out_table(found: NewEnvironments) -> Table:
     for name, title in (("intercept", "Intercept"), ("slope", "Slope"), (measure, found.head_of(measure))):
         values = [left.figures[name] for left in left_out]
         rows = [{"estimate": left.figures[name], "note": "", **_ends(left, name)} for left in left_out]
-        cells = [effect_cell(row, values) for row in rows]
+        # Of a small environment they may be large, and must not take the decimals of the others.
+        like = values if name in ("intercept", "rmse") else [1.0 if name == "slope" else 0.1]
+        cells = [effect_cell(row, like) for row in rows]
         columns.append(Column(title[:1].upper() + title[1:], tuple(cells)))
     if measure == "rmse":
         columns.append(numbers("R²", (left.figures["r2"] for left in left_out), partial(format_share, digits=3)))
@@ -272,7 +284,8 @@ _MEASURED = {
     "rmse": "RMSE: root of the mean squared error, in units of the outcome.",
     "auc": "AUC: of pairs of one row of each class, the share that is in the right order.",
     "deviance_explained": "Explained: share of the deviance around the environment's own rate.",
-    "concordance": "Concordance: of pairs of which it is known which event came first, the share in the right order.",
+    "concordance": "Concordance: of pairs of which it is known which event came first, the share in the right order. "
+    "Calibration is up to the longest time seen in the other environments.",
 }
 
 
@@ -414,7 +427,7 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
     if model.makes_curves:
         sentences.append("The columns of a curve act by their sum; intervals take its shape, from all rows, as given.")
     if getattr(subject.family, "deviations", "") == "random":
-        sentences.append("Those of an environment are predicted from its rows and from how all environments deviate.")
+        sentences.append(SHRUNKEN)
     labels = texts("Environment", ["all together", *subject.posterior.environments])
     columns = [
         Column(printable(str(name)), tuple(effect_cell(row) for _, row in rows.iterrows()))
