@@ -18,8 +18,8 @@ import pytest
 
 from cli_runner import fails, run
 from invariance import BIP, Columns, Environments, Moments, MultiEnvironmentData, check, load
+from invariance.data.columns import MISSING_LEVEL
 from invariance.data.findings import CODES, DataCheck, far_values
-from invariance.data.mending import MISSING_LEVEL
 from invariance.datasets import make_clinical_table
 from invariance.exceptions import DataError, DataWarning, SettingError
 

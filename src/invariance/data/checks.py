@@ -141,17 +141,24 @@ def in_print(label: Hashable) -> str:
     return " ".join(unicodedata.normalize("NFC", shown).split())
 
 
-def check_distinct_labels(labels: Sequence[Hashable], where: str, what: str = "environments") -> None:
-    """Raise when two labels look alike in print: they differ in white space or in how they are stored."""
-    seen: dict[str, Hashable] = {}
+def alike(labels: Sequence[Hashable], seen: Callable[[Hashable], str] = in_print) -> list[tuple[Hashable, ...]]:
+    """Groups of labels that are seen as one, the plainest first; by default those that differ in white space or in how
+    they are stored"""
+    groups: dict[str, list[Hashable]] = {}
     for label in labels:
-        other = seen.setdefault(in_print(label), label)
-        if other is not label:
-            found = f"{where}: the labels {other!a} and {label!a} look alike but are two {what}"
-            if what != "environments":
-                raise DataError(f"{found}. Write them in the same way, or give them different names.")
-            merge = use(merge_environments={other: [other, label]})
-            raise DataError(f"{found}. Write them in the same way, or merge them", merge)
+        groups.setdefault(seen(label), []).append(label)
+    plain_first = (sorted(group, key=lambda label: (not str(label).isascii(), str(label))) for group in groups.values())
+    return [tuple(group) for group in plain_first if len(group) > 1]
+
+
+def check_distinct_labels(labels: Sequence[Hashable], where: str, what: str = "environments") -> None:
+    """Raise where labels look alike in print."""
+    for group in alike(labels):
+        found = f"{where}: the labels {' and '.join(map(ascii, group))} look alike but are {len(group)} {what}"
+        if what != "environments":
+            raise DataError(f"{found}. Write them in the same way, or give them different names.")
+        merge = use(merge_environments={group[0]: list(group)})
+        raise DataError(f"{found}. Write them in the same way, or merge them", merge)
 
 
 def check_scale(names: Sequence[str], minimum: Floats, maximum: Floats) -> None:

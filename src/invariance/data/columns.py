@@ -16,7 +16,6 @@ from .._tools.arrays import Floats
 from ..exceptions import DataError, Remedy, SettingError, use
 from .checks import check_unique, nearest, quoted, with_counts
 from .labels import encode_labels, in_natural_order, level_of, written
-from .mending import MISSING_LEVEL, Mending
 from .reading import AS_PYTHON, NumberForm, limit_of, number_formats, reads_as_number
 from .settings import BELOW_LIMIT, Columns, FileFormat, listed_names
 from .terms import Spline
@@ -255,7 +254,58 @@ def free_name(default: str, taken: Sequence[str]) -> str:
     return default
 
 
+# ---------------------------------------------------------------- cells that are changed before a column is read
+
+
+@dataclass(frozen=True)
+class Mending:
+    """below_limit : what '<0.5' counts as: "half" of the limit, the "limit" or "missing"; '>9' counts as the limit, or
+    missing; na : {column: values that stand for missing ones, as text}"""
+
+    below_limit: str | None = None
+    na: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return self.below_limit is not None or bool(self.na)
+
+    def of(self, columns: Collection[str]) -> Mending:
+        """What is needed to read these columns."""
+        return Mending(self.below_limit, {name: codes for name, codes in self.na.items() if name in columns})
+
+    def series(self, series: Any, name: str) -> Any:
+        """A narwhals Series with what is mended; the same where nothing is."""
+        codes = self.na.get(name, ())
+        if not codes and (self.below_limit is None or series.dtype.is_numeric()):
+            return series
+        import narwhals as nw
+
+        values = [
+            None if gone else value for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True)
+        ]
+        kept = [None if value is None or level_of(value) in codes else value for value in values]
+        texts = {value for value in kept if isinstance(value, str)}
+        found = ((text, limit_of(text)) for text in texts) if self.below_limit is not None else ()
+        limits = {text: limit for text, limit in found if limit is not None}
+        changed = kept != values
+        if limits and all(text in limits or reads_as_number(text) for text in texts):
+            kept = [self._counted(*limits[value]) if value in limits else value for value in kept]
+        elif not changed:
+            return series
+        if series.dtype.is_numeric() or (texts and all(value is None or reads_as_number(value) for value in kept)):
+            numbers = [np.nan if value is None else float(value) for value in kept]
+            return nw.new_series(name, numbers, nw.Float64, backend="pandas")
+        return nw.new_series(name, kept, None if not texts else nw.String, backend="pandas")
+
+    def _counted(self, sign: str, limit: float) -> float | None:
+        if self.below_limit == "missing":
+            return None
+        return limit / 2 if self.below_limit == "half" and sign in "<≤" else limit
+
+
 # ---------------------------------------------------------------- levels
+
+# The level of missing values, where they have one.
+MISSING_LEVEL = "(missing)"
 
 
 class Levels(NamedTuple):
@@ -287,28 +337,21 @@ def level_codes(series: Any, missing_level: bool = False) -> tuple[Floats, Level
     categories = getattr(getattr(series.to_native(), "cat", None), "categories", None)
     if series.dtype == nw.Enum:
         categories = series.dtype.categories
-    codes, levels = coded(series.to_list(), [] if categories is None else [level_of(level) for level in categories])
-    levels = levels._replace(declared=declared)
-    return with_missing_level(codes, levels) if missing_level else (codes, levels)
+    ordered = [] if categories is None else [level_of(level) for level in categories]
+    codes, levels = coded(series.to_list(), ordered, missing_level)
+    return codes, levels._replace(declared=declared)
 
 
-def with_missing_level(codes: Floats, levels: Levels) -> tuple[Floats, Levels]:
-    """As `level_codes`, with a last level of missing values, where there are some."""
-    gone = np.isnan(codes)
-    if not gone.any() or gone.all():
-        return codes, levels
-    texts = tuple(dict.fromkeys((*levels.texts, MISSING_LEVEL)))
-    return np.where(gone, texts.index(MISSING_LEVEL), codes), levels._replace(texts=texts)
-
-
-def coded(values: list[Any], categories: Sequence[str]) -> tuple[Floats, Levels]:
-    """Positions (N,) in the levels of these values, NaN where missing; categories: their order, where it is known"""
+def coded(values: list[Any], categories: Sequence[str], missing_level: bool = False) -> tuple[Floats, Levels]:
+    """As `level_codes`; categories: the order of levels, where it is known"""
     first_seen, labels = encode_labels(values)
     texts = [level_of(label) for label in labels]
-    ordered = dict.fromkeys(categories) if categories else in_natural_order(set(texts))
-    position = {text: float(k) for k, text in enumerate(ordered)}
-    levels = Levels(tuple(ordered), bool(categories), written=written(values))
-    return np.array([*(position[text] for text in texts), np.nan])[first_seen], levels
+    ordered = list(dict.fromkeys(categories or in_natural_order(set(texts))))
+    position: dict[str | None, float] = {text: float(k) for k, text in enumerate(ordered)}
+    if missing_level and 0 < (first_seen < 0).sum() < len(values):
+        position[None] = position.setdefault(MISSING_LEVEL, float(len(ordered)))
+    levels = Levels(tuple(filter(None, position)), bool(categories), written=written(values))
+    return np.array([*(position[text] for text in texts), position.get(None, np.nan)])[first_seen], levels
 
 
 def recoded(
@@ -515,15 +558,12 @@ class RawTable:
     @classmethod
     def of_array(cls, values: Floats, names: Sequence[str], choices: Choices) -> RawTable:
         """Columns of numbers, of which some may be categories; without a copy where none is."""
-        chosen = [j for j, name in enumerate(names) if name in choices.categorical]
-        mended = [j for j, name in enumerate(names) if name in choices.mending.na]
-        values, levels = values.copy() if chosen or mended else values, {}
-        for j in mended:
-            values[:, j] = choices.mending.numbers(values[:, j], names[j])
-        for j in chosen:
-            found = coded(values[:, j].tolist(), [])
-            values[:, j], levels[names[j]] = with_missing_level(*found) if choices.missing_level else found
-        return cls(tuple(names), values, levels)
+        import narwhals as nw
+
+        if choices.categorical.isdisjoint(names) and not choices.mending.na.keys() & set(names):
+            return cls(tuple(names), values)
+        columns = dict(zip(names, values.T, strict=True))
+        return cls.of_frame(nw.from_dict(columns, backend="pandas"), names, choices)
 
 
 def table_of(X: Any, feature_names: Sequence[str] | None, exclude: Sequence[str]) -> tuple[Any, tuple[str, ...]]:

@@ -13,8 +13,10 @@ from .._tools.arrays import Floats, Integers
 from ..exceptions import DataError, Message, use
 from .checks import check_distinct_labels, quoted, warn
 from .columns import (
+    MISSING_LEVEL,
     Choices,
     Levels,
+    Mending,
     RawTable,
     Refusal,
     column_of,
@@ -27,7 +29,6 @@ from .columns import (
 )
 from .features import Features
 from .labels import tell_alike
-from .mending import MISSING_LEVEL, Mending
 from .terms import Dummies, Numbers, SplineBasis, Term
 
 
@@ -196,13 +197,18 @@ class ColumnSummary(NamedTuple):
         empty = {name for name, column in columns.items() if not np.fmin.reduce(column) < np.fmax.reduce(column)}
         return cls(len(raw.values), levels, raw.refused, empty)
 
-    def check(self, columns: Sequence[str], choices: Choices) -> None:
-        """Raise about all columns that cannot be used."""
-        refused = dict(self.refused) | {n: Refusal("has at most one value beside missing ones") for n in self.empty}
+    def refusals(self, choices: Choices) -> dict[str, Refusal]:
+        """{column: why it cannot be used}"""
+        found = dict(self.refused) | {n: Refusal("has at most one value beside missing ones") for n in self.empty}
         for name, levels in self.levels.items():
             doubt = None if name in choices.categorical else doubtful(name, levels, self.n_rows)
             if doubt is not None:
-                refused[name] = doubt
+                found[name] = doubt
+        return found
+
+    def check(self, columns: Sequence[str], choices: Choices) -> None:
+        """Raise about all columns that cannot be used."""
+        refused = self.refusals(choices)
         refuse({name: refused[name] for name in columns if name in refused}, choices.excluded)
         for name in choices.splines:
             if name in self.levels:

@@ -7,7 +7,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,10 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.json import written
 from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, InvarianceError, Message, Remedy, use
-from .checks import NO_ROWS, in_print, listing, nearest, quoted, rows_text
-from .columns import Choices, RawTable, as_frame, doubtful, excluding
+from .checks import NO_ROWS, alike, in_print, listing, nearest, quoted, rows_text
+from .columns import Choices, RawTable, as_frame, excluding
 from .copies import equal_columns
+from .encoding import ColumnSummary
 from .labels import encode_labels, label_of
 from .multi_environment import MultiEnvironmentData
 from .outcomes import OutcomeKind, outcome_kind
@@ -83,6 +84,10 @@ class Finding:
         """The sentence with its remedies."""
         return Message(self.what.removesuffix(".") if self.remedies else self.what, *self.remedies)
 
+    def to_plain(self) -> dict[str, Any]:
+        remedies = [{"settings": dict(remedy.settings), "note": remedy.note} for remedy in self.remedies]
+        return {**vars(self), "environments": list(self.environments), "remedies": remedies}
+
 
 @dataclass(frozen=True)
 class ColumnLook:
@@ -122,22 +127,14 @@ class DataCheck(Rendered):
         """One row for each finding."""
         import pandas as pd
 
-        rows = [
-            (f.code, f.column, f.rows, list(f.environments), f.what, [dict(r.settings) for r in f.remedies])
-            for f in self.findings
-        ]
-        return pd.DataFrame(rows, columns=["code", "column", "rows", "environments", "what", "remedies"])
+        names = [each.name for each in fields(Finding)]
+        return pd.DataFrame([finding.to_plain() for finding in self.findings], columns=names)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Strict JSON, also written to `path`."""
-        findings = [
-            {name: getattr(f, name) for name in ("code", "column", "what", "rows", "environments")}
-            | {"remedies": [{"settings": dict(r.settings), "note": r.note} for r in f.remedies]}
-            for f in self.findings
-        ]
-        about = {name: getattr(self, name) for name in ("name", "n_rows", "outcome", "environment")}
-        content = {"format": "invariance.check/1", **about, "findings": findings, "settings": self.settings}
-        return written(content, path)
+        about = {name: getattr(self, name) for name in ("name", "n_rows", "outcome", "environment", "settings")}
+        findings = [finding.to_plain() for finding in self.findings]
+        return written({"format": "invariance.check/1", **about, "findings": findings}, path)
 
 
 def check(
@@ -254,7 +251,7 @@ class _Look:
         choices: Choices,
         environment: str | None,
     ) -> None:
-        self.frame, self.written, self.features, self.choices = frame, written, features, choices
+        self.written, self.features = written, features
         self.n_rows, self.environment = len(frame), environment
         self.raw = RawTable.of_frame(frame, names, choices)
         self.values = dict(zip(names, self.raw.values.T, strict=True))
@@ -263,6 +260,7 @@ class _Look:
         if environment is not None:
             codes, self.labels = encode_labels(frame[environment].to_list())
             self.codes = codes.astype(np.int64)
+        self.doubts = ColumnSummary.of(self.raw).refusals(choices)
         self.present: dict[str, Mask] = {}
         self.far: dict[str, Mask] = {}
         for name in names:
@@ -284,10 +282,9 @@ class _Look:
         return ColumnLook(name, kind, len(counts), n_missing, examples, tuple(groups.items()), self._as_outcome(name))
 
     def _kind(self, name: str, n_values: int) -> str:
-        doubt = self._doubt(name)
         if n_values == 0:
             return "empty"
-        if doubt is not None and doubt.code == "dates":
+        if name in self.doubts and self.doubts[name].code == "dates":
             return "dates"
         if name in self.raw.refused or name in self.raw.levels:
             return "text"
@@ -308,39 +305,37 @@ class _Look:
     def findings(self) -> Iterator[Finding]:
         """Of all but missing values."""
         if self.environment is not None:
-            for groups in _alike(self.labels):
-                labels = tuple(label for group in groups for label in group)
-                rows = int(np.isin(self.codes, [self.labels.index(label) for label in labels]).sum())
-                merge = use(merge_environments={group[0]: list(group) for group in groups})
-                yield self._labels_alike(self.environment, "environments", groups, merge, rows, labels)
+            yield from self._labels_alike(self.environment, self.labels)
         for name in self.features:
             yield from self._of_column(name)
 
-    @staticmethod
-    def _labels_alike(
-        column: str, what: str, groups: list[Group], remedy: Remedy, rows: int = 0, environments: Group = ()
-    ) -> Finding:
-        """Capitals may mean something, and remain a question."""
-        told = listing((" and ".join(map(ascii, group)) for group in groups), 4)
-        if _in_capitals(groups[0]):
-            what = f"{column!r} has {what} that differ in capitals only, {told}. Are they the same?"
-            return Finding("labels_alike", column, what, (), rows, environments)
-        what = f"{column!r} has {what} that print alike, {told}."
-        return Finding("labels_alike", column, what, (remedy,), rows, environments)
+    def _labels_alike(self, column: str, labels: Sequence[Hashable]) -> Iterator[Finding]:
+        """Of environments or levels. Capitals may mean something, and remain a question."""
+        of_environments = column == self.environment
+        kind = "environments" if of_environments else "levels"
+        folded = alike(labels, lambda label: in_print(label).casefold())
+        capitals = [group for group in folded if len(set(map(in_print, group))) > 1]
+        for groups, asks in ((alike(labels), False), (capitals, True)):
+            if groups:
+                found = tuple(label for group in groups for label in group) if of_environments else ()
+                merge = use(merge_environments={group[0]: list(group) for group in groups})
+                told = listing((" and ".join(map(ascii, group)) for group in groups), 4)
+                what = f"{column!r} has {kind} that print alike, {told}."
+                if asks:
+                    what = f"{column!r} has {kind} that differ in capitals only, {told}. Are they the same?"
+                remedies = () if asks else (merge if of_environments else use(exclude=[column]),)
+                yield Finding("labels_alike", column, what, remedies, self._rows(found), found)
 
-    def _doubt(self, name: str) -> Any:
-        if name in self.raw.refused:
-            return self.raw.refused[name]
-        if name in self.raw.levels and name not in self.choices.categorical:
-            return doubtful(name, self.raw.levels[name], self.n_rows)
-        return None
+    def _rows(self, labels: Sequence[Hashable]) -> int:
+        """How many these environments have"""
+        return int(np.isin(self.codes, [e for e, label in enumerate(self.labels) if label in labels]).sum())
 
     def _of_column(self, name: str) -> Iterator[Finding]:
         leave_out, n_rows = use(exclude=[name]), self.n_rows
         there = self.present[name]
         values = self.values[name][there]
         one = len(values) == 0 or (name not in self.raw.refused and values.min() == values.max())
-        doubt = self._doubt(name)
+        doubt = self.doubts.get(name)
         if one:
             held = "no values" if len(values) == 0 else "one value only"
             yield Finding("constant", name, f"{name!r} has {held}.", (leave_out,), n_rows)
@@ -352,10 +347,10 @@ class _Look:
             if first:
                 return
         elif name in self.raw.levels:
-            alike = list(_alike(self.raw.levels[name].texts))
-            yield from (self._labels_alike(name, "levels", groups, leave_out) for groups in alike)
+            found = list(self._labels_alike(name, self.raw.levels[name].texts))
+            yield from found
             pairs = {pair for pair in zip(self.codes.tolist(), self.values[name].tolist(), strict=True) if pair[0] >= 0}
-            if not alike and len(self.labels) > 1 and len(pairs) == len({level for _, level in pairs}):
+            if not found and len(self.labels) > 1 and len(pairs) == len({level for _, level in pairs}):
                 what = f"Each level of {name!r} occurs in one environment only, so that anything looks invariant."
                 yield Finding("copies", name, what, (leave_out,), n_rows)
                 return
@@ -367,10 +362,9 @@ class _Look:
             yield from self._of_numbers(name, values)
         absent = [label for e, label in enumerate(self.labels) if not there[self.codes == e].any()]
         if absent:
-            rows = int(np.isin(self.codes, [self.labels.index(label) for label in absent]).sum())
             what = f"{name!r} has no values in {quoted(absent)}."
             remedies = leave_out, use(drop_environments=absent)
-            yield Finding("absent", name, what, remedies, rows, tuple(absent))
+            yield Finding("absent", name, what, remedies, self._rows(absent), tuple(absent))
 
     def _of_numbers(self, name: str, values: Floats) -> Iterator[Finding]:
         leave_out, different = use(exclude=[name]), len(np.unique(values))
@@ -392,14 +386,11 @@ class _Look:
         units = _other_units(clean, self.codes, len(self.labels))
         if units:
             labels = tuple(self.labels[e] for e in units)
-            rows = int(np.isin(self.codes, list(units)).sum())
             factor = next(iter(units.values()))
             times = f"{factor:.2g} times" if factor > 1 else f"1/{1 / factor:.2g} of"
-            what = (
-                f"The median of {name!r} in {quoted(labels)} is {times} that of the others, its relative spread alike."
-            )
-            what += " Another unit?"
-            yield Finding("unit", name, what, (leave_out, use(drop_environments=list(labels))), rows, labels)
+            what = f"The median of {name!r} in {quoted(labels)} is {times} that of the others, its relative spread"
+            remedies = leave_out, use(drop_environments=list(labels))
+            yield Finding("unit", name, f"{what} alike. Another unit?", remedies, self._rows(labels), labels)
 
     def copies(self, left_out: Sequence[str | None], outcome: str | None) -> Iterator[Finding]:
         """Columns of numbers that are equal to another one or to the outcome, in rows where all of them are there"""
@@ -422,7 +413,7 @@ class _Look:
             if finding.code == "far_values" and finding.column in there:
                 there[finding.column] = there[finding.column] & ~self.far[finding.column]
         gaps = [name for name in there if not self.present[name].all()]
-        levels = [name for name in self.features if name in self.raw.levels and self._doubt(name) is None]
+        levels = [name for name in self.features if name in self.raw.levels and name not in self.doubts]
 
         def keeps(*without: str) -> str:
             """What is left where rows are dropped, and columns left out"""
@@ -458,26 +449,6 @@ def _are_ids(name: str, numbers: Floats) -> bool:
     counted = np.min(numbers) in (0, 1) and np.ptp(numbers) == len(numbers) - 1
     named = _ID.search(name) is not None or counted
     return different and named and bool((numbers == np.rint(numbers)).all())
-
-
-Group = tuple[Hashable, ...]
-
-
-def _alike(labels: Sequence[Hashable]) -> Iterator[list[Group]]:
-    """Groups of labels that differ in blanks or invisible signs, the plainest first; then those that differ in capitals
-    only."""
-    found: dict[str, list[Hashable]] = {}
-    for label in labels:
-        found.setdefault(in_print(label).casefold(), []).append(label)
-    plain_first = (sorted(group, key=lambda label: (not str(label).isascii(), str(label))) for group in found.values())
-    groups = [tuple(group) for group in plain_first if len(group) > 1]
-    for capitals in (False, True):
-        if some := [group for group in groups if _in_capitals(group) is capitals]:
-            yield some
-
-
-def _in_capitals(group: Group) -> bool:
-    return len({in_print(label) for label in group}) == len(group)
 
 
 def _is_code(value: float) -> bool:
