@@ -123,10 +123,8 @@ def predict(tell: Tell, file: Path, written: dict[str, str], settings: dict[str,
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotInvariantWarning)  # said with the fit
         model = load(folder / MODEL)
-    columns = replace(model.columns or Columns(), handle_unknown=settings.get("handle_unknown", "error"))
-    model.set_params(columns=columns, predict_with=settings.get("predict_with", "auto"))
     table = FileOptions(**written).open(file)
-    rows, sentences, _ = predicted(model, table, missing=settings.get("missing", "error"))
+    rows, sentences, _ = predicted(model, table, **settings)
     rows.to_csv(folder / PREDICTIONS, index=False)
     given = len(column_names(table))
     shown = rows.iloc[:SHOWN, [*range(given, rows.shape[1]), *range(given)]]

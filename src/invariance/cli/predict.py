@@ -77,7 +77,6 @@ def predict(
     """
     with messages(speech, json):
         from .._tools.json import written
-        from ..data.settings import Columns
         from ..estimators.saved import load
         from .inputs import InputFiles
         from .outputs import Files, checked_outputs, deliver
@@ -86,12 +85,10 @@ def predict(
             raise SettingError("predictions need a file: add --out predicted.csv, or --json -.")
         outputs = checked_outputs({"csv": out, "json": json}, file)
         saved = load(model)
-        columns = replace(saved.columns or Columns(), handle_unknown=unknown)
-        saved.set_params(columns=columns, predict_with=predict_with or saved.predict_with)
         if InputFiles([file]).file is None:
             raise DataError(f"predict takes one file, and {str(file)!r} is several: name them one by one.")
-        asked = coverage, read_names(at), restricted_mean
-        found = predicted(saved, form.open(file), environment, missing, *asked)
+        asked = predict_with, unknown, missing, environment, coverage, read_names(at), restricted_mean
+        found = predicted(saved, form.open(file), *asked)
         files: Files = {
             "csv": ("the predictions", lambda path: found.rows.to_csv(path, index=False)),
             "json": ("the predictions", partial(written, found.content)),
@@ -110,18 +107,24 @@ class Predicted(NamedTuple):
 def predicted(
     saved: SavedModel,
     table: TableFile,
-    environment: str | None = None,
+    predict_with: PredictWith | None = None,
+    handle_unknown: Unknown = "error",
     missing: Gaps = "error",
+    environment: str | None = None,
     coverage: float | None = None,
     at: Sequence[str] = (),
     restricted_mean: float | None = None,
 ) -> Predicted:
+    """Of the rows of a table, as the command and the page show them; arguments as options of the command"""
     import numpy as np
     import pandas as pd
 
     from ..data.checks import listing, most_first, rows_text
     from ..data.columns import free_name
+    from ..data.settings import Columns
 
+    columns = replace(saved.columns or Columns(), handle_unknown=handle_unknown)
+    saved.set_params(columns=columns, predict_with=predict_with or saved.predict_with)
     if environment is not None and getattr(saved.predictor_, "effects", None) is None:
         raise SettingError("what predicts is the same in every environment", use(environment=None))
     needed = list(saved.columns_to_predict)

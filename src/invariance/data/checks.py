@@ -126,9 +126,11 @@ def check_whole_number(setting: str, value: Any, least: int) -> None:
         raise SettingError(f"{setting}={value!r} is not possible: use a whole number from {least} on.")
 
 
-def check_missing_argument(missing: object) -> None:
-    if missing not in MISSING:
-        raise DataError(f"missing={missing!r} is not known", *(use(missing=way) for way in MISSING))
+def check_known(setting: str, value: object, ways: Sequence[str | None]) -> None:
+    """Raise where a setting is none of these."""
+    if value not in ways:
+        known = (use(**{setting: way}) for way in ways if way is not None)
+        raise SettingError(f"{setting}={value!r} is not known", *known)
 
 
 def labels_of(environment: str | None) -> str:
@@ -147,8 +149,11 @@ def alike(labels: Sequence[Hashable], seen: Callable[[Hashable], str] = in_print
     groups: dict[str, list[Hashable]] = {}
     for label in labels:
         groups.setdefault(seen(label), []).append(label)
-    plain_first = (sorted(group, key=lambda label: (not str(label).isascii(), str(label))) for group in groups.values())
-    return [tuple(group) for group in plain_first if len(group) > 1]
+
+    def plain(label: Hashable) -> tuple[bool, int, str]:
+        return not str(label).isascii(), len(str(label)), str(label)
+
+    return [tuple(sorted(group, key=plain)) for group in groups.values() if len(group) > 1]
 
 
 def check_distinct_labels(labels: Sequence[Hashable], where: str, what: str = "environments") -> None:

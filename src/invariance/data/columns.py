@@ -430,16 +430,9 @@ def resolve_columns(
 ) -> tuple[str, str, tuple[str, ...]]:
     """Names of outcome, environment and features; outcome_columns : {role: name}, which come with the outcome"""
     check_unique(available, where)
-    owners: dict[str, str] = {}
     weights = {} if columns.weights is None else {"weights": columns.weights}
-    for role, name in {"outcome": outcome, "environment": environment, **outcome_columns, **weights}.items():
-        if name is None or isinstance(name, (list, tuple, np.ndarray)):
-            raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
-        if str(name) not in available:
-            raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
-        first = owners.setdefault(str(name), role)
-        if first != role:
-            raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
+    roles = {"outcome": outcome, "environment": environment, **outcome_columns, **weights}
+    owners = owners_of(roles, available, where)
     known_columns("na", columns.na, available, "columns")
     possible = [name for name in available if name not in owners]
     if not possible:
@@ -454,6 +447,20 @@ def resolve_columns(
             raise DataError(f"features contains the {owners[name]} column {name!r}: take it out of the list.")
     check_unique(chosen, "features=")
     return str(outcome), str(environment), excluding(columns.exclude, chosen, possible)
+
+
+def owners_of(roles: Mapping[str, object], available: Sequence[str], where: str) -> dict[str, str]:
+    """{column: its role}, of {role: name of a column}"""
+    owners: dict[str, str] = {}
+    for role, name in roles.items():
+        if name is None or isinstance(name, (list, tuple, np.ndarray)):
+            raise DataError(f"{role}={name!r} is not a column name: pass the name of one column of {where}.")
+        if str(name) not in available:
+            raise DataError(f"{role} column {str(name)!r} is not in {where}; {nearest(str(name), available)}")
+        first = owners.setdefault(str(name), role)
+        if first != role:
+            raise DataError(f"column {str(name)!r} is both {first} and {role}: name two different columns.")
+    return owners
 
 
 def excluding(exclude: Any, names: Sequence[str], available: Sequence[str]) -> tuple[str, ...]:

@@ -17,8 +17,8 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.json import written
 from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, InvarianceError, Message, Remedy, use
-from .checks import NO_ROWS, alike, in_print, listing, nearest, quoted, rows_text
-from .columns import Choices, RawTable, as_frame, excluding
+from .checks import NO_ROWS, alike, in_print, listing, quoted, rows_text
+from .columns import Choices, RawTable, as_frame, excluding, owners_of
 from .copies import equal_columns
 from .encoding import ColumnSummary
 from .labels import encode_labels, label_of
@@ -169,12 +169,8 @@ def check(
     if not names:
         raise DataError(f"{where} has no columns with a name. It needs an outcome, an environment and features.")
     given = {"outcome": outcome, "environment": environment, "event": event, "exposure": exposure}
-    roles = {role: str(name) for role, name in (given | {"weights": columns.weights}).items() if name is not None}
-    for role, name in roles.items():
-        if isinstance(given.get(role), (list, tuple)):
-            raise DataError(f"{role}={given[role]!r} is not a column name: pass the name of one column of {where}.")
-        if name not in names:
-            raise DataError(f"{role} column {name!r} is not in {where}; {nearest(name, names)}")
+    given = {role: name for role, name in (given | {"weights": columns.weights}).items() if name is not None}
+    roles = {role: name for name, role in owners_of(given, names, where).items()}
     outcome, environment = roles.get("outcome"), roles.get("environment")
     possible = [name for name in names if name not in roles.values()]
     if not possible:

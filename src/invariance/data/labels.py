@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..exceptions import DataError
-from .checks import listing, warn
+from .checks import alike, listing, warn
 
 
 def label_of(value: Any) -> Hashable:
@@ -64,14 +64,11 @@ def written(values: Iterable[Any]) -> frozenset[Hashable]:
 
 def tell_alike(values: Iterable[Hashable], column: str | None, what: str = "environment") -> tuple[str, ...]:
     """Warn of different values in a column that are one label or level; the sentence, if there is one"""
-    groups: dict[str, list[str]] = {}
-    for value in written(values):
-        groups.setdefault(level_of(value), []).append(ascii(value))
-    several = [sorted(groups[text], key=lambda each: (len(each), each)) for text in sorted(groups)]
-    alike = listing(" and ".join(texts) for texts in several if len(texts) > 1)
-    if not alike:
+    groups = alike(list(written(values)), level_of)
+    if not groups:
         return ()
-    sentence = f"{'environments' if column is None else f'column {column!r}'}: {alike} are one {what}."
+    told = sorted(" and ".join(sorted(map(ascii, group), key=lambda text: (len(text), text))) for group in groups)
+    sentence = f"{'environments' if column is None else f'column {column!r}'}: {listing(told)} are one {what}."
     warn(sentence)
     return (sentence,)
 

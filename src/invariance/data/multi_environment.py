@@ -16,10 +16,11 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.names import BelowLimit, Missing
 from ..exceptions import DataError, WrongTypeError, raise_all, use
 from .checks import (
+    MISSING,
     NO_ROWS,
     check_distinct_labels,
+    check_known,
     check_lengths,
-    check_missing_argument,
     check_scale,
     check_spread,
     check_unique,
@@ -299,7 +300,7 @@ class MultiEnvironmentData:
             `columns`
         drop_environments, merge_environments, min_rows : as in `Environments`, or all of them as `select`
         """
-        check_missing_argument(missing)
+        check_known("missing", missing, MISSING)
         parts_of_columns = Columns(
             features=features,
             exclude=exclude,
@@ -377,7 +378,7 @@ class MultiEnvironmentData:
         design : in place of environments, as `Design.read` makes it of columns
         clock : when rows were taken, by default as a time index of X says it
         """
-        check_missing_argument(missing)
+        check_known("missing", missing, MISSING)
         given = {"environments": environments, "event": event, "exposure": exposure, "weights": weights}
         y, environments, event, exposure, weights = aligned(X, y=y, **given)
         of_columns = Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)

@@ -126,6 +126,8 @@ def as_column(values: Any, role: str) -> tuple[Any, str]:
     """A narwhals series and its name, of a series, a data frame of one column, an array (N,) or (N, 1), or a list"""
     import narwhals as nw
 
+    if isinstance(values, (str, bytes)):
+        raise DataError(f"{role}={values!r} is a single string: pass one value per row, as {role}=table[{values!r}].")
     series, name = one_series(values, role)
     if series is None:
         try:
@@ -166,8 +168,6 @@ def read_outcome_column(series: Any, name: str, role: str) -> Floats:
 
 def outcome_column(values: Any, role: str) -> tuple[str, Floats]:
     """The name of a series, or the role, and (N,) as `read_outcome_column`, of an array, a list or a series"""
-    if isinstance(values, (str, bytes)):
-        raise DataError(f"{role}={values!r} is a single string: pass one value per row, as {role}=table[{values!r}].")
     series, name = as_column(values, role)
     return name, read_outcome_column(series, name, role)
 

@@ -14,7 +14,7 @@ from .._tools.arrays import Integers
 from .._tools.names import BelowLimit, Unknown
 from .._tools.text import in_quotes, printable
 from ..exceptions import DataError, SettingError, use
-from .checks import nearest, quoted, with_counts
+from .checks import check_known, nearest, quoted, with_counts
 from .labels import label_of, level_of
 
 THOUSANDS = ",", ".", "'", " "
@@ -43,11 +43,8 @@ class FileFormat:
         sep = None if self.sep is None else _TAB.get(self.sep, self.sep)
         if sep is not None and len(sep) != 1:
             raise SettingError(f"sep={sep!r} is not one sign", use(sep=";"), use(sep="tab"))
-        if self.decimal not in (None, ".", ","):
-            raise SettingError(f"decimal={self.decimal!r} is not known", use(decimal="."), use(decimal=","))
-        if self.thousands is not None and self.thousands not in THOUSANDS:
-            signs = [use(thousands=sign) for sign in THOUSANDS]
-            raise SettingError(f"thousands={self.thousands!r} is not known", *signs)
+        check_known("decimal", self.decimal, (None, ".", ","))
+        check_known("thousands", self.thousands, (None, *THOUSANDS))
         if self.thousands is not None and self.thousands == self.decimal:
             other = _OTHER_SIGN[self.thousands]
             raise SettingError(f"decimal and thousands are both {self.decimal!r}", use(decimal=other))
@@ -97,12 +94,8 @@ class Columns:
                 object.__setattr__(self, setting, tuple(listed_names(setting, getattr(self, setting))))
         if self.categorical != "auto" and not isinstance(self.categorical, Mapping):
             object.__setattr__(self, "categorical", tuple(listed_names("categorical", self.categorical)))
-        if self.handle_unknown not in ("error", "ignore"):
-            known = use(handle_unknown="error"), use(handle_unknown="ignore")
-            raise SettingError(f"handle_unknown={self.handle_unknown!r} is not known", *known)
-        if self.below_limit not in (None, *BELOW_LIMIT):
-            ways = (use(below_limit=way) for way in BELOW_LIMIT)
-            raise SettingError(f"below_limit={self.below_limit!r} is not known", *ways)
+        check_known("handle_unknown", self.handle_unknown, ("error", "ignore"))
+        check_known("below_limit", self.below_limit, (None, *BELOW_LIMIT))
         if not isinstance(self.na, Mapping):
             raise SettingError(f"na={self.na!r} is not {{column: values}}", use(na={"bmi": [999]}))
         na = {str(name): tuple(map(level_of, listed_values(name, values))) for name, values in self.na.items()}

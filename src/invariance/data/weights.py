@@ -61,9 +61,6 @@ def counts_of(weights: Floats, column: str) -> tuple[Integers, Weights]:
 def weighted(given: Mapping[str, Any], weights: Any, role: str) -> tuple[dict[str, Any], Weights]:
     """{what: its rows, each as often as it counts}; given : a table X and what has a value for each of its rows, or is
     None; role : what the weights (n,) are called where they have no name"""
-    if isinstance(weights, (str, bytes)):
-        what = f"{role}={weights!r} is a single string"
-        raise DataError(f"{what}: pass one value per row, as {role}=table[{weights!r}].")
     series, name = as_column(weights, role)
     listed = {what: values for what, values in given.items() if not (values is None or hasattr(values, "of_rows"))}
     check_lengths({what: _length(values) for what, values in (*listed.items(), (role, series))})
@@ -90,8 +87,6 @@ def _of_rows(values: Any, rows: NDArray[np.intp]) -> Any:
 
     if values is None or hasattr(values, "of_rows"):
         return None if values is None else values.of_rows(rows)
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
     if isinstance(values, list | tuple):
         return [values[row] for row in rows]
     held = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)

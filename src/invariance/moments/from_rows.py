@@ -15,7 +15,7 @@ import narwhals as nw
 from .._tools.parallel import check_version, dask_client, hold_one_thread, n_workers, on_worker, one_thread, ordered_map
 from .._tools.progress import ProgressBar, ProgressMode
 from .._version import __version__
-from ..data.checks import check_missing_argument, check_unique
+from ..data.checks import MISSING, check_known, check_unique
 from ..data.columns import Choices, resolve_columns
 from ..data.design import refuse_design
 from ..data.settings import ALL_ENVIRONMENTS, Columns, Environments
@@ -54,7 +54,7 @@ class Wanted:
 
     def among(self, available: Sequence[str], where: str) -> Wanted:
         """Checked against the columns that there are."""
-        check_missing_argument(self.missing)
+        check_known("missing", self.missing, MISSING)
         whole = {"missing": "level"} if self.missing == "level" else {}
         whole |= {name: value for name in ("below_limit", "na") if (value := getattr(self.settings, name))}
         for setting, value in whole.items():
