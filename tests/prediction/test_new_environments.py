@@ -27,7 +27,7 @@ from invariance.exceptions import PredictionWarning, SettingError
 from invariance.models.base import Predicts
 from invariance.prediction.everything import regression_on_everything
 from invariance.prediction.new_environments import (
-    FIGURES,
+    KINDS,
     EnvironmentErrors,
     NewEnvironments,
     calibration_groups,
@@ -245,7 +245,7 @@ def test_figures_of_probabilities() -> None:
         "log_loss": log_loss(y, p),
         "auc": roc_auc_score(y, p),
     }
-    assert tuple(found) == FIGURES[Predicts.probability]
+    assert tuple(found) == KINDS[Predicts.probability].figures
     assert found == pytest.approx(expected, rel=1e-8)
     assert found["slope"] < 0.8
     assert found["intercept"] < -0.2

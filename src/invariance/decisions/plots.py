@@ -225,10 +225,15 @@ def _grid(n_panels: int) -> tuple[int, int]:
     return n_across, -(-n_panels // n_across)
 
 
+def _grid_size(n_panels: int, width: float, height: float) -> Size:
+    """Of panels of this size."""
+    n_across, n_down = _grid(n_panels)
+    return max(_NARROWEST, 1.4 + width * n_across), 0.9 + height * n_down
+
+
 def _coefficients_size(decision: Decision, top: int) -> Size:
-    n_across, n_down = _grid(min(top, len(decision.columns)))
     n_shown = min(max(decision.findings.posterior.n_environments, 3), _MOST_ENVIRONMENTS)
-    return max(_NARROWEST, 1.6 + 2.1 * n_across), 0.8 + n_down * (0.75 + 0.2 * n_shown)
+    return _grid_size(min(top, len(decision.columns)), 2.1, 0.75 + 0.2 * n_shown)
 
 
 def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
@@ -253,21 +258,13 @@ def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> P
 def _by_column(
     decision: Decision, figure: Figure | SubFigure, top: int, found: pd.DataFrame, heads: Mapping[str, str], what: str
 ) -> Panels:
-    """found : column, environment, estimate, lower, upper and note, the pool first; heads : {column: title}"""
-    posterior, shown, drawn = decision.findings.posterior, list(heads)[:top], found.set_index("column")
-    values, ratio = drawn[["estimate", "lower", "upper"]].astype(float), what.endswith("ratio")
-    of_columns = np.array([values.loc[[name]].to_numpy() for name in shown])
-    notes = [drawn["note"].loc[[name]].tolist()[1:] for name in shown]
-    places = _farthest(np.log(of_columns) if ratio else of_columns)
-    labels = [posterior.environments[e] for e in places]
-    panels = _forests(figure, of_columns, notes, places, labels, [1.0 if ratio else 0.0] * len(shown), ratio)
-    for panel, name in zip(panels, shown, strict=True):
-        panel.set_title(heads[name], fontsize="small", parse_math=False)
-    interval = " and 95% interval" if values["lower"].notna().any() else ""
-    environments = _cut(len(labels), posterior.n_environments, "environments")
-    told = _headline_text(decision, _cut(len(shown), len(heads), "columns"), environments)
-    x_label = f"{what}{interval} ({'band' if interval else 'line'}: all rows together)"
-    return _labelled(figure, dict(zip(shown, panels, strict=True)), x_label, "environment", told)
+    """found : as `_forests` has it, with all columns; heads : {column: title}"""
+    n, shown = decision.findings.posterior.n_environments, dict(list(heads.items())[:top])
+    intervals, ratio = bool(found["lower"].notna().any()), what.endswith("ratio")
+    cuts = _cut(len(shown), len(heads), "columns"), _cut(min(n, _MOST_ENVIRONMENTS), n, "environments")
+    panels = _forests(figure, found, shown, dict.fromkeys(shown, 1.0 if ratio else 0.0), ratio)
+    label = f"{what}{' and 95% interval' if intervals else ''} ({'band' if intervals else 'line'}: all rows together)"
+    return _labelled(figure, panels, label, "environment", _headline_text(decision, *cuts))
 
 
 def _panels(figure: Figure | SubFigure, n: int, **shared: Any) -> list[Axes]:
@@ -291,35 +288,38 @@ def _labelled(figure: Figure | SubFigure, panels: Mapping[str, Axes], x: str, y:
 
 def _forests(
     figure: Figure | SubFigure,
-    values: Floats,
-    notes: Sequence[Sequence[str]],
-    places: NDArray[np.intp],
-    labels: Sequence[object],
-    nothing: Sequence[float],
+    found: pd.DataFrame,
+    heads: Mapping[str, str],
+    nothing: Mapping[str, float],
     ratio: bool = False,
-) -> list[Axes]:
-    """A panel for each of values (k, 1 + E, 3), the pool first, of the environments at `places`. notes : (k, E) where a
-    value is not known; nothing : (k,) of no effect, NaN where there is no such value"""
-    panels = _panels(figure, len(values), sharey=True)
-    for panel, each, own, none in zip(panels, values, notes, nothing, strict=True):
-        _forest(panel, each[0], each[1:][places], [own[e] for e in places])
-        if np.isfinite(none):
-            panel.axvline(none, color="0.6", lw=0.8, ls="--", zorder=0)
+    most: int = _MOST_ENVIRONMENTS,
+) -> dict[str, Axes]:
+    """A panel for each of {column: title}, with up to so many environments. found : column, environment, estimate,
+    lower, upper and note, the pool first; nothing : {column: value of no effect}"""
+    drawn, panels = found.set_index("column"), _panels(figure, len(heads), sharey=True)
+    values = np.array([drawn.loc[[name], ["estimate", "lower", "upper"]].to_numpy(dtype=float) for name in heads])
+    places = _farthest(np.log(values) if ratio else values, most)
+    for panel, each, (name, head) in zip(panels, values, heads.items(), strict=True):
+        own = drawn.loc[[name]].iloc[1:].iloc[places]
+        _forest(panel, each[0], each[1:][places], own["note"].tolist())
+        if name in nothing:
+            panel.axvline(nothing[name], color="0.6", lw=0.8, ls="--", zorder=0)
         if ratio:
             _ratio_axis(panel, each[np.isfinite(each).all(axis=1)])
         else:
             panel.locator_params(axis="x", nbins=4)
-    _environment_axis(panels[0], labels, _LONGEST_NAME)
+        panel.set_title(head, fontsize="small", parse_math=False)
+    _environment_axis(panels[0], own["environment"].tolist(), _LONGEST_NAME)
     for panel in panels:
         plain_ticks(panel)
-    return panels
+    return dict(zip(heads, panels, strict=True))
 
 
-def _farthest(values: Floats) -> NDArray[np.intp]:
-    """Of values (k, 1 + E, 3): of more environments than there is room for, those farthest from the pool, in order."""
+def _farthest(values: Floats, most: int) -> NDArray[np.intp]:
+    """Of values (k, 1 + E, 3): of more environments than `most`, those farthest from the pool, in order."""
     with np.errstate(divide="ignore", invalid="ignore"):
         gaps = np.abs(values[:, 1:, 0] - values[:, :1, 0]) / (values[:, 1:, 2] - values[:, 1:, 0])
-    return np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:_MOST_ENVIRONMENTS])
+    return np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:most])
 
 
 def _ratio_axis(ax: Axes, known: Floats) -> None:
@@ -374,24 +374,20 @@ _IDEAL = {"intercept": 0.0, "slope": 1.0}
 def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
     """Calibration intercept and slope, and how well is predicted, in each environment left out, with 95% intervals;
     the line is the mean over environments, dashed is what is right."""
+    import pandas as pd
+
     found = _left_out(decision)
-    names, unknown = ("intercept", "slope", found.measure), (np.nan, np.nan)
-    values = np.array(
-        [
-            [(found.on_average(name), *unknown)]
-            + [(left.figures[name], *left.intervals.get(name, unknown)) for left in found.left_out]
-            for name in names
-        ]
-    )
-    gaps = np.nan_to_num(np.abs(values[2, 1:, 0] - values[2, 0, 0]))
-    places = np.sort(np.argsort(-gaps, kind="stable")[:top])
-    labels, notes = [found.left_out[e].environment for e in places], [["–"] * len(found.left_out)] * len(names)
-    panels = _forests(figure, values, notes, places, labels, [_IDEAL.get(name, np.nan) for name in names])
-    for panel, name in zip(panels, names, strict=True):
-        panel.set_title(found.head_of(name), fontsize="small")
-    told = "\n".join(filter(None, [found.told, _cut(len(places), len(found.left_out), "environments")]))
-    x_label = "in the environment left out, with 95% interval (line: mean; dashed: right)"
-    return _labelled(figure, dict(zip(names, panels, strict=True)), x_label, "environment", told)
+    heads, n = {name: found.head_of(name) for name in ("intercept", "slope", found.kind.measure)}, len(found.left_out)
+    ends = ["estimate", "lower", "upper"]
+    rows = [{"column": name, "environment": "mean", "estimate": found.on_average(name)} for name in heads]
+    for left in found.left_out:
+        known = {name: (left.figures[name], *left.intervals.get(name, ())) for name in heads}
+        of = {"environment": left.environment, "note": "–"}
+        rows += [{"column": name, **of, **dict(zip(ends, own, strict=False))} for name, own in known.items()]
+    panels = _forests(figure, pd.DataFrame(rows), heads, _IDEAL, most=top)
+    told = "\n".join(filter(None, [found.told, _cut(min(top, n), n, "environments")]))
+    label = "in the environment left out, with 95% interval (line: mean; dashed: right)"
+    return _labelled(figure, panels, label, "environment", told)
 
 
 def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
@@ -418,12 +414,7 @@ def _draw_calibration(decision: Decision, figure: Figure | SubFigure, top: int) 
     panels[0].set(xlim=(low - room, high + room), ylim=(bottom - 2.0 * room, highest + 2.0 * room))
     told = "\n".join(filter(None, [found.told, _cut(len(shown), len(left_out), "environments")]))
     named = {str(left.environment): panel for left, panel in zip(shown, panels, strict=True)}
-    return _labelled(figure, named, f"predicted {found.groups_of}", "observed, with 95% interval", told)
-
-
-def _calibration_size(decision: Decision, top: int) -> Size:
-    n_across, n_down = _grid(min(top, decision.findings.posterior.n_environments))
-    return max(_NARROWEST, 1.0 + 1.9 * n_across), 1.0 + 1.9 * n_down
+    return _labelled(figure, named, f"predicted {found.kind.mean}", "observed, with 95% interval", told)
 
 
 def _held(decision: Decision, top: int) -> tuple[Mask, NDArray[np.intp]]:
@@ -547,11 +538,6 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     return ax
 
 
-def _along_size(decision: Decision, top: int) -> Size:
-    n_across, n_down = _grid(min(top, len(decision.columns)) + 1)
-    return max(_NARROWEST, 1.2 + 2.3 * n_across), 0.8 + 2.2 * n_down
-
-
 def _draw_along(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
     """A panel for the level of the outcome and for each column: its coefficient along the variable with a pointwise
     95% band, and, dashed, where nothing changes."""
@@ -580,7 +566,12 @@ def _draw_along(decision: Decision, figure: Figure | SubFigure, top: int) -> Pan
 
 
 PICTURES = {
-    "along": Picture(_draw_along, _along_size, _MOST_PANELS - 1, panels=True),
+    "along": Picture(
+        _draw_along,
+        lambda decision, top: _grid_size(min(top, len(decision.columns)) + 1, 2.3, 2.2),
+        top=_MOST_PANELS - 1,
+        panels=True,
+    ),
     "inclusion": Picture(
         lambda decision, ax, top: plot_inclusion(decision.posterior, ax, top),
         lambda decision, top: inclusion_size(decision.posterior, top),
@@ -595,7 +586,12 @@ PICTURES = {
         top=_MOST_ENVIRONMENTS,
         panels=True,
     ),
-    "calibration": Picture(_draw_calibration, _calibration_size, _MOST_PANELS, panels=True),
+    "calibration": Picture(
+        _draw_calibration,
+        lambda decision, top: _grid_size(min(top, decision.findings.posterior.n_environments), 1.9, 1.9),
+        top=_MOST_PANELS,
+        panels=True,
+    ),
     "environments": Picture(
         lambda decision, ax, top: plot_environments(
             compared_environments(decision.findings.target.model, decision.mask), ax

@@ -39,19 +39,23 @@ from .predictor import (
 if TYPE_CHECKING:
     import pandas as pd
 
-# {what is predicted: names of the figures}
-FIGURES: dict[Predicts, tuple[str, ...]] = {
-    Predicts.number: ("observed", "predicted", "intercept", "slope", "rmse", "r2"),
-    Predicts.probability: ("observed", "predicted", "intercept", "slope", "brier", "log_loss", "auc"),
-    Predicts.rate: ("observed", "predicted", "intercept", "slope", "deviance_explained"),
-    Predicts.time: ("observed", "predicted", "intercept", "slope", "concordance"),
-}
-# {what is predicted: the figure that tells how well}; all of these have intervals
-MEASURES = {
-    Predicts.number: "rmse",
-    Predicts.probability: "auc",
-    Predicts.rate: "deviance_explained",
-    Predicts.time: "concordance",
+
+class Kind(NamedTuple):
+    """figures : names; measure : the one that tells how well; scale : on which predictions are calibrated; mean : what
+    that of a group of rows is"""
+
+    figures: tuple[str, ...]
+    measure: str
+    scale: str
+    mean: str
+
+
+_ALL = "observed", "predicted", "intercept", "slope"
+KINDS = {
+    Predicts.number: Kind((*_ALL, "rmse", "r2"), "rmse", "predictions", "mean"),
+    Predicts.probability: Kind((*_ALL, "brier", "log_loss", "auc"), "auc", "log odds", "probability"),
+    Predicts.rate: Kind((*_ALL, "deviance_explained"), "deviance_explained", "logarithms of rates", "rate"),
+    Predicts.time: Kind((*_ALL, "concordance"), "concordance", "logarithms of hazards", "share of rows with the event"),
 }
 COVERAGE = 0.95
 _MOST_STEPS = 100
@@ -121,7 +125,7 @@ def measured(
             _, _, intercept, slope, _ = _of_rates(seen, risk, time)
             calibration = Figure(seen.mean()), Figure(float(np.mean(risk * time))), intercept, slope
         values = *calibration, _concordance(observed, event, predicted)
-    return dict(zip(FIGURES[predicts], values, strict=True))
+    return dict(zip(KINDS[predicts].figures, values, strict=True))
 
 
 def _of_numbers(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
@@ -283,7 +287,7 @@ class EnvironmentErrors:
     features : that predict; unseen : columns that are constant without this environment
     absolute_errors : (m,) sorted, or equally spaced quantiles of them; None where only second moments are known, or the
         outcome has no intervals
-    rows : of the environment; figures : those of `FIGURES`; intervals : {name: 95% interval} of those that have one
+    rows : of the environment; figures : those of `KINDS`; intervals : {name: 95% interval} of those that have one
     events : how often the second class, the event or what is counted occurred, None of numbers
     calibration : (k, 5) of `calibration_groups`, None where only second moments are known
     """
@@ -318,19 +322,12 @@ def few_environments(n: int) -> str:
     return f"{why}: intervals and errors for a new environment cannot be trusted."
 
 
-_ENDS = "lower", "upper"
 _HEADS = {"r2": "R²", "rmse": "RMSE", "brier": "Brier", "auc": "AUC", "deviance_explained": "explained"}
 _BY = {
     "everything": "all features",
     "selected": "the features selected without it",
     "average": "an average of the subsets that are compatible without it",
     "constant": "a constant",
-}
-_SCALES = {
-    Predicts.number: "predictions",
-    Predicts.probability: "log odds",
-    Predicts.rate: "logarithms of rates",
-    Predicts.time: "logarithms of hazards",
 }
 
 
@@ -375,22 +372,18 @@ class NewEnvironments(Rendered):
         intervals (`slope_lower`, `slope_upper`), and what was selected then."""
         import pandas as pd
 
-        figures, measure = FIGURES[self.outcome.predicts], MEASURES[self.outcome.predicts]
-        ends = [
-            f"{name}_{end}" for name in dict.fromkeys(("intercept", "slope", measure)) for end in ("lower", "upper")
+        names = "intercept", "slope", self.kind.measure
+        ends = {f"{name}_{end}": (name, k) for name in names for k, end in enumerate(("lower", "upper"))}
+        rows = [
+            {**vars(left), **left.figures}
+            | {column: left.intervals[name][k] for column, (name, k) in ends.items() if name in left.intervals}
+            for left in self.left_out
         ]
-        rows = []
-        for left in self.left_out:
-            intervals = {
-                f"{name}_{end}": pair[k] for name, pair in left.intervals.items() for k, end in enumerate(_ENDS)
-            }
-            rows.append({**vars(left), **left.figures, **intervals})
-        return pd.DataFrame(rows, columns=["environment", "rows", "events", *figures, *ends, "features"])
+        return pd.DataFrame(rows, columns=["environment", "rows", "events", *self.kind.figures, *ends, "features"])
 
     @property
-    def measure(self) -> str:
-        """The figure that tells how well is predicted."""
-        return MEASURES[self.outcome.predicts]
+    def kind(self) -> Kind:
+        return KINDS[self.outcome.predicts]
 
     @staticmethod
     def head_of(name: str) -> str:
@@ -408,21 +401,9 @@ class NewEnvironments(Rendered):
         return _BY[self.by]
 
     @property
-    def scale(self) -> str:
-        """On which predictions are calibrated."""
-        return _SCALES[self.outcome.predicts]
-
-    @property
     def of_shares(self) -> bool:
         """Whether rows have an event or none."""
         return self.outcome.predicts in (Predicts.probability, Predicts.time)
-
-    @property
-    def groups_of(self) -> str:
-        """What the means of groups are of."""
-        return {Predicts.probability: "probability", Predicts.rate: "rate", Predicts.time: "events per row"}.get(
-            self.outcome.predicts, "mean"
-        )
 
     def on_average(self, name: str) -> float:
         """The mean of a figure over the environments that have it, each counting once; NaN where none has."""
@@ -431,7 +412,7 @@ class NewEnvironments(Rendered):
 
     @property
     def sections(self) -> tuple[Section]:
-        names = [name for name in FIGURES[self.outcome.predicts] if name != "log_loss"]  # for which there is no room
+        names = [name for name in self.kind.figures if name != "log_loss"]  # for which there is no room
         usual = "z.4g" if self.outcome.predicts is Predicts.number else "z.3f"
 
         def shown(name: str, value: float) -> str:
@@ -456,10 +437,9 @@ class NewEnvironments(Rendered):
         if known:
             worst = max(known, key=lambda left: abs(left.figures["observed"] - left.figures["predicted"]))
             told = f"{worst.figures['observed']:.3g} observed, {worst.figures['predicted']:.3g} predicted"
-            what = {Predicts.rate: "rate", Predicts.time: "share of rows with the event"}
-            mean = what.get(self.outcome.predicts, "mean")
+            mean = "mean" if self.outcome.predicts is Predicts.probability else self.kind.mean
             yield f"The {mean} is farthest off in {in_quotes(worst.environment)}: {told}."
-        scale = _SCALES[self.outcome.predicts]
+        scale = self.kind.scale
         yield (
             f"Intercept: what is missing in all {scale} (0 where predictions are right on average). Slope: by what "
             f"{scale} are to be multiplied (1 where they are right, less where predictions are too extreme)."
@@ -600,7 +580,7 @@ def _errors_of_moments(moments: Moments, place: int, predictor: Any) -> dict[str
         *(Figure(float(means[y])), Figure(predicted), _around(means[y] - predicted, np.sqrt(errors / n), n - 1.0)),
         *(slope, _ratio(float(np.sqrt(missed)), np.sqrt(0.5 / n)), Figure(share_explained(missed, total / n))),
     )
-    found = _plain(dict(zip(FIGURES[Predicts.number], values, strict=True)))
+    found = _plain(dict(zip(KINDS[Predicts.number].figures, values, strict=True)))
     sample = sampled_data(moments, columns)
     if sample is None:
         return {"absolute_errors": None, **found}

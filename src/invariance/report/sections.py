@@ -38,7 +38,7 @@ from ..posterior.summary import (
     model_in_words,
     reading,
 )
-from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
+from ..prediction.new_environments import NewEnvironments
 from .methods import Subject, methods_paragraph, reproduction_blocks
 from .page import Block, Cell, Column, Picture, Table, counts, numbers, picture, texts, with_equal_decimals, write_page
 
@@ -95,17 +95,14 @@ def _who_deviates(subject: Subject) -> str:
         # Others deviate from a pool with the one that differs.
         and (decision.verdict.grade is not Grade.but_for or str(test.environment) == decision.verdict.environment)
     )
-    limit = f"p-value below 0.05/{diagnosis.n_environments:,}"
-    if not alarms and diagnosis.n_environments == 2:
-        return "No deviation of the two environments from each other was found (no p-value below 0.05/2)."
+    n = diagnosis.n_environments
+    limit, others = f"p-value below 0.05/{n:,}", "the other" if n == 2 else "the others"
     if not alarms:
-        return f"No single environment was found to deviate from the others (no {limit})."
-    if diagnosis.n_environments == 2:
-        return f"The two environments deviate from each other (p-value {format_small_p_value(alarms[0][0])})."
+        return f"No single environment was found to deviate from {others} (no {limit})."
     told = ", ".join(f"{in_quotes(label)} ({format_small_p_value(p_value)})" for p_value, label in alarms[:6])
     more = f" and {len(alarms) - 6} more" if len(alarms) > 6 else ""
     tolerated = ", within what is tolerated" if decision.verdict.grade is Grade.alike else ""
-    return f"Deviating from the others ({limit}{tolerated}): {told}{more}."
+    return f"Deviating from {others} ({limit}{tolerated}): {told}{more}."
 
 
 _DOES = {
@@ -118,26 +115,21 @@ _DOES = {
 
 def _elsewhere(found: NewEnvironments) -> str:
     """How well what predicts does in environments left out."""
-    known = [left for left in found.left_out if np.isfinite(left.figures[found.measure])]
+    known = [left for left in found.left_out if np.isfinite(left.figures[found.kind.measure])]
     if not known:
         return "How well it predicts in an environment left out cannot be told."
-    worst, best = _extremes(known, found.measure)
-    mean, *ends = with_equal_decimals([found.on_average(found.measure), worst[0], best[0]], 3)
+    ordered = sorted((left.figures[found.kind.measure], in_quotes(left.environment)) for left in known)
+    worst, best = ordered[0], ordered[-1]
+    mean, *ends = with_equal_decimals([found.on_average(found.kind.measure), worst[0], best[0]], 3)
     n = found.n_environments
     among = f" over {len(known)} of {n} environments" if len(known) < n else ""
     over = f"{among} ({ends[0]} in {worst[1]} to {ends[1]} in {best[1]})" if len(known) > 1 else among
-    share = found.on_average("r2") if found.measure == "rmse" else np.nan
+    share = found.on_average("r2") if found.kind.measure == "rmse" else np.nan
     more = f"; R² there {format_share(share, 2)}" if np.isfinite(share) else ""
     return (
-        f"In an environment left out, predictions by {found.by_in_words} {_DOES[found.measure]} {mean} on average"
+        f"In an environment left out, predictions by {found.by_in_words} {_DOES[found.kind.measure]} {mean} on average"
         f"{over}{more}."
     )
-
-
-def _extremes(known: list[EnvironmentErrors], name: str) -> list[tuple[float, str]]:
-    """The smallest and the largest of a figure, and where."""
-    ordered = sorted((left.figures[name], in_quotes(left.environment)) for left in known)
-    return [ordered[0], ordered[-1]]
 
 
 def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
@@ -169,11 +161,9 @@ def effect_block(subject: Subject, found: pd.DataFrame) -> Block:
     n_columns = found["column"].nunique()
     if n_columns > len(rows):
         more.append(f"{len(rows)} of {n_columns} are shown.")
-    told = f"{title}: each environment with its 95% interval; the band is that of all rows together."
-    if not intervals:
-        told = f"{title}: each environment; the line is all rows together."
-    several = subject.posterior.n_environments > 1
-    drawn = _decision_picture(decision, "effects", told) if several else None
+    drawn_as = ("each environment with its 95% interval", "band") if intervals else ("each environment", "line")
+    told = f"{title}: {drawn_as[0]}; the {drawn_as[1]} is that of all rows together."
+    drawn = _decision_picture(decision, "effects", told) if subject.posterior.n_environments > 1 else None
     return Block("Effects", table=Table(title, columns, " ".join(more)), picture=drawn)
 
 
@@ -240,44 +230,39 @@ def left_out_blocks(subject: Subject) -> Iterator[Block]:
     """How predictions did in each environment left out, and what else was compared."""
     if subject.posterior.n_environments > 1:
         found = subject.model.new_environments()
-        told = [f"Each environment is predicted by {found.by_in_words}, fitted without it."] if found.left_out else []
-        told = told or ["No environment could be left out: the others alone cannot be fitted."]
-        drawn, table = None, None
+        price = subject.source.worded(subject.decision.explain_price())
         if found.left_out:
+            told = f"Each environment is predicted by {found.by_in_words}, fitted without it."
             caption = (
                 "Calibration, and how well is predicted, in each environment left out, with 95% intervals. Line: the "
                 "mean over environments; dashed: intercept 0 and slope 1, of predictions that are right."
             )
-            drawn, table = _decision_picture(subject.decision, "left_out", caption), left_out_table(found)
-        price = subject.source.worded(subject.decision.explain_price())
-        yield Block(sentences=[*told, price], table=table, picture=drawn)
+            drawn = _decision_picture(subject.decision, "left_out", caption)
+            yield Block(sentences=[told, price], table=left_out_table(found), picture=drawn)
+        else:
+            yield Block(sentences=["No environment could be left out: the others alone cannot be fitted.", price])
     yield from comparison_blocks(subject)
 
 
 def left_out_table(found: NewEnvironments) -> Table:
-    left_out, measure = found.left_out, found.measure
+    left_out, measure, frame = found.left_out, found.kind.measure, found.to_frame()
     columns = [texts("Environment", (left.environment for left in left_out))]
     columns.append(counts("Rows", (left.rows for left in left_out)))
     if any(left.events is not None for left in left_out):
         columns.append(counts("Events", (np.nan if left.events is None else left.events for left in left_out)))
     for name, title in (("intercept", "Intercept"), ("slope", "Slope"), (measure, found.head_of(measure))):
-        values = [left.figures[name] for left in left_out]
-        rows = [{"estimate": left.figures[name], "note": "", **_ends(left, name)} for left in left_out]
         # Of a small environment they may be large, and must not take the decimals of the others.
-        like = values if name in ("intercept", "rmse") else [1.0 if name == "slope" else 0.1]
-        cells = [effect_cell(row, like) for row in rows]
+        like = frame[name].tolist() if name in ("intercept", "rmse") else [1.0 if name == "slope" else 0.1]
+        own = frame[[name, f"{name}_lower", f"{name}_upper"]].set_axis(["estimate", "lower", "upper"], axis=1)
+        cells = [effect_cell(row, like) for _, row in own.astype(float).assign(note="").iterrows()]
         columns.append(Column(title[:1].upper() + title[1:], tuple(cells)))
     if measure == "rmse":
         columns.append(numbers("R²", (left.figures["r2"] for left in left_out), partial(format_share, digits=3)))
     more = (
         f"With 95% intervals. Calibration intercept (0 is right) and slope (1 is right, less where predictions are too "
-        f"extreme) are of {found.scale}. {_MEASURED[measure]}"
+        f"extreme) are of {found.kind.scale}. {_MEASURED[measure]}"
     )
     return Table("Environments left out", columns, more)
-
-
-def _ends(left: EnvironmentErrors, name: str) -> dict[str, float]:
-    return dict(zip(("lower", "upper"), left.intervals.get(name, (np.nan, np.nan)), strict=True))
 
 
 _MEASURED = {
@@ -391,13 +376,12 @@ def _decision_picture(decision: Decision, kind: str, caption: str) -> Picture:
 def feature_blocks(subject: Subject) -> Iterator[Block]:
     decision, posterior, predictive = subject.decision, subject.posterior, subject.decision.findings.predictive
     several, features = posterior.n_environments > 1, decision.features
-    by_prediction = decision.posterior is predictive
-    source = "among compatible subsets, by how well these predict" if by_prediction else "as in the paper"
+    weighed = "among compatible subsets, by how well these predict" if several else "by how well subsets predict"
+    source = weighed if decision.posterior is predictive else "as in the paper"
     source = source if several else "by the prior, as one environment cannot tell"
     caption = f"How probable it is that each feature belongs to the subset, {source}; dashed at one half."
     places = [posterior.feature_names.index(feature.name) for feature in features]
     compatible = np.full(posterior.n_features, np.nan) if predictive is None else predictive.inclusion
-    weighed = "among compatible subsets, by how well these predict" if several else "by how well subsets predict"
     change = "of the selection when this feature alone is left out of it, or added to it"
     columns = [
         texts("Feature", (feature.name for feature in features)),
