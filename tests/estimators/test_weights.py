@@ -240,6 +240,8 @@ def test_what_cannot_be_a_weight() -> None:
         ICP().fit(X, NUMBER, SITE, sample_weight=WEIGHTS)
     with pytest.raises(DataError, match="is both"):
         MultiEnvironmentData.from_table(TABLE, "y", "site", weights="site")
+    with pytest.raises(DataError, match="duplicate column names"):
+        BIP().fit(X.set_axis(["a"] * X.shape[1], axis=1), NUMBER, SITE, sample_weight=WEIGHTS)
 
 
 def test_weights_that_fill_memory(monkeypatch: pytest.MonkeyPatch) -> None:

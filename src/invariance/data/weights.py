@@ -87,6 +87,8 @@ def _of_rows(values: Any, rows: NDArray[np.intp]) -> Any:
 
     if values is None or hasattr(values, "of_rows"):
         return None if values is None else values.of_rows(rows)
+    if hasattr(values, "iloc"):  # of pandas, whose names may be there twice
+        return values.iloc[rows]
     if isinstance(values, list | tuple):
         return [values[row] for row in rows]
     held = nw.from_native(values, eager_only=True, allow_series=True, pass_through=True)
