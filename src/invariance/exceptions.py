@@ -46,14 +46,18 @@ class Message(str):
         return _sentence(self.what, self.remedies, setting)
 
 
+_LISTED = "invariance check lists all of it."
+
+
 class Messages(Message):
     """Several messages, one after the other."""
 
     parts: tuple[Message, ...]
 
     def __new__(cls, *parts: Message) -> Self:
-        message = str.__new__(cls, " ".join(parts))
-        message.what, message.parts = str(message), parts
+        message = str.__new__(cls, " ".join((*parts, _LISTED)))
+        told = (f"{part.what[:1].upper()}{part.what[1:].rstrip('.')}." for part in parts)
+        message.what, message.parts = " ".join(told), parts
         message.remedies = tuple(remedy for part in parts for remedy in part.remedies)
         return message
 
@@ -61,7 +65,7 @@ class Messages(Message):
         return Messages, self.parts
 
     def worded(self, setting: Callable[[str, Any], str]) -> str:
-        return " ".join(part.worded(setting) for part in self.parts)
+        return " ".join([*(part.worded(setting) for part in self.parts), _LISTED])
 
 
 def _in_python(name: str, value: Any) -> str:
@@ -97,7 +101,7 @@ def raise_all(*checks: Callable[[], object]) -> None:
     if len(errors) == 1:
         raise errors[0]
     if errors:
-        raise DataError(Messages(*(error.args[0] for error in errors), Message("invariance check lists all of it.")))
+        raise DataError(Messages(*(error.args[0] for error in errors)))
 
 
 class SettingError(InvarianceError, ValueError):

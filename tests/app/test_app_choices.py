@@ -24,7 +24,7 @@ from invariance.app.choices import (
 )
 from invariance.cli.options import FitOptions
 from invariance.data.settings import Columns, Environments
-from invariance.exceptions import Message, SettingError, use
+from invariance.exceptions import Message, Messages, SettingError, use
 
 COLUMNS = ["a", "b", "c", "y", "site", "died"]
 ROLES = [("outcome", "3"), ("environment", "4")]
@@ -152,6 +152,8 @@ def test_labels_with_signs_of_the_field_cannot_be_merged_by_it() -> None:
 def test_what_is_no_button() -> None:
     """Settings that are not on this page; prediction has others than a fit."""
     assert said("Plain text.") == ("Plain text.", (), "")
+    several = said(Messages(Message("one is wrong", use(missing="drop")), Message("so is two", use(min_rows=5))))
+    assert (several.what, len(several.buttons)) == ("One is wrong. So is two.", 2)
     unknown = Message("too many", use(groups=[1]), use(n_jobs=1), use(event="column"))
     assert (said(unknown).buttons, said(unknown).what) == ((), "Too many.")
     refused = Message("new.csv lacks 'a'", use(" in a new fit", exclude=["a"]), use(predict_with="selected"))

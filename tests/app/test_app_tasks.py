@@ -163,7 +163,8 @@ def test_what_can_be_downloaded(fitted: Path) -> None:
     np.testing.assert_allclose(tables["inclusion"]["probability"], model.posterior_.inclusion)
     assert list(tables["inclusion"]["feature"]) == ["age", "sex", "smoking"]
     assert len(tables["left_out"]) == model.n_environments_ == 4
-    assert "pooled" in set(tables["coefficients"]["environment"])
+    for table in ("coefficients", "effects"):
+        assert "pooled" in set(tables[table]["environment"])
 
 
 def test_a_second_table_is_predicted(fitted: Path, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def fitted_data(**how: Any) -> BIP:
 
 def test_levels_that_are_new(fitted: BIP) -> None:
     new = X.head(6).assign(smoking=["pipe", "never", "pipe", "current", "snuff", "former"])
-    phrase = "'smoking' has 'pipe' (2 rows), 'snuff' (1 row). Leave those rows out: use handle_unknown='ignore'"
+    phrase = "(2 rows), 'snuff' (1 row). Leave those rows out, or take the reference level: use handle_unknown='ignore'"
     with pytest.raises(DataError, match=re.escape(phrase)):
         fitted.predict(new)
     model = pickle.loads(pickle.dumps(fitted))

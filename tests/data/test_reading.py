@@ -116,6 +116,7 @@ def test_decimal_commas_are_recognised_and_told(tmp_path: Path, sep: str, encodi
     with pytest.warns(DataWarning, match="decimal commas") as told:
         read = read_table(path)
     assert len(told) == 1
+    assert told[0].message.args[0].what.endswith(" is")  # a sentence also where no remedy is shown
     pd.testing.assert_frame_equal(read, TABLE)
     pd.testing.assert_frame_equal(read_table(path, decimal=","), TABLE)
 

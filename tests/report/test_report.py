@@ -433,7 +433,7 @@ def test_rows_that_were_left_out_are_told(page: Reader) -> None:
     holed.loc[[0, 1, 200], "age"] = np.nan
     read = page(BIP().fit(MultiEnvironmentData.from_table(holed, "y", "site", missing="drop")))
     assert "Rows with missing values were left out: 3 of 900 (0.3%). Left out as constant: 1 column." in read.text
-    assert any("3 of 900 rows" in caveat for caveat in read.caveats), read.caveats
+    assert sum("3 of 900 rows" in caveat for caveat in read.caveats) == 1, read.caveats
     assert values(read, "Environments", "Left out") == {
         "north": 2,
         "south": 1,
@@ -442,6 +442,20 @@ def test_rows_that_were_left_out_are_told(page: Reader) -> None:
         "coast": 0,
         "hill": 0,
     }
+
+
+def test_cells_that_were_changed_are_told(page: Reader) -> None:
+    limits = ["<140" if value < 140 else str(value) for value in DATA.y]
+    ward = pd.Series(["a", "b", None] * 300, dtype=object)
+    table = X.assign(y=DATA.y, site=SITE, crp=limits, ward=ward)
+    read_as = {"below_limit": "half", "na": {"age": [998]}, "missing": "level"}
+    said = BIP().fit(MultiEnvironmentData.from_table(table, "y", "site", **read_as)).methods_paragraph()
+    for words in (
+        "count as half of the limit",
+        "In age, 998 counts as missing",
+        "values of ward are a level of their own",
+    ):
+        assert words in said, said
 
 
 def test_figures_are_those_that_anyone_computes(page: Reader) -> None:

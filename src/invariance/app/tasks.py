@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 REPORT, SCRIPT, MODEL, PREDICTIONS = "report.html", "reproduce.py", "model.json", "predictions.csv"
 PICTURES = {
+    "effects": "Effects in each environment, in readable units",
     "inclusion": "How probable each feature is",
     "coefficients": "Coefficients in each environment",
     "environments": "How unlike each environment is",
@@ -42,7 +43,7 @@ PICTURES = {
     "subsets": "The best subsets of features",
     "frontier": "Prediction against invariance",
 }
-TABLES = {kind: PICTURES[kind] for kind in ("coefficients", "inclusion", "left_out")} | {
+TABLES = {kind: PICTURES[kind] for kind in ("effects", "coefficients", "inclusion", "left_out")} | {
     "subsets": "The most probable subsets of features"
 }
 # Rows of predictions that are shown
@@ -93,6 +94,7 @@ def _frames(model: BIP) -> dict[str, pd.DataFrame]:
     """{table: frame} for those of TABLES that there are"""
     posterior = model.posterior_
     return {
+        "effects": model.decision_.effects(),
         "coefficients": model.decision_.coefficients(),
         "inclusion": posterior.inclusion_probabilities.rename("probability").rename_axis("feature").reset_index(),
         "subsets": posterior.subsets(100),

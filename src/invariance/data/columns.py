@@ -268,6 +268,13 @@ class Mending:
     def __bool__(self) -> bool:
         return self.below_limit is not None or bool(self.na)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was changed, a sentence for each."""
+        limits = {"half": "half of the limit", "limit": "the limit", "missing": "missing"}
+        said = () if self.below_limit is None else (f"values such as '<0.5' count as {limits[self.below_limit]}.",)
+        return (*said, *(f"in {name}, {', '.join(codes)} counts as missing." for name, codes in self.na.items()))
+
     def of(self, columns: Collection[str]) -> Mending:
         """What is needed to read these columns."""
         return Mending(self.below_limit, {name: codes for name, codes in self.na.items() if name in columns})

@@ -80,9 +80,9 @@ class Encoding:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of coefficients must know: reference levels and knots, in one sentence."""
+        """What a reader of coefficients must know: reference levels and knots in one sentence, and changed cells."""
         said = [term.note for term in self.terms if not isinstance(term, Numbers) and term.note]
-        return ("; ".join(said) + ".",) if said else ()
+        return (*(("; ".join(said) + ".",) if said else ()), *self.mending.notes)
 
     def lacking(self, absent: Mapping[str, frozenset[str]]) -> Encoding:
         """With {column: the levels that no row has}."""
@@ -142,7 +142,10 @@ class Encoding:
             counted = ", ".join(f"{self.of_levels[name].levels[0]!r} of {name!r}" for name in unknown)
             if handle_unknown != "ignore":
                 counts_as = use(f" (they count as the reference level, {counted})", handle_unknown="ignore")
-                raise DataError(f"levels that the training data lack: {found}. Leave those rows out", counts_as)
+                raise DataError(
+                    f"levels that the training data lack: {found}. Leave those rows out, or take the reference level",
+                    counts_as,
+                )
             warn(f"levels that the training data lack count as the reference level, {counted}: {found}")
         return np.hstack(encoded)
 

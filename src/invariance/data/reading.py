@@ -148,8 +148,8 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
         what = f"column {name!r} of {file} has {text!r} in line {line}, which may be {either}"
         raise DataError(what, use(decimal=sign), use(thousands=sign))
     if comma:
-        what = f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is; if that is wrong"
-        warn(Message(what, use(decimal=".")))
+        what = f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is"
+        warn(Message(what, use(" if that is wrong", decimal=".")))
         return ","
     return "." if point or grouped_point else None
 

@@ -290,6 +290,8 @@ def _missing(data: MultiEnvironmentData | Moments) -> str:
         told = f"Rows with missing values were left out: {rows:,} of {total:,} ({rows / total:.1%})."
     levels = () if data.encoding is None else sorted(data.encoding.with_missing)
     told += f" Missing values of {', '.join(levels)} are a level of their own." if levels else ""
+    changed = () if data.encoding is None else data.encoding.mending.notes
+    told = " ".join([told, *(note[:1].upper() + note[1:] for note in changed)])
     return f"{told} Left out as constant: {_count(columns, 'column')}." if columns else told
 
 

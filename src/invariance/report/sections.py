@@ -223,7 +223,7 @@ def caveats(subject: Subject) -> Iterator[str]:
     )
     # A warning and a note that say the same differ in the full stop.
     for text in dict.fromkeys(worded(text).rstrip(".") for text in said if text):
-        yield f"{text[:1].upper()}{text[1:]}."
+        yield f"{text[:1].upper() if text.partition(' ')[0].isalpha() else text[:1]}{text[1:]}."  # no name of a file
 
 
 def left_out_blocks(subject: Subject) -> Iterator[Block]:
