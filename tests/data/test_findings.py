@@ -385,15 +385,16 @@ def _table(**columns: Any) -> pd.DataFrame:
         {"y": pd.date_range("2020", periods=60)},
         {"x": [np.inf] * 20 + [*range(40)]},
         {"site": "a"},
+        {"y": [1.0, 2.5, 3.5, 1.0, 4.5, 5.5] * 10},
     ],
-    ids=["constant", "three classes", "dates", "infinite", "one environment"],
+    ids=["constant", "three classes", "dates", "infinite", "one environment", "constant in one"],
 )
 def test_what_a_fit_refuses_all_the_same_is_said(columns: dict[str, Any]) -> None:
     table = _table(**columns)
     found = check(table, "y", "site")
     assert [finding.code for finding in found.findings] == ["refused"]
     with pytest.raises(DataError):
-        MultiEnvironmentData.from_table(table, "y", "site", **found.settings)
+        BIP().fit(MultiEnvironmentData.from_table(table, "y", "site", **found.settings))
 
 
 def test_columns_of_all_types_are_looked_at() -> None:
@@ -455,3 +456,10 @@ def test_settings_beside_columns_are_refused() -> None:
         MultiEnvironmentData.from_table(_table(), "y", "site", exclude=["x"], columns=Columns())
     with pytest.raises(SettingError, match=r"select=Environments\(min_rows="):
         MultiEnvironmentData.from_table(_table(), "y", "site", min_rows=3, select=Environments())
+
+
+def test_labels_that_are_dates_are_written() -> None:
+    site = pd.to_datetime(["2020", "2021", "2022"] * 20)
+    found = check(_table(site=site, z=np.where(site.year == 2020, np.nan, np.arange(60))), "y", "site")
+    (absent,) = json.loads(found.to_json())["findings"]
+    assert absent["environments"] == ["2020-01-01 00:00:00"]

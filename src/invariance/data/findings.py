@@ -17,7 +17,7 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.json import written
 from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, InvarianceError, Message, Remedy, use
-from .checks import NO_ROWS, alike, in_print, listing, quoted, rows_text
+from .checks import NO_ROWS, SMALLEST_ENVIRONMENT, alike, check_environments, in_print, listing, quoted, rows_text
 from .columns import Choices, RawTable, as_frame, excluding, owners_of
 from .copies import equal_columns
 from .encoding import ColumnSummary
@@ -133,8 +133,8 @@ class DataCheck(Rendered):
     def to_json(self, path: str | Path | None = None) -> str:
         """Strict JSON, also written to `path`."""
         about = {name: getattr(self, name) for name in ("name", "n_rows", "outcome", "environment", "settings")}
-        findings = [finding.to_plain() for finding in self.findings]
-        return written({"format": "invariance.check/1", **about, "findings": findings}, path)
+        findings = [{**each.to_plain(), "environments": [*map(str, each.environments)]} for each in self.findings]
+        return written(_plain({"format": "invariance.check/1", **about, "findings": findings}), path)
 
 
 def check(
@@ -201,12 +201,25 @@ def _refused(frame: Any, outcome: str, environment: str, settings: Mapping[str, 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            MultiEnvironmentData.from_table(frame, outcome, environment, **settings)
+            data = MultiEnvironmentData.from_table(frame, outcome, environment, **settings)
+        large, (low, high) = data.counts >= SMALLEST_ENVIRONMENT, data.outcome_range  # small ones deviate at random
+        flat = low[large], high[large]
+        labels = [label for label, fits in zip(data.environments, large, strict=True) if fits]
+        check_environments(labels, data.counts[large], *flat, outcome, data.outcome_kind.kind != "number")
     except InvarianceError as error:
         message = error.args[0]
         what = message.what if message.what.endswith((".", "?")) or message.remedies else f"{message.what}."
         begins_with_setting = "=" in what.split(" ")[0]
         yield Finding("refused", None, what if begins_with_setting else what[0].upper() + what[1:], message.remedies)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON can hold: labels that are dates, and splines, as text"""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return value if value is None or isinstance(value, str | int | float | np.number) else str(value)
 
 
 def _left_out(findings: Sequence[Finding]) -> list[str | None]:
