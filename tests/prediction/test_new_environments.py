@@ -355,6 +355,11 @@ def test_intervals_stay_where_values_can_be() -> None:
     counts = np.array([0.0, 1.0, 40.0])
     explained = measured(Predicts.rate, counts, np.array([1e-3, 2.5, 40.0]))["deviance_explained"]
     assert explained.low < explained.value < explained.high == 1.0
+    number = np.array([1.0, -2.0, 0.5])
+    value, low, high = measured(Predicts.number, number, np.zeros(3))["rmse"]
+    wide = student.ppf(0.975, 2) * np.std(number**2, ddof=1) / (2.0 * value**2 * np.sqrt(3))
+    assert np.log([low / value, high / value]).tolist() == pytest.approx([-wide, wide])
+    assert np.isnan(measured(Predicts.number, number[:2], np.zeros(2))["rmse"].high)
 
 
 def test_calibration_of_times_ends_with_what_others_have_seen() -> None:

@@ -139,14 +139,21 @@ def _of_numbers(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
         left = y - y.mean() - value * about
         slope = _around(value, float(np.sqrt((about**2) @ left**2 * n / max(n - 2, 1))) / scatter, n - 2.0)
     rmse = float(np.sqrt(missed))
-    relative = float(np.std(errors**2, ddof=1)) / (2.0 * missed * np.sqrt(n)) if missed and n > 1 else np.nan
+    relative = float(np.std(errors**2, ddof=1)) / (2.0 * missed * np.sqrt(n)) if missed and n > 2 else np.nan
     explained = _explained(errors**2, (y - y.mean()) ** 2)
-    return Figure(y.mean()), Figure(predicted.mean()), intercept, slope, _ratio(rmse, relative), explained
+    return (
+        Figure(y.mean()),
+        Figure(predicted.mean()),
+        intercept,
+        slope,
+        _ratio(rmse, relative, n - 1.0 if n > 2 else 0.0),
+        explained,
+    )
 
 
-def _ratio(value: float, relative: float) -> Figure:
+def _ratio(value: float, relative: float, freedom: float = np.inf) -> Figure:
     """Above 0: symmetric in logarithms."""
-    _, *ends = _around(0.0, relative)
+    _, *ends = _around(0.0, relative, freedom)
     return Figure(value, *(value * float(np.exp(end)) for end in ends))
 
 
