@@ -484,15 +484,12 @@ def environment_blocks(subject: Subject) -> Iterator[Block]:
     if isinstance(subject.diagnosis, str):
         yield Block(sentences=[subject.diagnosis])
     else:
-        from ..decisions.plots import environments_size, plot_environments
-
         opening, *others = subject.diagnosis.sections
-        size = environments_size(subject.diagnosis.n_environments)
         caption = (
             "How much each environment differs from all others, given the selected features; diamonds, all parts "
             "together, beyond the dashed line raise an alarm."
         )
-        drawn = picture(partial(plot_environments, subject.diagnosis), size, caption)
+        drawn = _decision_picture(decision, "environments", caption)
         yield Block(sentences=list(map(subject.source.worded, opening.sentences)), picture=drawn)
         for section in others:
             yield _as_block(section, subject)
@@ -567,7 +564,7 @@ PARTS = (
     Part("methods", "Methods, a paragraph to paste", methods_blocks),
     Part("data", "The data", data_blocks),
     Part("features", "Feature by feature", feature_blocks),
-    Part("subsets", "Subsets, and how sure they are", subset_blocks),
+    Part("subsets", "Subsets", subset_blocks),
     Part("coefficients", "Coefficients by environment", coefficient_blocks),
     Part("environments", "Which environment deviates, and in what", environment_blocks),
     Part("predictions", "Predictions in environments left out", prediction_blocks),
