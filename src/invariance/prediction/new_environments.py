@@ -138,17 +138,9 @@ def _of_numbers(y: Floats, predicted: Floats) -> tuple[Figure, ...]:
         value = float(about @ y) / scatter
         left = y - y.mean() - value * about
         slope = _around(value, float(np.sqrt((about**2) @ left**2 * n / max(n - 2, 1))) / scatter, n - 2.0)
-    rmse = float(np.sqrt(missed))
     relative = float(np.std(errors**2, ddof=1)) / (2.0 * missed * np.sqrt(n)) if missed and n > 2 else np.nan
-    explained = _explained(errors**2, (y - y.mean()) ** 2)
-    return (
-        Figure(y.mean()),
-        Figure(predicted.mean()),
-        intercept,
-        slope,
-        _ratio(rmse, relative, n - 1.0 if n > 2 else 0.0),
-        explained,
-    )
+    rmse, means = _ratio(float(np.sqrt(missed)), relative, n - 1.0), (Figure(y.mean()), Figure(predicted.mean()))
+    return *means, intercept, slope, rmse, _explained(errors**2, (y - y.mean()) ** 2)
 
 
 def _ratio(value: float, relative: float, freedom: float = np.inf) -> Figure:
