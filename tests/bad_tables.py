@@ -32,7 +32,7 @@ _TABLES: list[tuple[str, str, dict[str, Any], tuple[str, ...]]] = [
     ("missing label", table(site=["n", "", "n", "s", "", "s"]), {}, ("'site'", "2 rows", "missing='drop'")),
     ("infinite values", table(a=[0.5, "inf", -1, 2, 0.25, "-inf"]), {}, ("'a' (2 rows)", "'north' (1 row)")),
     ("free text", table(b=["red", "blue", "green", "grey", "blue", "red"]), {}, ("'b'", "exclude=['b']")),
-    ("one cell is no number", table(b=[1, 0, 2, "?", 4, 3]), {}, ("exclude=['b']", "na=['?']", "categorical=['b']")),
+    ("one cell is no number", table(b=[1, 0, 2, "?", 4, 3]), {}, ("exclude=['b']", "['?']", "categorical=['b']")),
     ("text outcome", table(y=[1, 0, 2, "?", 4, 3]), {}, ("'y'",)),
     ("constant outcome", table(y=[2] * 6), {}, ("'y'", "2")),
     ("constant features", table(a=[1] * 6, b=[0] * 6), {}, ("'a'", "'b'")),

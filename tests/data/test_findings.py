@@ -21,7 +21,7 @@ from invariance import BIP, Columns, Environments, Moments, MultiEnvironmentData
 from invariance.data.columns import MISSING_LEVEL
 from invariance.data.findings import CODES, DataCheck, far_values
 from invariance.datasets import make_clinical_table
-from invariance.exceptions import DataError, DataWarning, SettingError
+from invariance.exceptions import DataError, DataWarning, SettingError, use
 
 # What is planted in the clinical table: {column: code}
 PLANTED = {
@@ -296,6 +296,10 @@ def test_words_among_numbers_are_missing() -> None:
     assert words.code == "words"
     settings = check(table, "y", "site").settings
     assert settings == {"na": {"x": ["n.d."]}, "missing": "drop"}
+    with pytest.raises(DataError) as refused:
+        MultiEnvironmentData.from_table(table, "y", "site")
+    (remedies,) = refused.value.args
+    assert use(na={"x": ["n.d."]}) in remedies.remedies
     with pytest.warns(DataWarning, match="dropped"):
         assert MultiEnvironmentData.from_table(table, "y", "site", **settings).n_rows == 108
 

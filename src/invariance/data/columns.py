@@ -646,7 +646,7 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         others = [text for text in strange if not number_formats([text])]
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
-            return Refusal(reason, (*([use(na=others[:MOST_WORDS])] if others else []), as_levels), "words")
+            return Refusal(reason, (*([use(na={name: others[:MOST_WORDS]})] if others else []), as_levels), "words")
         units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
         if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
             reason = f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), to be removed"
@@ -660,16 +660,20 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
     return None
 
 
-def refuse(refused: Mapping[str, Refusal], excluded: Sequence[str] = ()) -> None:
-    """Raise one DataError about all columns that cannot be used; excluded: what is left out already."""
+def refuse(refused: Mapping[str, Refusal], excluded: Sequence[str] = (), streamed: bool = False) -> None:
+    """Raise one DataError about all columns that cannot be used; excluded: what is left out already; streamed: words
+    for missing values are those of all columns"""
     if not refused:
         return
     found = "; ".join(f"column {name!r} {refusal.reason}" for name, refusal in refused.items())
-    lists: dict[str, list[str]] = {"exclude": [*excluded, *refused]}
+    lists: dict[str, Any] = {"exclude": [*excluded, *refused]}
     formats: list[Remedy] = []
     for setting, value in (pair for each in refused.values() for remedy in each.remedies for pair in remedy.settings):
         if isinstance(value, str):
             formats.append(use(**{setting: value}))
+        elif isinstance(value, Mapping) and not streamed:
+            lists[setting] = lists.get(setting, {}) | value
         else:
-            lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *value]))
+            words = [word for words in value.values() for word in words] if isinstance(value, Mapping) else value
+            lists[setting] = list(dict.fromkeys([*lists.get(setting, ()), *words]))
     raise DataError(found, *(use(**{setting: names}) for setting, names in lists.items()), *dict.fromkeys(formats))

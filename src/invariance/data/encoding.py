@@ -209,10 +209,10 @@ class ColumnSummary(NamedTuple):
                 found[name] = doubt
         return found
 
-    def check(self, columns: Sequence[str], choices: Choices) -> None:
+    def check(self, columns: Sequence[str], choices: Choices, streamed: bool = False) -> None:
         """Raise about all columns that cannot be used."""
         refused = self.refusals(choices)
-        refuse({name: refused[name] for name in columns if name in refused}, choices.excluded)
+        refuse({name: refused[name] for name in columns if name in refused}, choices.excluded, streamed)
         for name in choices.splines:
             if name in self.levels:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")

@@ -351,7 +351,7 @@ class _Look:
             return
         if doubt is not None:
             first = leave_out if doubt.code in ("identifier", "dates", "text", "with_unit", "objects") else None
-            remedies = (leave_out, *doubt.remedies) if first else (*_of_column(name, doubt.remedies), leave_out)
+            remedies = (leave_out, *doubt.remedies) if first else (*doubt.remedies, leave_out)
             yield Finding(doubt.code, name, f"{name!r} {doubt.reason}.", remedies, int(there.sum()))
             if first:
                 return
@@ -443,13 +443,6 @@ class _Look:
             where = tuple(label for e, label in enumerate(self.labels) if gone[self.codes == e].any())
             n = int(gone.sum())
             yield Finding("missing", name, f"{name!r} is missing in {rows_text(n)}.", tuple(remedies), n, where)
-
-
-def _of_column(name: str, remedies: Sequence[Remedy]) -> Iterator[Remedy]:
-    """Words for missing values in that column alone"""
-    for remedy in remedies:
-        settings = {key: {name: value} if key == "na" else value for key, value in remedy.settings}
-        yield use(remedy.note, **settings)
 
 
 def _are_ids(name: str, numbers: Floats) -> bool:

@@ -217,7 +217,7 @@ class MomentsAccumulator:
             more_rows = 2 * len(levels.texts)  # than would make the number of levels doubtful
             many = f"is not numeric but has more than {MOST_LEVELS} different values (for example {levels.texts[0]!r})"
             doubt = doubtful(name, levels, more_rows) or Refusal(many, (use(categorical=[name]),))
-            refuse({**self.refused, name: doubt})
+            refuse({**self.refused, name: doubt}, streamed=True)
 
     def _count(self, pieces: Sequence[_Piece]) -> None:
         if not pieces:
@@ -486,7 +486,7 @@ def screened(
     summary = ColumnSummary(rows.tally.n_rows, levels, rows.refused, empty)
     if len(getattr(rows.levels.get(outcome), "texts", ())) != 2:
         _check_numeric(rows, outcome)
-    summary.check(features, choices)
+    summary.check(features, choices, streamed=True)
     rows.tally.refuse_missing(features, rows.environment, rows.missing, excluded)
     for part in parts.values():
         check_scale([column.name for column in columns], part.minimum, part.maximum)
