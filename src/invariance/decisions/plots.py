@@ -303,7 +303,7 @@ def _forests(
         own = drawn.loc[[name]].iloc[1:].iloc[places]
         _forest(panel, each[0], each[1:][places], own["note"].tolist())
         if name in nothing:
-            panel.axvline(nothing[name], color="0.6", lw=0.8, ls="--", zorder=0)
+            panel.axvline(nothing[name], color=GUIDE, lw=1.0, ls="--", zorder=1.5)
         if ratio:
             _ratio_axis(panel, each[np.isfinite(each).all(axis=1)])
         else:
