@@ -316,3 +316,16 @@ def test_sparse_tables_are_made_dense(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in (sparse, scipy.sparse.csr_array(values)):
         with pytest.raises(DataError, match="sparse"):
             BIP().fit(table, NUMBER, **by_site)
+
+
+@pytest.mark.parametrize("kind", [BIP, BIPClassifier])
+@pytest.mark.parametrize("wrong", [-1.0, np.nan])
+def test_scores_refuse_weights_of_no_mean(kind: Any, wrong: float) -> None:
+    data = invariance.datasets.make_example()
+    y = data.y if kind is BIP else data.y > 120
+    model = kind().fit(data.X, y, environments=data.environment_index)
+    weights = np.ones(len(data.y))
+    assert model.score(data.X, y, sample_weight=weights) == model.score(data.X, y)
+    weights[3] = wrong
+    with pytest.raises(DataError, match="1 row"):
+        model.score(data.X, y, sample_weight=weights)

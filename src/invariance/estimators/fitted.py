@@ -133,6 +133,7 @@ class IntervalRegressor(EnvironmentSelector):
         if outcome.exposure is not None and sample_weight is None:
             what = f"predictions are per unit of {outcome.exposure!r}: pass rates with their weights"
             raise SettingError(f"{what}, score(X, y / exposure, sample_weight=exposure).")
+        _check_weights(sample_weight)
         return super().score(X, y, sample_weight)
 
     def new_environments(self) -> NewEnvironments:
@@ -276,6 +277,7 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the rows whose class is predicted."""
         y, sample_weight = aligned(X, y=y, sample_weight=sample_weight)
+        _check_weights(sample_weight)
         return float(super().score(X, _as_one_type(_one_column(y)), sample_weight))
 
     def _probability(self, X: Any) -> Floats:
@@ -288,6 +290,13 @@ class ClassProbabilities(ClassifierMixin, IntervalRegressor):
         tags.classifier_tags.poor_score = True
         tags.regressor_tags = None
         return tags
+
+
+def _check_weights(weights: Any) -> None:
+    """Of a mean over rows, which need be no counts"""
+    wrong = 0 if weights is None else int((~(np.asarray(weights, dtype=np.float64) >= 0.0)).sum())
+    if wrong:
+        raise DataError(f"sample_weight is missing or below 0 in {rows_text(wrong)}: give weights from 0 on.")
 
 
 def two_classes(y: Any) -> tuple[Classes, Floats]:
