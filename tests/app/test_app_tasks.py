@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from invariance import BIP, load
+from invariance.app import tasks
 from invariance.app.tasks import MODEL, PICTURES, PREDICTIONS, SCRIPT, SHOWN, TABLES, Overall, _answer, fit, look
 from invariance.cli.options import FitOptions
 from invariance.data.findings import DataCheck
@@ -30,6 +31,7 @@ CASES: dict[str, dict[str, Any]] = {
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_the_python_lines_give_the_same_posterior(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the name of the file."""
+    monkeypatch.setattr(tasks, "PICTURES", {})
     reported: list[BIP] = []
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(BIP, "report", lambda model, path, source=None: reported.append(model))
@@ -140,6 +142,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_warnings_of_reading_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tasks, "PICTURES", {})
     sources: list[Any] = []
     monkeypatch.setattr(BIP, "report", lambda model, path, source=None: sources.append(source))
     rows = patients(30)

@@ -123,7 +123,10 @@ def pages_of_headings(pdf: bytes) -> dict[str, int]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["numbers", "classes", "counts", "times"])
+RARER = [pytest.param(kind, marks=pytest.mark.slow) for kind in ("numbers", "counts")]
+
+
+@pytest.mark.parametrize("kind", ["classes", "times", *RARER])
 def test_the_first_two_printed_pages_carry_the_answer(kind: str, page: Page, tmp_path: Path) -> None:
     data, rng = make_example(), np.random.default_rng(0)
     rows = pd.DataFrame(data.X, columns=list(data.feature_names))
