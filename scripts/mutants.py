@@ -27,7 +27,7 @@ PASSED, FAILED = 0, 1  # exit codes of pytest; others mean that tests were not r
 
 
 class Mutant(NamedTuple):
-    """name, behaviour : what goes wrong; old : the file in the layout of 0.1.0
+    """name, behaviour : what goes wrong; old : the file in the layout of 0.1.0, or "new"
     file, find, replace : the snippet, which occurs once in the file of the package, and what takes its place
     tests : what covers it, as pytest takes it; survives : why no test sees it, if none does
     """
@@ -138,7 +138,7 @@ MUTANTS = (
     Mutant(
         "each-environment",
         "one environment that is unlike all others does not count against a subset",
-        old="",
+        old="new",
         file="models/invariance_test.py",
         find="return np.fmin(joint, each / EACH)",
         replace="return joint",
@@ -147,7 +147,7 @@ MUTANTS = (
     Mutant(
         "capped-tolerance",
         "with a strong signal differences of any share of the noise are tolerated",
-        old="",
+        old="new",
         file="models/invariance_test.py",
         find="np.minimum(CAP * n_rows, self.rho**2 * signal)",
         replace="self.rho**2 * signal",
@@ -156,7 +156,7 @@ MUTANTS = (
     Mutant(
         "undecided-mass",
         "subsets that weigh something are left undecided",
-        old="",
+        old="new",
         file="decisions/predictive.py",
         find=">= most + np.log(UNDECIDED / 2.0)).sum())",
         replace=">= most).sum())",
@@ -165,7 +165,7 @@ MUTANTS = (
     Mutant(
         "candidates-dropped",
         "candidates are dropped beside a heavier one that is compatible, however little heavier",
-        old="",
+        old="new",
         file="decisions/predictive.py",
         find="lightest = weights[:, best, None] - self._window",
         replace="lightest = weights[:, best, None] - 1.0",
@@ -174,7 +174,7 @@ MUTANTS = (
     Mutant(
         "between-prices",
         "a candidate is dropped that is light at one price, although the price is another one",
-        old="",
+        old="new",
         file="decisions/predictive.py",
         find="dropped |= (weights < lightest).all(axis=0)",
         replace="dropped |= (weights < lightest).any(axis=0)",
@@ -183,7 +183,7 @@ MUTANTS = (
     Mutant(
         "bound-of-spread",
         "Bartlett's test counts as passed below its noncentrality",
-        old="",
+        old="new",
         file="models/invariance_test.py",
         find="spread = np.full(len(residuals.rss), 0.5)",
         replace="spread = np.full(len(residuals.rss), 1.0)",
@@ -192,7 +192,7 @@ MUTANTS = (
     Mutant(
         "bound-of-each",
         "environments are not compared with the rest where all together are alike",
-        old="",
+        old="new",
         file="models/likelihood.py",
         find="open_yet[asked[sidak(np.tile(alone[:, None], environments)) >= enough]] = False",
         replace="open_yet[asked] = False",
@@ -201,7 +201,7 @@ MUTANTS = (
     Mutant(
         "screened-ranks",
         "the screen takes environments for larger than they are",
-        old="",
+        old="new",
         file="kernels/subset_tree.py",
         find="left = total - last * (1.0 + rank) + lacking",
         replace="left = total - last * rank + lacking",
@@ -210,7 +210,7 @@ MUTANTS = (
     Mutant(
         "third-moment",
         "the null law of random deviations has another skewness",
-        old="",
+        old="new",
         file="kernels/random_deviations.py",
         find="cube -= 3.0 * inverse[a, b] * small[4, a, b]",
         replace="cube -= 2.0 * inverse[a, b] * small[4, a, b]",
@@ -219,7 +219,7 @@ MUTANTS = (
     Mutant(
         "whitened-residuals",
         "residuals of random deviations are not whitened",
-        old="",
+        old="new",
         file="kernels/random_deviations.py",
         find="left -= share * _dot(c[a], moved[a], n)",
         replace="left -= 0.0 * _dot(c[a], moved[a], n)",
@@ -228,7 +228,7 @@ MUTANTS = (
     Mutant(
         "errors-of-own-coefficients",
         "what is open of a site's deviation is left out of the errors of its coefficients",
-        old="",
+        old="new",
         file="models/random_deviations.py",
         find="share * V + V @ inverse @ V",
         replace="V @ inverse @ V",
@@ -237,7 +237,7 @@ MUTANTS = (
     Mutant(
         "rough-curves",
         "along a variable rough curves are as likely as smooth ones",
-        old="",
+        old="new",
         file="models/structured.py",
         find="weights = (1.0 / b) / np.sqrt(np.sum(1.0 / b**2))",
         replace="weights = np.ones(len(b)) / np.sqrt(len(b))",
@@ -246,7 +246,7 @@ MUTANTS = (
     Mutant(
         "one-round-of-prewhitening",
         "autoregressive coefficients come from least squares residuals alone",
-        old="",
+        old="new",
         file="models/structured.py",
         find="_ROUNDS = 2",
         replace="_ROUNDS = 1",
@@ -255,7 +255,7 @@ MUTANTS = (
     Mutant(
         "gaps-in-sequences",
         "a year that a unit lacks is no gap",
-        old="",
+        old="new",
         file="data/design.py",
         find="[~new[1:]] == 1) > 0.5",
         replace="[~new[1:]] == 1) > 1.5",
@@ -264,7 +264,7 @@ MUTANTS = (
     Mutant(
         "relative-price",
         "with many rows a column pays no share of what can be explained",
-        old="",
+        old="new",
         file="decisions/predictive.py",
         find="float(max(least, SHARE * 2.0 * gain))",
         replace="float(least)",
@@ -319,7 +319,7 @@ MUTANTS = (
     Mutant(
         "price-of-candidates",
         "the price of a column of the candidates is doubled",
-        old="",
+        old="new",
         file="decisions/predictive.py",
         find="self.log_prior - 0.5 * price * self.columns",
         replace="self.log_prior - price * self.columns",
@@ -346,7 +346,7 @@ MUTANTS = (
     Mutant(
         "gate-threshold",
         "the selected features predict wherever all do any worse in the worst environment",
-        old="",
+        old="new",
         file="prediction/choice.py",
         find="if reason or ratio > threshold",
         replace="if reason or ratio > 1.0",
@@ -355,7 +355,7 @@ MUTANTS = (
     Mutant(
         "gate-of-deviances",
         "of classes, counts and times the selected features predict after smaller differences",
-        old="",
+        old="new",
         file="prediction/choice.py",
         find="_FEW = 0.2, 0.3, 5.0",
         replace="_FEW = 0.2, 0.25, 5.0",
@@ -364,7 +364,7 @@ MUTANTS = (
     Mutant(
         "gate-of-few-environments",
         "the threshold falls with the number of environments, not with its square",
-        old="",
+        old="new",
         file="prediction/choice.py",
         find="_FEW / max(n, 1) ** 2",
         replace="_FEW / max(n, 1)",
@@ -373,7 +373,7 @@ MUTANTS = (
     Mutant(
         "worst-environment",
         "mean errors decide what predicts, not the worst",
-        old="",
+        old="new",
         file="prediction/choice.py",
         find="float(everything[known].max()), float(selected[known].max())",
         replace="float(everything[known].mean()), float(selected[known].mean())",
@@ -382,7 +382,7 @@ MUTANTS = (
     Mutant(
         "selection-as-it-is",
         "what predicts is decided by selections that are repeated without each environment",
-        old="",
+        old="new",
         file="prediction/choice.py",
         find="columns = tuple(name for name in chosen.columns if name in kept)",
         replace="columns = others.features.chosen(Selection(selection.settings, others).mask).columns",
@@ -391,7 +391,7 @@ MUTANTS = (
     Mutant(
         "deviance-of-a-constant",
         "the constant that deviances are compared with knows the environment left out",
-        old="",
+        old="new",
         file="prediction/choice.py",
         find='rows_for("whole", others), ())',
         replace='rows_for("whole", selection.data), ())',
@@ -400,7 +400,7 @@ MUTANTS = (
     Mutant(
         "constant-in-environments",
         "of a feature with levels that is constant in every environment one column counts",
-        old="",
+        old="new",
         file="prediction/everything.py",
         find="features.widths[whole].sum()",
         replace="whole.sum()",
@@ -409,7 +409,7 @@ MUTANTS = (
     Mutant(
         "half-of-each-line",
         "all features predict by the random intercept's line alone",
-        old="",
+        old="new",
         file="prediction/everything.py",
         find="0.5 * (mixed.pooled + mixed.coefficients)",
         replace="mixed.coefficients",
@@ -418,7 +418,7 @@ MUTANTS = (
     Mutant(
         "effects-of-the-line",
         "rows of known environments get all of their mean residual",
-        old="",
+        old="new",
         file="prediction/everything.py",
         find="np.column_stack([mixed.ratio * weights * left,",
         replace="np.column_stack([left,",
@@ -427,7 +427,7 @@ MUTANTS = (
     Mutant(
         "shrunken-effects",
         "the effects of a random intercept are not shrunk",
-        old="",
+        old="new",
         file="moments/random_intercept.py",
         find="ratio * weights * (left - common)",
         replace="left - common",
@@ -438,7 +438,7 @@ MUTANTS = (
     Mutant(
         "ridge-penalty",
         "the penalty of many columns is chosen by rows, not by environments left out",
-        old="",
+        old="new",
         file="prediction/everything.py",
         find="if data.n_environments == 1:",
         replace="if True:",
@@ -449,7 +449,7 @@ MUTANTS = (
     Mutant(
         "penalty-of-classes",
         "with many columns the penalty of classes and counts is always 1",
-        old="",
+        old="new",
         file="prediction/everything.py",
         find="int(np.argmin(errors))]) if errors.any() else 1.0",
         replace="int(np.argmin(errors))]) if False else 1.0",
@@ -458,7 +458,7 @@ MUTANTS = (
     Mutant(
         "price-of-invariance",
         "the price of invariance is that of all features over the selected ones",
-        old="",
+        old="new",
         file="prediction/predictions.py",
         find="_over(self.selected[known].mean(), self.everything[known].mean())",
         replace="_over(self.everything[known].mean(), self.selected[known].mean())",
@@ -467,7 +467,7 @@ MUTANTS = (
     Mutant(
         "price-over-environments",
         "the range of the price over environments is upside down",
-        old="",
+        old="new",
         file="prediction/predictions.py",
         find="return _over(self.selected, self.everything)",
         replace="return _over(self.everything, self.selected)",
@@ -476,7 +476,7 @@ MUTANTS = (
     Mutant(
         "price-of-shares",
         "of counts and times the price takes what is explained for an error",
-        old="",
+        old="new",
         file="prediction/predictions.py",
         find="else 1.0 - value",
         replace="else value",
@@ -485,7 +485,7 @@ MUTANTS = (
     Mutant(
         "fallback-risk",
         "where no subset is compatible, the most probable one predicts",
-        old="",
+        old="new",
         file="decisions/rules.py",
         find="least_risky(findings) if predictive is None else predictive.mode_mask",
         replace="findings.posterior.mode_mask if predictive is None else predictive.mode_mask",
@@ -496,7 +496,7 @@ MUTANTS = (
     Mutant(
         "fallback-of-median",
         "where no subset is compatible, the median rule takes the most probable one",
-        old="",
+        old="new",
         file="decisions/rules.py",
         find="least_risky(findings) if predictive is None else predictive.inclusion >= 0.5",
         replace="findings.posterior.mode_mask if predictive is None else predictive.inclusion >= 0.5",
@@ -505,7 +505,7 @@ MUTANTS = (
     Mutant(
         "fallback-exchanges",
         "of many subsets the least risky is sought without exchanges",
-        old="",
+        old="new",
         file="decisions/rules.py",
         find="for moves in (unit[free], exchanges):",
         replace="for moves in (unit[free],):",
@@ -560,7 +560,7 @@ MUTANTS = (
     Mutant(
         "left-out-rows",
         "a comparison tells errors in environments that were fitted",
-        old="",
+        old="new",
         file="baselines/comparison.py",
         find="others = data.choosing([other for other in data.environments if other != label])",
         replace="others = data",
@@ -569,7 +569,7 @@ MUTANTS = (
     Mutant(
         "left-out-longest-time",
         "times are predicted up to the longest one of the environment left out",
-        old="",
+        old="new",
         file="baselines/comparison.py",
         find="np.delete(data.y, rows)",
         replace="data.y",
@@ -578,7 +578,7 @@ MUTANTS = (
     Mutant(
         "ridge-strength",
         "ridge regression takes the smallest strength",
-        old="",
+        old="new",
         file="baselines/all_features.py",
         find="float(min(_STRENGTHS, key=error))",
         replace="float(_STRENGTHS[0])",
@@ -587,7 +587,7 @@ MUTANTS = (
     Mutant(
         "stable-subsets",
         "stabilised regression averages subsets that are not stable",
-        old="",
+        old="new",
         file="baselines/stabilized_regression.py",
         find="stable & (errors <=",
         replace="(errors <=",
@@ -596,7 +596,7 @@ MUTANTS = (
     Mutant(
         "weight-by-the-worst",
         "anchor regression and V-REx choose their weights by the worst environment left out",
-        old="",
+        old="new",
         file="baselines/all_features.py",
         find="errors = np.mean([",
         replace="errors = np.max([",
@@ -612,6 +612,42 @@ MUTANTS = (
         find="        if not rows:\n            return turned",
         replace="        return turned",
         tests=("tests/sweeps/test_sweep_perturbed.py::test_a_row_is_not_used_for_the_outcome_that_it_perturbs",),
+    ),
+    Mutant(
+        "case-weights",
+        "a row of weight 2 counts once",
+        old="new",
+        file="data/weights.py",
+        find="rows = np.repeat(np.arange(len(counts)), counts)",
+        replace="rows = np.flatnonzero(counts)",
+        tests=("tests/estimators/test_weights.py::test_weights_repeat_rows",),
+    ),
+    Mutant(
+        "unit-of-effects",
+        "effects are per 1, whatever unit is named",
+        old="new",
+        file="decisions/effects.py",
+        find='.to_numpy(dtype=float) * found[["size"]].to_numpy()',
+        replace=".to_numpy(dtype=float)",
+        tests=("tests/decisions/test_effects.py",),
+    ),
+    Mutant(
+        "follow-up",
+        "times left out are calibrated beyond what the others have seen",
+        old="new",
+        file="prediction/new_environments.py",
+        find="np.where(times <= predictor.end, event, 0.0)",
+        replace="event",
+        tests=("tests/prediction/test_new_environments.py::test_calibration_of_times_ends_with_what_others_have_seen",),
+    ),
+    Mutant(
+        "half-of-the-limit",
+        "values below a limit of detection count as the limit",
+        old="new",
+        file="data/columns.py",
+        find='return limit / 2 if self.below_limit == "half" and sign in "<≤" else limit',
+        replace="return limit",
+        tests=("tests/data/test_findings.py::test_limits_of_detection",),
     ),
     Mutant(
         "holm-factors",
