@@ -578,7 +578,9 @@ def write_report(subject: Subject, path: Path, progress: ProgressMode = False) -
     title = f"What predicts {outcome} alike in every environment?"
     n, column = posterior.n_environments, getattr(subject.data, "environment_name", None)
     by = "" if column is None else f" by {printable(column)}"
-    lead = f"{int(posterior.counts.sum()):,} rows, {n:,} environment{'' if n == 1 else 's'}{by}; {_outcome(subject)}"
+    lead = f"{int(posterior.counts.sum()):,} rows, {n:,} environment{'' if n == 1 else 's'}{by}"
+    told = _outcome(subject)
+    lead += f"; {told}" if told != outcome else ""  # the title names it already
     sections = []
     with ProgressBar("report", len(PARTS), progress) as bar:
         for part in PARTS:
