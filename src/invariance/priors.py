@@ -18,7 +18,14 @@ from ._tools.arrays import Floats, Integers, Mask
 from .data.checks import nearest, quoted, warn
 from .data.features import as_masks
 from .exceptions import SettingError
-from .kernels.subset_sums import draw_from, fill_remaining, inclusion_from, size_distribution, sizes
+from .kernels.subset_sums import (
+    add_features,
+    draw_from,
+    fill_remaining,
+    inclusion_from,
+    sizes,
+    sums_over_members,
+)
 from .models.base import check_number, check_whole_number
 
 
@@ -109,7 +116,13 @@ class BoundPrior:
             logs = [math.log(c) for c in _binomials(self.free.size, counts.size - 1)]
             return np.array(logs) + self.log_odds[self.free[:1]].sum() * counts + self._weights
         log_in, log_out = self._log_chances
-        return size_distribution(log_in, log_out, counts[-1]) - np.sum(log_out) + self._weights
+        mass = self._of_no_feature()
+        add_features(mass, log_in, log_out)
+        return mass - np.sum(log_out) + self._weights
+
+    def _of_no_feature(self) -> Floats:
+        """(t + 1,) log distribution of the size before any feature is drawn: 0 for certain"""
+        return np.append(0.0, np.full(self._weights.size - 1, -np.inf))
 
     def _remaining_mass(self) -> Floats:
         """Table (f + 1, t + 2) in log space: [j, k] is the expected size weight when k of the first j free features are
@@ -127,7 +140,9 @@ class BoundPrior:
         if self._exchangeable:
             result += self.log_odds[self.free[:1]].sum() * (size - len(self.forced))
         else:
-            result += rows @ self.log_odds
+            of_members = np.empty(len(rows))
+            sums_over_members(rows, self.log_odds, of_members)
+            result += of_members
         np.minimum(result, 0.0, out=result)  # rounding must not make a probability exceed one
         result[rows[:, self.forced_out].any(axis=1) | ~rows[:, self.forced_in].all(axis=1)] = -np.inf
         return result
@@ -146,7 +161,9 @@ class BoundPrior:
             for j, feature in enumerate(self.free):
                 result[:, feature] = rng.random(n) < np.exp(log_in[j])
         else:
-            result[:, self.free] = draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)))
+            drawn = np.empty((n, self.free.size), dtype=bool)
+            draw_from(self._remaining_mass(), log_in, rng.random((self.free.size, n)), drawn)
+            result[:, self.free] = drawn
         return result
 
     def support_size(self) -> int:
@@ -163,7 +180,9 @@ class BoundPrior:
             chances = np.exp(self._log_size_mass - self.log_normalizer)
             result[self.free] = chances @ np.arange(chances.size) / self.free.size
         else:
-            result[self.free] = inclusion_from(self._remaining_mass(), log_in, log_out)
+            inclusion = np.empty(self.free.size)
+            inclusion_from(self._remaining_mass(), log_in, log_out, self._of_no_feature(), inclusion)
+            result[self.free] = inclusion
         return np.minimum(result, 1.0)
 
 

@@ -63,42 +63,69 @@ def add_listed_prior(log_odds, constant, log_size_weight, members, log_ratio, ou
         out[s] = value if value == value else -np.inf
 
 
-def size_distribution(log_in, log_out, most):
-    """(most + 1,) log probability of each size when features are in with log chances (f,), those of out beside"""
-    mass = np.append(0.0, np.full(most, -np.inf))
-    for chances in zip(log_in, log_out, strict=True):
-        _add_feature(mass, *chances)
-    return mass
+@kernel
+def _log_of_sum(a, b):
+    """Return log(exp(a) + exp(b))."""
+    larger, smaller = (a, b) if a > b else (b, a)
+    return larger if smaller == -np.inf else larger + np.log1p(np.exp(smaller - larger))
 
 
+@kernel
 def _add_feature(mass, log_in, log_out):
-    mass[1:] = np.logaddexp(mass[1:] + log_out, mass[:-1] + log_in)
+    """Extend, in place, the log distribution of sizes (t + 1,) by one more feature."""
+    for k in range(mass.size - 1, 0, -1):
+        mass[k] = _log_of_sum(mass[k] + log_out, mass[k - 1] + log_in)
     mass[0] += log_out
 
 
+@kernel
+def add_features(mass, log_in, log_out):
+    """Extend, in place, the log distribution of sizes (t + 1,) by features with log chances (f,) of in and of out."""
+    for j in range(log_in.size):
+        _add_feature(mass, log_in[j], log_out[j])
+
+
+@kernel
 def fill_remaining(table, log_in, log_out):
-    """table (f + 1, t + 2), whose last row is given: [j, k] is the expected weight of the sizes in it when k of the
-    first j features are in; the last column (too many) is -inf."""
-    for j in reversed(range(len(log_in))):
-        table[j, :-1] = np.logaddexp(log_out[j] + table[j + 1, :-1], log_in[j] + table[j + 1, 1:])
+    """Fill table (f + 1, t + 2), whose last row and last column (too many: -inf) are given: [j, k] is the expected
+    weight of the sizes when k of the first j features are in."""
+    for j in range(log_in.size - 1, -1, -1):
+        for k in range(table.shape[1] - 1):
+            table[j, k] = _log_of_sum(log_out[j] + table[j + 1, k], log_in[j] + table[j + 1, k + 1])
 
 
-def inclusion_from(table, log_in, log_out):
-    """(f,) the probability of each feature, from `fill_remaining`"""
-    inclusion, before = np.empty(len(log_in)), np.append(0.0, np.full(table.shape[1] - 2, -np.inf))
-    for j in range(len(log_in)):
-        inclusion[j] = np.exp(before + log_in[j] + table[j + 1, 1:] - table[0, 0]).sum()
+@kernel
+def inclusion_from(table, log_in, log_out, before, inclusion):
+    """Fill inclusion (f,), the probability of each feature, from `fill_remaining`; before (t + 1,): the log
+    distribution of the size of no feature, overwritten."""
+    for j in range(log_in.size):
+        total = 0.0
+        for k in range(before.size):
+            total += np.exp(before[k] + log_in[j] + table[j + 1, k + 1] - table[0, 0])
+        inclusion[j] = total
         _add_feature(before, log_in[j], log_out[j])
-    return inclusion
 
 
-def draw_from(table, log_in, uniforms):
-    """(n, f) draws, from `fill_remaining` and uniforms (f, n)"""
-    draws, held = np.empty(uniforms.T.shape, dtype=bool), np.zeros(uniforms.shape[1], np.int64)
-    for j in range(len(log_in)):
-        draws[:, j] = uniforms[j] < np.exp(log_in[j] + table[j + 1, held + 1] - table[j, held])
-        held += draws[:, j]
-    return draws
+@kernel
+def draw_from(table, log_in, uniforms, draws):
+    """Fill draws (n, f), from `fill_remaining` and uniforms (f, n)."""
+    for s in range(draws.shape[0]):
+        held = 0
+        for j in range(log_in.size):
+            chance = np.exp(log_in[j] + table[j + 1, held + 1] - table[j, held])
+            draws[s, j] = uniforms[j, s] < chance
+            held += draws[s, j]
+
+
+@kernel
+def sums_over_members(masks, values, out):
+    """Fill out (S,): the sum of values (p,) over the members of each mask (S, p)."""
+    for s in range(out.size):
+        total = 0.0
+        for j in range(values.size):
+            if masks[s, j]:
+                total += values[j]
+        out[s] = total
 
 
 def sizes(masks):
