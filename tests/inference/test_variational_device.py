@@ -12,6 +12,8 @@ from invariance import InclusionPrior, LinearGaussian, Moments, MultiEnvironment
 from invariance._tools.parallel import ordered_map
 from invariance.exceptions import EngineError
 from invariance.inference.base import RunOptions, Target
+from invariance.models.invariance_test import Tolerance
+from invariance.sweeps.data import SweepData
 from twins import simulated
 
 torch = pytest.importorskip("torch")
@@ -88,11 +90,11 @@ def test_neither_batches_nor_threads_matter(moments, shared, monkeypatch: pytest
 def test_a_batch_that_is_too_large_is_halved(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
     together, sizes, climb = found(moments, shared), [], batched.climb_together
 
-    def short_of_memory(engine, starts, where):
+    def short_of_memory(engine, starts, where, report):
         sizes.append(len(starts))
         if len(starts) > 2:
             raise torch.OutOfMemoryError("full")
-        return climb(engine, starts, where)
+        return climb(engine, starts, where, report)
 
     monkeypatch.setattr(batched, "climb_together", short_of_memory)
     assert same(together, found(moments, shared))
@@ -100,7 +102,7 @@ def test_a_batch_that_is_too_large_is_halved(moments, shared, monkeypatch: pytes
 
 
 def test_one_outcome_that_is_too_large_is_named(moments, shared, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(engine, starts, where):
+    def full(engine, starts, where, report):
         raise torch.OutOfMemoryError("full")
 
     monkeypatch.setattr(batched, "climb_together", full)
@@ -119,18 +121,13 @@ def test_it_comes_to_what_the_processor_comes_to(moments, shared) -> None:
         np.testing.assert_allclose(posterior.inclusion, alone.inclusion, atol=0.35)
 
 
-def test_what_the_device_cannot_score_is_done_here() -> None:
-    """Copies: a draw with both is undecidable from moments, where the processor leaves one out at a cost."""
+def test_what_the_device_cannot_score_is_left_to_the_processor() -> None:
+    """Copies: a draw with both is undecidable from moments."""
     data = simulated(19, (70, 90), seed=5)
     X = np.column_stack([data.X, data.X[:, 0]])
     names = [f"x{j}" for j in range(20)]
     copies = Moments.from_data(MultiEnvironmentData.from_arrays(X, data.y, data.environment_index, feature_names=names))
-    own = job(copies, "y")
-    ((_, posterior),) = posteriors(ENGINE, [job(copies, "y")], SharedScatter(copies, WHERE))
-    assert posterior is not None
-    alone = ENGINE.run(own.target(), own.options)
-    np.testing.assert_allclose(posterior.inclusion, alone.inclusion, atol=0.5)
-    assert any("outside the support" in note for note in posterior.notes)
+    assert list(posteriors(ENGINE, [job(copies, "y")], SharedScatter(copies, WHERE))) == [("y", None)]
 
 
 def test_a_job_without_a_target_is_left_to_others(moments, shared) -> None:
@@ -182,21 +179,51 @@ def test_where_one_start_cannot_be_scored_none_is_taken(moments, shared, monkeyp
     engine = Variational(iterations=50, pairs=2, starts=("uninformative", "searched"), fresh=50, draws=50)
     waiting = batched._prepared(engine, job(moments, "x0"), shared)
     climbs = climb_together(engine, waiting.starts, shared)
-    monkeypatch.setattr(batched, "climb_together", lambda engine, starts, where: [None, climbs[1]])
-    (climbed,) = batched._together(engine, [waiting], shared)
+    monkeypatch.setattr(batched, "climb_together", lambda engine, starts, where, report: [None, climbs[1]])
+    (climbed,) = batched._together(engine, [waiting], shared, print)
     assert climbed.climbs == (None, climbs[1])
-    calls, climb = [], batched.climb
-    monkeypatch.setattr(batched, "climb", lambda *arguments: calls.append(1) or climb(*arguments))
-    batched._finished(engine, climbed, shared)
-    assert len(calls) == 2
+    assert batched._finished(engine, climbed) is None
+
+
+def test_the_share_of_the_iterations_is_reported(moments, shared) -> None:
+    shares: list[float] = []
+    list(each_posterior(ENGINE, [job(moments, "x0")], shared, lambda *found: found, report=shares.append))
+    assert shares == pytest.approx([50 / 120, 100 / 120, 1.0])
+
+
+def test_a_model_without_a_scatter_answers_as_one_with_all_moments(moments, shared) -> None:
+    """Three rows of another environment are taken out of the second moments of all rows."""
+    data = simulated(20, (70, 90), seed=5)
+    rng = np.random.default_rng(1)
+    gone = np.array([72, 80, 100])
+    kept = np.delete(np.arange(data.n_rows), gone)
+    fewer = Moments.from_data(MultiEnvironmentData.from_arrays(data.X[kept], data.y[kept], data.environment_index[kept]))
+    perturbing = {moments.outcome_name: tuple(gone.tolist())}
+    source = SweepData(moments, data, perturbing)
+    empty = source.reduced(moments.outcome_name, scatter=False)
+    assert empty.scatter.size == 0
+    model = GaussianOnDevice(empty, shared, source.removal(moments.outcome_name)[0])
+    expected = LinearGaussian().bind(fewer)
+    masks = rng.random((40, 20)) < 0.3
+    tolerance = Tolerance()
+    for name in ("log_ratio_many", "gain_many", "excess_kurtosis", "search_ratio_many", "r2_many"):
+        found, wanted = (getattr(one, name)(masks) for one in (model, expected))
+        np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8, err_msg=name)
+    for found, wanted in zip(model.invariance_test(masks, tolerance), expected.invariance_test(masks, tolerance)):
+        np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
+    assert (model.nearly_outcome() == expected.nearly_outcome()).all()
+    np.testing.assert_allclose(model.complete.moments.scatter, expected.moments.scatter, rtol=1e-9, atol=1e-9)
 
 
 def test_rewards_for_prediction_stay_on_a_device(moments, shared) -> None:
     model = LinearGaussian(prediction=0.1).bind(moments)
     masks = np.random.default_rng(0).random((30, 20)) < 0.3
-    found = GaussianOnDevice(model, shared, NONE)
+    found = GaussianOnDevice(moments, shared, NONE, prediction=0.1)
     np.testing.assert_allclose(found.log_ratio_many(masks), model.log_ratio_many(masks), rtol=0, atol=1e-8)
     np.testing.assert_allclose(found.untilted.log_ratio_many(masks), model.untilted.log_ratio_many(masks), atol=1e-8)
+    undecided = found.complete.log_ratio_many(masks), found.untilted.complete.log_ratio_many(masks)
+    np.testing.assert_allclose(undecided[0], model.log_ratio_many(masks), rtol=0, atol=1e-8)
+    np.testing.assert_allclose(undecided[1], model.untilted.log_ratio_many(masks), rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("work", [1, 3 * 8 * 3 * 84**2])
@@ -211,7 +238,7 @@ def test_subsets_are_scored_a_few_at_a_time(moments, shared, monkeypatch: pytest
 
     monkeypatch.setattr(batched, "_WORK_BYTES", work)
     monkeypatch.setattr(scoring, "log_ratios", counted)
-    found = GaussianOnDevice(model, shared, NONE).log_ratio_many(masks)
+    found = GaussianOnDevice(moments, shared, NONE).log_ratio_many(masks)
     assert sizes == ([1] * 10 if work == 1 else [3, 3, 3, 1])
     np.testing.assert_allclose(found, model.log_ratio_many(masks), rtol=0, atol=1e-8)
 
@@ -231,7 +258,7 @@ def test_threads_score_one_after_another(moments, shared, monkeypatch: pytest.Mo
     monkeypatch.setattr(scoring, "log_ratios", alone)
     model = LinearGaussian().bind(moments)
     masks = np.random.default_rng(0).random((40, 5, 20)) < 0.3
-    on_device = GaussianOnDevice(model, shared, NONE)
+    on_device = GaussianOnDevice(moments, shared, NONE)
     found = list(ordered_map(on_device.log_ratio_many, masks, 4))
     np.testing.assert_allclose(np.concatenate(found), model.log_ratio_many(np.concatenate(masks)), rtol=0, atol=1e-8)
 

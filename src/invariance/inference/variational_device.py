@@ -6,25 +6,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
+from ..data.features import as_masks
 from ..exceptions import EngineError, InvarianceError, SettingError, use
 from ..kernels.active_set import Scoring
 from ..kernels.subset_sums import listed, sizes
-from ..models.base import PIVOT_TOLERANCE
-from ..models.gaussian import GaussianFromMoments
+from ..models.base import PIVOT_TOLERANCE, SubsetWalk
+from ..models.gaussian import GaussianFromMoments, HomoscedasticGaussian, held_features
+from ..models.gaussian_fits import no_rows
+from ..models.invariance_test import Tolerance
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior
 from ..priors import BoundPrior
 from .base import RunOptions, ScoredSubsets, Target
-from .mean_field import STRETCH, Ascent, Climb, FreeSpace, Iterate, climb, measured
+from .mean_field import STRETCH, Climb, FreeSpace, Iterate, measured
 from .variational import Prepared, Variational
 
 if TYPE_CHECKING:
@@ -60,18 +65,16 @@ class SharedScatter:
     def __init__(self, moments: Moments, device: torch.device) -> None:
         import torch
 
+        self.moments = moments
         self.columns = moments.columns
         self.diagonal = np.einsum("gjj->gj", moments.scatter).copy()
         self.device = device
         self.scoring = Lock()  # held by the thread whose subsets are scored
         self.scatter = torch.as_tensor(moments.scatter, dtype=torch.float64, device=device)
 
-    def suits(self, model: GaussianFromMoments, removed: Floats) -> bool:
-        """Whether the model's scatter is this one without rows `removed` (R, G, d), and its features single columns."""
-        if model.features.grouped or model.moments.columns != self.columns:
-            return False
-        left = self.diagonal - (removed**2).sum(axis=0)
-        return np.allclose(left, np.einsum("gjj->gj", model.moments.scatter), rtol=1e-8, atol=0.0)
+    def suits(self, moments: Moments) -> bool:
+        """Return whether these are moments of the same columns, each of them a feature by itself."""
+        return not moments.features.grouped and moments.columns == self.columns
 
     def problem(self, outcomes: Sequence[tuple[Scoring, Floats]]) -> Problem:
         """What scores the subsets of all these outcomes, given by `scoring_by_moments` and rows removed (R, G, d)."""
@@ -80,7 +83,9 @@ class SharedScatter:
         from ..kernels.device.torch_kernels import Problem
 
         scorings, gone = zip(*outcomes, strict=True)
-        removed = np.zeros((len(outcomes), max(map(len, gone)), *self.scatter.shape[:2]))
+        # Room for one row at least: a kernel is compiled for each number of rows.
+        most = max(1, *map(len, gone))
+        removed = np.zeros((len(outcomes), most, *self.scatter.shape[:2]))
         for rows, own in zip(removed, gone, strict=True):
             rows[: len(own)] = own
 
@@ -98,35 +103,115 @@ class SharedScatter:
         )
 
 
-class GaussianOnDevice(GaussianFromMoments):
-    """As `GaussianFromMoments`, which decides what the device cannot."""
+class GaussianOnDevice(HomoscedasticGaussian):
+    """The model of all rows of a sweep but a few. log Λ is computed on the device; for anything else the second moments
+    of the columns concerned are taken from those of all rows, less the products of the rows that are not used.
 
-    def __init__(self, model: GaussianFromMoments, shared: SharedScatter, removed: Floats) -> None:
-        super().__init__(model.moments if model.data is None else model.data, model.n_jobs, model.prediction)
-        self._shared, self._removed = shared, removed
+    moments : of the rows used; their `scatter` may be empty
+    removed : (R, G, d), as in `kernels.device.torch_kernels.Problem`
+    """
+
+    search_penalty = GaussianFromMoments.search_penalty
+
+    def __init__(self, moments: Moments, shared: SharedScatter, removed: Floats, prediction: float = 0.0) -> None:
+        super().__init__(moments, prediction=prediction)
+        self._shared = shared
+        self._removed = removed
+
+    @cached_property
+    def _squares(self) -> Floats:
+        left = self._shared.diagonal - (self._removed**2).sum(axis=0)
+        return np.where(self.moments.varies, left, 0.0)
+
+    def _products_with_outcome(self) -> Floats:
+        y = self.moments.outcome
+        products = self._shared.moments.scatter[:, y] - (self._removed * self._removed[:, :, y, None]).sum(axis=0)
+        varies = self.moments.varies
+        return np.where(varies & varies[:, y, None], products, 0.0)
+
+    @property
+    def untilted(self) -> GaussianOnDevice:
+        if self.prediction == 0.0:
+            return self
+        return GaussianOnDevice(self.moments, self._shared, self._removed)
+
+    def _moments_of(self, columns: Integers) -> Moments:
+        """Return the moments of some columns, the outcome among them, with their scatter."""
+        names = tuple(self.moments.columns[j] for j in columns)
+        part = replace(self.moments, scatter=self._shared.moments.scatter).of_columns(names)
+        scatter = part.scatter
+        for row in self._removed[:, :, columns]:
+            scatter = scatter - row[:, :, None] * row[:, None, :]
+        varies = part.varies
+        if not varies.all():
+            scatter = scatter * (varies[:, :, None] & varies[:, None, :])
+        return replace(part, scatter=scatter)
+
+    @cached_property
+    def complete(self) -> GaussianFromMoments:
+        """The same model with the second moments of all columns"""
+        everything = np.arange(len(self.moments.columns))
+        return GaussianFromMoments(self._moments_of(everything), prediction=self.prediction)
+
+    def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
+        held = held_features(masks)
+        columns = np.append(self.moments.feature_columns[held], self.moments.outcome)
+        return GaussianFromMoments(self._moments_of(columns), prediction=self.prediction), masks[:, held]
 
     def _score(self, masks: Mask, penalty: float = np.nan, scoring: Scoring | None = None) -> Floats:
-        if scoring is not None or not len(masks):
+        if scoring is not None:
             return super()._score(masks, penalty, scoring)
+        if not len(masks):
+            return np.empty(0)
         import torch
 
         from ..kernels.device.ascent import log_ratios
         from ..kernels.device.torch_kernels import Subsets
 
-        size, values = sizes(masks), np.empty(len(masks))
+        size = sizes(masks)
         room = max(int(size.max()), 1)
+        values = np.empty(len(masks))
         members = listed(masks, self.moments.feature_columns, room)
         step = max(1, _WORK_BYTES // (8 * len(self._shared.scatter) * (room + 64) ** 2))
-        problem = self._shared.problem([(self.scoring_by_moments(), self._removed)])
+        problem = self._shared.problem([self.outcome])
         for start in range(0, len(masks), step):
             part = slice(start, start + step)
             there = [torch.as_tensor(given[part], device=problem.device) for given in (members, size)]
             with self._shared.scoring:
                 owner = torch.zeros(len(there[1]), dtype=torch.int64, device=problem.device)
                 values[part] = log_ratios(problem, Subsets(owner, *there)).cpu().numpy()
-        unknown = np.isnan(values)
-        values[unknown] = super()._score(masks[unknown], penalty)
+        unknown = np.flatnonzero(np.isnan(values))
+        if len(unknown):
+            values[unknown] = self.complete._score(masks[unknown], penalty)
         return values
+
+    @cached_property
+    def outcome(self) -> tuple[Scoring, Floats]:
+        """As `SharedScatter.problem` takes it; the scatter is there already"""
+        return self.rewarding(self.scoring_of(self.moments.scatter, no_rows(self.moments))), self._removed
+
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
+        return part.gain_many(chosen)
+
+    def search_ratio_many(self, masks: ArrayLike) -> Floats:
+        return self.complete.search_ratio_many(masks)
+
+    def scoring(self) -> Scoring:
+        return self.complete.scoring_by_rows()
+
+    def scoring_by_rows(self) -> Scoring:
+        return self.complete.scoring_by_rows()
+
+    def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> SubsetWalk:
+        return self.complete.subset_walk(free, forced, tolerance)
+
+    def alike(self, feature: int, most: int) -> NDArray[np.intp]:
+        return self.complete.alike(feature, most)
+
+    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
+        part, chosen = self.with_moments(as_masks(masks, self.n_features))
+        return part.outside_support(chosen)
 
 
 class Start(NamedTuple):
@@ -174,8 +259,13 @@ def on_device(
     return objectives, state, there([-start.prior.log_normalizer for start in starts])
 
 
-def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedScatter) -> list[Climb | None]:
-    """What each start comes to; None where a draw could not be scored."""
+def climb_together(
+    engine: Variational,
+    starts: Sequence[Start],
+    shared: SharedScatter,
+    report: Callable[[float], object] = lambda share: None,
+) -> list[Climb | None]:
+    """Return what each start comes to; None if a draw could not be scored."""
     import torch
 
     from ..kernels.device.ascent import Leaders, ascend, with_prior_and_entropy
@@ -204,6 +294,7 @@ def climb_together(engine: Variational, starts: Sequence[Start], shared: SharedS
             iterates = [Iterate(*one) for one in found if one[0] > -np.inf]
             climbs[b] = Climb([*iterates, last], *traces[:, : part.stop, b].copy())
         going &= ~ended
+        report(part.stop / iterations)
         if not going.any():
             break
     return climbs
@@ -221,17 +312,18 @@ class Job:
 
 
 class Found(NamedTuple):
-    """The posterior of an outcome, and the moments that it comes from."""
+    """The posterior of an outcome, and what it is the posterior of."""
 
-    moments: Moments
+    target: Target
     posterior: Posterior
 
 
 class _Waiting(NamedTuple):
-    """What is kept of a job while others are prepared. climbs: one for each start, None where the device cannot score
-    all draws; seconds: its share of the batch"""
+    """A job that is prepared: its target is scored on the device. climbs: one for each start, None where the device
+    cannot score all draws; seconds: its share of the batch"""
 
     job: Job
+    target: Target
     ready: Prepared
     starts: list[Start]
     climbs: tuple[Climb | None, ...] = ()
@@ -244,60 +336,69 @@ def each_posterior(
     shared: SharedScatter,
     use: Callable[[str, Found | None], Result],
     n_jobs: int | None = None,
+    report: Callable[[float], object] = lambda share: None,
 ) -> Iterator[Result]:
-    """use(name, found) of each job, the same whatever is computed together and for any n_jobs; found is None where the
-    device cannot score for the model, or where something is wrong with the outcome: who fits it alone learns what.
-    n_jobs : threads that prepare what goes to the device, finish what comes from it, and use it"""
+    """Yield use(name, found) of each job, the same whatever is computed together and for any n_jobs; found is None if
+    the device cannot score for the model, or if something is wrong with the outcome: the fit alone shows what.
 
-    def climbed() -> Iterator[_Waiting | Job]:
-        remaining = iter(jobs)
-        while batch := list(islice(remaining, LARGEST_BATCH)):
-            prepared = list(ordered_map(lambda job: _prepared(engine, job, shared), batch, n_jobs))
-            yield from (one for one in prepared if isinstance(one, Job))
-            yield from _together(engine, [one for one in prepared if isinstance(one, _Waiting)], shared)
+    n_jobs : threads that prepare a batch for the device and, when the device has done with it, finish it. They never
+        work while the device does: a thread that wants the interpreter's lock would hold up the launches
+    report : called now and then with the share of a batch's iterations that are done
+    """
 
     def finish(one: _Waiting | Job) -> Result:
         if isinstance(one, Job):
             return use(one.name, None)
         try:
-            found = _finished(engine, one, shared)
+            found = _finished(engine, one)
         except InvarianceError:
             found = None
         return use(one.job.name, found)
 
+    remaining = iter(jobs)
     with threadpool_limits(1):
-        yield from ordered_map(finish, climbed(), n_jobs)
+        while batch := list(islice(remaining, LARGEST_BATCH)):
+            prepared = list(ordered_map(lambda job: _prepared(engine, job, shared), batch, n_jobs))
+            alone = [one for one in prepared if isinstance(one, Job)]
+            waiting = [one for one in prepared if isinstance(one, _Waiting)]
+            climbed = list(_together(engine, waiting, shared, report))
+            yield from ordered_map(finish, [*alone, *climbed], n_jobs)
 
 
 def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting | Job:
-    """The job itself where it cannot go to the device"""
+    """Return the job itself if it cannot go to the device."""
     try:
         target = job.target()
-        model, prior = target.model, target.prior
-        if not isinstance(model, GaussianFromMoments) or not shared.suits(model, job.removed):
+        model = target.model
+        if not isinstance(model, GaussianFromMoments) or not shared.suits(model.moments):
             return job
+        on_device = GaussianOnDevice(model.moments, shared, job.removed, model.prediction)
+        target = replace(target, model=on_device)
         ready = engine.prepare(FreeSpace(target), job.options)
     except InvarianceError:
         return job
-    columns, outcome = model.moments.feature_columns, (model.scoring_by_moments(), job.removed)
+    prior = target.prior
+    columns = model.moments.feature_columns
     starts = []
     for logits, rng in ready.starts.values():
         seed = int(rng.integers(-(1 << 63), 1 << 63))
         analytic = rng.random(engine.iterations) < engine.kl_analytic_probability
         where = columns[prior.free], columns[prior.forced]
-        starts.append(Start(outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic))
-    return _Waiting(job, ready, starts)
+        starts.append(Start(on_device.outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic))
+    return _Waiting(job, target, ready, starts)
 
 
-def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScatter) -> Iterator[_Waiting]:
-    """Climb from all starts of a batch; in halves where the device has too little memory for all at once."""
+def _together(
+    engine: Variational, batch: Sequence[_Waiting], shared: SharedScatter, report: Callable[[float], object]
+) -> Iterator[_Waiting]:
+    """Climb from all starts of a batch; in halves if the device has too little memory for all at once."""
     import torch
 
     if not batch:
         return
     started = time.perf_counter()
     try:
-        climbs = iter(climb_together(engine, [start for one in batch for start in one.starts], shared))
+        climbs = iter(climb_together(engine, [start for one in batch for start in one.starts], shared, report))
     except torch.OutOfMemoryError as error:
         if len(batch) == 1:
             what = f"device {shared.device} has too little memory for one outcome ({batch[0].job.name}): {error}"
@@ -306,25 +407,24 @@ def _together(engine: Variational, batch: Sequence[_Waiting], shared: SharedScat
     if climbs is None:
         torch.cuda.empty_cache()
         for half in (batch[: len(batch) // 2], batch[len(batch) // 2 :]):
-            yield from _together(engine, half, shared)
+            yield from _together(engine, half, shared, report)
         return
     seconds = (time.perf_counter() - started) / len(batch)
     for one in batch:
         yield one._replace(climbs=tuple(islice(climbs, len(one.starts))), seconds=seconds)
 
 
-def _finished(engine: Variational, one: _Waiting, shared: SharedScatter) -> Found:
+def _finished(engine: Variational, one: _Waiting) -> Found | None:
+    """Return what the climbs come to; None if the device could not score some draw on the way."""
+    if None in one.climbs:
+        return None
     started = time.perf_counter() - one.seconds
-    target = one.job.target()
-    assert isinstance(target.model, GaussianFromMoments)
-    model = GaussianOnDevice(target.model, shared, one.job.removed)
-    space = FreeSpace(replace(target, model=model))
-    fits: dict[str, Ascent] = {}
-    for (name, (logits, rng)), known in zip(one.ready.starts.items(), one.climbs, strict=True):
-        if known is None or None in one.climbs:
-            known, scorer = climb(space, logits, rng, engine), space.scorer(engine.memory, searching=False)
-        else:
-            f = len(target.prior.free)
-            scorer = ScoredSubsets(lambda draws: model.log_ratio_many(target.masks(draws)), f, engine.memory)
-        fits[name] = measured(space, known, rng, engine.fresh, scorer)
-    return Found(model.moments, engine.finish(space, one.ready, fits, started))
+    target, model = one.target, one.target.model
+    space = FreeSpace(target)
+    scorer = ScoredSubsets(lambda draws: model.log_ratio_many(target.masks(draws)), len(target.prior.free), engine.memory)
+    fits = {
+        name: measured(space, climbed, rng, engine.fresh, scorer)
+        for (name, (_, rng)), climbed in zip(one.ready.starts.items(), one.climbs, strict=True)
+        if climbed is not None
+    }
+    return Found(target, engine.finish(space, one.ready, fits, started))

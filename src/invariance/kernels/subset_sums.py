@@ -135,13 +135,32 @@ def sizes(masks):
 
 def weighted_shares(masks, weights):
     """(p,) share of weights (S,) of the subsets that hold each feature: exactly 1 of one that all hold"""
-    return np.where(masks.all(axis=0), 1.0, weights @ masks / weights.sum())
+    totals = np.zeros(masks.shape[1])
+    _add_to_members(masks, weights, totals)
+    return np.where(masks.all(axis=0), 1.0, totals / weights.sum())
+
+
+@kernel
+def _add_to_members(masks, weights, totals):
+    """Add the weight (S,) of each mask (S, p) to the totals (p,) of its members."""
+    for s in range(weights.size):
+        for j in range(totals.size):
+            if masks[s, j]:
+                totals[j] += weights[s]
 
 
 def listed(masks, columns, room):
     """(S, room) the columns (p,) of the members of each, in front, of masks with at most so many"""
-    subset, feature = np.nonzero(masks)
-    first = np.cumsum(sizes(masks)) - sizes(masks)
     out = np.zeros((len(masks), room), np.int32)
-    out[subset, np.arange(len(subset)) - first[subset]] = columns[feature]
+    _list_members(masks, columns, out)
     return out
+
+
+@kernel
+def _list_members(masks, columns, out):
+    for s in range(out.shape[0]):
+        place = 0
+        for j in range(columns.size):
+            if masks[s, j]:
+                out[s, place] = columns[j]
+                place += 1

@@ -66,14 +66,17 @@ class SweepData:
         far = "Second moments come from the remaining rows: what was left out is far from them."
         return of_fewer_rows(remaining, ~remaining.varies[-1]), (*self.left_out(outcome), far)
 
-    def reduced(self, outcome: str) -> Moments | None:
-        """Those of all rows, less those that perturb the outcome; None where that leaves too few digits."""
+    def reduced(self, outcome: str, scatter: bool = True) -> Moments | None:
+        """Return those of all rows, less those that perturb the outcome; None if that leaves too few digits.
+
+        scatter : False leaves it empty if the rows left out take no column with them
+        """
         whole, rows = self.moments, self.perturbing.get(outcome, ())
         if outcome in whole.constants:
             raise DataError(f"outcome {outcome!r} is constant: every row is {whole.constants[outcome]:g}.")
         turned = whole.with_outcome(outcome)
         if not rows:
-            return turned
+            return turned if scatter else replace(turned, scatter=turned.scatter[:, :0, :0])
         counts = self._counts_without(rows)
         small = [label for label, n in zip(whole.environments, counts, strict=True) if n < SMALLEST_ENVIRONMENT]
         if small:
@@ -90,9 +93,13 @@ class SweepData:
             return None
         centre[:-1], rest[:-1] = np.where(constant[:-1], (minimum, np.zeros_like(rest[:-1])), (centre[:-1], rest[:-1]))
         arrays: dict[str, Any] = {"centre": centre[:-1], "rest": rest[:-1], "minimum": minimum, "maximum": maximum}
-        scatter = _less_products(whole.scatter, vectors, constant)
-        remaining = replace(turned, counts=counts, scatter=scatter, second=None, kind=None, **arrays)
-        return of_fewer_rows(remaining, turned.varies[-1] & ~remaining.varies[-1])
+        nothing = whole.scatter[:, :0, :0]
+        remaining = replace(turned, counts=counts, scatter=nothing, second=None, kind=None, **arrays)
+        became_constant = turned.varies[-1] & ~remaining.varies[-1]
+        if not scatter and not became_constant.any() and not turned.features.grouped:
+            return remaining
+        remaining = replace(remaining, scatter=_less_products(whole.scatter, vectors, constant))
+        return of_fewer_rows(remaining, became_constant)
 
     def _perturbed_whole(self, outcome: str) -> list[Hashable]:
         """The environments all of whose rows perturb the outcome."""

@@ -12,9 +12,10 @@ from sklearn.base import clone
 
 from .._tools.parallel import seed_number
 from ..decisions.decision import Decision
-from ..decisions.pipeline import moments_notes
+from ..decisions.pipeline import Findings, generator, moments_notes
+from ..decisions.rules import as_rule
 from ..estimators.bip import BIP
-from ..inference.base import Precomputed
+from ..inference.base import Precomputed, RunOptions
 from ..inference.variational_device import Found
 from ..priors import as_prior
 from .data import SweepData
@@ -75,16 +76,20 @@ def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, tuple[str, ...]]:
 
 def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
     model, limited = model_for(sweep, outcome)
+    rule = as_rule(model.select)
     if known is None:
         moments, notes = sweep.data.moments_for(outcome)
+        decision = model.fit(moments).decision_
     else:
-        moments, notes = known.moments, sweep.data.left_out(outcome)
-        model.set_params(engine=Precomputed(known.posterior))
-    decision = model.fit(moments).decision_
+        moments, notes = sweep.data.moments, sweep.data.left_out(outcome)
+        options = RunOptions(1, generator(model.random_state).spawn(1)[0], False)
+        findings = Findings(known.target, known.posterior, Precomputed(known.posterior), options)
+        decision = Decision(findings, rule.select(findings), rule)
     of_all, findings = sweep.data.moments, decision.findings
     common = {*of_all.losses, *of_all.notes, *moments_notes(moments, findings.target.model)}
     said = [note for note in findings.posterior.notes if note not in common]
-    if decision.posterior is findings.posterior and findings.predictive is None:
+    # Only a rule that asks for the predictive posterior has searched for one.
+    if getattr(rule, "by_prediction", False) and findings.predictive is None:
         said.append("No subset is compatible with invariance: inclusion is that of the paper's posterior.")
     return _rows(outcome, decision, sweep.top, " ".join((*notes, *limited, *said)))
 

@@ -6,7 +6,7 @@ import copy
 import pickle
 import time
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -264,13 +264,15 @@ def run_sweep(
     started = time.perf_counter()
     with store.open() as done:
         left = [name for name in wanted if name not in done]
+        bar = ProgressBar("sweep", len(left), progress)
         if device is None:
             kept = "Finished outcomes are kept"
             workers, entries = run_tasks(fit_outcome, left, shared=task, jobs=processes, dask=dask, kept=kept)
         else:
-            workers, entries = f"device {as_device(device)}", on_device(task, left, device, jobs)
+            workers = f"device {as_device(device)}"
+            entries = on_device(task, left, device, jobs, lambda share: bar.advance(0, f"gradient ascent {share:.0%}"))
         begun = time.perf_counter()
-        with ProgressBar("sweep", len(left), progress) as bar, closing(entries):
+        with bar, closing(entries):
             for n, rows in enumerate(entries, 1):
                 store.add(rows)
                 bar.advance(1, f"{60 * n / (time.perf_counter() - begun):.3g} a minute")
@@ -361,15 +363,17 @@ def checked_engine(sweep: Sweep, device: str) -> Variational:
     return engine
 
 
-def on_device(sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None) -> Generator[Rows, None, None]:
-    """What is kept of each outcome; n_jobs : threads that finish it."""
+def on_device(
+    sweep: Sweep, outcomes: Sequence[str], device: str, n_jobs: int | None, report: Callable[[float], object]
+) -> Generator[Rows, None, None]:
+    """Yield what is kept of each outcome; n_jobs : threads that finish it; report : as in `each_posterior`."""
     engine, shared = checked_engine(sweep, device), SharedScatter(sweep.data.moments, as_device(device))
     jobs = (_job(sweep, outcome) for outcome in outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.perf_counter()
         # What does not suit the device, such as an outcome that cannot be fitted at all, is fitted here.
-        for rows in each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs):
+        for rows in each_posterior(engine, jobs, shared, partial(fit_outcome, sweep), n_jobs, report):
             took, started = time.perf_counter() - started, time.perf_counter()
             yield [row | {"seconds": took} for row in rows]
 
@@ -380,7 +384,7 @@ def _job(sweep: Sweep, outcome: str) -> Job:
     settings = FitSettings.of(model, rng)
 
     def target() -> Target:
-        moments = sweep.data.reduced(outcome)
+        moments = sweep.data.reduced(outcome, scatter=False)
         if moments is None:
             raise DataError(f"the rows that perturb {outcome!r} are far from the others, which have to be seen again.")
         return settings.target(moments)
