@@ -5,6 +5,8 @@ uniform up to 200 of 6,169 features. Samples that delete a target are not used f
 
 python benchmarks/gene_device.py                  all of it; needs a CUDA device
 python benchmarks/gene_device.py --vi --targets 256
+python benchmarks/gene_device.py --vi --targets 32 --deletions deletions.npz    real strains, 150 of them held out
+python benchmarks/gene_device.py --host --targets 6     what the processor does for a target; needs torch, no device
 python benchmarks/gene_device.py --tempering --targets 512 --jobs 16     processes beside, no device
 """
 
@@ -20,18 +22,22 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 
 import numpy as np
+import pandas as pd
 import torch
 
 from _harness import best_seconds, header, peak_memory_gb
 from _torch_vi import TorchVI
-from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START, target_moments
+from gene_scale import PUBLISHED, PUBLISHED_PRIOR, START
 from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, Variational
-from invariance.inference.variational_device import SharedScatter
+from invariance.inference import variational_device
+from invariance.inference.mean_field import Climb, Iterate
+from invariance.inference.variational_device import GaussianOnDevice, SharedScatter
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.device.torch_kernels import Problem, listed
 from invariance.sweeps.data import SweepData, read_sweep_data
 from invariance.sweeps.store import results_in
-from invariance.sweeps.sweep import run_sweep
+from invariance.sweeps.fitting import Sweep, fit_outcome
+from invariance.sweeps.sweep import _job, run_sweep
 from replication.knockouts import knockouts
 
 _BETWEEN_REPORTS = 10.0  # seconds
@@ -80,20 +86,90 @@ def say(done: int, seconds: float, iterations: int) -> None:
     )
 
 
+@contextmanager
+def timed_ascents() -> Iterator[list[float]]:
+    """Collect, inside the block, the wall and the processor seconds of all ascents."""
+    seconds = [0.0, 0.0]
+    climb = variational_device.climb_together
+
+    def timed(*arguments: object) -> list[Climb | None]:
+        wall, processor = time.perf_counter(), time.process_time()
+        climbs = climb(*arguments)
+        seconds[0] += time.perf_counter() - wall
+        seconds[1] += time.process_time() - processor
+        return climbs
+
+    variational_device.climb_together = timed
+    try:
+        yield seconds
+    finally:
+        variational_device.climb_together = climb
+
+
+def published(iterations: int) -> BIP:
+    engine = Variational.genes(iterations=iterations)
+    return BIP(prior=PUBLISHED_PRIOR, engine=engine, select="threshold", deviations="free")
+
+
 def variational(reading: SweepData, targets: list[str], iterations: int, jobs: int) -> float:
     """Seconds a target of one sweep over all of them."""
-
-    def published(steps: int) -> BIP:
-        return BIP(prior=PUBLISHED_PRIOR, engine=Variational.genes(iterations=steps), select="threshold")
-
     with TemporaryDirectory() as first, TemporaryDirectory() as folder:
         swept(reading, targets[:2], published(2), jobs, Path(first), "cuda")  # compiles
         torch.cuda.reset_peak_memory_stats()
-        with reported(Path(folder), iterations):
+        with reported(Path(folder), iterations), timed_ascents() as (wall, processor):
             seconds = swept(reading, targets, published(iterations), jobs, Path(folder), "cuda")
     print("All of them:")
     say(len(targets), seconds, iterations)
+    print(f"  ascents {wall:.0f} s ({wall / len(targets):.2f} s a target), processor time {processor / wall:.2f} of it;")
+    print(f"  before and after them {(seconds - wall) / len(targets):.2f} s a target", flush=True)
     return seconds / len(targets) * PUBLISHED / iterations
+
+
+def host(reading: SweepData, targets: list[str]) -> None:
+    """Processor seconds of a target before and after its ascent, which is left out: log Λ of any subset is drawn, and
+    the leading iterates include 27 of a thousand genes on average, as those of an ascent do."""
+    rng = np.random.default_rng(0)
+    engine = Variational.genes()
+    sweep = Sweep(reading, published(PUBLISHED), 20, 0)
+    shared = SharedScatter(reading.moments, torch.device("cpu"))
+
+    def drawn(self: GaussianOnDevice, masks: np.ndarray, *_: object) -> np.ndarray:
+        return -600.0 + 20.0 * np.random.default_rng(0).normal(size=len(masks))
+
+    def ascended(waiting: variational_device._Waiting) -> variational_device._Waiting:
+        n_free = len(waiting.starts[0].logits)
+        chances = np.exp(rng.normal(np.log(0.027), 0.4, n_free))
+        logits = np.log(chances / (1.0 - chances))
+        leaders = [Iterate(-1000.0, step, (1.0 + 0.001 * step) * logits) for step in range(engine.leading + 1)]
+        return waiting._replace(climbs=(Climb(leaders, *np.zeros((3, PUBLISHED))),))
+
+    GaussianOnDevice._score = drawn
+    spent = []
+    for target in targets:
+        times = [time.process_time()]
+        waiting = variational_device._prepared(engine, _job(sweep, target), shared)
+        times.append(time.process_time())
+        found = variational_device._finished(engine, ascended(waiting))
+        times.append(time.process_time())
+        fit_outcome(sweep, target, found)
+        times.append(time.process_time())
+        spent.append(np.diff(times))
+    before, after, decision = np.median(spent[1:], axis=0)
+    print(f"processor seconds a target (median of {len(spent) - 1}): {before:.2f} before the ascent, {after:.2f} to")
+    print(f"  measure and reweight after it, {decision:.2f} to decide; {peak_memory_gb():.1f} GB of memory")
+
+
+def deletions(file: Path) -> tuple[pd.DataFrame, list[str]]:
+    """Log ratios of strains, without 150 that are held out, and the genes. Strains that change fewer than four genes
+    stand in for wild types."""
+    stored = np.load(file, allow_pickle=True)
+    genes = stored["genes"].astype(str).tolist()
+    ratios = pd.DataFrame(stored["log2_ratio_times_2000"] / 2000.0, columns=genes)
+    changed = stored["changes"]
+    ratios["environment"] = np.where(changed < 4, "quiet", "responsive")
+    ratios["deleted"] = stored["deleted"].astype(str)
+    kept = np.sort(np.random.default_rng(0).permutation(len(ratios))[150:])
+    return ratios.iloc[kept], genes
 
 
 def one_at_a_time(moments: Moments, iterations: int) -> float:
@@ -168,23 +244,28 @@ def flips(moments: Moments, chains: int, size: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for part in ("--vi", "--plain", "--tempering", "--flips"):
+    for part in ("--vi", "--plain", "--tempering", "--flips", "--host"):
         parser.add_argument(part, action="store_true")
     parser.add_argument("--targets", type=int, default=512)
     parser.add_argument("--iterations", type=int, default=PUBLISHED)
     parser.add_argument("--jobs", type=int, default=16)
+    parser.add_argument("--deletions", type=Path, help="real strains in place of simulated ones")
     choices = parser.parse_args()
-    every = not (choices.vi or choices.plain or choices.tempering or choices.flips)
+    every = not (choices.vi or choices.plain or choices.tempering or choices.flips or choices.host)
     warnings.simplefilter("ignore")
     header("Gene scale on a device")
     if torch.cuda.is_available():
         print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
-    simulated = knockouts(seed=0).data
+    if choices.deletions is None:
+        simulated = knockouts(seed=0).data
+        table, genes = simulated.to_frame(), simulated.genes
+    else:
+        table, genes = deletions(choices.deletions)
     started = time.perf_counter()
-    reading = read_sweep_data(simulated.to_frame(), "environment", "deleted")
+    reading = read_sweep_data(table, "environment", "deleted", allow_unmeasured=True)
     print(f"reading and second moments: {time.perf_counter() - started:.1f} s, {peak_memory_gb():.1f} GB", flush=True)
-    targets = np.random.default_rng(0).choice(simulated.genes, choices.targets, replace=False).tolist()
-    one = target_moments(simulated, targets[0])
+    targets = np.random.default_rng(0).choice(genes, choices.targets, replace=False).tolist()
+    one = reading.moments_for(targets[0])[0] if every or choices.plain or choices.flips else None
     if every or choices.plain:
         theirs = one_at_a_time(one, 100)
     if every or choices.flips:
@@ -194,6 +275,8 @@ if __name__ == "__main__":
         ours = variational(reading, targets, choices.iterations, choices.jobs)
     if every or (choices.vi and choices.plain):
         print(f"PyTorch one at a time / BIP-VI: {theirs / ours:.0f}")
+    if choices.host:
+        host(reading, targets)
     if every or choices.tempering:
         tempering(reading, targets, choices.jobs)
     print(f"peak memory of the main process {peak_memory_gb():.1f} GB")
