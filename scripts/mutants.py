@@ -714,6 +714,15 @@ MUTANTS = (
         replace="if np.isnan(value) and not np.isnan(higher):",
         tests=("tests/kernels/test_newton_maxima.py::test_of_two_dispersions_the_likelier_is_taken",),
     ),
+    Mutant(
+        "search-in-sweeps",
+        "a sweep searches compatible subsets of every outcome, whatever its rule selects by",
+        old="new",
+        file="sweeps/fitting.py",
+        find='if getattr(rule, "by_prediction", False) and findings.predictive is None:',
+        replace="if decision.posterior is findings.posterior and findings.predictive is None:",
+        tests=("tests/sweeps/test_sweep_device.py::test_rules_that_take_the_posterior_as_it_is_start_no_search",),
+    ),
 )
 
 

@@ -46,6 +46,25 @@ def test_what_perturbs_an_outcome_is_not_used_for_it() -> None:
     np.testing.assert_allclose(found[found.outcome == "a"].inclusion.to_numpy(), unperturbed, atol=1e-8)
 
 
+@pytest.mark.parametrize("device", [WHERE, None])
+def test_rules_that_take_the_posterior_as_it_is_start_no_search(device, monkeypatch: pytest.MonkeyPatch) -> None:
+    def searched(*arguments, **settings):
+        raise AssertionError("nobody asked for compatible subsets")
+
+    monkeypatch.setattr("invariance.decisions.pipeline.predictive_posterior", searched)
+    found = swept(device=device)
+    assert not found.notes.str.contains("compatible").any()
+    assert found.inclusion.notna().all()
+
+
+def test_a_rule_that_goes_by_prediction_searches_on_a_device_too() -> None:
+    found = swept(BIP(prior=UniformPrior(4), engine=ENGINE), outcomes=["c"])
+    assert {"a", "b"} <= set(found[found.selected].feature)
+    noise = table().assign(e=lambda frame: np.where(frame.site == "two", 5.0, 0.0) * frame.i + frame.e)
+    said = swept(BIP(prior=UniformPrior(1), engine=ENGINE), frame=noise, outcomes=["e"]).notes.iloc[0]
+    assert "No subset is compatible" in said
+
+
 def test_other_outcomes_and_threads_do_not_matter() -> None:
     one, two = swept(), swept(outcomes=["c"], n_jobs=2)
     own = one[one.outcome == "c"].reset_index(drop=True)

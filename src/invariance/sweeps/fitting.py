@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 import warnings
 from dataclasses import dataclass
@@ -12,11 +13,13 @@ from sklearn.base import clone
 
 from .._tools.parallel import seed_number
 from ..decisions.decision import Decision
-from ..decisions.pipeline import Findings, generator, moments_notes
-from ..decisions.rules import as_rule
+from ..decisions.pipeline import Findings, FitSettings, generator, moments_notes
+from ..decisions.rules import Rule, as_rule
 from ..estimators.bip import BIP
 from ..inference.base import Precomputed, RunOptions
 from ..inference.variational_device import Found
+from ..models.registry import with_family_columns
+from ..moments.moments import Moments
 from ..priors import as_prior
 from .data import SweepData
 from .edges import edge_p_values
@@ -76,22 +79,31 @@ def model_for(sweep: Sweep, outcome: str) -> tuple[BIP, tuple[str, ...]]:
 
 def _fitted(sweep: Sweep, outcome: str, known: Found | None) -> Rows:
     model, limited = model_for(sweep, outcome)
-    rule = as_rule(model.select)
     if known is None:
         moments, notes = sweep.data.moments_for(outcome)
-        decision = model.fit(moments).decision_
+        findings, rule = _findings(model, moments)
     else:
         moments, notes = sweep.data.moments, sweep.data.left_out(outcome)
-        options = RunOptions(1, generator(model.random_state).spawn(1)[0], False)
-        findings = Findings(known.target, known.posterior, Precomputed(known.posterior), options)
-        decision = Decision(findings, rule.select(findings), rule)
-    of_all, findings = sweep.data.moments, decision.findings
+        rng = generator(model.random_state).spawn(1)[0]
+        precomputed = Precomputed(known.posterior)
+        findings = Findings(known.target, known.posterior, precomputed, RunOptions(1, rng, False))
+        rule = as_rule(model.select)
+    decision = Decision(findings, rule.select(findings), rule)
+    of_all = sweep.data.moments
     common = {*of_all.losses, *of_all.notes, *moments_notes(moments, findings.target.model)}
     said = [note for note in findings.posterior.notes if note not in common]
     # Only a rule that asks for the predictive posterior has searched for one.
     if getattr(rule, "by_prediction", False) and findings.predictive is None:
         said.append("No subset is compatible with invariance: inclusion is that of the paper's posterior.")
     return _rows(outcome, decision, sweep.top, " ".join((*notes, *limited, *said)))
+
+
+def _findings(model: BIP, moments: Moments) -> tuple[Findings, Rule]:
+    """Return those of `model.fit(moments)`, without what predicts and the words of a decision, which nobody reads."""
+    rng = generator(model.random_state)
+    family, data = with_family_columns(*model._family_for(moments))
+    settings = FitSettings.of(model, copy.deepcopy(rng), family)
+    return settings.findings(settings.target(data), False, rng), settings.rule
 
 
 def _rows(outcome: str, decision: Decision, top: int | None, notes: str) -> Rows:

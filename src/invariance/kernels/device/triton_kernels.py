@@ -102,7 +102,7 @@ def _product(a, b):
     return tl.dot(a, tl.trans(b), out_dtype=tl.float64, input_precision="ieee")
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["room"])  # it differs from call to call, and would compile another kernel
 def _shares(
     scatter,
     scale,
