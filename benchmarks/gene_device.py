@@ -35,8 +35,8 @@ from invariance.inference.variational_device import GaussianOnDevice, SharedScat
 from invariance.kernels.active_set import active_set, add_column, flip_scores, load, remove_column
 from invariance.kernels.device.torch_kernels import Problem, listed
 from invariance.sweeps.data import SweepData, read_sweep_data
-from invariance.sweeps.store import results_in
 from invariance.sweeps.fitting import Sweep, fit_outcome
+from invariance.sweeps.store import results_in
 from invariance.sweeps.sweep import _job, run_sweep
 from replication.knockouts import knockouts
 
@@ -120,7 +120,9 @@ def variational(reading: SweepData, targets: list[str], iterations: int, jobs: i
             seconds = swept(reading, targets, published(iterations), jobs, Path(folder), "cuda")
     print("All of them:")
     say(len(targets), seconds, iterations)
-    print(f"  ascents {wall:.0f} s ({wall / len(targets):.2f} s a target), processor time {processor / wall:.2f} of it;")
+    print(
+        f"  ascents {wall:.0f} s ({wall / len(targets):.2f} s a target), processor time {processor / wall:.2f} of it;"
+    )
     print(f"  before and after them {(seconds - wall) / len(targets):.2f} s a target", flush=True)
     return seconds / len(targets) * PUBLISHED / iterations
 

@@ -197,7 +197,9 @@ def test_a_model_without_a_scatter_answers_as_one_with_all_moments(moments, shar
     rng = np.random.default_rng(1)
     gone = np.array([72, 80, 100])
     kept = np.delete(np.arange(data.n_rows), gone)
-    fewer = Moments.from_data(MultiEnvironmentData.from_arrays(data.X[kept], data.y[kept], data.environment_index[kept]))
+    fewer = Moments.from_data(
+        MultiEnvironmentData.from_arrays(data.X[kept], data.y[kept], data.environment_index[kept])
+    )
     perturbing = {moments.outcome_name: tuple(gone.tolist())}
     source = SweepData(moments, data, perturbing)
     empty = source.reduced(moments.outcome_name, scatter=False)
@@ -209,7 +211,9 @@ def test_a_model_without_a_scatter_answers_as_one_with_all_moments(moments, shar
     for name in ("log_ratio_many", "gain_many", "excess_kurtosis", "search_ratio_many", "r2_many"):
         found, wanted = (getattr(one, name)(masks) for one in (model, expected))
         np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-8, err_msg=name)
-    for found, wanted in zip(model.invariance_test(masks, tolerance), expected.invariance_test(masks, tolerance)):
+    for found, wanted in zip(
+        model.invariance_test(masks, tolerance), expected.invariance_test(masks, tolerance), strict=True
+    ):
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
     assert (model.nearly_outcome() == expected.nearly_outcome()).all()
     np.testing.assert_allclose(model.complete.moments.scatter, expected.moments.scatter, rtol=1e-9, atol=1e-9)

@@ -421,7 +421,9 @@ def _finished(engine: Variational, one: _Waiting) -> Found | None:
     started = time.perf_counter() - one.seconds
     target, model = one.target, one.target.model
     space = FreeSpace(target)
-    scorer = ScoredSubsets(lambda draws: model.log_ratio_many(target.masks(draws)), len(target.prior.free), engine.memory)
+    scorer = ScoredSubsets(
+        lambda draws: model.log_ratio_many(target.masks(draws)), len(target.prior.free), engine.memory
+    )
     fits = {
         name: measured(space, climbed, rng, engine.fresh, scorer)
         for (name, (_, rng)), climbed in zip(one.ready.starts.items(), one.climbs, strict=True)
