@@ -359,10 +359,10 @@ def each_posterior(
     with threadpool_limits(1):
         while batch := list(islice(remaining, LARGEST_BATCH)):
             prepared = list(ordered_map(lambda job: _prepared(engine, job, shared), batch, n_jobs))
-            alone = [one for one in prepared if isinstance(one, Job)]
+            done: list[_Waiting | Job] = [one for one in prepared if isinstance(one, Job)]
             waiting = [one for one in prepared if isinstance(one, _Waiting)]
-            climbed = list(_together(engine, waiting, shared, report))
-            yield from ordered_map(finish, [*alone, *climbed], n_jobs)
+            done += _together(engine, waiting, shared, report)
+            yield from ordered_map(finish, done, n_jobs)
 
 
 def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting | Job:
