@@ -120,9 +120,7 @@ def variational(reading: SweepData, targets: list[str], iterations: int, jobs: i
             seconds = swept(reading, targets, published(iterations), jobs, Path(folder), "cuda")
     print("All of them:")
     say(len(targets), seconds, iterations)
-    print(
-        f"  ascents {wall:.0f} s ({wall / len(targets):.2f} s a target), processor {processor / wall:.2f} of it;"
-    )
+    print(f"  ascents {wall:.0f} s ({wall / len(targets):.2f} s a target), processor {processor / wall:.2f} of it;")
     print(f"  before and after them {(seconds - wall) / len(targets):.2f} s a target", flush=True)
     return seconds / len(targets) * PUBLISHED / iterations
 

@@ -1,7 +1,8 @@
-"""The size of a checkout: `python scripts/size.py [CHECKOUT]` prints its lines, files, modules and names."""
+"""The size of a checkout: `python scripts/size.py [CHECKOUT]` prints syntax nodes, lines, files, modules and names."""
 
 from __future__ import annotations
 
+import ast
 import io
 import subprocess
 import sys
@@ -34,6 +35,8 @@ def main() -> None:
     checkout = Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     package, tests = (sorted((checkout / folder).rglob("*.py")) for folder in ("src", "tests"))
     rows = {
+        "package, syntax nodes": sum(map(_nodes, package)),
+        "tests, syntax nodes": sum(map(_nodes, tests)),
         "package, lines": _lines(package),
         "package, code lines": sum(map(_code_lines, package)),
         "package, files": len(package),
@@ -43,6 +46,11 @@ def main() -> None:
     rows["lines of `invariance fit --help`"] = len(_run(checkout, "-m", "invariance", "fit", "--help").splitlines())
     for name, value in rows.items():
         print(f"{name:<50}{value:>10,}")
+
+
+def _nodes(file: Path) -> int:
+    """Return what no formatting changes."""
+    return sum(1 for _ in ast.walk(ast.parse(file.read_text(encoding="utf-8"))))
 
 
 def _lines(files: list[Path]) -> int:
