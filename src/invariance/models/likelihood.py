@@ -294,6 +294,7 @@ class LikelihoodModel(LikelihoodRatioModel):
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
+        self.require(bool(self.supported(mask[None])[0]), mask)
         chosen = self.features.expand(mask)
         fits = self._fitted(chosen, local) or []
         self.require(bool(fits), mask)
@@ -305,9 +306,10 @@ class LikelihoodModel(LikelihoodRatioModel):
         return Fit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
 
     def computed(self, masks: Mask) -> Figures:
-        figures, enough = np.tile([np.nan, np.nan, 0.0, np.nan], (len(masks), 1)), self.supported(masks)
-        figures[enough] = list(ordered_map(self._figures_of, self.features.expand(masks[enough]), self.n_jobs))
-        return Figures(*figures.T)
+        enough, unknown = self.supported(masks), (np.nan, np.nan, 0.0, np.nan)
+        fitted = ordered_map(self._figures_of, self.features.expand(masks[enough]), self.n_jobs)
+        each = [next(fitted) if possible else unknown for possible in enough]
+        return Figures(*np.array(each, dtype=float).reshape(len(each), len(Figures._fields)).T)
 
     def _figures_of(self, chosen: Mask) -> tuple[float, ...]:
         found = self._fitted(chosen)
