@@ -154,7 +154,7 @@ def test_environments_left_out_and_their_calibration_are_drawn(model: BIP) -> No
 
 
 @pytest.mark.parametrize("case", ["one row each", "one class each"])
-def test_environments_of_which_none_has_an_interval_are_drawn(case: str, without_pictures: None, tmp_path: Path) -> None:
+def test_environments_without_intervals_are_drawn(case: str, without_pictures: None, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, sites = rng.normal(size=(48, 2)), np.arange(48) // (1 if case == "one row each" else 12)
     y = X[:, 0] + rng.normal(size=48) if case == "one row each" else (sites > 1).astype(float)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from families_by_others import GammaLog, Probit, skewed
+from benchmarks._families import GammaLog, Probit, skewed
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binom
@@ -134,11 +134,11 @@ def changed(**attributes: Any) -> ByLikelihood:
         (changed(kind="ordinal"), "Changed declares the unknown kind 'ordinal'"),
         (changed(kind="time"), "maximise\\(\\) is not told which times are censored"),
         (changed(link="cubic"), "Changed declares the link 'cubic': add mean()"),
-        (changed(mean=lambda self, predictor: expit(predictor)), "link 'log', of which its mean\\(\\) is not the inverse"),
+        (changed(mean=lambda self, predictor: expit(predictor)), "'log', of which its mean\\(\\) is not the inverse"),
     ],
     ids=["no kind", "no link", "unknown kind", "time", "unknown link", "another mean"],
 )
-def test_what_is_not_declared_is_refused_before_anything_is_fitted(family: Any, message: str) -> None:
+def test_what_is_not_declared_is_refused_before_a_fit(family: Any, message: str) -> None:
     X, y, sites = skewed(3, 30, 0)
     with pytest.raises(SettingError, match=message):
         BIP(family).fit(X, y, environments=sites)

@@ -18,7 +18,17 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.pipeline import Data, Findings, FitSettings
 from ..exceptions import DataError, SettingError, use
 from ..inference.base import Target
-from ..models.base import BoundModel, EnvironmentData, Fit, Predicts, link_of, moments_of, predicts_of, rows_for, rows_of
+from ..models.base import (
+    BoundModel,
+    EnvironmentData,
+    Fit,
+    Predicts,
+    link_of,
+    moments_of,
+    predicts_of,
+    rows_for,
+    rows_of,
+)
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments

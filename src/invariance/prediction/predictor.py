@@ -95,7 +95,8 @@ class PredictedOutcome:
     def check_intervals(self) -> None:
         """Raise where intervals of one width would be nonsense."""
         if not self.has_intervals:
-            why = f" with a {self.link} link, as its errors depend on its mean" if self.predicts is Predicts.number else ""
+            number = self.predicts is Predicts.number
+            why = f" with a {self.link} link, as its errors depend on its mean" if number else ""
             raise SettingError(f"{self.in_words} has no intervals{why}: new_environments() shows how far it is off.")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import digamma, gammaln
+from scipy.special import digamma, expit, gammaln
 
 from invariance.models.likelihood import ByLikelihood, Maximum
 
@@ -39,6 +39,30 @@ class GammaLog(ByLikelihood):
 
 
 @dataclass(frozen=True)
+class PlainLogistic(ByLikelihood):
+    """Two classes with log odds intercept + coefficients · columns of z; no fit where a plane separates them."""
+
+    name = "logistic"
+    kind = "class"
+    link = "logit"
+
+    def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
+        design = np.column_stack([np.ones(len(y)), X])
+        beta = np.zeros(design.shape[1])
+        for _ in range(25):
+            chances = expit(design @ beta)
+            weights = np.maximum(chances * (1.0 - chances), 1e-12)
+            step = np.linalg.lstsq((design.T * weights) @ design, design.T @ (y - chances))[0]
+            beta = beta + step
+            predictor = design @ beta
+            if np.abs(predictor).max() > 30.0:
+                return None
+            if np.abs(step).max() < 1e-9:
+                return Maximum(float(y @ predictor - np.logaddexp(0.0, predictor).sum()), beta[1:], beta[0], len(beta))
+        return None
+
+
+@dataclass(frozen=True)
 class Probit(ByLikelihood):
     """Two classes with a link that is not known here."""
 
@@ -58,10 +82,12 @@ class Probit(ByLikelihood):
         return np.asarray(norm.cdf(predictor))
 
 
-def skewed(n_environments: int, n_rows: int, seed: int, shape: float = 2.0) -> tuple[NDArray, NDArray, NDArray]:
-    """X (N, 2), y (N,) and environments (N,): Gamma given the first column, alike in all environments"""
+def skewed(
+    n_environments: int, n_rows: int, seed: int, shape: float = 2.0, columns: int = 2
+) -> tuple[NDArray, NDArray, NDArray]:
+    """X (N, columns), y (N,) and environments (N,): Gamma given the first column, the same way everywhere"""
     rng = np.random.default_rng(seed)
     sites = np.repeat(np.arange(n_environments), n_rows)
-    X = rng.normal(size=(len(sites), 2)) + 0.5 * rng.normal(size=(n_environments, 2))[sites]
+    X = rng.normal(size=(len(sites), columns)) + 0.5 * rng.normal(size=(n_environments, columns))[sites]
     mean = np.exp(1.0 + 0.8 * X[:, 0])
     return X, rng.gamma(shape, mean / shape), sites
