@@ -21,6 +21,8 @@ class GammaLog(ByLikelihood):
     link = "log"
 
     def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
+        if y.min() <= 0.0:
+            return None
         design = np.column_stack([np.ones(len(y)), X])
         beta = np.append(np.log(y.mean()), np.zeros(X.shape[1]))
         for _ in range(100):

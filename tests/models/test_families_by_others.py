@@ -15,7 +15,7 @@ from scipy.special import expit
 from scipy.stats import binom
 
 from invariance import BIP, BIPClassifier, MultiEnvironmentData, Tolerance, load
-from invariance.exceptions import DataError, SettingError
+from invariance.exceptions import DataError, NotInvariantWarning, SettingError
 from invariance.models.base import INVERSE_LINKS, Predicts, link_of, predicts_of
 from invariance.models.likelihood import ByLikelihood
 from invariance.models.registry import FAMILIES, MODELS, as_family
@@ -144,12 +144,15 @@ def test_what_is_not_declared_is_refused_before_a_fit(family: Any, message: str)
         BIP(family).fit(X, y, environments=sites)
 
 
-def test_least_squares_of_the_outcome_do_not_stand_for_another_link() -> None:
-    X, y, sites = skewed(4, 40, 0)
+def test_where_nothing_is_compatible_logarithms_show_how_coefficients_differ() -> None:
+    """Levels of environments differ by factors, and so would coefficients of least squares to the outcome itself."""
+    X, y, sites = skewed(5, 60, 0, 5.0)
+    y = y * np.array([0.02, 0.2, 1.0, 5.0, 30.0])[sites]
     family, data = GammaLog(), MultiEnvironmentData.from_arrays(X, y, sites)
     np.testing.assert_array_equal(family.working_outcome(data), np.log(y))
-    with pytest.raises(SettingError, match="working_outcome"):
-        family.working_outcome(dataclasses.replace(data, y=y - 10.0))
+    assert family.working_outcome(dataclasses.replace(data, y=-y)).max() < 0.0
+    with pytest.warns(NotInvariantWarning):
+        assert "x0" in BIP(family).fit(data).selected_features_
 
 
 # ---------------------------------------------------------------- small environments

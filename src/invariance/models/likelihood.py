@@ -230,13 +230,9 @@ class ByLikelihood(ABC):
         return np.asarray(INVERSE_LINKS[link_of(self)](predictor))
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
-        """(N,) numbers of which least squares tell how coefficients differ between environments."""
-        if link_of(self) == "log" and data.y.min() > 0.0:
-            return np.asarray(np.log(data.y))
-        if predicts_of(self) is Predicts.number and link_of(self) != "identity":
-            what = f"least squares show how coefficients differ of working_outcome(), which {type(self).__name__} lacks"
-            raise SettingError(what, use(select="predictive"))
-        return data.y
+        """(N,) numbers of which least squares tell how coefficients differ between environments: logarithms with a log
+        link; else the outcome itself, which to first order has the same coefficients up to a factor."""
+        return np.asarray(np.log(data.y)) if link_of(self) == "log" and data.y.min() > 0.0 else data.y
 
     def check(self) -> None:
         """Raise where no kind and link are declared, or where others are than `mean` has."""
