@@ -453,7 +453,8 @@ def test_columns_of_all_types_are_looked_at() -> None:
 def test_numbers_written_as_text_are_read_with_the_remedy(kind: Any) -> None:
     frame = _table(comma=[f"{n},5" for n in range(60)], site=["1", "01", "2"] * 20)
     table = kind({name: values.tolist() for name, values in frame.items()})
-    settings = check(table, "y", "site").settings
+    settings = dict(check(table, "y", "site").settings)
+    assert settings.pop("merge_environments") == {"1": ["1", "01"]}
     data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
     assert data.environments == ("1", "01", "2")
     assert data.X[:, data.feature_names.index("comma")].tolist() == [n + 0.5 for n in range(60)]
