@@ -323,7 +323,7 @@ class _Look:
         """
         of_environments = column == self.environment
         kind = "environments" if of_environments else "levels"
-        leave_out = () if of_environments else (use(exclude=[column]),)
+        leave_out: tuple[Remedy, ...] = () if of_environments else (use(exclude=[column]),)
 
         def differing(seen: Callable[[str], str]) -> list[tuple[Hashable, ...]]:
             """Groups that are seen as one and do not print alike"""

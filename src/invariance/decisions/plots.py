@@ -387,14 +387,13 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
 
     found = _left_out(decision)
     heads, n = {name: found.head_of(name) for name in ("intercept", "slope", found.kind.measure)}, len(found.left_out)
-    rows = [(name, "mean", found.on_average(name), np.nan, np.nan, "") for name in heads]
+    unknown = np.nan, np.nan
+    rows: list[tuple[Any, ...]] = [(name, "mean", found.on_average(name), *unknown, "") for name in heads]
     for left in found.left_out:
-        unknown = np.nan, np.nan
-        rows += [
-            (name, left.environment, left.figures[name], *left.intervals.get(name, unknown), "–") for name in heads
-        ]
-    names = ["column", "environment", "estimate", "lower", "upper", "note"]
-    panels = _forests(figure, pd.DataFrame(rows, columns=names), heads, _IDEAL, most=top)
+        ends = {name: left.intervals.get(name, unknown) for name in heads}
+        rows += [(name, left.environment, left.figures[name], *ends[name], "–") for name in heads]
+    columns = ["column", "environment", "estimate", "lower", "upper", "note"]
+    panels = _forests(figure, pd.DataFrame(rows, columns=columns), heads, _IDEAL, most=top)
     told = "\n".join(filter(None, [found.told, _cut(min(top, n), n, "environments")]))
     label = "in the environment left out, with 95% interval (line: mean; dashed: right)"
     return _labelled(figure, panels, label, "environment", told)

@@ -85,7 +85,7 @@ class PredictedOutcome:
     def inverse_link(self) -> Callable[[Floats], Floats] | None:
         """The mean at intercept + coefficients · columns, as saved models know it; None of a link of one's own. Of
         times these are logarithms of relative risks, which have a baseline besides."""
-        return np.asarray if self.predicts is Predicts.time else INVERSE_LINKS.get(self.link)
+        return INVERSE_LINKS.get("identity" if self.predicts is Predicts.time else self.link)
 
     @property
     def has_intervals(self) -> bool:
