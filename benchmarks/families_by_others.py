@@ -1,6 +1,6 @@
 """Families that somebody else wrote: how often invariant data are rejected in small environments.
 
-python benchmarks/families_by_others.py            400 data sets a cell, the true subset (two minutes)
+python benchmarks/families_by_others.py            150 data sets a cell, the true subset (a few minutes)
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def rejected(shape: float | None, n_rows: int, columns: int, sets: int) -> list[
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", type=int, default=400)
+    parser.add_argument("--sets", type=int, default=150)
     sets = parser.parse_args().sets
     header(f"Invariant data rejected at {LEVEL:g}: {ENVIRONMENTS} environments, {sets} data sets a cell")
     head = ("outcome", "columns", "rows each", "by chi-square", "as tested", "without a fit")
