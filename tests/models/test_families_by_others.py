@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import statsmodels.api as sm
-from benchmarks._families import GammaLog, Probit, skewed
 from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import binom
 
+from benchmarks._families import GammaLog, Probit, skewed
+from cli_runner import run
 from invariance import BIP, BIPClassifier, MultiEnvironmentData, Tolerance, load
 from invariance.exceptions import DataError, NotInvariantWarning, SettingError
 from invariance.models.base import INVERSE_LINKS, Predicts, link_of, predicts_of
@@ -74,6 +76,13 @@ def test_intervals_of_one_width_are_refused(gamma: BIP, tmp_path: Path) -> None:
             model.predict(X, return_std=True)
         with pytest.raises(SettingError, match="no intervals with a log link"):
             model.new_environments().half_width(0.9)
+    pd.DataFrame(X, columns=["x0", "x1", "x2"]).to_csv(tmp_path / "new.csv", index=False)
+    asked = "predict", tmp_path / "gamma.json", tmp_path / "new.csv", "--out", tmp_path / "p.csv"
+    assert run(*asked).exit_code == 0
+    written = pd.read_csv(tmp_path / "p.csv")
+    assert written.columns.tolist() == ["x0", "x1", "x2", "prediction"]
+    np.testing.assert_allclose(written["prediction"], gamma.predict(X))
+    assert "leave --coverage out" in run(*asked, "--coverage", "0.9").stderr
 
 
 def test_the_methods_paragraph_states_what_was_done(gamma: BIP) -> None:
