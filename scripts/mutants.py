@@ -723,6 +723,52 @@ MUTANTS = (
         replace="if decision.posterior is findings.posterior and findings.predictive is None:",
         tests=("tests/sweeps/test_sweep_device.py::test_rules_that_take_the_posterior_as_it_is_start_no_search",),
     ),
+    # ---- families by others
+    Mutant(
+        "log-link-effects",
+        "effects after a fit with a log link are printed as differences of logarithms",
+        old="new",
+        file="decisions/effects.py",
+        find="    return known[outcome.link]\n",
+        replace='    return "difference"\n',
+        tests=("tests/models/test_families_by_others.py::test_effects_are_ratios_of_means",),
+    ),
+    Mutant(
+        "log-link-intervals",
+        "intervals of predictions have one width whatever the link",
+        old="new",
+        file="prediction/predictor.py",
+        find='return self.predicts is Predicts.number and self.link == "identity"',
+        replace="return self.predicts is Predicts.number",
+        tests=("tests/models/test_families_by_others.py::test_intervals_of_one_width_are_refused",),
+    ),
+    Mutant(
+        "undeclared-link",
+        "a mean that is not the inverse of the declared link is accepted",
+        old="new",
+        file="models/likelihood.py",
+        find="elif not np.allclose(self.mean(_PROBE), INVERSE_LINKS[link](_PROBE), rtol=1e-9, atol=0.0):",
+        replace="elif False:",
+        tests=("tests/models/test_families_by_others.py::test_what_is_not_declared_is_refused_before_a_fit",),
+    ),
+    Mutant(
+        "scatter-law",
+        "small environments are tested by the chi-square law of many rows",
+        old="new",
+        file="models/likelihood.py",
+        find="return self.scattered_null(figures, counts) if self._scatters else super().null_of(figures, counts)",
+        replace="return super().null_of(figures, counts)",
+        tests=("tests/models/test_families_by_others.py::test_invariant_data_in_small_environments_are_not_rejected",),
+    ),
+    Mutant(
+        "level-of-missing",
+        "missing values are merged with a level that has the name of theirs",
+        old="new",
+        file="data/encoding.py",
+        find="if choices.missing_level and MISSING_LEVEL in map(level_of, levels.written):",
+        replace="if False:",
+        tests=("tests/data/test_findings.py::test_a_level_of_the_name_of_missing_values_is_refused",),
+    ),
 )
 
 

@@ -32,6 +32,8 @@ class UnitNoise(ByLikelihood):
 
     scale: float = 1.0
     name = "unit noise"
+    kind = "number"
+    link = "identity"
 
     def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
         design = np.column_stack([np.ones(len(y)), X])
@@ -47,14 +49,13 @@ class StatsmodelsLogistic(ByLikelihood):
     """Logistic regression as statsmodels fits it."""
 
     name = "logistic"
+    kind = "class"
+    link = "logit"
 
     def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
         design = np.column_stack([np.ones(len(y)), X])
         fit = sm.Logit(y, design).fit(disp=False, method="newton", tol=1e-10)
         return Maximum(float(fit.llf), fit.params[1:], float(fit.params[0]), design.shape[1])
-
-    def mean(self, predictor: NDArray) -> NDArray:
-        return 1.0 / (1.0 + np.exp(-predictor))
 
 
 class Plain(BoundModel):

@@ -236,6 +236,20 @@ def test_missing_values_have_a_level_in_fit_and_prediction(tmp_path: Path) -> No
         MultiEnvironmentData.from_table(table, "y", "site")
 
 
+def test_a_level_of_the_name_of_missing_values_is_refused() -> None:
+    table = small().drop(columns="lab")
+    table["kind"] = table["kind"].replace("a", f" {MISSING_LEVEL}")
+    with pytest.raises(DataError, match="'kind' has a level '\\(missing\\)', as missing values have"):
+        MultiEnvironmentData.from_table(table, "y", "site", missing="level")
+    (finding,) = (finding for finding in check(table, "y", "site").findings if finding.code == "missing")
+    assert [dict(remedy.settings) for remedy in finding.remedies] == [{"missing": "drop"}, {"exclude": ["kind"]}]
+    settings = {"missing": "level", "na": {"kind": [MISSING_LEVEL]}}
+    data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
+    without = small().drop(columns="lab").replace({"kind": {"a": None}})
+    same = MultiEnvironmentData.from_table(without, "y", "site", missing="level")
+    np.testing.assert_array_equal(data.X, same.X)
+
+
 def test_a_level_for_categories_and_rows_that_lack_numbers_are_dropped(tmp_path: Path) -> None:
     table = small().drop(columns="lab")
     table = table.assign(z=table["z"].mask(table["z"] < 9))
@@ -321,6 +335,19 @@ def test_units_and_absent_columns_need_environments() -> None:
     assert (found["unit"].column, found["unit"].environments) == ("mass", ("c",))
     assert (found["absent"].column, found["absent"].environments) == ("gone", ("b",))
     assert not {"unit", "absent"} & {finding.code for finding in check(table, "y").findings}
+
+
+def test_labels_that_differ_in_leading_zeros_are_found() -> None:
+    table = small().drop(columns=["lab", "kind"])
+    table["site"] = np.resize(["1", "01", "2", "10", "1.05", "1.5", "A01-2", "A1-2"], len(table))
+    table["code"] = np.resize(["a7", "b", "a07"], len(table))
+    sites, codes = check(table, "y", "site").findings
+    assert (sites.code, sites.environments) == ("labels_alike", ("1", "01", "A1-2", "A01-2"))
+    assert dict(sites.remedies[0].settings) == {"merge_environments": {"1": ["1", "01"], "A1-2": ["A1-2", "A01-2"]}}
+    assert sites.rows == table["site"].isin(sites.environments).sum()
+    assert (codes.code, codes.column, codes.remedies) == ("labels_alike", "code", ())
+    merged = MultiEnvironmentData.from_table(table, "y", "site", **check(table, "y", "site").settings)
+    assert set(merged.environments) == {"1", "2", "10", "1.05", "1.5", "A1-2"}
 
 
 def test_capitals_are_a_question_and_levels_that_print_alike_are_left_out() -> None:
@@ -426,7 +453,8 @@ def test_columns_of_all_types_are_looked_at() -> None:
 def test_numbers_written_as_text_are_read_with_the_remedy(kind: Any) -> None:
     frame = _table(comma=[f"{n},5" for n in range(60)], site=["1", "01", "2"] * 20)
     table = kind({name: values.tolist() for name, values in frame.items()})
-    settings = check(table, "y", "site").settings
+    settings = dict(check(table, "y", "site").settings)
+    assert settings.pop("merge_environments") == {"1": ["1", "01"]}
     data = MultiEnvironmentData.from_table(table, "y", "site", **settings)
     assert data.environments == ("1", "01", "2")
     assert data.X[:, data.feature_names.index("comma")].tolist() == [n + 0.5 for n in range(60)]

@@ -153,6 +153,22 @@ def test_environments_left_out_and_their_calibration_are_drawn(model: BIP) -> No
         np.testing.assert_allclose(np.transpose(ax.containers[0].lines[0].get_data()), left.calibration[:, :2])
 
 
+@pytest.mark.parametrize("case", ["one row each", "one class each"])
+def test_environments_without_intervals_are_drawn(case: str, without_pictures: None, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, sites = rng.normal(size=(48, 2)), np.arange(48) // (1 if case == "one row each" else 12)
+    y = X[:, 0] + rng.normal(size=48) if case == "one row each" else (sites > 1).astype(float)
+    family = "linear_gaussian" if case == "one row each" else "logistic"
+    model = BIP(family).fit(X, y, environments=sites)
+    found = model.new_environments()
+    assert not any(left.intervals for left in found.left_out)
+    panels = model.plot("left_out", top=48)
+    for name, ax in panels.items():
+        drawn = sum(len(container.lines[0].get_xdata()) for container in ax.containers)
+        assert drawn == sum(np.isfinite(left.figures[name]) for left in found.left_out)
+    assert "Environments left out" in model.report(tmp_path / "page.html").read_text(encoding="utf-8")
+
+
 # ---------------------------------------------------------------- subsets and frontier
 
 

@@ -153,6 +153,8 @@ class Stopping(ByLikelihood):
     """An optimiser that ends `short` of the maximum wherever it has few rows."""
 
     short: float = 0.0
+    kind = "number"
+    link = "identity"
 
     def maximise(self, X: NDArray, y: NDArray) -> Maximum | None:
         best = UnitNoise().maximise(X, y)

@@ -96,6 +96,8 @@ def test_data_are_recoded_for_two_classes_only() -> None:
 class Stranger:
     """A family that knows nothing of events."""
 
+    kind = "number"
+    link = "identity"
     bind = None
 
 

@@ -141,8 +141,9 @@ def test_a_family_of_ones_own_predicts_by_its_likelihood() -> None:
     np.testing.assert_allclose(model.predict(X), 1 / (1 + np.exp(-X @ fit.coefficients - fit.intercept)), rtol=1e-9)
     rest = SITE != 1
     others = StatsmodelsLogistic().maximise(X[rest], y[rest])
-    missed = y[~rest] - 1 / (1 + np.exp(-X[~rest] @ others.coefficients - others.intercept))
-    assert model.decision_.prediction.everything[1] == pytest.approx(np.sqrt(np.mean(missed**2)))
+    chances = 1 / (1 + np.exp(-X[~rest] @ others.coefficients - others.intercept))
+    constant = log_loss(y[~rest], np.full((~rest).sum(), y[rest].mean()))
+    assert model.decision_.prediction.everything[1] == pytest.approx(log_loss(y[~rest], chances) / constant)
 
 
 def test_classes_are_judged_by_deviances_over_that_of_a_constant() -> None:

@@ -220,7 +220,7 @@ def _predictions(
 
     outcome = saved.outcome_
     mean = saved.predict_proba(X)[:, 1] if is_classifier(saved) else saved.predict(X, environments=labels)
-    if outcome.predicts is Predicts.number:
+    if outcome.has_intervals:
         wanted = _COVERAGE if coverage is None else coverage
         ends = saved.predict_interval(X, wanted)
         told = ""

@@ -28,7 +28,7 @@ from .columns import (
     text_as_numbers,
 )
 from .features import Features
-from .labels import tell_alike
+from .labels import level_of, tell_alike
 from .terms import Dummies, Numbers, SplineBasis, Term
 
 
@@ -217,6 +217,9 @@ class ColumnSummary(NamedTuple):
             if name in self.levels:
                 raise DataError(f"spline({name!r}) needs numbers, but {name!r} holds levels: leave it out of groups=.")
         for name, levels in self.levels.items():
+            if choices.missing_level and MISSING_LEVEL in map(level_of, levels.written):
+                what = f"column {name!r} has a level {MISSING_LEVEL!r}, as missing values have with missing='level'"
+                raise DataError(f"{what}. Rename it, or make it missing values too", use(na={name: [MISSING_LEVEL]}))
             listed = *choices.levels.get(name, levels.texts), MISSING_LEVEL
             strange = [text for text in levels.texts if text not in listed]
             if strange:

@@ -6,7 +6,7 @@ import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from .._tools.json import written
 from .._tools.sections import Rendered, Section
 from ..exceptions import DataError, InvarianceError, Message, Remedy, use
 from .checks import NO_ROWS, SMALLEST_ENVIRONMENT, alike, check_environments, in_print, listing, quoted, rows_text
-from .columns import Choices, RawTable, as_frame, excluding, owners_of
+from .columns import MISSING_LEVEL, Choices, RawTable, as_frame, excluding, owners_of
 from .copies import equal_columns
 from .encoding import ColumnSummary
 from .labels import encode_labels, label_of
@@ -43,7 +43,7 @@ CODES = {
     "far_values": "values far from all others, such as 999",
     "codes": "whole numbers that are called codes",
     "absent": "no values in an environment",
-    "labels_alike": "labels or levels that print alike",
+    "labels_alike": "labels or levels that print alike, or differ in capitals or leading zeros only",
     "copies": "the same as another column, perhaps in other units",
     "missing": "missing values",
     "constant": "one value only, or none",
@@ -319,21 +319,29 @@ class _Look:
             yield from self._of_column(name)
 
     def _labels_alike(self, column: str, labels: Sequence[Hashable]) -> Iterator[Finding]:
-        """Of environments or levels. Capitals may mean something, and remain a question."""
+        """Of environments or levels. Capitals may mean something, and leading zeros of levels: these are questions."""
         of_environments = column == self.environment
         kind = "environments" if of_environments else "levels"
-        folded = alike(labels, lambda label: in_print(label).casefold())
-        capitals = [group for group in folded if len(set(map(in_print, group))) > 1]
-        for groups, asks in ((alike(labels), False), (capitals, True)):
+        leave_out: tuple[Remedy, ...] = () if of_environments else (use(exclude=[column]),)
+
+        def differing(seen: Callable[[str], str]) -> list[tuple[Hashable, ...]]:
+            """Groups that are seen as one and do not print alike"""
+            folded = alike(labels, lambda label: seen(in_print(label)))
+            return [group for group in folded if len(set(map(in_print, group))) > 1]
+
+        for groups, how, merges, remedies in (
+            (alike(labels), "print alike", True, leave_out),
+            (differing(str.casefold), "differ in capitals only", False, ()),
+            (differing(_without_zeros), "differ in leading zeros only", True, ()),
+        ):
             if groups:
                 found = tuple(label for group in groups for label in group) if of_environments else ()
                 merge = use(merge_environments={group[0]: list(group) for group in groups})
                 told = listing((" and ".join(map(ascii, group)) for group in groups), 4)
-                what = f"{column!r} has {kind} that print alike, {told}."
-                if asks:
-                    what = f"{column!r} has {kind} that differ in capitals only, {told}. Are they the same?"
-                remedies = () if asks else (merge if of_environments else use(exclude=[column]),)
-                yield Finding("labels_alike", column, what, remedies, self._rows(found), found)
+                asks = "" if how == "print alike" else " Are they the same?"
+                mending = (merge,) if of_environments and merges else remedies
+                what = f"{column!r} has {kind} that {how}, {told}.{asks}"
+                yield Finding("labels_alike", column, what, mending, self._rows(found), found)
 
     def _rows(self, labels: Sequence[Hashable]) -> int:
         """How many these environments have"""
@@ -431,7 +439,8 @@ class _Look:
             return f" (keeps {n} of {rows_text(self.n_rows)})"
 
         ways = [use(keeps(), missing="drop")]
-        if any(name in levels for name in gaps):
+        taken = any(MISSING_LEVEL in self.raw.levels[name].texts for name in levels)
+        if any(name in levels for name in gaps) and not taken:
             ways.append(use(f"{keeps(*levels)[:-1]}, with a level for categories)", missing="level"))
         unlabelled = int((self.codes < 0).sum())
         if unlabelled:
@@ -451,6 +460,11 @@ def _are_ids(name: str, numbers: Floats) -> bool:
     counted = np.min(numbers) in (0, 1) and np.ptp(numbers) == len(numbers) - 1
     named = _ID.search(name) is not None or counted
     return different and named and bool((numbers == np.rint(numbers)).all())
+
+
+def _without_zeros(text: str) -> str:
+    """Whole numbers in a text without the zeros before them, which spreadsheets drop."""
+    return re.sub(r"(?<![\d.,])0+(?=\d)", "", text)
 
 
 def _is_code(value: float) -> bool:

@@ -557,7 +557,8 @@ class Decision(Rendered):
         )
 
     def effects(self, coverage: float = 0.95) -> pd.DataFrame:
-        """Coefficients per readable unit, as differences or as ratios of odds, rates or hazards, with intervals."""
+        """Coefficients per readable unit, as differences or as ratios of odds, rates, hazards or means, with intervals.
+        With a link of a family's own they are neither, and are refused."""
         from .effects import effects
 
         return effects(self, coverage)

@@ -10,9 +10,8 @@ from scipy.stats import t
 
 from .._tools.arrays import Floats
 from ..data.terms import Dummies, SplineBasis
-from ..exceptions import DataError
+from ..exceptions import DataError, SettingError
 from ..models.base import Predicts, moments_of, rows_of
-from ..models.bayesian import BayesianGaussian
 from ..models.gaussian_mean import MeanGaussian
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.regression import RegressionModel, separates
@@ -24,8 +23,13 @@ if TYPE_CHECKING:
 
     from .decision import Decision
 
-# {what is predicted: the ratio that the exponential of a coefficient is}; of numbers a coefficient is a difference
-RATIOS = {Predicts.probability: "odds ratio", Predicts.rate: "rate ratio", Predicts.time: "hazard ratio"}
+# {what is predicted: the ratio that the exponential of a coefficient is after a fit with a log link}
+_RATIOS = {
+    Predicts.number: "ratio of means",
+    Predicts.probability: "ratio of probabilities",
+    Predicts.rate: "rate ratio",
+    Predicts.time: "hazard ratio",
+}
 # Two values explain all of the variance but for rounding.
 _ROUNDING = 1e-9
 
@@ -38,9 +42,14 @@ class Unit(NamedTuple):
 
 
 def scale_of(decision: Decision) -> str:
-    """What effects are: "difference", or one of RATIOS."""
+    """What effects are, by the kind of outcome and the link: "difference", "odds ratio", "ratio of means" …"""
     assert decision.predictions is not None
-    return RATIOS.get(decision.predictions.outcome.predicts, "difference")
+    outcome = decision.predictions.outcome
+    known = {"identity": "difference", "logit": "odds ratio", "log": _RATIOS[outcome.predicts]}
+    if outcome.link not in known:
+        told = f"effects with a {outcome.link} link are neither differences nor ratios of {outcome.name}"
+        raise SettingError(f"{told}: decision_.coefficients() has its coefficients.")
+    return known[outcome.link]
 
 
 def effects(decision: Decision, coverage: float = 0.95) -> pd.DataFrame:
@@ -48,6 +57,7 @@ def effects(decision: Decision, coverage: float = 0.95) -> pd.DataFrame:
     pseudo-data. Columns: feature, column, unit, size, environment, estimate, lower, upper, note; columns of curves,
     which have no unit, are left out."""
     assert decision.predictions is not None
+    scale = scale_of(decision)
     found, data = decision.coefficients(coverage), decision.predictions.selection.data
     plain = _of_all_rows(decision, coverage)
     if plain is not None:
@@ -59,7 +69,7 @@ def effects(decision: Decision, coverage: float = 0.95) -> pd.DataFrame:
     found.insert(3, "size", [units[name].size for name in found["column"]])
     values = found[["estimate", "lower", "upper"]].to_numpy(dtype=float) * found[["size"]].to_numpy()
     with np.errstate(over="ignore"):
-        found[["estimate", "lower", "upper"]] = values if scale_of(decision) == "difference" else np.exp(values)
+        found[["estimate", "lower", "upper"]] = values if scale == "difference" else np.exp(values)
     return found[found["unit"] != ""].reset_index(drop=True)
 
 
@@ -135,7 +145,7 @@ def _rounded(spread: float) -> float:
 def standard_errors_in_words(decision: Decision) -> str:
     """Of which likelihood the intervals of the pooled effects are; empty where there are none."""
     model = decision.findings.target.model.untilted
-    if isinstance(model, BayesianGaussian):
+    if model.standard_errors(decision.mask) is None:
         return ""
     if isinstance(model, GaussianRandomDeviations):
         return "standard errors of the mixed model, which count how environments deviate"

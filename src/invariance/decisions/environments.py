@@ -347,7 +347,7 @@ def environment_tests(model: BoundModel, mask: Mask) -> EnvironmentTests:
         return RandomDeviationTests(model, mask)
     compared = model.compared_by(mask)
     if compared is None:
-        raise SettingError(f"a {type(model).__name__} has no tests of environments", use(family="linear_gaussian"))
+        raise SettingError(f"the {model.name} model has no tests of environments", use(family="linear_gaussian"))
     return (GaussianTests if VARIANCE in model.compares else MeanTests)(*compared)
 
 

@@ -31,6 +31,7 @@ from .._tools.plotting import (
     title,
 )
 from .._tools.text import format_subset, name_labels, shorten
+from ..exceptions import SettingError
 from ..posterior.plots import (
     MOST_BARS,
     TRACE_SIZE,
@@ -123,8 +124,8 @@ def _nothing(decision: Decision, kind: str) -> str:
         return "Environments were not compared along a variable, or these features cannot be."
     if kind in ("coefficients", "effects") and not decision.columns:
         return f"No feature is selected: there are no {kind}."
-    if kind == "effects" and (decision.predictions is None or effects(decision).empty):
-        return "The selected features act by curves, which have no single effect."
+    if kind == "effects":
+        return _no_effects(decision)
     if kind in ("calibration", "left_out"):
         return _nothing_left_out(decision, kind)
     if kind in ("environments", "frontier") and decision.findings.posterior.n_environments < 2:
@@ -132,6 +133,14 @@ def _nothing(decision: Decision, kind: str) -> str:
     if kind == "trace" and "trace" not in decision.findings.posterior.diagnostics:
         return 'Only variational inference, engine="vi", has an ELBO to draw.'
     return ""
+
+
+def _no_effects(decision: Decision) -> str:
+    try:
+        curved = decision.predictions is None or effects(decision).empty
+    except SettingError as error:  # with a link of one's own
+        return str(error)[:1].upper() + str(error)[1:]
+    return "The selected features act by curves, which have no single effect." if curved else ""
 
 
 def _nothing_left_out(decision: Decision, kind: str) -> str:
@@ -260,7 +269,7 @@ def _by_column(
 ) -> Panels:
     """found : as `_forests` has it, with all columns; heads : {column: title}"""
     n, shown = decision.findings.posterior.n_environments, dict(list(heads.items())[:top])
-    intervals, ratio = bool(found["lower"].notna().any()), what.endswith("ratio")
+    intervals, ratio = bool(found["lower"].notna().any()), "ratio" in what
     cuts = _cut(len(shown), len(heads), "columns"), _cut(min(n, _MOST_ENVIRONMENTS), n, "environments")
     panels = _forests(figure, found, shown, dict.fromkeys(shown, 1.0 if ratio else 0.0), ratio)
     label = f"{what}{' and 95% interval' if intervals else ''} ({'band' if intervals else 'line'}: all rows together)"
@@ -378,13 +387,13 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
 
     found = _left_out(decision)
     heads, n = {name: found.head_of(name) for name in ("intercept", "slope", found.kind.measure)}, len(found.left_out)
-    ends = ["estimate", "lower", "upper"]
-    rows = [{"column": name, "environment": "mean", "estimate": found.on_average(name)} for name in heads]
+    unknown = np.nan, np.nan
+    rows: list[tuple[Any, ...]] = [(name, "mean", found.on_average(name), *unknown, "") for name in heads]
     for left in found.left_out:
-        known = {name: (left.figures[name], *left.intervals.get(name, ())) for name in heads}
-        of = {"environment": left.environment, "note": "–"}
-        rows += [{"column": name, **of, **dict(zip(ends, own, strict=False))} for name, own in known.items()]
-    panels = _forests(figure, pd.DataFrame(rows), heads, _IDEAL, most=top)
+        ends = {name: left.intervals.get(name, unknown) for name in heads}
+        rows += [(name, left.environment, left.figures[name], *ends[name], "–") for name in heads]
+    columns = ["column", "environment", "estimate", "lower", "upper", "note"]
+    panels = _forests(figure, pd.DataFrame(rows, columns=columns), heads, _IDEAL, most=top)
     told = "\n".join(filter(None, [found.told, _cut(min(top, n), n, "environments")]))
     label = "in the environment left out, with 95% interval (line: mean; dashed: right)"
     return _labelled(figure, panels, label, "environment", told)

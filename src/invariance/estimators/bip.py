@@ -33,7 +33,7 @@ from ..inference.base import Engine
 from ..models.base import Family, Predicts, predicts_of
 from ..models.gaussian import GaussianFromMoments
 from ..models.invariance_test import Tolerance
-from ..models.registry import as_family, resolve_family, with_family_columns
+from ..models.registry import ByOutcome, as_family, resolve_family, with_family_columns
 from ..moments.moments import Moments
 from ..moments.second_pass import SecondPass
 from ..posterior.posterior import Posterior
@@ -363,8 +363,8 @@ class _OneKindOfOutcome(BIP):
         super().__init__(*given, columns=columns, predict_with=predict_with, **run)
 
     def _family_for(self, data: Data) -> tuple[Family, Data]:
-        usual = as_family(self._usual_family)
-        family = usual if isinstance(self.family, str) and self.family == "auto" else as_family(self.family)
+        given = as_family(self.family)
+        family = as_family(self._usual_family) if isinstance(given, ByOutcome) else given
         if predicts_of(family) is not self._must_predict:
             what = f"family={self.family!r} does not predict a {self._must_predict}, as {type(self).__name__} must"
             raise SettingError(what, use(family=self._usual_family))

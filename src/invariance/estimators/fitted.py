@@ -116,7 +116,8 @@ class IntervalRegressor(EnvironmentSelector):
         Var ε (1 + ω²‖T'w‖² + w'(ΣW'V⁻¹W)⁻¹w) at w = (1, x − x̄); of eight environments or more, none is left out then.
 
         After a fit to Moments the errors in an environment count as normally distributed; with rows= they are those
-        of up to 10,000 rows of each. Classes, counts and censored times have no intervals: see `new_environments`.
+        of up to 10,000 rows of each. Classes, counts, censored times and numbers after a fit with another link than the
+        identity have no intervals: see `new_environments`.
         """
         if not isinstance(coverage, int | float | np.number) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is no share between 0 and 1: use 0.9, for example.")

@@ -32,7 +32,6 @@ from ..data.settings import Columns
 from ..decisions.decision import Verdict
 from ..decisions.luck import Luck
 from ..exceptions import DataError, EngineError, FileError, NotInvariantWarning, SettingError, use
-from ..models.base import Predicts
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
 from ..posterior.posterior import Posterior, SubsetEvidence
@@ -40,7 +39,6 @@ from ..prediction.choice import Choice
 from ..prediction.new_environments import EnvironmentErrors, NewEnvironments
 from ..prediction.predictions import Price
 from ..prediction.predictor import (
-    MEANS,
     AveragedFit,
     Design,
     LinearPredictor,
@@ -58,7 +56,7 @@ if TYPE_CHECKING:
     from ..posterior.summary import Summary
     from .bip import BIP
 
-FORMAT = "invariance.model/5"
+FORMAT = "invariance.model/6"
 # Linear predictors at which an inverse link is compared with the usual one.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
 # {key in the file: attribute of a fitted model that is kept as it is, and its type}
@@ -122,7 +120,7 @@ def to_plain(model: BIP) -> dict[str, Any]:
         "luck": to_json(model.decision_.known_luck),
         "prediction": to_json(_placed(choice, posterior.environments)),
         "price": None if price is None else to_json(_placed(price, posterior.environments)),
-        "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome.predicts) for kind in kinds},
+        "predictors": {kind: _predictor_to_plain(model._predictor(kind), model._outcome) for kind in kinds},
         "new_environments": {
             kind: _errors_to_plain(model._new_environments(kind), posterior.environments) for kind in kinds
         },
@@ -140,21 +138,22 @@ def _labelled(found: Any, environments: tuple[Hashable, ...]) -> Any:
     return replace(found, environments=tuple(environments[place] for place in found.environments))
 
 
-def _predictor_to_plain(predictor: Predictor, predicts: Predicts) -> dict[str, Any]:
+def _predictor_to_plain(predictor: Predictor, outcome: PredictedOutcome) -> dict[str, Any]:
     design = {"design": to_json(predictor.design)}
     if isinstance(predictor, RefittedPredictor):
         dumped = _skops(f"saving a {type(predictor.regressor).__name__}").dumps(predictor.regressor)
         kept = {name: to_json(getattr(predictor, name)) for name in ("slopes", "middle", "noise")}
         return design | kept | {"regressor": base64.b64encode(dumped).decode("ascii")}
     baselines = predictor.baselines if isinstance(predictor, SurvivalPredictor) else ()
-    # A saved model predicts by the mean of its kind.
-    if not baselines and not np.array_equal(predictor.inverse_link(_PROBE), MEANS[predicts](_PROBE)):
-        raise SettingError("a model whose mean is not linear in its columns cannot be saved as JSON: use pickle.")
+    # A saved model predicts by the link of its family.
+    usual = outcome.inverse_link
+    if not baselines and (usual is None or not np.allclose(predictor.inverse_link(_PROBE), usual(_PROBE), rtol=1e-9)):
+        raise SettingError(f"a model with a link of its own, {outcome.link!r}, cannot be saved as JSON: use pickle.")
     kept = {"members": predictor.members, "baselines": baselines, "effects": predictor.effects}
     return design | {name: to_json(value) for name, value in kept.items()}
 
 
-def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: Sequence[str]) -> Predictor:
+def _predictor_from_plain(content: dict[str, Any], outcome: PredictedOutcome, trusted: Sequence[str]) -> Predictor:
     design = from_json(Design, content["design"])
     if "regressor" in content:
         skops, dumped = _skops("loading a model with a regressor of its own"), base64.b64decode(content["regressor"])
@@ -165,7 +164,8 @@ def _predictor_from_plain(content: dict[str, Any], predicts: Predicts, trusted: 
         regressor = skops.loads(dumped, trusted=list(trusted))
         line = from_json(Floats, content["slopes"]), from_json(Floats, content["middle"])
         return RefittedPredictor(design, regressor, *line, known_noise=float(content["noise"]))
-    average = design, from_json(tuple[AveragedFit, ...], content["members"]), MEANS[predicts]
+    assert outcome.inverse_link is not None
+    average = design, from_json(tuple[AveragedFit, ...], content["members"]), outcome.inverse_link
     baselines = from_json(tuple[PiecewiseHazard, ...], content["baselines"])
     if baselines:
         return SurvivalPredictor(*average, baselines=baselines)
@@ -286,8 +286,7 @@ class SavedModel(IntervalRegressor):
         self.settings_, self.outcome_ = content["settings"], self._outcome
         self.outcome_name_ = self._outcome.name
         self._predictors = {
-            kind: _predictor_from_plain(plain, self._outcome.predicts, trusted)
-            for kind, plain in content["predictors"].items()
+            kind: _predictor_from_plain(plain, self._outcome, trusted) for kind, plain in content["predictors"].items()
         }
         self._elsewhere = {
             kind: _errors_from_plain(plain, self._outcome, self.environments_, kind)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -292,6 +292,9 @@ class Additive:
 
     knots: int | None = 6
     comparison: Literal["shape", "all"] = "shape"
+
+    kind: ClassVar[str] = "number"
+    link: ClassVar[str] = "identity"
 
     def __post_init__(self) -> None:
         check_choice(self, "comparison", ("shape", "all"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import n_workers, ordered_map
@@ -50,8 +51,40 @@ class Predicts(StrEnum):
     time = "time"  # until an event that may be censored
 
 
+# {kind of outcome that a family declares: what it predicts}
+OUTCOME_KINDS = {
+    "number": Predicts.number,
+    "class": Predicts.probability,
+    "count": Predicts.rate,
+    "time": Predicts.time,
+}
+# {link that a family declares: the expected outcome at intercept + coefficients · columns}
+INVERSE_LINKS: Mapping[str, Callable[[Floats], Floats]] = {"identity": np.asarray, "log": np.exp, "logit": expit}
+
+
 def predicts_of(family: Any) -> Predicts:
-    return Predicts(getattr(family, "predicts", Predicts.number))
+    """What a family predicts, by the kind of outcome that it declares; None is least squares."""
+    kind = "number" if family is None else _declared(family, "kind", OUTCOME_KINDS)
+    if kind not in OUTCOME_KINDS:
+        raise SettingError(f"{type(family).__name__} declares the unknown kind {kind!r}: use {_either(OUTCOME_KINDS)}.")
+    return OUTCOME_KINDS[kind]
+
+
+def link_of(family: Any) -> str:
+    """The link that a family declares, one of INVERSE_LINKS or another name; None is least squares."""
+    return "identity" if family is None else _declared(family, "link", INVERSE_LINKS)
+
+
+def _declared(family: Any, what: str, known: Iterable[str]) -> str:
+    value = getattr(family, what, None)
+    if not isinstance(value, str):
+        name = type(family).__name__
+        raise SettingError(f"{name} does not declare the {what} of its outcome: add {what} = {_either(known)} to it.")
+    return value
+
+
+def _either(known: Iterable[str]) -> str:
+    return " or ".join(map(repr, known))
 
 
 class EnvironmentData(Protocol):
@@ -109,7 +142,11 @@ def check_whole_number(family: Any, name: str, least: int, usual: int | str) -> 
 
 
 class Family(Protocol):
-    """A specification: parameters only. It may be cloned, compared and searched over before there are data."""
+    """A specification: parameters only. It may be cloned, compared and searched over before there are data.
+
+    A family declares by class attributes what follows from it: `kind` of the outcome, one of OUTCOME_KINDS, and `link`,
+    one of INVERSE_LINKS or the name of another one; only "auto", which has neither before there are data, does not.
+    """
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel: ...
 

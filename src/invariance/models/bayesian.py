@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,6 +68,9 @@ class BayesianLinearGaussian:
     """
 
     prior_rows: float = 1.0
+
+    kind: ClassVar[str] = "number"
+    link: ClassVar[str] = "identity"
 
     def __post_init__(self) -> None:
         check_number(self, "prior_rows", "weight", positive=True)

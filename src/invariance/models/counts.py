@@ -14,8 +14,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, Message, use
 from ..kernels.likelihoods import NEGATIVE_BINOMIAL, NO_OWN, NO_SHARES, POISSON, Counts, Rows, work_for
 from ..kernels.newton import LIST, regress
-from .base import DISPERSION, Null, Predicts
-from .invariance_test import deviance_moments
+from .base import DISPERSION, Null
 from .likelihood import Figures
 from .regression import REPORTED, Regression, RegressionModel, environment_starts, sums_of_groups
 
@@ -34,7 +33,8 @@ def exposure_of(data: MultiEnvironmentData) -> Floats:
 class CountRegression(Regression):
     """Outcome with mean exposure · exp(intercept + coefficients · columns of z)."""
 
-    predicts: ClassVar[Predicts] = Predicts.rate
+    kind: ClassVar[str] = "count"
+    link: ClassVar[str] = "log"
     takes: ClassVar[tuple[str, ...]] = ("exposure",)
 
     def check(self, data: MultiEnvironmentData) -> None:
@@ -174,11 +174,7 @@ def _remainder(s: Floats) -> Floats:
 
 class NegativeBinomialModel(RegressionModel):
     def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
-        """That of a linear Gaussian model, whose fits too have coefficients and one parameter for the scatter."""
-        rows = np.append(self.data.counts if counts is None else counts, self.data.n_rows).astype(float)
-        local = (figures.degrees + figures.parameters) / (len(rows) - 1)
-        parameters = np.column_stack([*[local] * (len(rows) - 1), figures.parameters])
-        return Null.of_deviance(*deviance_moments(rows, parameters - 2.0), figures.degrees)
+        return self.scattered_null(figures, counts)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -631,6 +631,9 @@ class LinearGaussian:
     second_moments: Literal["auto", "all", "on demand"] = "auto"
     prediction: float = 0.0
     deviations: Literal["free", "random"] = "free"
+
+    kind: ClassVar[str] = "number"
+    link: ClassVar[str] = "identity"
 
     def __post_init__(self) -> None:
         check_choice(self, "invariance", ("distribution", "mean"))

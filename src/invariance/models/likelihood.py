@@ -6,25 +6,47 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
+from .._tools.text import in_quotes
+from ..data.checks import with_counts
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError
+from ..exceptions import DataError, SettingError, use
 from ..moments.least_squares import independent_columns
-from .base import BoundModel, EnvironmentData, Fit, Memory, Null, rows_for
+from .base import (
+    DISPERSION,
+    IN_MEAN,
+    INVERSE_LINKS,
+    BoundModel,
+    EnvironmentData,
+    Fit,
+    Memory,
+    Null,
+    Predicts,
+    Remarks,
+    link_of,
+    predicts_of,
+    rows_for,
+    too_few_rows_for,
+)
 from .gaussian import LinearGaussian
 from .gaussian_fits import row_groups
-from .invariance_test import EACH, Tolerance, deviance_test, sidak
+from .invariance_test import EACH, Tolerance, deviance_moments, deviance_test, sidak
 
 _MOST_REMEMBERED = 500_000
 # A pooled fit that is better than the local ones by less than this share of their size is so by the optimiser's error.
 _ROUNDING = 1e-6
+# Linear predictors at which `mean` is compared with the inverse of the declared link.
+_PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
+# Without a parameter for the scatter p-values rest on many rows: with fewer than so many for each parameter of an
+# environment's fit, invariant data are rejected at 5% in .07 to .08 (benchmarks/families_by_others.py).
+_FEW_PER_PARAMETER = 10
 
 
 class Figures(NamedTuple):
@@ -128,11 +150,54 @@ class LikelihoodRatioModel(BoundModel):
         """(S,) whether the subsets in masks (S, p) can be fitted"""
         return self.log_ratio_many(masks) > -np.inf
 
+    @property
+    @abstractmethod
+    def always(self) -> Integers | int:
+        """(E,) parameters of the fit to each environment beside those of columns"""
+
+    @cached_property
+    def largest_size(self) -> int:
+        """As many features as leave every environment a row more than it has parameters."""
+        each = (np.cumsum(np.sort(needed)) <= room for needed, room in zip(self._needed.T, self._room, strict=True))
+        return min(int(enough.sum()) for enough in each)
+
+    def supported(self, masks: Mask) -> Mask:
+        """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
+        return np.asarray((masks.astype(np.int64) @ self._needed <= self._room).all(axis=1))
+
+    @cached_property
+    def _needed(self) -> Integers:
+        """(p, E) columns of each feature that vary in an environment"""
+        varies = [np.ptp(self.data.X[rows], axis=0) > 0.0 for rows in row_groups(self.data)[:-1]]
+        return np.add.reduceat(np.array(varies, np.int64), self.features.starts[:-1], axis=1).T
+
+    @cached_property
+    def _room(self) -> Integers:
+        """(E,) most columns of a subset that vary in an environment"""
+        return np.asarray(self.data.counts - self.always - 1)
+
+    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
+        chosen = as_masks(masks, self.n_features)
+        fits = self.supported(chosen)
+        reasons = tuple(f"{reason}: a fit comes to no end" for reason in super().outside_support(chosen[fits]))
+        if fits.all():
+            return reasons
+        e = int(np.argmin(self._room))
+        place = f"environment {in_quotes(self.data.environments[e])}"
+        return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
+
     def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
         """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ. counts
         (G,): rows of the groups that are compared, if these are not the environments"""
         degrees = figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
         return Null.of_deviance(degrees, 2.0 * degrees, degrees)
+
+    def scattered_null(self, figures: Figures, counts: Integers | None = None) -> Null:
+        """`null_of` where fits have a parameter for the scatter too: the law of a linear Gaussian model with as many"""
+        rows = np.append(self.data.counts if counts is None else counts, self.data.n_rows).astype(float)
+        local = (figures.degrees + figures.parameters) / (len(rows) - 1)
+        parameters = np.column_stack([*[local] * (len(rows) - 1), figures.parameters])
+        return Null.of_deviance(*deviance_moments(rows, parameters - 2.0), figures.degrees)
 
 
 class Maximum(NamedTuple):
@@ -145,9 +210,16 @@ class Maximum(NamedTuple):
 
 
 class ByLikelihood(ABC):
-    """Base of specifications (frozen dataclasses) that say how one table is fitted."""
+    """Base of specifications (frozen dataclasses) that say how one table is fitted.
+
+    Each declares, as class attributes, `kind` of the outcome, "number", "class" or "count", and `link`: "identity",
+    "log", "logit", of which `mean` is the inverse, or the name of another one, with a `mean` of its own. By these
+    effects are differences or ratios, and held-out data are scored; what has no meaning then is refused.
+    """
 
     name: str = "maximum likelihood"
+    kind: ClassVar[str]
+    link: ClassVar[str]
 
     @abstractmethod
     def maximise(self, X: Floats, y: Floats) -> Maximum | None:
@@ -155,19 +227,59 @@ class ByLikelihood(ABC):
 
     def mean(self, predictor: Floats) -> Floats:
         """The expected outcome (n,) at intercept + coefficients · columns (n,)."""
-        return predictor
+        return np.asarray(INVERSE_LINKS[link_of(self)](predictor))
 
     def working_outcome(self, data: MultiEnvironmentData) -> Floats:
-        """(N,) numbers of which least squares tell how coefficients differ between environments."""
-        return data.y
+        """(N,) numbers of which least squares tell how coefficients differ between environments: logarithms with a log
+        link; else the outcome itself, which to first order has the same coefficients up to a factor."""
+        return np.asarray(np.log(data.y)) if link_of(self) == "log" and data.y.min() > 0.0 else data.y
+
+    def check(self) -> None:
+        """Raise where no kind and link are declared, or where others are than `mean` has."""
+        name, kind, link = type(self).__name__, predicts_of(self), link_of(self)
+        if kind is Predicts.time:
+            what = f"{name} declares kind='time', but maximise() is not told which times are censored"
+            raise SettingError(what, use(family="piecewise_exponential"))
+        if link not in INVERSE_LINKS:
+            if type(self).mean is ByLikelihood.mean:
+                raise SettingError(f"{name} declares the link {link!r}: add mean(), its inverse, or use a known link.")
+        elif not np.allclose(self.mean(_PROBE), INVERSE_LINKS[link](_PROBE), rtol=1e-9, atol=0.0):
+            raise SettingError(f"{name} declares the link {link!r}, of which its mean() is not the inverse: mend one.")
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> LikelihoodModel:
         """Tie the model to data."""
+        self.check()
         return LikelihoodModel(self, rows_for(self.name, data), n_jobs)
 
 
 class LikelihoodModel(LikelihoodRatioModel):
     """A specification tied to rows. Columns that are constant or dependent in an environment are left out there."""
+
+    def __init__(self, specification: Any, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+        super().__init__(specification, data, n_jobs)
+        nothing = specification.maximise(np.empty((data.n_rows, 0)), data.y)
+        self._always = 1 if nothing is None else nothing.n_parameters
+        self._scatters = self._always > 1
+        self.compares = (*IN_MEAN, DISPERSION) if self._scatters else IN_MEAN
+        self.judged = ("invariance", "rho", *["tau"] * self._scatters)
+
+    @property
+    def always(self) -> int:
+        return self._always
+
+    def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
+        return self.scattered_null(figures, counts) if self._scatters else super().null_of(figures, counts)
+
+    def remarks(self, masks: ArrayLike) -> Remarks:
+        """On environments with few rows for the parameters of the largest of the leading subsets."""
+        leading = as_masks(masks, self.n_features).astype(np.int64)
+        parameters = self._always + int((leading @ self._needed).max(initial=0))
+        few = self.data.counts < _FEW_PER_PARAMETER * parameters
+        if self._scatters or self.data.n_environments < 2 or not few.any():
+            return Remarks()
+        where = with_counts(self.data.environments, np.where(few, self.data.counts, 0))
+        told = f"Fewer than {_FEW_PER_PARAMETER} rows for each of {parameters} parameters: {where}"
+        return Remarks((f"{told}. P-values of invariance rest on many rows, and may be too small.",))
 
     def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
         for e, label in enumerate(self.data.environments):
@@ -178,6 +290,7 @@ class LikelihoodModel(LikelihoodRatioModel):
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
         mask = as_mask(subset, self.feature_names)
+        self.require(bool(self.supported(mask[None])[0]), mask)
         chosen = self.features.expand(mask)
         fits = self._fitted(chosen, local) or []
         self.require(bool(fits), mask)
@@ -189,7 +302,9 @@ class LikelihoodModel(LikelihoodRatioModel):
         return Fit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
 
     def computed(self, masks: Mask) -> Figures:
-        each = list(ordered_map(self._figures_of, self.features.expand(masks), self.n_jobs))
+        enough, unknown = self.supported(masks), (np.nan, np.nan, 0.0, np.nan)
+        fitted = ordered_map(self._figures_of, self.features.expand(masks[enough]), self.n_jobs)
+        each = [next(fitted) if possible else unknown for possible in enough]
         return Figures(*np.array(each, dtype=float).reshape(len(each), len(Figures._fields)).T)
 
     def _figures_of(self, chosen: Mask) -> tuple[float, ...]:

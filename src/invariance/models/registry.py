@@ -13,7 +13,7 @@ from ..data.outcomes import at_two_values
 from ..exceptions import SettingError, use
 from ..moments.moments import Moments
 from .additive import Additive
-from .base import BoundModel, EnvironmentData, Family, Predicts, moments_of, predicts_of, rows_of
+from .base import BoundModel, EnvironmentData, Family, Predicts, link_of, moments_of, predicts_of, rows_of
 from .gaussian import LinearGaussian
 from .likelihood import ByLikelihood
 from .random_deviations import too_small_for_free
@@ -46,6 +46,9 @@ def as_family(given: str | Family) -> Family:
         return MODELS[given]()
     if isinstance(given, type) or not hasattr(given, "bind"):
         raise SettingError(f"family={given!r} cannot be bound to data: pass a specification, such as LinearGaussian().")
+    if not isinstance(given, ByOutcome):
+        predicts_of(given)
+        link_of(given)
     return given
 
 
@@ -109,8 +112,13 @@ class Chosen:
         return taken_by(self.family)
 
     @property
-    def predicts(self) -> Predicts:
-        return predicts_of(self.family)
+    def kind(self) -> str:
+        family: Any = self.family
+        return str(family.kind)
+
+    @property
+    def link(self) -> str:
+        return link_of(self.family)
 
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> BoundModel:
         model = self.family.bind(data, n_jobs)

@@ -30,7 +30,6 @@ from .base import (
     Memory,
     NDArray32,
     Null,
-    Predicts,
     Remarks,
     StandardErrors,
     SubsetWalk,
@@ -39,7 +38,6 @@ from .base import (
     in_parts,
     of_interest,
     rows_for,
-    too_few_rows_for,
 )
 from .gaussian_fits import row_groups
 from .invariance_test import MARGIN, Tolerance, deviance_test, without_spread
@@ -243,12 +241,6 @@ class RegressionModel(LikelihoodRatioModel):
             )
         return Remarks((counted, _R2, *specification.remarks(self, leading)), tuple(alarms))
 
-    @cached_property
-    def largest_size(self) -> int:
-        """As many features as leave every environment a row more than it has parameters."""
-        each = (np.cumsum(np.sort(needed)) <= room for needed, room in zip(self._needed.T, self._room, strict=True))
-        return min(int(enough.sum()) for enough in each)
-
     @property
     def _layout(self) -> tuple[Integers, Integers]:
         """Where the columns of each feature start, and the columns that are always in"""
@@ -291,36 +283,16 @@ class RegressionModel(LikelihoodRatioModel):
         """(E,) the same of fits to all rows but those of an environment"""
         return np.zeros(self.data.n_environments, np.int64)
 
-    def supported(self, masks: Mask) -> Mask:
-        """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
-        return np.asarray((masks.astype(np.int64) @ self._needed <= self._room).all(axis=1))
+    @property
+    def always(self) -> Integers:
+        return np.asarray(self.beginning.shape[1] + self.profiled[:-1])
 
     def in_support(self, masks: Mask) -> Mask:
         """By the rows alone where pseudo-data keep fits finite."""
         return self.supported(masks) if self.specification.pseudo_rows else super().in_support(masks)
 
-    @cached_property
-    def _needed(self) -> Integers:
-        """(p, E) columns of each feature that vary in an environment"""
-        return np.add.reduceat(self._varies[:-1].astype(np.int64), self.features.starts[:-1], axis=1).T
-
-    @cached_property
-    def _room(self) -> Integers:
-        """(E,) most columns of a subset that vary in an environment"""
-        return np.asarray(self.data.counts - self.beginning.shape[1] - self.profiled[:-1] - 1)
-
     def rescore(self, masks: ArrayLike) -> Floats:
         return self.log_ratio_many(masks)
-
-    def outside_support(self, masks: ArrayLike) -> tuple[str, ...]:
-        chosen = as_masks(masks, self.n_features)
-        fits = self.supported(chosen)
-        reasons = tuple(f"{reason}: a fit comes to no end" for reason in super().outside_support(chosen[fits]))
-        if fits.all():
-            return reasons
-        e = int(np.argmin(self._room))
-        place = f"environment {in_quotes(self.data.environments[e])}"
-        return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
 
     def guessed_flips(self, masks: ArrayLike) -> FlipGuess:
         """To second order around the fits of each subset: by score tests and Wald tests."""
@@ -487,7 +459,8 @@ class Logistic(Regression):
     """
 
     name: ClassVar[str] = "logistic"
-    predicts: ClassVar[Predicts] = Predicts.probability
+    kind: ClassVar[str] = "class"
+    link: ClassVar[str] = "logit"
     two_values: ClassVar[bool] = True
 
     def check(self, data: MultiEnvironmentData) -> None:

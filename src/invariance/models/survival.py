@@ -16,7 +16,7 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, DataWarning, use
 from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, work_for
 from ..kernels.newton import CURVATURES, regress
-from .base import BASELINE, Fit, Predicts, check_whole_number
+from .base import BASELINE, Fit, check_whole_number
 from .regression import READ, Regression, RegressionModel, environment_starts
 
 
@@ -165,7 +165,8 @@ class PiecewiseExponential(Regression):
     takes: ClassVar[tuple[str, ...]] = ("event",)
     model: ClassVar[type[RegressionModel]] = PiecewiseExponentialModel  #: :meta private:
     about_mean: ClassVar[tuple[str, ...]] = (BASELINE,)
-    predicts: ClassVar[Predicts] = Predicts.time
+    kind: ClassVar[str] = "time"
+    link: ClassVar[str] = "log"
 
     def __post_init__(self) -> None:
         super().__post_init__()

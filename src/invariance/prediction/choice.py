@@ -18,7 +18,17 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..decisions.pipeline import Data, Findings, FitSettings
 from ..exceptions import DataError, SettingError, use
 from ..inference.base import Target
-from ..models.base import BoundModel, EnvironmentData, Fit, Predicts, moments_of, predicts_of, rows_for, rows_of
+from ..models.base import (
+    BoundModel,
+    EnvironmentData,
+    Fit,
+    Predicts,
+    link_of,
+    moments_of,
+    predicts_of,
+    rows_for,
+    rows_of,
+)
 from ..models.random_deviations import GaussianRandomDeviations
 from ..models.survival import PiecewiseExponentialFit
 from ..moments.moments import Moments
@@ -102,7 +112,8 @@ class Selection:
     @property
     def linear(self) -> bool:
         """Whether least squares fits the mean, and not the family's own likelihood."""
-        return self.predicts is Predicts.number and not hasattr(self.settings.family, "mean")
+        family = self.settings.family
+        return self.predicts is Predicts.number and link_of(family) == "identity" and not hasattr(family, "mean")
 
     @classmethod
     def known(cls, settings: FitSettings, data: Data, findings: Findings, mask: Mask) -> Selection:

@@ -345,6 +345,7 @@ class NewEnvironments(Rendered):
 
     def half_width(self, coverage: float) -> float:
         """The ⌈coverage · (E + 1)⌉-th smallest of the environments' quantiles, at most the largest; 0 without any."""
+        self.outcome.check_intervals()
         if not self.left_out:
             return 0.0
         quantiles = sorted(errors.quantile(coverage) for errors in self.left_out)

@@ -19,12 +19,22 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import Classes
 from ..data.outcomes import in_words as class_in_words
 from ..exceptions import DataError, PredictionWarning, SettingError
-from ..models.base import EnvironmentData, Family, Fit, Predicts, moments_of, predicts_of, rows_of
+from ..models.base import (
+    INVERSE_LINKS,
+    EnvironmentData,
+    Family,
+    Fit,
+    Predicts,
+    link_of,
+    moments_of,
+    predicts_of,
+    rows_of,
+)
 from ..models.survival import PiecewiseHazard
 from ..moments.moments import Moments
 from ..moments.random_intercept import whitening_of, whitening_of_rows
 
-# {what is predicted: the mean at intercept + coefficients · columns}, as saved models know it
+# {what is predicted: the mean at intercept + coefficients · columns}, in methods to compare with
 MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
     Predicts.number: np.asarray,
     Predicts.probability: expit,
@@ -35,21 +45,23 @@ MEANS: dict[Predicts, Callable[[Floats], Floats]] = {
 
 @dataclass(frozen=True)
 class PredictedOutcome:
-    """classes : what 0 and 1 stand for, if anything; exposure : name of the unit of rates, if any"""
+    """link : between the mean and intercept + coefficients · columns; classes : what 0 and 1 stand for, if anything;
+    exposure : name of the unit of rates, if any"""
 
     name: str
     predicts: Predicts = Predicts.number
     classes: Classes | None = None
     exposure: str | None = None
+    link: str = "identity"
 
     @classmethod
     def of(cls, data: EnvironmentData, family: Family | None) -> PredictedOutcome:
         """family : None is least squares"""
-        predicts, rows = predicts_of(family), rows_of(data)
+        predicts, link, rows = predicts_of(family), link_of(family), rows_of(data)
         if rows is None:
-            return cls(data.outcome_name, predicts)
+            return cls(data.outcome_name, predicts, link=link)
         classes = (0, 1) if predicts is Predicts.probability and rows.classes is None else rows.classes
-        return cls(data.outcome_name, predicts, classes, rows.exposure_name)
+        return cls(data.outcome_name, predicts, classes, rows.exposure_name, link)
 
     @property
     def in_words(self) -> str:
@@ -69,10 +81,23 @@ class PredictedOutcome:
             raise DataError(f"y holds {unknown[0]!r}, and the model tells {second!r} from {first!r}: leave it out.")
         return (values == self.classes[1]).astype(float)
 
+    @property
+    def inverse_link(self) -> Callable[[Floats], Floats] | None:
+        """The mean at intercept + coefficients · columns, as saved models know it; None of a link of one's own. Of
+        times these are logarithms of relative risks, which have a baseline besides."""
+        return INVERSE_LINKS.get("identity" if self.predicts is Predicts.time else self.link)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether errors of one size everywhere make sense: of numbers that are linear in their columns."""
+        return self.predicts is Predicts.number and self.link == "identity"
+
     def check_intervals(self) -> None:
-        """Raise where intervals of a normal distribution would be nonsense."""
-        if self.predicts is not Predicts.number:
-            raise SettingError(f"{self.in_words} has no intervals: new_environments() tells how far it is off.")
+        """Raise where intervals of one width would be nonsense."""
+        if not self.has_intervals:
+            number = self.predicts is Predicts.number
+            why = f" with a {self.link} link, as its errors depend on its mean" if number else ""
+            raise SettingError(f"{self.in_words} has no intervals{why}: new_environments() shows how far it is off.")
 
 
 def log_odds(probability: Floats) -> Floats:

@@ -24,7 +24,8 @@ from ..decisions.decision import Decision, fallback
 from ..decisions.diagnosis import Diagnosis
 from ..decisions.effects import standard_errors_in_words
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Predicts, predicts_of
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, Predicts, link_of, predicts_of
+from ..models.likelihood import ByLikelihood
 from ..models.random_deviations import too_small_for_free
 from ..models.registry import Chosen
 from ..moments.moments import Moments
@@ -220,7 +221,7 @@ _RIDGE = "ridge regression, its penalty chosen by the error in environments left
 
 
 def _paragraph(subject: Subject) -> Iterator[str]:
-    decision, posterior = subject.decision, subject.posterior
+    decision, posterior, family = subject.decision, subject.posterior, subject.family
     model, n = decision.findings.target.model, posterior.n_environments
     where = f"in {n:,} environment{'' if n == 1 else 's'}"
     where = where if decision.components is None else f"{decision.components.design.everywhere},"
@@ -230,13 +231,14 @@ def _paragraph(subject: Subject) -> Iterator[str]:
         f"{printable(posterior.outcome_name)} in the same way {where} with {int(posterior.counts.sum()):,} rows in all "
         f"({_fewest(posterior)})."
     )
+    linked = f", by maximum likelihood with a {link_of(family)} link" if isinstance(family, ByLikelihood) else ""
     weights = "" if subject.data.weights is None else f" {subject.data.weights}"
-    yield f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}."
+    yield f"{_missing(subject.data)}{weights} The model of the outcome is {posterior.model}{linked}."
     *first, last = (_PARTS.get(part, part) for part in model.compares)
     same = f"{', '.join(first)} and {last}"
     yield f"A subset z of the features is invariant when, given z, {same} are the same everywhere."
     yield from _score(subject)
-    reward = getattr(subject.family, "prediction", 0.0)
+    reward = getattr(family, "prediction", 0.0)
     rewarded = f", with a reward of {reward:g} for subsets that predict well," if reward else ""
     yield (
         f"The posterior is p(z | data) ∝ p(z) Λ(z){rewarded} over {format_count(posterior.n_subsets)} subsets; "
@@ -262,13 +264,15 @@ def _paragraph(subject: Subject) -> Iterator[str]:
             f"where the largest error of all features is more than {predictions.choice.threshold:.2f} times theirs."
         )
     kind = predictions.resolved(predictions.asked)
-    if kind == "everything" and predictions.regressor is None and predicts_of(subject.family) is Predicts.number:
+    if kind == "everything" and predictions.regressor is None and predictions.selection.linear:
         usual = "the average of pooled least squares and of least squares with a random intercept of each environment"
         yield f"All features predict by {_RIDGE if shrinks(subject.data) else usual}."
     if predictions.regressor is not None:
         yield f"What predicts is fitted by {typed(predictions.regressor)}."
-    if decision.selected and (errors := standard_errors_in_words(decision)):
-        yield f"Intervals of effects are at 95%, by {errors}, and take the selection as given."
+    if decision.selected:
+        errors = standard_errors_in_words(decision)
+        by = f"Intervals of effects are at 95%, by {errors}, and take the selection as given."
+        yield by if errors else "This model gives no intervals of effects."
     if n > 1:
         moments = isinstance(subject.data, Moments)
         errors = "standard errors of normal noise" if moments else "robust standard errors (sandwich, DeLong)"
@@ -356,5 +360,6 @@ def _tolerated(subject: Subject) -> Iterator[str]:
     if tolerance.rho:
         limit = f", {decision.effective_tolerance:.2g} of the selected subset" if decision.tolerates_less else ""
         yield f"coefficients may differ between environments by a share {tolerance.rho:g} of themselves{limit}"
-    if tolerance.tau and VARIANCE in model.compares:
-        yield f"the noise's standard deviation may have a relative spread of {tolerance.tau:g}"
+    if tolerance.tau and "tau" in model.judged:
+        what = "the noise's standard deviation" if VARIANCE in model.compares else "the root of the dispersion"
+        yield f"{what} may have a relative spread of {tolerance.tau:g}"

@@ -20,9 +20,9 @@ from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import in_words
 from ..decisions.decision import Decision, Grade, papers_view, role_in_words
 from ..decisions.diagnosis import T_BY_ENVIRONMENT
-from ..decisions.effects import RATIOS, effect_name, scale_of, standard_errors_in_words
+from ..decisions.effects import effect_name, scale_of, standard_errors_in_words
 from ..exceptions import SettingError
-from ..models.base import Predicts, predicts_of
+from ..models.base import INVERSE_LINKS, Predicts, link_of, predicts_of
 from ..models.bayesian import BayesianLinearGaussian
 from ..models.random_deviations import GaussianRandomDeviations
 from ..moments.moments import Moments
@@ -50,13 +50,18 @@ def answer_blocks(subject: Subject) -> Iterator[Block]:
     """What a reader needs who reads nothing else."""
     decision, worded = subject.decision, subject.source.worded
     yield Block(callout=(*state(decision), worded(str(decision.verdict))), sentences=list(_in_short(subject)))
-    if decision.selected and not (found := decision.effects()).empty:
-        yield effect_block(subject, found)
-    elif decision.selected:
-        yield Block(
-            "Effects", sentences=["The selected features act by curves: see their coefficients in the appendix."]
-        )
+    if decision.selected:
+        yield _effects(subject)
     yield Block("Caveats", points=list(caveats(subject)))
+
+
+def _effects(subject: Subject) -> Block:
+    try:
+        found = subject.decision.effects()
+    except SettingError as error:  # with a link of one's own
+        return Block("Effects", sentences=[str(error)[:1].upper() + str(error)[1:]])
+    told = "The selected features act by curves: see their coefficients in the appendix."
+    return Block("Effects", sentences=[told]) if found.empty else effect_block(subject, found)
 
 
 def state(decision: Decision) -> tuple[str, str]:
@@ -405,8 +410,11 @@ def coefficient_blocks(subject: Subject) -> Iterator[Block]:
         yield Block(sentences=["No feature is selected, so that there are no coefficients."])
         return
     found = decision.coefficients()
-    scale = RATIOS.get(predicts_of(subject.family))
-    of = "in units of the outcome" if scale is None else f"logarithms of {scale}s"
+    link = link_of(subject.family)
+    of = f"on the scale of the {link} link"
+    if link in INVERSE_LINKS:
+        scale = scale_of(decision)
+        of = "in units of the outcome" if scale == "difference" else f"logarithms of {scale.replace('ratio', 'ratios')}"
     sentences = [f"Coefficients of the selected features, fitted without the others, are {of} per unit of a column."]
     if model.makes_curves:
         sentences.append("The columns of a curve act by their sum; intervals take its shape, from all rows, as given.")
