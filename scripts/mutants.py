@@ -45,6 +45,15 @@ class Mutant(NamedTuple):
 MUTANTS = (
     # ---- data and where it lies
     Mutant(
+        "form-beside-its-opposite",
+        "check reads numbers again with the same sign for decimals and thousands",
+        old="new",
+        file="data/findings.py",
+        find="beside = {name: None for name, sign in stated.items() if sign in form.values()}",
+        replace="beside = {}",
+        tests=("tests/data/test_findings.py::test_the_command_is_not_refused_whatever_was_stated",),
+    ),
+    Mutant(
         "unlabelled-rows",
         "with missing='drop', rows without an environment label are kept",
         old="data/screening.py",
