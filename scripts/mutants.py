@@ -45,6 +45,15 @@ class Mutant(NamedTuple):
 MUTANTS = (
     # ---- data and where it lies
     Mutant(
+        "factor-given-those-nested-in-it",
+        "a factor is tested given the factors nested in it, which leave nothing of it",
+        old="new",
+        file="models/structured.py",
+        find="nested = [own[inner] for inner, outer in self.design.nested if outer == name]",
+        replace="nested = []",
+        tests=("tests/decisions/test_design_components.py::test_a_factor_is_tested_without_those_nested_in_it",),
+    ),
+    Mutant(
         "form-beside-its-opposite",
         "check reads numbers again with the same sign for decimals and thousands",
         old="new",

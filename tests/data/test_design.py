@@ -127,6 +127,7 @@ REFUSED = {
     "no column": (lambda f: read(along("Year"), f), "not in the table"),
     "same twice": (lambda f: read(["site", "site"], f), "both"),
     "two variables": (lambda f: read([along("year"), along("a")], f), "one variable"),
+    "twins": (lambda f: read(["site", "twin"], f.assign(twin=f["site"] + "!")), "'site' and 'twin' separate the same"),
     "one level": (lambda f: read(["site", "one"], f.assign(one=1)), "one level"),
     "within alone": (lambda _: along("year", within="site"), "ar="),
     "ar": (lambda _: along("year", ar=-1), "ar=-1"),
