@@ -20,6 +20,7 @@ from .checks import SMALLEST_ENVIRONMENT, quoted, rows_text
 from .columns import as_frame, frame_names
 from .labels import encode_labels
 from .reading import reads_as_number
+from .weights import Weights
 
 # Blocks of the variable by which rows are described, and left out to judge predictions.
 _MOST_BLOCKS = 5
@@ -114,6 +115,13 @@ def refuse_design(environment: Any, what: str) -> None:
     if parts is not None:
         named = repr(parts.along) if parts.along is not None else f"several factors, {list(parts.labels)}"
         raise SettingError(f"{what} takes one column of labels, not {named}: fit the whole table with BIP().")
+
+
+def refuse_repeats(variable: Along | None, counted: Weights) -> None:
+    """Raise where weights repeat rows of a sequence."""
+    if variable is not None and variable.ar and counted.total > counted.n_rows - counted.n_absent:
+        what = f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} each row occurs once"
+        raise DataError(f"{what}: leave out the weights, or ar=.")
 
 
 class Factor(NamedTuple):
