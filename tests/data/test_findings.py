@@ -468,12 +468,14 @@ def test_columns_of_all_types_are_looked_at() -> None:
         empty=pd.array([None] * 60, dtype="Int64"),
         hash=2**62 + numbers,
         pid=numbers + 1001,
+        rownames=3 * numbers + 17,
         share=[f"{n}%" for n in numbers],
         comma=[f"{n},5" for n in numbers],
         town=["Ayr", "Bath", "Cork"] * 20,
     ).assign(twin=lambda frame: 1 - 2 * frame["y"])
     found = check(table, "y", "site")
-    codes = {"empty": "constant", "hash": "identifier", "pid": "identifier", "share": "with_unit", "twin": "copies"}
+    codes = {"empty": "constant", "share": "with_unit", "twin": "copies"}
+    codes |= dict.fromkeys(("hash", "pid", "rownames"), "identifier")
     codes["town"] = "copies"
     assert {finding.column: finding.code for finding in found.findings} == codes | {"comma": "numbers_as_text"}
     assert found.settings["decimal"] == ","

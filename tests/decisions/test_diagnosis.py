@@ -250,7 +250,7 @@ def test_where_one_environment_is_unlike_the_others_are_not() -> None:
     model, sentences = told(2.5)
     assert (model.diagnose(["x0"]).grade, len(model.diagnose(["x0"]).unlike)) == (Grade.but_for, 6)
     assert "environment '5' is unlike the others" in sentences
-    assert "so are 5 more, but only as the others include '5'" in sentences
+    assert "also below it: 5 more, against rows that include '5'" in sentences
     assert "6 of 6" not in sentences
 
 

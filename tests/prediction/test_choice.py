@@ -183,6 +183,7 @@ def test_too_few_events_for_all_features(tmp_path: Path) -> None:
     choice = model.decision_.prediction
     assert (choice.uses, np.isnan(choice.ratio)) == ("selected", True)
     assert "4 columns are too many" in str(choice)
+    assert "use" not in choice.reason
     model.save(tmp_path / "model.json")
     np.testing.assert_array_equal(load(tmp_path / "model.json").predict(Z), model.predict(Z))
     assert "cannot be told" in str(model.decision_.price)

@@ -54,7 +54,9 @@ CODES = {
 # A column with more different values is not shown as environments.
 MOST_GROUPS = 200
 _EXAMPLES = 3
-_ID = re.compile(r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row|mrn|uid|pid|patient|subject|case|record))$|[IU]D$")
+_ID = re.compile(
+    r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row(.?names?)?|mrn|uid|pid|patient|subject|case|record))$|[IU]D$"
+)
 _CODES = re.compile(
     r"(?i)(^|[\W_])(codes?|wards?|types?|groups?|class|category|kind|status|region|department|dept|site|icd|zip)$"
 )

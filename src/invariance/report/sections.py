@@ -99,7 +99,7 @@ def _who_deviates(subject: Subject) -> str:
     verdict, besides = decision.verdict, ""
     if verdict.grade is Grade.but_for and len(alarms) > 1:
         # They are compared with rows that hold the one that differs.
-        besides = f" So do {len(alarms) - 1} more, but only as the others include {in_quotes(verdict.environment)}."
+        besides = f" Also below it: {len(alarms) - 1} more, against rows that include {in_quotes(verdict.environment)}."
         alarms = [alarm for alarm in alarms if alarm[1] == verdict.environment]
     told = ", ".join(f"{in_quotes(label)} ({format_small_p_value(p_value)})" for p_value, label in alarms[:6])
     more = f" and {len(alarms) - 6} more" if len(alarms) > 6 else ""
