@@ -117,7 +117,7 @@ def test_a_factor_is_tested_without_those_nested_in_it(names):
     assert data.design.nested == [("ward", "hospital")]
     assert components.differing == "by hospital, not by ward"
     assert components.cells is None
-    assert "ward is nested in hospital" in dict(components.facts("y"))["components"]
+    assert "but hospital without ward, which is nested in it" in dict(components.facts("y"))["components"]
     line, left, ranks = np.column_stack([np.ones(len(frame)), frame["a"]]), [], []
     for groups in (np.zeros(len(frame)), frame["hospital"], frame["ward"]):
         columns = np.column_stack([line * np.asarray(groups == group)[:, None] for group in np.unique(groups)])

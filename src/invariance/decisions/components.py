@@ -78,9 +78,9 @@ class Components:
             )
             each = "; ".join(f"{_named(test)} {p_values}" for test, p_values in zip(self.tests, told, strict=True))
             factors = [test for test in self.tests if not test.along]
-            given = [f"each factor given the other{'s' if len(factors) > 2 else ''}"] if len(factors) > 1 else []
             nested = ((printable(inner), printable(outer)) for inner, outer in self.design.nested)
-            given += [f"{inner} is nested in {outer}, which is tested without it" for inner, outer in nested]
+            without = "".join(f", but {outer} without {inner}, which is nested in it" for inner, outer in nested)
+            given = [f"each factor given the other{'s' * (len(factors) > 2)}{without}"] if len(factors) > 1 else []
             given += [f"{_named(self.tests[-1])} given the rest"] if len(factors) < len(self.tests) else []
             yield "components", f"{each} ({'; '.join(given)})"
         if self.change is not None:
