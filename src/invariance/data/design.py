@@ -121,7 +121,7 @@ def refuse_repeats(variable: Along | None, counted: Weights) -> None:
     """Raise where weights repeat rows of a sequence."""
     if variable is not None and variable.ar and counted.total > counted.n_rows - counted.n_absent:
         what = f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} each row occurs once"
-        raise DataError(f"{what}: leave out the weights, or ar=.")
+        raise DataError(what, use(" or leave the weights out", ar=0))
 
 
 class Factor(NamedTuple):

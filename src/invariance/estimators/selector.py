@@ -421,7 +421,8 @@ def _worded_for_fit(error: DataError) -> str:
             return f"columns=Columns({name}={value!r})"
         if hasattr(FileFormat, name):
             return f"read_table(..., {name}={value!r})"
-        return f"MultiEnvironmentData.from_arrays(..., {name}={value!r})"
+        of_table = name in ("drop_environments", "merge_environments", "min_rows")
+        return f"MultiEnvironmentData.from_{'table' if of_table else 'arrays'}(..., {name}={value!r})"
 
     return message.worded(setting) if isinstance(message, Message) else str(message)
 
