@@ -45,6 +45,44 @@ class Mutant(NamedTuple):
 MUTANTS = (
     # ---- data and where it lies
     Mutant(
+        "factor-given-those-nested-in-it",
+        "a factor is tested given the factors nested in it, which leave nothing of it",
+        old="new",
+        file="models/structured.py",
+        find="nested = [own[inner] for inner, outer in self.design.nested if outer == name]",
+        replace="nested = []",
+        tests=("tests/decisions/test_design_components.py::test_a_factor_is_tested_without_those_nested_in_it",),
+    ),
+    Mutant(
+        "probability-of-another-rule",
+        "compare shows the paper's probabilities beside features that the random-effects rule selected",
+        old="new",
+        file="decisions/decision.py",
+        find='return not getattr(self.rule, "by_prediction", False) or self.findings.predictive is not None',
+        replace="return True",
+        tests=(
+            "tests/baselines/test_comparison.py::test_no_probability_of_another_posterior_stands_beside_a_selection",
+        ),
+    ),
+    Mutant(
+        "rarer-class-is-not-counted",
+        "sites with few rows of the other class stand last",
+        old="new",
+        file="models/regression.py",
+        find="np.minimum(events, data.counts - events) if specification.two_values else events",
+        replace="events",
+        tests=("tests/models/test_regression.py::test_of_two_classes_the_rarer_one_is_counted",),
+    ),
+    Mutant(
+        "form-beside-its-opposite",
+        "check reads numbers again with the same sign for decimals and thousands",
+        old="new",
+        file="data/findings.py",
+        find="beside = {name: None for name, sign in stated.items() if sign in form.values()}",
+        replace="beside = {}",
+        tests=("tests/data/test_findings.py::test_the_command_is_not_refused_whatever_was_stated",),
+    ),
+    Mutant(
         "unlabelled-rows",
         "with missing='drop', rows without an environment label are kept",
         old="data/screening.py",

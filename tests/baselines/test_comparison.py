@@ -220,6 +220,20 @@ def test_evidence_is_what_the_rule_goes_by() -> None:
         assert method.evidence[0] == "inclusion probability"
 
 
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_no_probability_of_another_posterior_stands_beside_a_selection() -> None:
+    """Nothing is compatible: how coefficients differ selects, and not the posterior that weighs invariance alone."""
+    rng = np.random.default_rng(0)
+    site, X = np.repeat(np.arange(4), 100), rng.normal(size=(400, 2))
+    data = MultiEnvironmentData.from_arrays(X, X[:, 0] * (1.0 + site) + rng.normal(size=400), site)
+    result = compare(data, {"BIP": BIP(), "mode": BIP(select="mode")})
+    by_rule, by_mode = result.methods
+    assert by_rule.selected.tolist() == [True, False]
+    assert (by_rule.evidence, by_mode.evidence[0]) == (None, "inclusion probability")
+    assert result.table.query("method == 'BIP'")["inclusion_probability"].isna().all()
+    assert any("no subset is compatible" in note for note in by_rule.notes)
+
+
 @pytest.mark.parametrize(("outcome", "wrong"), [("died", True), ("falls", True), ("pressure", False)])
 def test_least_squares_are_named(outcome: str, wrong: bool) -> None:
     rng = np.random.default_rng(5)

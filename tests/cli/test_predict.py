@@ -69,10 +69,10 @@ def test_predictions_are_those_of_the_model(model: Path) -> None:
     assert list(written) == [*rows, "prediction", "lower", "upper"]
     assert written["code"].tolist() == ["007"] * 7
     rmse = np.sqrt(np.mean((1.0 - written["prediction"]) ** 2))
-    inside = np.mean((ends[:, 0] <= 1.0) & (ends[:, 1] >= 1.0))
+    inside = np.sum((ends[:, 0] <= 1.0) & (ends[:, 1] >= 1.0))
     by = ", ".join(saved.columns_to_predict)
     assert f"y for 7 rows of new.csv by {{{by}}}, with 0.8 intervals. What predicts: {saved.prediction_} No row" in said
-    assert f"known in 7 of them: root mean squared error {rmse:.4g}, {inside:.3g} inside" in said
+    assert f"known in 7 of them: root mean squared error {rmse:.4g}, {inside} of 7 inside their intervals" in said
 
 
 SELECTED = ("--predict-with", "selected")

@@ -127,12 +127,27 @@ REFUSED = {
     "no column": (lambda f: read(along("Year"), f), "not in the table"),
     "same twice": (lambda f: read(["site", "site"], f), "both"),
     "two variables": (lambda f: read([along("year"), along("a")], f), "one variable"),
+    "twins": (lambda f: read(["site", "twin"], f.assign(twin=f["site"] + "!")), "'site' and 'twin' separate the same"),
     "one level": (lambda f: read(["site", "one"], f.assign(one=1)), "one level"),
     "within alone": (lambda _: along("year", within="site"), "ar="),
     "ar": (lambda _: along("year", ar=-1), "ar=-1"),
     "no name": (lambda _: along(3), "name of a column"),
     "repeated": (lambda f: read(along("year", ar=1), f), "108 rows too many: name"),
     "repeated in units": (lambda f: read(along("year", ar=1, within="site"), f), "one row of each site .* keep one"),
+    "repeated by weights": (
+        lambda f: BIP().fit(f[["a", "year"]].head(9), f["y"].head(9), along("year", ar=1), sample_weight=[2] * 9),
+        "weights 'sample_weight' repeat rows",
+    ),
+    "repeated by a column": (
+        lambda f: read(along("year", ar=1), f.head(9).assign(n=2), weights="n"),
+        "weights 'n' repeat rows",
+    ),
+    "repeated by rows": (
+        lambda f: MultiEnvironmentData.from_arrays(
+            f[["a"]], f["y"], weights=[2] * 120, design=read(along("day", ar=1), f.assign(day=f.index)).design
+        ),
+        "weights 'weights' repeat rows",
+    ),
     "merge": (lambda f: read(["site", "town"], f, merge_environments={"s": ["p", "q"]}), "merge"),
     "moments": (lambda f: Moments.from_data(read(along("year"), f)), "along year"),
     "stream": (lambda f: Moments.from_rows(f, "y", along("year")), "along\\('year'\\)"),

@@ -186,6 +186,67 @@ def test_the_command_that_check_prints_runs(written: str, files: dict[str, Path]
     assert predicted.exit_code == 0, predicted.stderr
 
 
+COMMAS, POINTS, GROUPS = "--decimal=,", "--decimal=.", "--thousands=,"
+
+
+@pytest.mark.parametrize(
+    ("kind", "stated", "form"),
+    [
+        ("commas", [POINTS], {"decimal": ","}),
+        ("commas", [GROUPS], {"decimal": ",", "thousands": None}),
+        ("commas", [POINTS, GROUPS, "--sep=;"], {"decimal": ",", "thousands": None}),
+        ("points", ["--exclude=z", "--na=?,x=9", "--weight=n"], {}),
+        ("one comma", [POINTS], {}),
+        ("one comma", [GROUPS], {}),
+        ("three forms", [GROUPS], {}),
+        ("three forms", [POINTS], {"thousands": ","}),
+        ("events", ["--event=died", "--encoding=latin-1", POINTS], {}),
+    ],
+)
+def test_the_command_is_not_refused_whatever_was_stated(
+    kind: str, stated: list[str], form: dict[str, Any], workdir: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    x, z = rng.normal(size=(2, 60)).round(2)
+    table = pd.DataFrame({"site": ["a", "b"] * 30, "x": x, "z": z, "y": (x + rng.normal(size=60)).round(2)})
+    table = table.assign(n=rng.integers(1, 3, 60), died=rng.integers(0, 2, 60))
+    commas = [f"{value:.1f}".replace(".", ",") for value in rng.uniform(1, 9, 60)]
+    grouped = [f"{value:,.0f}" for value in rng.uniform(1e6, 9e6, 60)]
+    more = {"one comma": {"w": commas}, "three forms": {"w": commas, "u": grouped}}.get(kind, {})
+    table["y"] = table["y"].abs() if kind == "events" else table["y"]
+    sep, decimal = (";", ",") if kind == "commas" else (",", ".")
+    table.assign(**more).to_csv("t.csv", index=False, sep=sep, decimal=decimal)
+    shown = run("check", "t.csv", "-o", "y", "-e", "site", *stated, "--json", "found.json")
+    command = shlex.split(shown.stdout.splitlines()[-1])
+    fitted = run(*command[1:])
+    assert fitted.exit_code == 0, fitted.stderr
+    settings = json.loads(Path("found.json").read_text(encoding="utf-8"))["settings"]
+    assert {name: settings.get(name) for name in settings if name in ("decimal", "thousands")} == form
+
+
+@pytest.mark.parametrize(
+    ("columns", "advised"),
+    [
+        ({"x": "0.5 1.5 2.5", "w": "1,234 2,345 8,804"}, ["--decimal '.'", "--thousands ','"]),
+        ({"x": "a b c", "w": "1,234 2,345 8,804"}, ["--decimal ','", "--thousands ','"]),
+        ({"x": "0,5 1,5 2,5", "w": "1.234.567 2.345.678 8.804"}, ["--thousands '.'", "--categorical w"]),
+    ],
+)
+def test_only_forms_in_which_the_other_columns_are_numbers(
+    columns: dict[str, str], advised: list[str], workdir: Path
+) -> None:
+    pd.DataFrame({name: texts.split() for name, texts in columns.items()}).to_csv("t.csv", sep=";", index=False)
+    message = run("check", "t.csv").stderr
+    assert re.findall(r"--\w+ (?:'.'|\w+)", message.rsplit(": use", 1)[-1]) == advised
+
+
+def test_an_outcome_in_another_form_says_so() -> None:
+    table = _table(y=[f"{n},5" for n in range(60)])
+    with pytest.raises(DataError) as caught:
+        MultiEnvironmentData.from_table(table, "y", "site")
+    assert caught.value.args[0].remedies == (use(decimal=","),)
+
+
 # ---------------------------------------------------------------- settings that remedies name
 
 
@@ -434,12 +495,14 @@ def test_columns_of_all_types_are_looked_at() -> None:
         empty=pd.array([None] * 60, dtype="Int64"),
         hash=2**62 + numbers,
         pid=numbers + 1001,
+        rownames=3 * numbers + 17,
         share=[f"{n}%" for n in numbers],
         comma=[f"{n},5" for n in numbers],
         town=["Ayr", "Bath", "Cork"] * 20,
     ).assign(twin=lambda frame: 1 - 2 * frame["y"])
     found = check(table, "y", "site")
-    codes = {"empty": "constant", "hash": "identifier", "pid": "identifier", "share": "with_unit", "twin": "copies"}
+    codes = {"empty": "constant", "share": "with_unit", "twin": "copies"}
+    codes |= dict.fromkeys(("hash", "pid", "rownames"), "identifier")
     codes["town"] = "copies"
     assert {finding.column: finding.code for finding in found.findings} == codes | {"comma": "numbers_as_text"}
     assert found.settings["decimal"] == ","

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
 import warnings
@@ -260,3 +261,13 @@ def test_periods_are_text_wherever_they_come_in(tmp_path: Path) -> None:
     table["year"] = pd.period_range("2020", periods=3, freq="Y").repeat(10)
     for data in (MultiEnvironmentData.from_table(table, "y", "year"), Moments.from_rows(table, "y", "year")):
         assert data.environments == ("2020", "2021", "2022")
+
+
+def test_fit_advises_settings_that_the_named_function_has() -> None:
+    X, y = np.arange(24.0).reshape(12, 2), np.arange(12.0)
+    with pytest.raises(DataError) as caught:
+        BIP().fit(np.where(X == 3.0, np.nan, X), y, environments=["x", "x\u200b", "w"] * 4)
+    advised = re.findall(r"MultiEnvironmentData\.(\w+)\(\.\.\., (\w+)=", str(caught.value))
+    assert advised == [("from_arrays", "missing"), ("from_table", "merge_environments")]
+    for function, setting in advised:
+        assert setting in inspect.signature(getattr(MultiEnvironmentData, function)).parameters

@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import fdtrc
 
 from invariance import BIP, LinearGaussian, MultiEnvironmentData, Tolerance, along, compare, load
 from invariance.decisions.components import change_of, components_of
@@ -106,15 +107,37 @@ def test_the_factor_that_differs_is_named_and_the_other_is_not(tmp_path):
             model.predict_interval(X, new=name)
 
 
-def test_a_factor_that_the_other_tells_is_not_tested():
-    """Hospitals of a region: nothing says of regions that they do not differ."""
-    nested = crossed("hospital").drop(columns="year").assign(region=lambda f: f["hospital"] // 2)
-    data = MultiEnvironmentData.from_table(nested, "y", ["hospital", "region"])
+@pytest.mark.parametrize("names", [["hospital", "ward"], ["ward", "hospital"]])
+def test_a_factor_is_tested_without_those_nested_in_it(names):
+    """As in a nested analysis of variance: sums of squares one after the other, over the residual of all factors."""
+    frame = crossed("hospital").assign(year=0)
+    frame["ward"] = 3 * frame["hospital"] + np.random.default_rng(0).integers(0, 3, len(frame))
+    data = MultiEnvironmentData.from_table(frame, "y", names, exclude=["year"])
     components = components_of(LinearGaussian().bind(data), np.array([True]), Tolerance())
-    assert components.tests[0].p_exact < 1e-6
-    assert np.isnan([components.tests[1].p_value, components.tests[1].p_exact]).all()
-    assert components.differing == "by hospital"
-    assert "by region not tested" in dict(components.facts("y"))["components"]
+    assert data.design.nested == [("ward", "hospital")]
+    assert components.differing == "by hospital, not by ward"
+    assert components.cells is None
+    assert "but hospital without ward, which is nested in it" in dict(components.facts("y"))["components"]
+    line, left, ranks = np.column_stack([np.ones(len(frame)), frame["a"]]), [], []
+    for groups in (np.zeros(len(frame)), frame["hospital"], frame["ward"]):
+        columns = np.column_stack([line * np.asarray(groups == group)[:, None] for group in np.unique(groups)])
+        left.append(np.sum((frame["y"] - columns @ np.linalg.lstsq(columns, frame["y"])[0]) ** 2))
+        ranks.append(columns.shape[1])
+    noise = left[2] / (len(frame) - ranks[2])
+    for step, name in enumerate(["hospital", "ward"]):
+        extra = ranks[step + 1] - ranks[step]
+        p_value = fdtrc(extra, len(frame) - ranks[2], (left[step] - left[step + 1]) / extra / noise)
+        assert next(test.p_exact for test in components.tests if test.name == name) == pytest.approx(p_value, rel=1e-6)
+
+
+def test_factors_that_cannot_be_told_apart_are_joined_by_or():
+    """The second factor is the first one in all but three rows: each explains little given the other."""
+    frame = crossed("hospital", 200)
+    frame["twin"] = frame["hospital"].where(~frame.index.isin(frame.index[frame["hospital"] == 0][:3]), 1)
+    data = MultiEnvironmentData.from_table(frame, "y", ["hospital", "twin"], exclude=["year"])
+    components = components_of(LinearGaussian().bind(data), np.array([True]), Tolerance())
+    assert min(test.p_exact for test in components.tests) > 0.05
+    assert components.differing == "by hospital or by twin"
 
 
 def test_cells_show_what_no_factor_shows():

@@ -38,6 +38,7 @@ from invariance.decisions.decision import Grade
 from invariance.decisions.diagnosis import Refit, WithoutEnvironment, experiments, leading_subsets, sites_of
 from invariance.exceptions import FileError, NotInvariantWarning, SettingError
 from invariance.models.base import IN_MEAN, VARIANCE
+from invariance.posterior.summary import format_small_p_value
 
 PARTS = (*IN_MEAN, VARIANCE)
 pytestmark = [
@@ -227,6 +228,8 @@ def test_no_diagnosis_contradicts_the_verdict(kind: str) -> None:
             assert diagnosis.unlike == ()
         if verdict.grade is Grade.but_for:
             assert str(diagnosis.named) == verdict.environment
+            assert format_small_p_value(model.decision_.worst.p_value) in verdict.sentence
+            assert ("not clearly more than is tolerated" in verdict.sentence) is model.decision_.is_compatible
         if diagnosis.unlike and diagnosis.n_environments > 2:
             assert verdict.environment == str(diagnosis.worst.environment)
             assert verdict.environment in verdict.sentence
@@ -247,6 +250,7 @@ def test_where_one_environment_is_unlike_the_others_are_not() -> None:
     model, sentences = told(2.5)
     assert (model.diagnose(["x0"]).grade, len(model.diagnose(["x0"]).unlike)) == (Grade.but_for, 6)
     assert "environment '5' is unlike the others" in sentences
+    assert "also below it: 5 more, against rows that include '5'" in sentences
     assert "6 of 6" not in sentences
 
 

@@ -136,7 +136,7 @@ def test_weights_repeat_rows_of_a_design(environments: Any) -> None:
     again = table.drop(columns="w").iloc[AGAIN]
     two = BIP(columns=Columns(environment=environments), **QUICK).fit(again, NUMBER[AGAIN])
     assert_same(_without_notes(one.decision_.to_plain()), _without_notes(two.decision_.to_plain()))
-    with pytest.raises(DataError, match="sequence"):
+    with pytest.raises(DataError, match="weights 'w' repeat rows"):
         BIP().fit(table, NUMBER, along("when", ar=2, within="site"), sample_weight="w")
 
 

@@ -215,9 +215,18 @@ def test_events_are_told() -> None:
     X, y, environment = plain_table(False)
     notes, alarms = Logistic().bind(regression_data(X, y, environment)).remarks(all_masks(5))
     events = np.bincount(environment, y)
+    rarer = np.minimum(events, 60 - events)
     assert f"{y.sum():,.0f} events in 180 rows" in notes[0]
-    assert f"first: '{np.argmin(events)}' {events.min():.0f} in 60" in notes[0]
+    assert f"first: '{np.argmin(rarer)}' {events[np.argmin(rarer)]:.0f} in 60" in notes[0]
     assert alarms == ()
+
+
+@pytest.mark.parametrize(("family", "first"), [(Logistic(), "'2' 52 in 60"), (Poisson(), "'0' 20 in 60")])
+def test_of_two_classes_the_rarer_one_is_counted(family: Logistic | Poisson, first: str) -> None:
+    environment, X = np.repeat(np.arange(3), 60), np.random.default_rng(0).normal(size=(180, 1))
+    y = np.concatenate([np.arange(60) < n for n in (20, 30, 52)]).astype(float)
+    notes, _ = family.bind(regression_data(X, y, environment)).remarks(all_masks(1))
+    assert f"first: {first}" in notes[0]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,17 @@ from sklearn.metrics import log_loss
 from sklearn.tree import DecisionTreeRegressor
 
 from conformance_cases import StatsmodelsLogistic
-from invariance import BIP, BIPClassifier, BIPSurvival, Logistic, Moments, MultiEnvironmentData, UniformPrior, load
+from invariance import (
+    BIP,
+    BIPClassifier,
+    BIPSurvival,
+    Logistic,
+    Moments,
+    MultiEnvironmentData,
+    UniformPrior,
+    along,
+    load,
+)
 from invariance.exceptions import NotInvariantWarning, PredictionWarning, SettingError
 from invariance.models.base import Predicts
 from invariance.prediction import predictions
@@ -174,6 +184,7 @@ def test_too_few_events_for_all_features(tmp_path: Path) -> None:
     choice = model.decision_.prediction
     assert (choice.uses, np.isnan(choice.ratio)) == ("selected", True)
     assert "4 columns are too many" in str(choice)
+    assert "use" not in choice.reason
     model.save(tmp_path / "model.json")
     np.testing.assert_array_equal(load(tmp_path / "model.json").predict(Z), model.predict(Z))
     assert "cannot be told" in str(model.decision_.price)
@@ -182,6 +193,21 @@ def test_too_few_events_for_all_features(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- known environments
+
+
+@pytest.mark.parametrize("n", [1, 2, 180])
+def test_environments_as_fit_took_them_are_those_of_the_first_column(n: int) -> None:
+    Z, y, env = shifted(6)
+    table = as_table(Z).assign(site=np.array(list("abcdef"))[env], shift=np.resize(["u", "v"], len(Z)))
+    model = BIP(predict_with="everything").fit(table, y, environments=["site", "shift"])
+    some, by_site = table.head(n), model.predict(table.head(n), environments="site")
+    assert (by_site != model.predict(some)).all()
+    for given in (["site", "shift"], ["site", along("year")]):
+        np.testing.assert_array_equal(model.predict(some, environments=given), by_site)
+    labels = np.resize(["a", "b"], n).tolist()
+    np.testing.assert_array_equal(
+        model.predict(some, environments=labels), model.predict(some.assign(site=labels), environments="site")
+    )
 
 
 def test_rows_of_known_environments_get_their_intercept() -> None:
@@ -206,6 +232,8 @@ def test_rows_of_known_environments_get_their_intercept() -> None:
     np.testing.assert_array_equal(partly[4:], model.predict(table, environments=labels)[4:])
     with pytest.raises(ValueError, match="environments has 3 rows"):
         model.predict(table, environments=list("abc"))
+    with pytest.raises(SettingError, match=r"along\('year'\) says .* leave it out"):
+        model.predict(table, environments=along("year"))
     model.set_params(predict_with="selected")
     with pytest.warns(PredictionWarning, match="changes nothing"):
         np.testing.assert_array_equal(model.predict(table, environments=labels), model.predict(table))

@@ -397,6 +397,9 @@ def test_the_one_that_deviates_makes_no_others_deviate(page: Reader) -> None:
     assert model.decision_.verdict.environment == "c"
     told = page(model).text.partition("Deviating from the others")[2].partition("In an environment left out")[0]
     assert [label for label in "abcdef" if f"'{label}'" in told] == ["c"]
+    n_others = len(model.diagnose().unlike) - 1
+    assert n_others > 0
+    assert f"Also below it: {n_others} more" in told
 
 
 def test_an_average_tells_over_how_many_environments(page: Reader) -> None:

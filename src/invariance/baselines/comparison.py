@@ -25,6 +25,7 @@ from .._tools.text import COLUMNS, display_width, duration, format_subset, name_
 from ..data.checks import did_you_mean, quoted
 from ..data.features import as_mask
 from ..data.multi_environment import MultiEnvironmentData, require_data
+from ..decisions.decision import fallback
 from ..estimators.bip import BIP
 from ..estimators.selector import EnvironmentSelector
 from ..exceptions import DataError, DataWarning, EngineError, InvarianceError, Message, SettingError, WrongTypeError
@@ -69,7 +70,8 @@ class MethodResult:
     selected, seen : (p,); seen: passed the screen
     coefficients : (p,) the features' weights in its predictions, NaN for a feature of several columns
     column_coefficients : those of all columns, by name
-    inclusion, p_values : (p,), None where the method has none; NaN for screened-out features and for a rejected model
+    inclusion, p_values : (p,), None where the method has none or did not select by it; NaN for screened-out features
+        and for a rejected model
     verdict, model : that the selected features are not invariant, and of the outcome with its reason, if BIP says so
     pooled : it asks what predicts on all rows together; as_number : it fits labels or counts by least squares
     left_out : {environment: error there of what was selected and fitted without it}, NaN where there is none; None
@@ -546,6 +548,10 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         notes.append(f"{seen.sum()} of {data.n_features} features passed the screen{by_correlation}")
     posterior, decision = getattr(inner, "posterior_", None), getattr(inner, "decision_", None)
     notes += () if posterior is None else posterior.notes
+    inclusion = feature_values(model, "inclusion_probabilities_", data)
+    if decision is not None and not decision.selects_by_posterior:
+        inclusion = None
+        notes.append(f"no subset is compatible: the selection is {fallback(decision)}; it gives no probabilities")
     pooled = isinstance(inner, tuple(method.load() for method in METHODS.values() if method.kind == "prediction"))
     if data.design is not None and isinstance(inner, Baseline) and not pooled:
         what = "levels" if data.design.factors else "blocks"
@@ -561,7 +567,7 @@ def _fit(name: str, model: Any, data: MultiEnvironmentData, screenings: dict[str
         name,
         *found,
         tuple(dict.fromkeys(notes)),
-        inclusion=feature_values(model, "inclusion_probabilities_", data),
+        inclusion=inclusion,
         p_values=feature_values(model, "p_values_", data),
         verdict=None if decision is None or decision.invariant else str(decision.verdict),
         model=None if posterior is None else model_in_words(posterior),

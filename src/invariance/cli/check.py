@@ -43,7 +43,7 @@ def check(
         found = look(given.open(file), **roles, columns=columns)
         files: Files = {"json": ("the findings", found.to_json)}
         deliver(as_text(found.sections, for_shell), outputs, files)
-        if all(finding.code != "refused" for finding in found.findings):
+        if not found.is_refused:
             show(f"\nTo fit it:\n{_command(file, given, roles, found.settings)}")
 
 

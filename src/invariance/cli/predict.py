@@ -290,7 +290,7 @@ def _errors(
         known &= ~np.isnan(ends[:, 0])
         inside = (observed[known] >= ends[known, 0]) & (observed[known] <= ends[known, 1])
         figures["inside"] = float(np.mean(inside)) if known.any() else float("nan")
-        share = f"{figures['inside']:.3g} inside their intervals" if known.any() else "none has an interval"
+        share = f"{inside.sum():,} of {len(inside):,} inside their intervals" if len(inside) else "none has an interval"
         told = [f"root mean squared error {figures['rmse']:.4g}", share]
     else:
         told = [f"on average {figures['observed']:.3g} where {figures['predicted']:.3g} is predicted"]

@@ -226,7 +226,8 @@ def check_environments(
         raise DataError(f"{found}: merge them with others, or leave them out", use(min_rows=SMALLEST_ENVIRONMENT))
     if flat.any() and not flat_allowed:
         found = with_counts(environments, np.where(flat, n_rows, 0))
-        raise DataError(f"outcome {name!r} is constant inside environment {found}. Leave it out or merge it.")
+        what = f"outcome {name!r} is constant inside environment {found}. Merge it with another or leave it out"
+        raise DataError(what, use(drop_environments=[environments[e] for e in np.flatnonzero(flat).tolist()]))
 
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:

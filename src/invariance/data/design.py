@@ -6,6 +6,8 @@ import re
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations, permutations
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -18,6 +20,7 @@ from .checks import SMALLEST_ENVIRONMENT, quoted, rows_text
 from .columns import as_frame, frame_names
 from .labels import encode_labels
 from .reading import reads_as_number
+from .weights import Weights
 
 # Blocks of the variable by which rows are described, and left out to judge predictions.
 _MOST_BLOCKS = 5
@@ -114,6 +117,13 @@ def refuse_design(environment: Any, what: str) -> None:
         raise SettingError(f"{what} takes one column of labels, not {named}: fit the whole table with BIP().")
 
 
+def refuse_repeats(variable: Along | None, counted: Weights) -> None:
+    """Raise where weights repeat rows of a sequence."""
+    if variable is not None and variable.ar and counted.total > counted.n_rows - counted.n_absent:
+        what = f"weights {counted.column!r} repeat rows, and in the sequence of {variable!r} each row occurs once"
+        raise DataError(what, use(" or leave the weights out", ar=0))
+
+
 class Factor(NamedTuple):
     """codes (N,) into the levels, -1 where missing"""
 
@@ -145,6 +155,10 @@ class Design:
             _refuse_missing(factor.name, int((factor.codes < 0).sum()), missing)
             if len(factor.levels) < 2:
                 raise DataError(f"environment column {factor.name!r} has one level: leave it out of the list.")
+        for (inner, outer), turned in combinations(_nested(factors), 2):
+            if turned == (outer, inner):
+                what = f"environment columns {inner!r} and {outer!r} separate the same rows"
+                raise DataError(f"{what}: leave one of them out of the list.")
         if parts.along is None:
             none = np.zeros(len(factors[0].codes), np.int64)
             return cls(factors, None, None, False, none, none)
@@ -164,6 +178,11 @@ class Design:
             raise DataError(f"{name!r} has {n_values} values, too few to look along it", use(environment=name))
         steps = _steps(parts.along, values, units) if parts.along.ar else np.zeros(len(values), np.int64)
         return cls(factors, parts.along, values, dates, units, steps)
+
+    @cached_property
+    def nested(self) -> list[tuple[str, str]]:
+        """Pairs (inner, outer) of names of factors: each level of the inner one occurs in one level of the outer one"""
+        return _nested(self.factors)
 
     @property
     def known(self) -> NDArray[np.bool_]:
@@ -409,6 +428,17 @@ def positions(series: Any, name: str) -> tuple[Floats, bool]:
         raise DataError(f"column {name!r} has neither numbers nor dates, as 2024-05-31: mend {wrong!r}.") from None
     found[~gone] = dates.tz_localize(None).to_numpy("datetime64[us]").astype(np.int64)
     return found, True
+
+
+def _nested(factors: Sequence[Factor]) -> list[tuple[str, str]]:
+    """As `Design.nested`"""
+    pairs = []
+    for inner, outer in permutations(factors, 2):
+        known = (inner.codes >= 0) & (outer.codes >= 0)
+        cells = np.unique(inner.codes[known] * len(outer.levels) + outer.codes[known])
+        if len(cells) == len(np.unique(cells // len(outer.levels))):
+            pairs.append((inner.name, outer.name))
+    return pairs
 
 
 def _one_each(codes: Integers, units: Integers) -> bool:

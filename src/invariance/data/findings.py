@@ -7,7 +7,9 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +54,9 @@ CODES = {
 # A column with more different values is not shown as environments.
 MOST_GROUPS = 200
 _EXAMPLES = 3
-_ID = re.compile(r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row|mrn|uid|pid|patient|subject|case|record))$|[IU]D$")
+_ID = re.compile(
+    r"(?i:(^|[\W_])(id|no|nr|number|index|key|code|row(.?names?)?|mrn|uid|pid|patient|subject|case|record))$|[IU]D$"
+)
 _CODES = re.compile(
     r"(?i)(^|[\W_])(codes?|wards?|types?|groups?|class|category|kind|status|region|department|dept|site|icd|zip)$"
 )
@@ -117,6 +121,11 @@ class DataCheck(Rendered):
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
+    def is_refused(self) -> bool:
+        """Whether a fit with the settings is refused all the same."""
+        return any(finding.code == "refused" for finding in self.findings)
+
+    @property
     def sections(self) -> list[Section]:
         found = f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
         title = f"{self.name}: {self.n_rows:,} rows, {len(self.columns)} columns, {found}"
@@ -171,21 +180,62 @@ def check(
     given = {"outcome": outcome, "environment": environment, "event": event, "exposure": exposure}
     given = {role: name for role, name in (given | {"weights": columns.weights}).items() if name is not None}
     roles = {role: name for name, role in owners_of(given, names, where).items()}
+    if not set(names) - set(roles.values()):
+        raise DataError(f"{where} has no feature columns besides {', '.join(roles)}. Add features.")
+    found = _looked(table if file is None else file, names, roles, columns)
+    ways = [way for f in found.findings for way in f.remedies if file is not None and set(_setting(way)) <= _FORMS]
+    return found if file is None or not ways else _in_best_form(found, file, names, roles, columns, ways)
+
+
+_FORMS = {"decimal", "thousands"}
+
+
+def _setting(remedy: Remedy) -> dict[str, Any]:
+    return dict(remedy.settings)
+
+
+def _in_best_form(
+    found: DataCheck, file: TableFile, names: Sequence[str], roles: dict[str, str], columns: Columns, ways: list[Remedy]
+) -> DataCheck:
+    """What `check` finds, with the numbers of the file read in that of these ways which loses the fewest columns"""
+    stated = {name: getattr(file.form, name) for name in _FORMS}
+    single = [_setting(way) for way in dict.fromkeys(ways)]
+    tried: list[tuple[dict[str, str | None], DataCheck]] = [({}, _looked(file, names, roles, columns, False))]
+    known: list[dict[str, Any]] = []
+    for form in (*single, *({**one, **other} for one, other in combinations(single, 2))):
+        beside = {name: None for name, sign in stated.items() if sign in form.values()}
+        with suppress(InvarianceError):
+            read = replace(file, form=replace(file.form, **{**beside, **form}))
+            tried.append(({**beside, **form}, _looked(read, names, roles, columns, False)))
+            known.append(form)
+    form, best = min(tried, key=lambda one: (one[1].is_refused, len(one[1].settings.get("exclude", ()))))
+    told = []
+    for finding in (each for each in found.findings if form and each.code != "refused"):
+        possible = tuple(way for way in finding.remedies if not set(_setting(way)) <= _FORMS or _setting(way) in known)
+        if any(_setting(way) in known for way in possible):
+            told.append(replace(finding, remedies=possible))
+    return replace(best, findings=(*told, *best.findings), settings={**form, **best.settings})
+
+
+def _looked(
+    table: Any, names: Sequence[str], roles: Mapping[str, str], columns: Columns, may_read_again: bool = True
+) -> DataCheck:
+    """may_read_again : whether another form of numbers is among the remedies"""
+    file = table if isinstance(table, TableFile) else None
     outcome, environment = roles.get("outcome"), roles.get("environment")
     possible = [name for name in names if name not in roles.values()]
-    if not possible:
-        raise DataError(f"{where} has no feature columns besides {', '.join(roles)}. Add features.")
     features = excluding(columns.exclude, columns.features or possible, possible)
     choices = Choices.of(columns, features)
     frame = as_frame(table if file is None else read_columns(file, names, environment, choices.categorical))
     if len(frame) == 0:
-        raise DataError(f"{where} has a header but no rows." if is_file else NO_ROWS)
+        raise DataError(NO_ROWS if file is None else f"{file.name} has a header but no rows.")
     written = frame
     if file is not None and file.kind != PARQUET:
         written = as_frame(read_columns(file, names, as_text=names))
     look = _Look(frame, written, names, features, choices, environment)
     used = [name for role, name in roles.items() if role not in ("environment", "weights")]
     found = list(look.findings())
+    found = found if may_read_again else [*map(_as_it_is_read, found)]
     found += look.copies(_left_out(found), outcome)
     findings = [*found, *look.missing(found, used)]
     described = tuple(map(look.described, names))
@@ -193,7 +243,16 @@ def check(
     if outcome is not None and environment is not None:
         besides = {role: name for role, name in roles.items() if role in ("event", "exposure")}
         findings += _refused(frame.to_native(), outcome, environment, {**settings, **besides})
-    return DataCheck(tuple(findings), len(frame), described, where, outcome, environment, settings)
+    name = "the table" if file is None else file.name
+    return DataCheck(tuple(findings), len(frame), described, name, outcome, environment, settings)
+
+
+def _as_it_is_read(finding: Finding) -> Finding:
+    """Without other forms of numbers among the remedies, but first leave out the column"""
+    others = [way for way in finding.remedies if not set(_setting(way)) <= _FORMS]
+    if len(others) == len(finding.remedies):
+        return finding
+    return replace(finding, remedies=tuple(sorted(others, key=lambda way: "exclude" not in _setting(way))))
 
 
 def _refused(frame: Any, outcome: str, environment: str, settings: Mapping[str, Any]) -> Iterator[Finding]:

@@ -43,7 +43,7 @@ from .columns import (
     table_of,
 )
 from .copies import warn_of_equal_columns
-from .design import Along, Clock, Design, clock_of, parts_of
+from .design import Along, Clock, Design, clock_of, parts_of, refuse_repeats
 from .encoding import ColumnSummary, Encoding, learn_encoding, learnt_levels
 from .features import Features
 from .labels import encode_labels, tell_alike
@@ -337,6 +337,7 @@ class MultiEnvironmentData:
         counted = None
         if columns.weights is not None:
             held, counted = weighted({"X": frame.to_native()}, frame[columns.weights], columns.weights)
+            refuse_repeats(None if parts is None else parts.along, counted)
             frame = as_frame(held["X"])
         mended = choices.mending.series(frame[outcome], outcome)
         raw, y = RawTable.of_frame(frame, names, choices), read_outcome(mended, outcome)
@@ -390,6 +391,7 @@ class MultiEnvironmentData:
             given |= {"design": design, "clock": clock}
             held, counted = weighted(given, weights, "weights")
             X, y, environments, event, exposure, design, clock = held.values()
+            refuse_repeats(None if design is None else design.variable, counted)
         table, names = table_of(X, feature_names, columns.exclude)
         known_columns("na", columns.na, names)
         choices = Choices.of(columns, names, missing)

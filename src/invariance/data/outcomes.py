@@ -14,7 +14,7 @@ from .._tools.arrays import Floats
 from ..exceptions import DataError, SettingError
 from .checks import listing
 from .columns import as_frame, as_series, frame_names, mapped, present_values, series_values
-from .reading import reads_as_number
+from .reading import number_formats, reads_as_number
 
 Classes = tuple[Hashable, Hashable]
 
@@ -38,6 +38,11 @@ class Outcome:
             what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
             raise DataError(f"{what}, {told}: write them in the same way.")
         if len(found) != 2:
+            texts = [value for value in found if isinstance(value, str)]
+            formats = number_formats(texts) if len(texts) == len(found) else []
+            if formats:
+                what = f"outcome {self.name!r} holds numbers stored as text (for example {found[0]!r})"
+                raise DataError(what, *formats)
             what = f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs two"
             rest = f"Compare one with the rest: make a column of {self.name} == {found[0]!r} the outcome"
             raise DataError(f"{what}. {rest}.")

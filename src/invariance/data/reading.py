@@ -146,7 +146,8 @@ def _decimal(file: str, sep: str, columns: Mapping[str, Sequence[tuple[int, str]
         sign = "," if "," in text else "."
         either = f"{text.replace(sign, '.')} or {text.replace(sign, '')}"
         what = f"column {name!r} of {file} has {text!r} in line {line}, which may be {either}"
-        raise DataError(what, use(decimal=sign), use(thousands=sign))
+        # Beside decimal points no comma begins decimals: cells with one stay text.
+        raise DataError(what, use(decimal="." if point else sign), use(thousands=sign))
     if comma:
         what = f"{file} is read with decimal commas, as {comma[1]!r} in {comma[0]!r} is"
         warn(Message(what, use(" if that is wrong", decimal=".")))
@@ -515,7 +516,8 @@ def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
     odd = [text for text in texts if file.numbers.plain(text) is None and (file.form.thousands or _GERMAN.plain(text))]
     if odd and all(_GERMAN.plain(text) or AS_PYTHON.plain(text) for text in texts):
         what = f"column {name!r} of {file.name} holds {odd[0]!r}, and decimals are commas"
-        raise DataError(what, use(thousands="."), use(categorical=[name]))
+        as_numbers = use(thousands=".") if _GERMAN.reads(texts) else use(decimal=".")
+        raise DataError(what, as_numbers, use(categorical=[name]))
 
 
 def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:

@@ -52,8 +52,8 @@ class Cells:
 @dataclass(frozen=True)
 class Components:
     """Of one subset: tests of each factor given the others, of the variable given the factors; change : None where none
-    is found; cells : None without several factors, or with few rows in each; sees_factors : False where a remark of the
-    model says that their test sees little"""
+    is found; cells : None without several factors, with few rows in each, or where they are the levels of one factor;
+    sees_factors : False where a remark of the model says that their test sees little"""
 
     design: Design
     tests: tuple[ComponentTest, ...]
@@ -67,7 +67,7 @@ class Components:
         beyond = [test for test in self.tests if test.p_value < _FOUND]
         beyond = beyond or [test for test in self.tests if test.p_exact < _FOUND]
         alike = [test for test in self.tests if test.p_exact >= _FOUND and (test.along or self.sees_factors)]
-        words = " and ".join(map(_named, beyond)) or self.design.in_words
+        words = " and ".join(map(_named, beyond)) or " or ".join(map(_named, self.tests))
         return f"{words}, not {' or '.join(map(_named, alike))}" if beyond and alike else words
 
     def facts(self, outcome: str) -> Iterator[tuple[str, str]]:
@@ -78,7 +78,9 @@ class Components:
             )
             each = "; ".join(f"{_named(test)} {p_values}" for test, p_values in zip(self.tests, told, strict=True))
             factors = [test for test in self.tests if not test.along]
-            given = [f"each factor given the other{'s' if len(factors) > 2 else ''}"] if len(factors) > 1 else []
+            nested = ((printable(inner), printable(outer)) for inner, outer in self.design.nested)
+            without = "".join(f", but {outer} without {inner}, which is nested in it" for inner, outer in nested)
+            given = [f"each factor given the other{'s' * (len(factors) > 2)}{without}"] if len(factors) > 1 else []
             given += [f"{_named(self.tests[-1])} given the rest"] if len(factors) < len(self.tests) else []
             yield "components", f"{each} ({'; '.join(given)})"
         if self.change is not None:
@@ -144,7 +146,8 @@ def _cells(model: StructuredDeviations, mask: Mask, tolerance: Tolerance) -> Cel
         return None
     codes = np.column_stack([factor.codes for factor in design.factors])
     listed, places = np.unique(codes, axis=0, return_inverse=True)
-    if data.n_rows < _ROWS_OF_CELLS * len(listed):
+    most = max(len(factor.levels) for factor in design.factors)
+    if data.n_rows < _ROWS_OF_CELLS * len(listed) or len(listed) == most:
         return None
     labels = tuple(range(len(listed)))
     rows = replace(data.by_labels, environment_index=places.ravel(), environments=labels)

@@ -382,6 +382,11 @@ class Decision(Rendered):
         predictive = self.findings.predictive if getattr(self.rule, "by_prediction", False) else None
         return self.findings.posterior if predictive is None else predictive
 
+    @property
+    def selects_by_posterior(self) -> bool:
+        """Whether the rule selected by the posterior: one that asks for compatible subsets cannot if there are none."""
+        return not getattr(self.rule, "by_prediction", False) or self.findings.predictive is not None
+
     @cached_property
     def components(self) -> Components | None:
         """By which factor, or which coefficient along the variable; None where environments are one label."""
@@ -746,10 +751,12 @@ def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
         if decision.components is not None and not decision.components.sees_factors:
             excluded = "; the test sees little here"
         return f"{who} with no difference found {between}{excluded} ({values})."
-    if grade is Grade.but_for and decision.without_worst is not None:
+    if grade is Grade.but_for and decision.worst is not None and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
         without = f"without it p-value {p_invariant}, exact {p_exact}"
-        return f"{who} alike in all environments but {in_quotes(label)} ({values}; {without})."
+        own = f"which deviates from the others (exact p-value {format_small_p_value(decision.worst.p_value)})"
+        own += ", but not clearly more than is tolerated" if decision.is_compatible else ""
+        return f"{who} alike in all environments but {in_quotes(label)}, {own} ({values}; {without})."
     limit = f" where {format_percent(decision.effective_tolerance)} is tolerated" if decision.tolerates_less else ""
     what = f"{size}{limit}"
     if not evidence.difference_low > 0.0:

@@ -603,6 +603,8 @@ def _who_is_unlike(diagnosis: Diagnosis, worst: WorstEnvironment) -> str:
     elif n_unlike == 1 or diagnosis.grade is Grade.but_for:
         which = f"environment {in_quotes(label)} is unlike the others"
     found = f"{which}: {_DIFFER[worst.part]} most (p-value {format_p(worst.p_value)}, below {diagnosis.threshold:.2g})"
+    if diagnosis.grade is Grade.but_for and n_unlike > 1:
+        return f"{found}; also below it: {n_unlike - 1:,} more, against rows that include {in_quotes(label)}"
     if diagnosis.grade is not Grade.alike:
         return found
     size = f"coefficients differ by {format_difference(diagnosis.evidence)}"

@@ -79,7 +79,8 @@ class IntervalRegressor(EnvironmentSelector):
         """The outcome (n,) by the fit to all rows; with return_std also a standard deviation (n,) in a new environment,
         half the width of `predict_interval(X, coverage=0.683)`.
 
-        environments : label of each row, or the name of a column of X: where all features predict a number, rows of an
+        environments : label of each row, or the name of a column of X, or the list of columns that `fit` took, of which
+            the first one counts: where all features predict a number, rows of an
             environment of the fit get its own intercept, as a mixed model predicts it, and after a fit with random
             deviations its own coefficients; without labels, and in others, predictions are those of a new environment
 

@@ -32,7 +32,7 @@ from ..data.columns import (
     known_columns,
     refuse_beyond_double,
 )
-from ..data.design import Design, clock_of, is_columns, parts_of
+from ..data.design import Design, clock_of, is_columns, parts_of, refuse_repeats
 from ..data.encoding import Encoding
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import has_classes, named_like, outcome_of
@@ -187,6 +187,8 @@ class EnvironmentSelector(SelectorMixin, RegressorMixin, BaseEstimator):
         named |= {role: values for role, values in given.items() if isinstance(values, str)}
         listed = {role: values for role, values in given.items() if role not in named}
         found, counted = weighted({"X": X, "y": y, **listed}, weights, "sample_weight")
+        parts = parts_of(self._columns.environment if labels is None else labels)
+        refuse_repeats(None if parts is None else parts.along, counted)
         return found.pop("X"), found.pop("y"), {**given, **named, **found}, counted
 
     def _split(self, X: Any, environments: Any, outcome_columns: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -419,7 +421,8 @@ def _worded_for_fit(error: DataError) -> str:
             return f"columns=Columns({name}={value!r})"
         if hasattr(FileFormat, name):
             return f"read_table(..., {name}={value!r})"
-        return f"MultiEnvironmentData.from_arrays(..., {name}={value!r})"
+        of_table = name in ("drop_environments", "merge_environments", "min_rows")
+        return f"MultiEnvironmentData.from_{'table' if of_table else 'arrays'}(..., {name}={value!r})"
 
     return message.worded(setting) if isinstance(message, Message) else str(message)
 

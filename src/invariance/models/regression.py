@@ -222,11 +222,13 @@ class RegressionModel(LikelihoodRatioModel):
         data, specification, alarms = self.data, self.specification, []
         leading = as_masks(masks, self.n_features)
         events = np.bincount(data.environment_index, specification.events(data), data.n_environments).astype(float)
+        rarer = np.minimum(events, data.counts - events) if specification.two_values else events
         each = listing(
             f"{in_quotes(data.environments[e])} {events[e]:,.0f} in {data.counts[e]:,}"
-            for e in np.argsort(events, kind="stable")
+            for e in np.argsort(rarer, kind="stable")
         )
-        counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest first: {each}."
+        either = " events or rows without one" if specification.two_values else ""
+        counted = f"{events.sum():,.0f} events in {data.n_rows:,} rows, the fewest{either} first: {each}."
         alike = (events == 0.0) | (specification.two_values & (events == data.counts))
         if alike.any():
             labels = with_counts(data.environments, np.where(alike, data.counts, 0))

@@ -9,7 +9,7 @@ along its eigenvectors: whitened by deviations of share δ, C has the eigenvalue
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Collection, Hashable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
@@ -152,8 +152,8 @@ class ScoreTest(NamedTuple):
 
 
 class ComponentTest(NamedTuple):
-    """Whether coefficients differ by a factor, given the other ones, or along the variable, given the factors: up to
-    the tolerance, and at all; NaN of a factor that the others tell"""
+    """Test whether coefficients differ by a factor, given the other factors that are not nested in it, or along the
+    variable, given the factors: up to the tolerance, and at all; NaN of a factor that the others determine."""
 
     name: str
     along: bool
@@ -500,18 +500,27 @@ class StructuredDeviations(DeviationModel):
         return Remarks((f"{told}: {remedy}.",))
 
     def component_tests(self, mask: Mask, tolerance: Tolerance) -> tuple[ComponentTest, ...]:
-        """Of a subset (p,): each factor given the others, and the variable given the factors."""
+        """Of a subset (p,): each factor given the others but those nested in it, and the variable given the factors."""
         columns, found = self._one(mask)
         products, parts, *_ = self._assembled(columns)
         allowed, tests = np.append(self.tolerated_mean(mask[None], tolerance), 0.0), []
-        for factor, own in zip(self.design.factors, parts[1:], strict=False):
-            others = np.concatenate([np.arange(part.start, part.stop) for part in parts[:-1] if part != own])
-            kept, root = pivoted(products[np.ix_(others, others)], np.sqrt(np.diagonal(products)[others]))
-            half = solve_triangular(root, products[others[kept], -1], lower=True)
-            rss, ranks = (found.full, products[-1, -1] - half @ half), (found.full_rank - 1.0, len(kept) - 1.0)
+        own = dict(zip((factor.name for factor in self.design.factors), parts[1:], strict=False))
+
+        def fitted(without: Collection[slice]) -> tuple[float, int]:
+            """Residual sum of squares, and rank"""
+            places = np.concatenate([np.arange(part.start, part.stop) for part in parts[:-1] if part not in without])
+            kept, root = pivoted(products[np.ix_(places, places)], np.sqrt(np.diagonal(products)[places]))
+            half = solve_triangular(root, products[places[kept], -1], lower=True)
+            return products[-1, -1] - half @ half, len(kept)
+
+        for name, part in own.items():
+            nested = [own[inner] for inner, outer in self.design.nested if outer == name]
+            (full, rank), (left, rank_left) = fitted(nested), fitted([*nested, part])
+            rss = found.full, found.full + left - full
+            ranks = found.full_rank - np.array([1.0, 1.0 + rank - rank_left])
             both = Residuals(np.tile(rss, (2, 1)), np.tile(ranks, (2, 1)), np.full(2, float(self.n_windows)), 1.0)
-            p_values = mean_p_values(both, allowed) if len(kept) < found.full_rank else np.full(2, np.nan)
-            tests.append(ComponentTest(factor.name, False, *p_values.tolist()))
+            p_values = mean_p_values(both, allowed) if rank_left < rank else np.full(2, np.nan)
+            tests.append(ComponentTest(name, False, *p_values.tolist()))
         if self.design.variable is not None:
             p_values = self._score_test([found, found]).p_values(allowed / self.n_windows)
             tests.append(ComponentTest(self.design.variable.column, True, *p_values.tolist()))

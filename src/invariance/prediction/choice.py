@@ -329,7 +329,7 @@ def choose(selection: Selection, refits: Refits | None = None) -> Choice:
         if data.n_environments > 1:
             errors = _left_out_errors(selection, chosen, refits)
     except DataError as error:
-        reason = str(error)
+        reason = f"{error.args[0].what.removesuffix('.')}."  # no remedy: the selected ones predict already
     if selection.predicts is Predicts.number:
         middle = np.zeros(0), float(data.pooled_mean[data.outcome] if isinstance(data, Moments) else data.y.mean())
         errors[errors < _ROUNDING * np.sqrt(_squares(data, (), *middle) / data.n_rows)] = 0.0

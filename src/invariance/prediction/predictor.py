@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from .._tools.arrays import Floats, Integers
 from ..data.checks import check_lengths, nearest, warn, with_counts
 from ..data.columns import aligned, as_frame, frame_names, label_list
+from ..data.design import parts_of
 from ..data.labels import encode_labels
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import Classes
@@ -294,9 +295,14 @@ class LinearPredictor:
 
 def places_of_rows(X: Any, environments: Any, known: Sequence[Hashable]) -> Integers:
     """(n,) place among the known ones of the environment of each row of X; -1, with a warning, where it is none.
-    environments : one label per row, or the name of a column of X"""
+    environments : one label per row, or the name of a column of X, or as `fit` took it: the first column of a list"""
+    available, parts = frame_names(X) or [], parts_of(environments)
+    if parts is not None and not parts.labels:
+        what = f"environments={environments!r} says where rows lie along {parts.name!r}, and predictions do not use it"
+        raise SettingError(f"{what}: leave it out.")
+    if parts is not None and (parts.along is not None or set(parts.labels) <= {*available} - {*map(str, known)}):
+        environments = parts.name
     if isinstance(environments, str):
-        available = frame_names(X) or []
         if environments not in available:
             raise DataError(f"environments={environments!r} is no column of X; {nearest(environments, available)}")
         environments = as_frame(X, "X")[environments].to_native()

@@ -95,19 +95,21 @@ def _who_deviates(subject: Subject) -> str:
     alarms = sorted(
         (test.deviation.p_value, str(test.environment))
         for test in diagnosis.tests
-        if test.deviation is not None
-        and test.deviation.p_value < diagnosis.threshold
-        # Others deviate from a pool with the one that differs.
-        and (decision.verdict.grade is not Grade.but_for or str(test.environment) == decision.verdict.environment)
+        if test.deviation is not None and test.deviation.p_value < diagnosis.threshold
     )
     n = diagnosis.n_environments
     limit, others = f"p-value below 0.05/{n:,}", "the other" if n == 2 else "the others"
     if not alarms:
         return f"No single environment was found to deviate from {others} (no {limit})."
+    verdict, besides = decision.verdict, ""
+    if verdict.grade is Grade.but_for and len(alarms) > 1:
+        # They are compared with rows that hold the one that differs.
+        besides = f" Also below it: {len(alarms) - 1} more, against rows that include {in_quotes(verdict.environment)}."
+        alarms = [alarm for alarm in alarms if alarm[1] == verdict.environment]
     told = ", ".join(f"{in_quotes(label)} ({format_small_p_value(p_value)})" for p_value, label in alarms[:6])
     more = f" and {len(alarms) - 6} more" if len(alarms) > 6 else ""
     tolerated = ", within what is tolerated" if decision.verdict.grade is Grade.alike else ""
-    return f"Deviating from {others} ({limit}{tolerated}): {told}{more}."
+    return f"Deviating from {others} ({limit}{tolerated}): {told}{more}.{besides}"
 
 
 _DOES = {
