@@ -11,6 +11,7 @@ python benchmarks/environments.py speed                    how many subsets a se
 | small | exact discovery with many small sites: free deviations, small sites dropped, merged, random deviations |
 | along | a mechanism that drifts, jumps or returns along a variable: exact discovery and power, beside bins |
 | sequence | rejection of the truth where rows follow one another, with and without prewhitening |
+| gaps | the same where times are missing, by the clock and by the order of rows; regressors are random walks |
 | crossed | hospital by year: exact discovery, and whether the factor that matters is named |
 | large | whether free and random deviations say the same where environments are large |
 | new | coverage of 90% intervals in sites not fitted, of rows and means of 20 rows; t: those of least squares |
@@ -243,6 +244,23 @@ def sequence(n: int, a: Sequence[float], units: int, rng: np.random.Generator) -
     return sizes | {f"{name}: exact": float(model.selected_features_ == TRUTH) for name, model in models.items()}
 
 
+def gaps(kind: str, autocorrelation: float, rng: np.random.Generator) -> Figures:
+    """200 times; "rows": three in ten are missing; "stretches": eight stretches of a dozen are"""
+    n = 200
+    missing = np.zeros(n, dtype=bool)
+    if kind == "rows":
+        missing = rng.random(n) < 0.3
+    elif kind == "stretches":
+        missing[np.minimum(rng.choice(n, 8, replace=False)[:, None] + np.arange(12), n - 1)] = True
+    X = 0.3 * np.cumsum(rng.normal(size=(n, 3)), axis=0)
+    table = pd.DataFrame(X, columns=TRUTH).assign(y=X @ EFFECTS + autoregression(rng, n, [autocorrelation]))
+    table = table.assign(t=np.arange(n))[~missing].assign(number=np.arange(n - missing.sum()))
+    return {
+        "by the clock": rejects(fit(table, along("t", ar=2))),
+        "by the order of rows": rejects(fit(table, along("number", ar=2))),
+    }
+
+
 def crossed(levels: tuple[int, int], moves: str, confounded: bool, rng: np.random.Generator) -> Figures:
     """About fifteen rows a cell. moves: whether slopes of children deviate between hospitals, years, both, or only
     cells; confounded: each hospital has most of its rows in a few years"""
@@ -326,7 +344,7 @@ def new(n_sites: int, rows: str, moves: float, tails: str, rng: np.random.Genera
 
 # ---------------------------------------------------------------- cells
 
-PARTS = ("size", "small", "along", "sequence", "crossed", "large", "new")
+PARTS = ("size", "small", "along", "sequence", "gaps", "crossed", "large", "new")
 SIZES = ((3, "20-60"), (5, "20-60"), (10, "4-40"), (20, "4-40"), (50, "4-40"), (160, "4-40"), (160, "4-10"))
 SMALL = ((20, "4-40"), (50, "4-40"), (160, "4-40"), (160, "4-10"))
 AUTOREGRESSIONS = ((0.0,), (0.6,), (0.9,), (0.5, 0.3))
@@ -347,6 +365,8 @@ def cells() -> dict[str, dict[str, Callable[[np.random.Generator], Figures]]]:
         found["along"][f"{shape}, {tails}"] = partial(along_variable, shape, tails)
     for a, (n, units) in product(AUTOREGRESSIONS, ((200, 1), (1000, 1), (25, 40))):
         found["sequence"][f"AR {a}, {units} x {n} rows"] = partial(sequence, n, a, units)
+    for kind, autocorrelation in product(("none", "rows", "stretches"), (0.6, 0.8)):
+        found["gaps"][f"missing: {kind}, AR {autocorrelation}"] = partial(gaps, kind, autocorrelation)
     for levels, moves in product(((6, 5), (12, 10)), ("hospital", "year", "both", "cells", "nothing")):
         found["crossed"][f"{levels[0]} x {levels[1]}, {moves}"] = partial(crossed, levels, moves, False)
     for levels in ((6, 5), (12, 10)):
@@ -364,7 +384,7 @@ def cells() -> dict[str, dict[str, Callable[[np.random.Generator], Figures]]]:
 
 def sets_of(part: str, sets: int) -> int:
     """Shares near 0.05 need more data sets, and fits with four features are quick."""
-    return 4 * sets if part == "size" else sets
+    return 4 * sets if part in ("size", "gaps") else sets
 
 
 def one(task: tuple[str, str, int]) -> tuple[tuple[str, str, int], Figures, float]:

@@ -231,6 +231,12 @@ def test_blocks_of_short_sequences_have_rows_with_enough_before_them():
     assert any("R² is without those" in note for note in data.notes)
 
 
+def test_the_last_block_has_rows_that_are_compared():
+    """The last two years have no rows before them, and belong to the block before."""
+    years = np.append(np.arange(1900, 1958), [1990, 2000])
+    assert read(along("year", ar=2), table(60).assign(year=years)).environments[-1].endswith("to 2000")
+
+
 def test_rows_without_a_unit_are_no_sequence():
     panel = table(60).assign(year=np.tile(np.arange(10), 6), site=np.repeat([*"pqrst", None], 10))
     panel.loc[:9, "site"] = None

@@ -206,7 +206,7 @@ class Design:
         counts = np.bincount(place[led], minlength=len(distinct))
         middles = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
         for n_blocks in range(min(_MOST_BLOCKS, len(distinct)), 1, -1):
-            used, block = np.unique((n_blocks * middles).astype(int), return_inverse=True)
+            used, block = np.unique(np.minimum(n_blocks * middles, n_blocks - 1).astype(int), return_inverse=True)
             if np.bincount(block, counts).min() >= SMALLEST_ENVIRONMENT:
                 break
         ends = [distinct[block == b][[0, -1]] for b in range(len(used))]
