@@ -138,7 +138,7 @@ def standard_errors_in_words(decision: Decision) -> str:
     if isinstance(model, BayesianGaussian):
         return ""
     if isinstance(model, GaussianRandomDeviations):
-        return "standard errors of the mixed model, which count how environments deviate"
+        return "standard errors by leaving out each environment, with a degree of freedom less than environments"
     if isinstance(model, MeanGaussian):
         return "standard errors of weighted least squares, each environment with its own variance, rows independent"
     if isinstance(model, StructuredDeviations) and model.design.variable is not None and model.design.variable.ar:
