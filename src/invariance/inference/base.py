@@ -146,7 +146,7 @@ def _announce(target: Target, n_scored: int) -> None:
     most = max((m for m in range(1, f) if listed * count_subsets(f, m) <= _CHEAP_STEPS), default=1)
     wait = duration(30.0 * n_scored * per_subset / _LONG_STEPS)
     what = f"scoring about {n_scored:,} subsets of {f} features takes about {wait} on one core"
-    remedies = use(n_jobs=-1), use(" for seconds", prior=f"uniform(max_size={most + len(target.prior.forced)})")
+    remedies = use(n_jobs=-1), use(" in the prior, for seconds", max_size=most + len(target.prior.forced))
     warn(Message(f"{what}; to be quicker", *remedies), InvarianceWarning)
 
 
