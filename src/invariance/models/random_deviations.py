@@ -476,7 +476,8 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     at_means = np.insert(np.vstack([moments.gaps[:, at.used], np.zeros(k - 1)]), 0, 1.0, axis=1)
     levels = middle + (at_means * found).sum(axis=1), np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means))
     uncertainty, places = np.zeros((1 + len(columns), 1 + len(columns))), np.append(0, 1 + where)
-    uncertainty[np.ix_(places, places)] = at.basis @ sum(at.spread(share, scaled)) @ at.basis.T
+    deviations, of_estimate = at.spread(share, scaled)
+    uncertainty[np.ix_(places, places)] = at.basis @ (deviations + of_estimate) @ at.basis.T
     intercepts, usual = middle + found @ constant, middle + at_means @ found[-1]
     return Blups(coefficients, errors, intercepts, *levels, usual, share, noise, freedom, freedom_mean, uncertainty)
 
