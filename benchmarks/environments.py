@@ -469,7 +469,10 @@ def tell(results: Mapping[tuple[str, str], pd.DataFrame], parts: Sequence[str], 
         print(f"\n## {part}: {sets_of(part, sets)} data sets a cell")
         means = {cell: frame.mean() for (of, cell), frame in results.items() if of == part}
         figures = next(iter(means.values())).index
-        table(("", *figures), ([cell, *(f"{mean.get(name, np.nan):.3f}" for name in figures)] for cell, mean in means.items()))
+        table(
+            ("", *figures),
+            ([cell, *(f"{mean.get(name, np.nan):.3f}" for name in figures)] for cell, mean in means.items()),
+        )
 
 
 # ---------------------------------------------------------------- speed

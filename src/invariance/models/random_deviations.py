@@ -391,8 +391,8 @@ class Coordinates(NamedTuple):
 
     def jackknife(self, share: float, b: Floats) -> Floats | None:
         """(k, k) covariance of generalised least squares b (k,), by leaving out each environment in turn: right however
-        coefficients deviate, and for few environments with E − 1 degrees of freedom (of clusters: Bell and McCaffrey 2002,
-        Survey Methodology 28, 169-181). None where one cannot be left out."""
+        coefficients deviate, and for few environments with E − 1 degrees of freedom (of clusters: Bell and McCaffrey
+        2002, Survey Methodology 28, 169-181). None where one cannot be left out."""
         apart = self.without_each(share) - b
         n = len(apart)
         return None if n < 2 or np.isnan(apart).any() else np.asarray((n - 1.0) / n * apart.T @ apart)
