@@ -11,9 +11,11 @@ python benchmarks/environments.py speed                    how many subsets a se
 | small | exact discovery with many small sites: free deviations, small sites dropped, merged, random deviations |
 | along | a mechanism that drifts, jumps or returns along a variable: exact discovery and power, beside bins |
 | sequence | rejection of the truth where rows follow one another, with and without prewhitening |
+| gaps | the same where times are missing, by the clock and by the order of rows; regressors are random walks |
 | crossed | hospital by year: exact discovery, and whether the factor that matters is named |
 | large | whether free and random deviations say the same where environments are large |
 | new | coverage of 90% intervals in sites not fitted, of rows and means of 20 rows; t: those of least squares |
+| intervals | coverage and width of 95% intervals of effects and 90% of new rows, by E; "N − k": by ω² alone |
 
 The world, in every part: the outcome is x0 - 0.7 x1 + 0.8 x2 + noise of variance 1. x3, x4 and x5 follow from it:
 (1 + a) y + b + c x0 + noise of variance 1, where a, b, c are 0 but for what the part says. All others are unrelated.
@@ -51,7 +53,7 @@ from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Toler
 from invariance.decisions.components import components_of
 from invariance.exceptions import InvarianceError
 from invariance.models.invariance_test import CAP, InvarianceTest
-from invariance.models.random_deviations import GaussianRandomDeviations
+from invariance.models.random_deviations import GaussianRandomDeviations, coordinates
 
 Floats = NDArray[np.float64]
 Figures = dict[str, float]
@@ -243,6 +245,23 @@ def sequence(n: int, a: Sequence[float], units: int, rng: np.random.Generator) -
     return sizes | {f"{name}: exact": float(model.selected_features_ == TRUTH) for name, model in models.items()}
 
 
+def gaps(kind: str, autocorrelation: float, rng: np.random.Generator) -> Figures:
+    """200 times; "rows": three in ten are missing; "stretches": eight stretches of a dozen are"""
+    n = 200
+    missing = np.zeros(n, dtype=bool)
+    if kind == "rows":
+        missing = rng.random(n) < 0.3
+    elif kind == "stretches":
+        missing[np.minimum(rng.choice(n, 8, replace=False)[:, None] + np.arange(12), n - 1)] = True
+    X = 0.3 * np.cumsum(rng.normal(size=(n, 3)), axis=0)
+    table = pd.DataFrame(X, columns=TRUTH).assign(y=X @ EFFECTS + autoregression(rng, n, [autocorrelation]))
+    table = table.assign(t=np.arange(n))[~missing].assign(number=np.arange(n - missing.sum()))
+    return {
+        "by the clock": rejects(fit(table, along("t", ar=2))),
+        "by the order of rows": rejects(fit(table, along("number", ar=2))),
+    }
+
+
 def crossed(levels: tuple[int, int], moves: str, confounded: bool, rng: np.random.Generator) -> Figures:
     """About fifteen rows a cell. moves: whether slopes of children deviate between hospitals, years, both, or only
     cells; confounded: each hospital has most of its rows in a few years"""
@@ -311,7 +330,9 @@ def new(n_sites: int, rows: str, moves: float, tails: str, rng: np.random.Genera
     means, chosen = fresh.groupby("site").mean(), [*model.columns_to_predict]
     (member,) = model.predictor_.members
     w = np.insert(means[chosen].to_numpy() - member.design.centre, 0, 1.0, axis=1)
-    errors = np.sqrt(member.noise * (1.0 / 20 + np.einsum("ni,ij,nj->n", w, member.uncertainty, w)))
+    deviating = np.einsum("ni,ij,nj->n", w, member.uncertainty, w)
+    errors = np.sqrt(member.noise * (1.0 / 20 + deviating))
+    freedom_of_means = (1.0 / 20 + deviating) ** 2 / (0.05**2 / member.freedom + deviating**2 / member.between)
     line = LinearRegression().fit(fitted[[*TRUTH]], fitted["y"])
     missed, freedom = fitted["y"] - line.predict(fitted[[*TRUTH]]), len(fitted) - 4
     t, spread = student.ppf(0.95, freedom), np.sqrt((missed**2).sum() / freedom)
@@ -319,14 +340,52 @@ def new(n_sites: int, rows: str, moves: float, tails: str, rng: np.random.Genera
     return {
         "rows": float(np.mean((low <= fresh["y"]) & (fresh["y"] <= high))),
         "rows, t": float(np.mean(np.abs(fresh["y"] - line.predict(fresh[[*TRUTH]])) <= t * spread)),
-        "site means": float(np.mean(off[0] <= t * errors)),
+        "site means": float(np.mean(off[0] <= student.ppf(0.95, freedom_of_means) * errors)),
         "site means, t": float(np.mean(off[1] <= t * spread / np.sqrt(20))),
+    }
+
+
+def intervals(n_sites: int, n: int, moves: str, deviations: str, rng: np.random.Generator) -> Figures:
+    """moves: what deviates between sites with standard deviation 1: "intercept", the "slope" of x0, "all" (0.5 each) or
+    "nothing"; ten sites more are new. N − k: by the mixed model's ω² alone, as one pooled Student's t."""
+    table = sites(rng, np.full(n_sites + 10, n), p=7).drop(columns=["x3", "x4", "x5", "x6"])
+    design = np.column_stack([np.ones(len(table)), table[[*TRUTH]]])
+    scales = {"intercept": [1, 0, 0, 0], "slope": [0, 1, 0, 0], "all": [0.5] * 4, "nothing": [0] * 4}[moves]
+    own = design * rng.normal(size=(n_sites + 10, 4))[table["site"]] * scales
+    table = table.assign(y=table["y"] + own.sum(axis=1))
+    fitted, fresh = table[table["site"] < n_sites], table[table["site"] >= n_sites]
+    model = fit(fitted, "site", deviations).set_params(predict_with="everything")
+    low, high = model.predict_interval(fresh, coverage=0.9).T
+    figures = {
+        "new rows": float(np.mean((low <= fresh["y"]) & (fresh["y"] <= high))),
+        "width": float(np.median(high - low)),
+    }
+    bound = model.posterior_.judge.model.untilted
+    mask = np.ones(3, dtype=bool)
+    estimates, errors = bound.fit(mask).coefficients, bound.standard_errors(mask)
+    margins = student.ppf(0.975, errors.freedom[-1]) * errors.values[-1]
+    figures |= {"effects": float(np.mean(np.abs(estimates - EFFECTS) <= margins)), "their width": 2 * margins.mean()}
+    if not isinstance(bound, GaussianRandomDeviations):
+        return figures
+    at, share, freedom = coordinates(bound, mask), float(bound.deviation_shares(mask[None])[0]), len(fitted) - 4
+    mean = at.basis @ np.linalg.inv(at.at(share)[1].sum(axis=0)) @ at.basis.T
+    whole = share * at.basis @ at.basis.T + mean
+    noise_scale = bound.blups(mask).noise
+    before = student.ppf(0.975, freedom) * np.sqrt(noise_scale * np.diag(mean)[1:])
+    w = np.column_stack([np.ones(len(fresh)), fresh[[*TRUTH]] - fitted[[*TRUTH]].mean()])
+    line = fresh[[*TRUTH]].to_numpy() @ estimates + bound.fit(mask).intercept
+    half = student.ppf(0.95, freedom) * np.sqrt(noise_scale * (1.0 + np.einsum("ni,ij,nj->n", w, whole, w)))
+    return figures | {
+        "effects, N − k": float(np.mean(np.abs(estimates - EFFECTS) <= before)),
+        "their width, N − k": 2 * before.mean(),
+        "new rows, N − k": float(np.mean(np.abs(fresh["y"] - line) <= half)),
+        "width, N − k": float(np.median(2.0 * half)),
     }
 
 
 # ---------------------------------------------------------------- cells
 
-PARTS = ("size", "small", "along", "sequence", "crossed", "large", "new")
+PARTS = ("size", "small", "along", "sequence", "gaps", "crossed", "large", "new", "intervals")
 SIZES = ((3, "20-60"), (5, "20-60"), (10, "4-40"), (20, "4-40"), (50, "4-40"), (160, "4-40"), (160, "4-10"))
 SMALL = ((20, "4-40"), (50, "4-40"), (160, "4-40"), (160, "4-10"))
 AUTOREGRESSIONS = ((0.0,), (0.6,), (0.9,), (0.5, 0.3))
@@ -347,6 +406,8 @@ def cells() -> dict[str, dict[str, Callable[[np.random.Generator], Figures]]]:
         found["along"][f"{shape}, {tails}"] = partial(along_variable, shape, tails)
     for a, (n, units) in product(AUTOREGRESSIONS, ((200, 1), (1000, 1), (25, 40))):
         found["sequence"][f"AR {a}, {units} x {n} rows"] = partial(sequence, n, a, units)
+    for kind, autocorrelation in product(("none", "rows", "stretches"), (0.6, 0.8)):
+        found["gaps"][f"missing: {kind}, AR {autocorrelation}"] = partial(gaps, kind, autocorrelation)
     for levels, moves in product(((6, 5), (12, 10)), ("hospital", "year", "both", "cells", "nothing")):
         found["crossed"][f"{levels[0]} x {levels[1]}, {moves}"] = partial(crossed, levels, moves, False)
     for levels in ((6, 5), (12, 10)):
@@ -359,12 +420,18 @@ def cells() -> dict[str, dict[str, Callable[[np.random.Generator], Figures]]]:
         found["new"][f"{n_sites} sites of {rows} rows, moves {moves}, {tails}"] = partial(
             new, n_sites, rows, moves, tails
         )
+    for n_sites, n, moves in product((4, 6, 10, 20), (10, 50), ("intercept", "slope", "all", "nothing")):
+        found["intervals"][f"{n_sites} sites of {n} rows, {moves}"] = partial(intervals, n_sites, n, moves, "random")
+    for n_sites, moves in product((3, 4, 5, 8), ("intercept", "all", "nothing")):
+        found["intervals"][f"{n_sites} sites of 50 rows, {moves}, free"] = partial(
+            intervals, n_sites, 50, moves, "free"
+        )
     return found
 
 
 def sets_of(part: str, sets: int) -> int:
     """Shares near 0.05 need more data sets, and fits with four features are quick."""
-    return 4 * sets if part == "size" else sets
+    return 4 * sets if part in ("size", "gaps") else sets
 
 
 def one(task: tuple[str, str, int]) -> tuple[tuple[str, str, int], Figures, float]:
@@ -402,7 +469,10 @@ def tell(results: Mapping[tuple[str, str], pd.DataFrame], parts: Sequence[str], 
         print(f"\n## {part}: {sets_of(part, sets)} data sets a cell")
         means = {cell: frame.mean() for (of, cell), frame in results.items() if of == part}
         figures = next(iter(means.values())).index
-        table(("", *figures), ([cell, *(f"{mean[name]:.3f}" for name in figures)] for cell, mean in means.items()))
+        table(
+            ("", *figures),
+            ([cell, *(f"{mean.get(name, np.nan):.3f}" for name in figures)] for cell, mean in means.items()),
+        )
 
 
 # ---------------------------------------------------------------- speed

@@ -66,6 +66,35 @@ class Dense(NamedTuple):
         statistic = np.sum((Z.T @ M @ y) ** 2) / (y @ M @ y)
         return float(stats.pearson3.sf((statistic - mean) / np.sqrt(variance), skew))
 
+    def jackknife(self, index: NDArray, share: float) -> NDArray:
+        """Covariance of generalised least squares, by leaving out each environment in turn"""
+
+        def estimate(rows: NDArray) -> NDArray:
+            root = np.linalg.cholesky(self.covariance(share)[np.ix_(rows, rows)])
+            W, y = (np.linalg.solve(root, values[rows]) for values in (self.design, self.outcome))
+            return np.linalg.lstsq(W, y)[0]
+
+        n = int(index.max()) + 1
+        apart = [estimate(index != e) - estimate(index >= 0) for e in range(n)]
+        return (n - 1) / n * sum(np.outer(each, each) for each in apart)
+
+    def new_environment(self, n: int, share: float, steps: int) -> NDArray:
+        """Covariance of the coefficients of a new environment over that of the noise at this share, from deviations
+        whose covariance is what so many steps of expectation and maximisation (REML) find"""
+        _, M, y = self.whitened(share)
+        k, Z, W = self.design.shape[1], self.effects, self.design
+        noise = y @ M @ y / (len(y) - k)
+        deviations = share * np.eye(k)
+        for _ in range(steps):
+            D = np.kron(np.eye(n), deviations)
+            inverse = np.linalg.inv(np.eye(len(y)) + Z @ D @ Z.T)
+            P = inverse - inverse @ W @ np.linalg.solve(W.T @ inverse @ W, W.T @ inverse)
+            u, left = (D @ Z.T @ P @ self.outcome).reshape(n, k), D - D @ Z.T @ P @ Z @ D
+            unknown = sum(left[k * e : k * e + k, k * e : k * e + k] for e in range(n))
+            deviations = (u.T @ u / noise + unknown) / n
+        inverse = np.linalg.inv(np.eye(len(y)) + Z @ np.kron(np.eye(n), deviations) @ Z.T)
+        return self.basis @ deviations @ self.basis.T + np.linalg.inv(W.T @ inverse @ W)
+
     def log_likelihood(self, share: float) -> float:
         _, M, y = self.whitened(share)
         return -0.5 * len(y) * np.log(y @ M @ y / len(y)) - 0.5 * np.linalg.slogdet(self.covariance(share))[1]

@@ -1,12 +1,14 @@
 """Environments along a variable, in sequences and by several factors: how they are read, and what is refused."""
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
 
 from invariance import BIP, BIPClassifier, Columns, LinearGaussian, Moments, MultiEnvironmentData, along, sweep
-from invariance.exceptions import DataWarning, InvarianceError
+from invariance.exceptions import DataError, DataWarning, InvarianceError
 
 
 def table(n: int = 120) -> pd.DataFrame:
@@ -176,13 +178,63 @@ def test_what_cannot_be_done_is_refused(case):
         run(table())
 
 
-def test_rows_follow_each_other_where_no_value_lies_between():
-    """A year that one state lacks is a gap; patients with dates of their own have none."""
-    panel = table(7).assign(year=[1, 2, 3, 4, 1, 2, 4], site=list("ppppqqq"))
-    sequence = along("year", ar=1, within="site")
-    assert read(sequence, panel).design.steps.tolist() == [0, 1, 2, 3, 0, 1, 3]
-    own = panel.assign(year=[1.0, 2.0, 7.0, 8.0, 1.5, 2.5, 9.0])
-    assert read(sequence, own).design.steps.tolist() == [0, 1, 2, 3, 0, 1, 2]
+def follow(values: Any, sites: str) -> list[tuple[int, int]]:
+    """Rows that are compared and those one step before them, in the order of the rows"""
+    panel = table(len(sites)).assign(year=values, site=list(sites))
+    return sorted(map(tuple, read(along("year", ar=1, within="site"), panel).design.windows.tolist()))
+
+
+def test_gaps_break_sequences_whichever_values_occur():
+    """The third year of site q is a gap, and a step that no site has is one, too."""
+    assert follow([1, 2, 3, 4, 1, 2, 4], "ppppqqq") == [(1, 0), (2, 1), (3, 2), (5, 4)]
+    assert follow([1.0, 2.0, 7.0, 8.0, 1.5, 2.5, 9.0], "ppppqqq") == [(1, 0), (3, 2), (5, 4)]
+    assert follow([0, 2, 4, 8, 10, 12], "pppppp") == [(1, 0), (2, 1), (4, 3), (5, 4)]
+    # Quarters of years, rounded.
+    assert follow([0.0, 0.25, 0.5, 1.0, 1.25, 1.5], "pppppp") == [(1, 0), (2, 1), (4, 3), (5, 4)]
+    assert follow([1990.08, 1990.17, 1990.25, 1990.33, 1990.5], "ppppp") == [(1, 0), (2, 1), (3, 2)]
+
+
+@pytest.mark.parametrize(("freq", "step"), [("MS", 1), ("ME", 1), ("QS", 1), ("YS", 1), ("D", 1), ("2h", 1), ("QE", 1)])
+def test_months_quarters_and_years_are_steps_whatever_days_they_have(freq, step):
+    dates = pd.date_range("1999-01-01", periods=60, freq=freq)
+    gone = [0, *range(20, 24), 40]  # the row after a gap has none before it
+    kept = np.setdiff1d(np.arange(60), gone)
+    frame = table(60).assign(year=dates).iloc[kept]
+    data = read(along("year", ar=step), frame)
+    assert len(data.design.windows) == 54 - 3
+    assert sum("2 gaps of 'year' break sequences: 51 of 54 rows" in note for note in data.notes) == 1
+
+
+def test_periods_are_steps():
+    months = pd.period_range("1999-01", periods=60, freq="M").delete([30])
+    assert len(read(along("year", ar=2), table(59).assign(year=months)).design.windows) == 59 - 4
+
+
+def test_the_order_of_rows_does_not_matter_for_sequences():
+    frame = table(60).assign(year=np.tile([1, 2, 3, 4, 6, 7, 8, 9, 10, 11], 6), site=np.repeat([*"pqrstu"], 10))
+    mixed = frame.sample(frac=1.0, random_state=2)
+    pairs = []
+    for rows in (frame, mixed):
+        design = read(along("year", ar=1, within="site"), rows).design
+        pairs.append({tuple(pair) for pair in rows.index.to_numpy()[design.windows].tolist()})
+    assert pairs[0] == pairs[1]
+    assert len(pairs[0]) == 6 * 8
+
+
+def test_a_clock_by_parts_of_steps_is_refused_with_what_to_type():
+    """Patients that come when they come, and one row that lies between the others"""
+    rng = np.random.default_rng(0)
+    visits = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.cumsum(rng.integers(5, 90, 60)), "D")
+    frame = table(60).assign(year=visits, site=np.repeat([*"pqr"], 20))
+    with pytest.raises(DataError, match=r"'year' is an irregular clock: .* Number the rows of each site.*ar=1, within"):
+        read(along("year", ar=1, within="site"), frame)
+    between = table(60).assign(year=np.append(np.arange(59.0), 20.4))
+    with pytest.raises(DataError, match=r"after 2 of 59 rows .*\(1, not 0.4\).*along\('number', ar=2\)"):
+        read(along("year", ar=2), between)
+    # Without sequences it does not matter.
+    assert read(along("year"), between).n_rows == 60
+    numbered = frame.assign(year=frame.groupby("site")["year"].rank())
+    assert len(read(along("year", ar=1, within="site"), numbered).design.windows) == 57
 
 
 def test_blocks_of_short_sequences_have_rows_with_enough_before_them():
@@ -192,6 +244,12 @@ def test_blocks_of_short_sequences_have_rows_with_enough_before_them():
     assert data.environments[0] == "1990 to 1993"
     assert BIP().fit(data).posterior_.judge.model.n_windows == 160
     assert any("R² is without those" in note for note in data.notes)
+
+
+def test_the_last_block_has_rows_that_are_compared():
+    """The last two years have no rows before them, and belong to the block before."""
+    years = np.append(np.arange(1900, 1958), [1990, 2000])
+    assert read(along("year", ar=2), table(60).assign(year=years)).environments[-1].endswith("to 2000")
 
 
 def test_rows_without_a_unit_are_no_sequence():

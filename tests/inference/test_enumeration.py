@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from invariance import Enumeration, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tempering, UniformPrior
-from invariance.exceptions import ApproximationWarning, EngineError
+from invariance.exceptions import ApproximationWarning, EngineError, InvarianceWarning
 from invariance.inference.base import RunOptions, Target, choose_engine
 from invariance.inference.enumeration import DenseBlocks, ListedBlocks, enumeration_steps, subset_blocks
 from invariance.inference.mean_field import FreeSpace
@@ -219,7 +220,8 @@ def test_rows_are_not_asked_about_sizes_that_do_not_count() -> None:
 
 def of_shape(n_environments: int) -> Any:
     """A conditional model of which only the costs are asked."""
-    return SimpleNamespace(steps_per_subset=n_environments + 1, dense_advantage=16)
+    about = {"n_features": 1, "flip_steps": lambda size: 0.0}
+    return SimpleNamespace(steps_per_subset=n_environments + 1, dense_advantage=16, **about)
 
 
 @pytest.mark.parametrize(
@@ -238,6 +240,28 @@ def test_auto_is_exact_while_that_is_quick(n_environments: int, max_size: int | 
     # Forced features are no work.
     prior = InclusionPrior([1.0] * 20 + [0.0] * 20 + [0.5] * 20).bind(60)
     assert isinstance(choose_engine("auto", Target(of_shape(5), prior)), Enumeration)
+
+
+def slow(p: int) -> Any:
+    """A conditional model of which each flip takes a score, of two milliseconds"""
+    about = {"n_features": p, "flip_steps": lambda size: 300_000.0 * p}
+    return SimpleNamespace(steps_per_subset=300_000, dense_advantage=1, **about)
+
+
+def test_slow_models_say_what_they_take_before_they_start() -> None:
+    for p, prior, engine, wait in (
+        (14, UniformPrior(), Enumeration, "33 seconds"),
+        (18, UniformPrior(), Enumeration, "8.7 minutes"),
+        (19, UniformPrior(), Tempering, "8.7 minutes"),
+    ):
+        with pytest.warns(InvarianceWarning, match=f"of {p} features takes about {wait} on one core.*max_size="):
+            assert isinstance(choose_engine("auto", Target(slow(p), prior.bind(p))), engine)
+    with pytest.warns(InvarianceWarning, match="n_jobs=-1 or max_size=4 in the prior, for seconds"):
+        choose_engine("tempering", Target(slow(18), UniformPrior().bind(18)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for p, prior in ((12, UniformPrior()), (18, UniformPrior(4))):
+            assert isinstance(choose_engine("auto", Target(slow(p), prior.bind(p))), Enumeration)
 
 
 def test_threads_do_not_refuse() -> None:

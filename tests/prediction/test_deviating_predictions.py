@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -65,9 +66,10 @@ def test_intervals_are_those_of_a_new_environment() -> None:
     dense, blups = Dense.of(DATA, mask), LinearGaussian(deviations="random").bind(DATA).blups(mask)
     X = sites((2,) * 5, seed=9).X
     W = np.column_stack([np.ones(len(X)), X[:, mask] - DATA.X[:, mask].mean(axis=0)])
-    inverse = np.linalg.inv(dense.design.T @ np.linalg.solve(dense.covariance(blups.share), dense.design))
-    more = blups.share * np.sum((W @ dense.basis) ** 2, axis=1) + np.einsum("ni,ij,nj->n", W, inverse, W)
-    expected = student.ppf(0.95, DATA.n_rows - W.shape[1]) * np.sqrt(blups.noise * (1.0 + more))
+    more = np.einsum("ni,ij,nj->n", W, dense.new_environment(DATA.n_environments, blups.share, 20), W)
+    within, between = DATA.n_rows - W.shape[1], DATA.n_environments - 1
+    freedom = (1.0 + more) ** 2 / (1.0 / within + more**2 / between)
+    expected = student.ppf(0.95, freedom) * np.sqrt(blups.noise * (1.0 + more))
     found = model.predict_interval(X, coverage=0.9)
     assert_allclose(0.5 * (found[:, 1] - found[:, 0]), expected, rtol=1e-8)
     assert_allclose(found.mean(axis=1), model.predict(X), rtol=1e-9)
@@ -79,6 +81,15 @@ def test_few_environments_are_left_out_too() -> None:
     half = np.diff(model.predict_interval(DATA.X))[:, 0] / 2.0
     assert (half >= model.predictor_.half_width(DATA.X[:, model.decision_.mask], 0.9) - 1e-9).all()
     assert (half >= model.new_environments().half_width(0.9) - 1e-9).all()
+
+
+def test_intervals_of_three_environments_warn() -> None:
+    model = fitted("selected", sites((12, 10, 14), seed=5, size=0.5))
+    with pytest.warns(PredictionWarning, match="3 training environments are few: .* cover less than 90%"):
+        model.predict_interval(sites((4, 4, 4), seed=6).X * 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PredictionWarning)
+        model.predict_interval(sites((4, 4, 4), seed=6).X * 0.1, coverage=0.5)
 
 
 @pytest.mark.parametrize("data", [DATA, Moments.from_data(DATA)], ids=["rows", "moments"])

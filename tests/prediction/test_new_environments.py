@@ -134,7 +134,7 @@ def test_a_selection_without_an_environment_is_that_of_a_table_without_it() -> N
     assert generators[0].random() == generators[1].random()
 
 
-@pytest.mark.parametrize(("n_environments", "told"), [(1, ["cannot be trusted"]), (2, ["cannot be trusted"]), (3, [])])
+@pytest.mark.parametrize(("n_environments", "told"), [(1, ["cannot be trusted"]), (2, ["cannot be trusted"]), (5, [])])
 def test_too_few_environments_are_said(n_environments: int, told: list[str]) -> None:
     """The same sentence wherever intervals and errors in new environments are."""
     model = fitted(several(n_environments))

@@ -188,7 +188,7 @@ def test_a_level_of_one_environment_alone_is_told_where_it_widens_intervals(tmp_
     usual = BIP().fit(table[common], y[common], environments=labels[common])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        usual.predict_interval(table[:1])
+        usual.predict_interval(table[:1], coverage=0.7)  # of four environments 90% would be warned of
     left_out = tuple(EnvironmentErrors(label, (), None, ("rare",)) for label in "abc")
     elsewhere = NewEnvironments(PredictedOutcome("y"), left_out)
     assert elsewhere.limit(["other"]) == ""

@@ -110,6 +110,10 @@ class ICP(Baseline):
     For each subset: pooled least squares with an intercept, then per environment Welch's t-test of the mean and a
     two-sided F-test of the variance of its residuals against all others', combined by Bonferroni.
 
+    The smallest of these p-values counts 2(E − 1) times, as in the authors' R package (InvariantCausalPrediction 0.8,
+    getpval.R), although E pairs of tests are made: with two environments both pairs are the same test, with more the
+    level may be exceeded by up to E/(E − 1). For a level that is kept in any case use alpha · (E − 1)/E.
+
     Parameters
     ----------
     alpha : level; a subset is accepted when its p-value is larger

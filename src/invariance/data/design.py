@@ -25,6 +25,9 @@ from .weights import Weights
 # Blocks of the variable by which rows are described, and left out to judge predictions.
 _MOST_BLOCKS = 5
 _FEWEST_VALUES = 3
+# Differences of a clock count as equal up to a tenth; one step is one up to a quarter, which months are in days.
+_LENGTHS_APART = 10.0
+_STEP_TOLERANCE = 0.25
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ def along(column: str, ar: int = 0, within: str | None = None) -> Along:
     `environment=`, alone or in a list with columns of labels.
 
     ar : rows follow each other along it, and the noise of each depends on that of so many rows before, the next one
-        in time first; 2 is a good start, 4 for quarters
+        in time first; 2 is a good start, 4 for quarters. Steps are differences of the column, the most frequent one
+        being one step; a longer one is a gap, where a new sequence begins, and a clock that goes by parts of a step is
+        refused
     within : column of what has a sequence of its own, such as the states of a panel
 
     >>> import numpy as np, pandas as pd
@@ -137,7 +142,7 @@ class Design:
     """Of N rows, the factors and the variable along which coefficients are compared.
 
     values (N,) : of the variable, NaN where missing; microseconds since 1970 of dates; None without a variable
-    units, steps (N,) : of sequences, whose rows each is, and which in their order; 0 where ar is 0
+    units, steps (N,) : of sequences, whose rows each is, and when, in steps of the clock; 0 where ar is 0
     """
 
     factors: tuple[Factor, ...]
@@ -176,7 +181,7 @@ class Design:
         n_values = len(np.unique(values[~np.isnan(values)]))
         if n_values < _FEWEST_VALUES:
             raise DataError(f"{name!r} has {n_values} values, too few to look along it", use(environment=name))
-        steps = _steps(parts.along, values, units) if parts.along.ar else np.zeros(len(values), np.int64)
+        steps = _steps(parts.along, values, units, dates) if parts.along.ar else np.zeros(len(values), np.int64)
         return cls(factors, parts.along, values, dates, units, steps)
 
     @cached_property
@@ -220,7 +225,7 @@ class Design:
         counts = np.bincount(place[led], minlength=len(distinct))
         middles = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
         for n_blocks in range(min(_MOST_BLOCKS, len(distinct)), 1, -1):
-            used, block = np.unique((n_blocks * middles).astype(int), return_inverse=True)
+            used, block = np.unique(np.minimum(n_blocks * middles, n_blocks - 1).astype(int), return_inverse=True)
             if np.bincount(block, counts).min() >= SMALLEST_ENVIRONMENT:
                 break
         ends = [distinct[block == b][[0, -1]] for b in range(len(used))]
@@ -334,7 +339,20 @@ class Design:
         if not ar:
             return (told,)
         ranked = "subsets are compared by how they predict a row given those before it; R² is without those."
-        return (told, f"noise of {sequence} may depend on that of the {ar} before{others}.", ranked)
+        before = f"noise of {sequence} may depend on that of the {ar} before{others}."
+        n_gaps = self._n_gaps
+        if not n_gaps:
+            return (told, before, ranked)
+        n_windows, n = len(self.windows), rows_text(len(self.units))
+        gaps = f"{n_gaps:,} gap{'s' * (n_gaps > 1)} of {self.variable.column!r} break{'s' * (n_gaps == 1)} sequences"
+        return (told, before, f"{gaps}: {n_windows:,} of {n} have the {ar} before them and are compared.", ranked)
+
+    @property
+    def _n_gaps(self) -> int:
+        """Pairs of rows of one unit that follow each other after more than one step"""
+        order = np.lexsort((self.steps, self.units))
+        apart = np.diff(self.steps[order]) > 1
+        return int(np.sum(apart & (np.diff(self.units[order]) == 0)))
 
 
 @dataclass(frozen=True)
@@ -446,25 +464,44 @@ def _one_each(codes: Integers, units: Integers) -> bool:
     return len(np.unique(np.column_stack([units, codes]), axis=0)) == len(np.unique(units))
 
 
-def _steps(variable: Along, values: Floats, units: Integers) -> Integers:
-    """(N,) places of rows in the sequence of their unit: those of their values among all that occur, so that a unit
-    may have gaps, or where units have values of their own, as patients have dates, the order of its rows"""
+def _steps(variable: Along, values: Floats, units: Integers, dates: bool) -> Integers:
+    """(N,) places of rows in the sequence of their unit, in steps of the clock; only differences within a unit count"""
     order = np.lexsort((values, units))
-    new = np.append(True, np.diff(units[order]) != 0)
-    twice = ~new[1:] & (np.diff(values[order]) == 0.0) & (units[order][1:] >= 0)
+    lengths = np.diff(values[order])
+    follows = (np.diff(units[order]) == 0) & (units[order][1:] >= 0) & ~np.isnan(lengths)
+    twice = follows & (lengths == 0.0)
     if twice.any():
         unit, remedy = "one row", "name what has one by within=, in a terminal --within."
         if variable.within is not None:
             unit, remedy = f"one row of each {variable.within}", "keep one, take means, or name another within."
         n = rows_text(int(twice.sum()))
         raise DataError(f"a sequence needs {unit} for each {variable.column}, and has {n} too many: {remedy}")
-    shared = np.unique(values, return_inverse=True)[1].astype(np.int64)
-    if np.mean(np.diff(shared[order])[~new[1:]] == 1) > 0.5:
-        return shared
-    steps = np.empty(len(values), np.int64)
-    starts = np.maximum.accumulate(np.where(new, np.arange(len(values)), 0))
-    steps[order] = np.arange(len(values)) - starts
+    counted = np.zeros(len(lengths), np.int64)
+    if follows.any():
+        counted[follows] = _whole_steps(variable, lengths[follows], dates)
+    steps = np.zeros(len(values), np.int64)
+    steps[order[1:]] = np.cumsum(counted)
     return steps
+
+
+def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
+    """(n,) how many steps of the clock rows (n,) lie after those before them: a step is the most frequent length, and
+    one row follows another after one step, up to a quarter of it, as months have 28 to 31 days"""
+    logs = np.round(_LENGTHS_APART * np.log(lengths / np.median(lengths)))
+    bins, frequencies = np.unique(logs, return_counts=True)
+    step = float(np.median(lengths[logs == bins[np.argmax(frequencies)]]))
+    ratios = lengths / step
+    irregular = (np.abs(ratios - 1.0) > _STEP_TOLERANCE) & (ratios < 2.0 - _STEP_TOLERANCE)
+    if irregular.any():
+        worst = float(lengths[np.argmax(irregular)])
+        unit = f"{step / _DAY:.4g} days, not {worst / _DAY:.4g}" if dates else f"{step:.4g}, not {worst:.4g}"
+        n, ar = f"{int(irregular.sum()):,} of {rows_text(len(lengths))}", f", ar={variable.ar}"
+        each, within = "", ""
+        if variable.within is not None:
+            each, within = f" of each {variable.within}", f", within={variable.within!r}"
+        what = f"{variable.column!r} is an irregular clock: after {n} the next comes in a part of a step ({unit})"
+        raise DataError(f"{what}. Number the rows{each}, and compare along that column: along('number'{ar}{within}).")
+    return np.round(ratios).astype(np.int64)
 
 
 def is_columns(environments: Any, available: Sequence[str] | None, table: Any) -> bool:

@@ -148,7 +148,7 @@ def standard_errors_in_words(decision: Decision) -> str:
     if model.standard_errors(decision.mask) is None:
         return ""
     if isinstance(model, GaussianRandomDeviations):
-        return "standard errors of the mixed model, which count how environments deviate"
+        return "standard errors by leaving out each environment, with a degree of freedom less than environments"
     if isinstance(model, MeanGaussian):
         return "standard errors of weighted least squares, each environment with its own variance, rows independent"
     if isinstance(model, StructuredDeviations) and model.design.variable is not None and model.design.variable.ar:

@@ -40,6 +40,8 @@ from .selector import EnvironmentSelector
 _ONE_DEVIATION = float(erf(np.sqrt(0.5)))
 # So many tell how random deviations spread: intervals by them cover what they should.
 _ENOUGH_ENVIRONMENTS = 8
+# Of so few environments left out the largest error is too small, if they differ much (benchmarks/environments.py).
+_FEW_ENVIRONMENTS = 4
 
 
 def _of_times(model: IntervalRegressor) -> bool:
@@ -114,7 +116,9 @@ class IntervalRegressor(EnvironmentSelector):
         and a `regressor` does not go on as a straight line would, as forests stay flat, the difference is added.
 
         After a fit with random deviations Student's t counts how coefficients deviate, with the variance
-        Var ε (1 + ω²‖T'w‖² + w'(ΣW'V⁻¹W)⁻¹w) at w = (1, x − x̄); of eight environments or more, none is left out then.
+        Var ε (1 + w'Σw + w'(ΣW'V⁻¹W)⁻¹w) at w = (1, x − x̄), Σ of deviations by restricted maximum likelihood, and
+        degrees of freedom by Satterthwaite's rule, E − 1 of them for deviations; of eight environments or more, none is
+        left out then. With three or four environments a warning says that intervals may be too narrow.
 
         After a fit to Moments the errors in an environment count as normally distributed; with rows= they are those
         of up to 10,000 rows of each. Classes, counts, censored times and numbers after a fit with another link than the
@@ -233,7 +237,10 @@ class IntervalRegressor(EnvironmentSelector):
         if deviates and self.n_environments_ >= _ENOUGH_ENVIRONMENTS:
             return predictor.half_width(columns, coverage)
         elsewhere = self._new_environments(self.predict_with, new)
-        limit = elsewhere.limit(predictor.design.columns)
+        limit, n = elsewhere.limit(predictor.design.columns), elsewhere.n_environments
+        if not limit and n <= _FEW_ENVIRONMENTS and coverage > n / (n + 1):
+            few = f"{n} training environments are few"
+            limit = f"{few}: if new ones differ much, intervals cover less than {coverage:.0%}."
         if limit:
             warn(limit, PredictionWarning)
         half = np.maximum(predictor.half_width(columns, coverage), elsewhere.half_width(coverage))

@@ -12,8 +12,9 @@ from .._tools.arrays import Floats, Integers, Mask
 from .._tools.names import EngineName
 from .._tools.progress import ProgressMode
 from .._tools.registry import Registry, check_settings, read_call
+from .._tools.text import duration
 from ..data.checks import quoted, warn
-from ..exceptions import ApproximationWarning, EngineError, SettingError
+from ..exceptions import ApproximationWarning, EngineError, InvarianceWarning, Message, SettingError, use
 from ..models.base import BoundModel, Memory, of_all_features
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Judge, Posterior
@@ -23,6 +24,9 @@ AGREEMENT = 1e-6
 EXAMPLES = 64  # of subsets that cannot be scored
 _MOST_REMARKED = 20
 _CHEAP_STEPS = 2_000_000_000  # 28 features in five environments: about ten seconds of one core
+_LONG_STEPS = 4_500_000_000  # half a minute of one core
+# About as many as sampling scores, with the search for compatible subsets, if a flip takes as long as a score.
+_SAMPLED_SUBSETS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +121,33 @@ ENGINES = Registry(
 
 def choose_engine(engine: str | Engine, target: Target) -> Engine:
     """The engine that `engine` names; "auto" is exact up to about ten seconds of one core, counted, not timed, and
-    tempering beyond."""
-    if isinstance(engine, str) and engine == "auto":
-        from .enumeration import enumeration_steps
+    where sampling would score as many subsets, and tempering beyond. Says what takes more than half a minute where a
+    flip of a feature takes as long as a score."""
+    from .enumeration import enumeration_steps
 
-        engine = "exact" if enumeration_steps(target) <= _CHEAP_STEPS else "tempering"
+    model, n_subsets = target.model, target.prior.support_size()
+    cheap = enumeration_steps(target) <= _CHEAP_STEPS
+    slow = not cheap and model.flip_steps(1.0) >= model.n_features * model.steps_per_subset
+    if isinstance(engine, str) and engine == "auto":
+        engine = "exact" if cheap or (slow and n_subsets <= _SAMPLED_SUBSETS) else "tempering"
+    if slow:
+        _announce(target, min(n_subsets, _SAMPLED_SUBSETS))
     return as_engine(engine)
+
+
+def _announce(target: Target, n_scored: int) -> None:
+    """Warn of more than half a minute of one core, and of up to how many features a subset may have for seconds."""
+    from .enumeration import count_subsets
+
+    per_subset, f = target.model.steps_per_subset, len(target.prior.free)
+    listed = target.model.dense_advantage * per_subset
+    if n_scored * per_subset <= _LONG_STEPS:
+        return
+    most = max((m for m in range(1, f) if listed * count_subsets(f, m) <= _CHEAP_STEPS), default=1)
+    wait = duration(30.0 * n_scored * per_subset / _LONG_STEPS)
+    what = f"scoring about {n_scored:,} subsets of {f} features takes about {wait} on one core"
+    remedies = use(n_jobs=-1), use(" in the prior, for seconds", max_size=most + len(target.prior.forced))
+    warn(Message(f"{what}; to be quicker", *remedies), InvarianceWarning)
 
 
 def as_engine(engine: str | Engine) -> Engine:

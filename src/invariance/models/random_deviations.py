@@ -62,6 +62,8 @@ from .invariance_test import (
 _RESIDUALS_AT_ONCE = 1 << 22
 # Blocks of subsets whose figures are kept.
 _MOST_KNOWN = 1024
+# Beyond these, variances of deviations change little.
+_STEPS_OF_EM = 20
 
 
 class DeviationModel(GaussianModel):
@@ -250,7 +252,9 @@ class GaussianRandomDeviations(DeviationModel):
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         found = self.blups(subset)
-        return StandardErrors(found.errors, np.full(len(found.errors), found.freedom))
+        freedom = np.full(len(found.errors), found.freedom)
+        freedom[-1] = found.freedom_mean
+        return StandardErrors(found.errors, freedom)
 
     # ---------------------------------------------------------------- what engines ask
 
@@ -368,17 +372,49 @@ class Coordinates(NamedTuple):
         V = np.asarray(np.linalg.inv(np.eye(self.scores.shape[1]) + share * self.information), dtype=float)
         return V, V @ self.information, np.asarray(np.einsum("eij,ej->ei", V, self.scores))
 
-    def missed_without_each(self, share: float) -> Floats:
-        """(E,) squared errors in each environment of the fit to all others, in units of the outcome's sum of squares;
-        NaN where these have too few rows"""
+    def without_each(self, share: float) -> Floats:
+        """(E, k) generalised least squares without each environment; NaN where the others alone cannot be fitted"""
         _, whitened, moved = self.at(share)
         left = whitened.sum(axis=0) - whitened
         possible = np.linalg.cond(left) < 1.0 / PIVOT_TOLERANCE
-        missed = np.full(len(left), np.nan)
-        b = np.linalg.solve(left[possible], (moved.sum(axis=0) - moved)[possible][:, :, None])[:, :, 0]
-        K, c, q = self.information[possible], self.scores[possible], self.squares[possible]
-        missed[possible] = q - 2.0 * (b * c).sum(axis=1) + np.einsum("ei,eij,ej->e", b, K, b)
-        return missed
+        found = np.full(moved.shape, np.nan)
+        rest = (moved.sum(axis=0) - moved)[possible]
+        found[possible] = np.linalg.solve(left[possible], rest[:, :, None])[:, :, 0]
+        return found
+
+    def missed_without_each(self, share: float) -> Floats:
+        """(E,) squared errors in each environment of the fit to all others, in units of the outcome's sum of squares;
+        NaN where these have too few rows"""
+        b = self.without_each(share)
+        fitted = np.einsum("ei,eij,ej->e", b, self.information, b)
+        return np.asarray(self.squares - 2.0 * (b * self.scores).sum(axis=1) + fitted)
+
+    def jackknife(self, share: float, b: Floats) -> Floats | None:
+        """(k, k) covariance of generalised least squares b (k,), by leaving out each environment in turn: right however
+        coefficients deviate, and for few environments with E − 1 degrees of freedom (of clusters: Bell and McCaffrey
+        2002, Survey Methodology 28, 169-181). None where one cannot be left out."""
+        apart = self.without_each(share) - b
+        n = len(apart)
+        return None if n < 2 or np.isnan(apart).any() else np.asarray((n - 1.0) / n * apart.T @ apart)
+
+    def spread(self, share: float, noise: float) -> tuple[Floats, Floats]:
+        """Covariances (k, k) of the deviations of a new environment, each coefficient with its own variance, and of the
+        estimate of their mean, over that of the noise (in units of the outcome's sum of squares): by restricted maximum
+        likelihood, some steps of expectation and maximisation from ω² on (Laird and Ware 1982, doi 10.2307/2529876)"""
+        K, c, k = self.information, self.scores, self.scores.shape[1]
+        deviations = share * np.eye(k)
+        for step in range(_STEPS_OF_EM + 1):
+            V = np.linalg.inv(np.eye(k) + deviations @ K)
+            whitened, moved = K @ V, np.einsum("eji,ej->ei", V, c)
+            inverse = np.linalg.inv(whitened.sum(axis=0))
+            if step == _STEPS_OF_EM or share == 0.0:
+                break
+            own = (moved - whitened @ (inverse @ moved.sum(axis=0))) @ deviations
+            carried = deviations @ whitened
+            unknown = V @ deviations + carried @ inverse @ np.swapaxes(carried, 1, 2)
+            deviations = (own.T @ own / noise + unknown.sum(axis=0)) / len(c)
+            deviations = 0.5 * (deviations + deviations.T)
+        return deviations, inverse
 
 
 def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
@@ -397,8 +433,9 @@ class Blups(NamedTuple):
     NaN for columns that others give; intercepts (E + 1,); levels and their errors (E + 1,): what is expected at the
     means of an environment's own columns, and usual, by the coefficients of a new one; share: ω²; noise: Var ε;
     freedom: its degrees of freedom. Errors of an environment are those of predicting its own coefficients; of the new
-    one they are those of the mean. uncertainty (1 + k, 1 + k): w'·it·w · Var ε is the variance of what is predicted in
-    a new environment at w = (1, x − x̄), from how environments deviate and from the estimate of their mean"""
+    one those of the mean, by leaving out each environment, or by ω² where one cannot be left out; freedom_mean: of
+    these. uncertainty (1 + k, 1 + k): w'·it·w · Var ε is the variance of what is predicted in a new environment at
+    w = (1, x − x̄), from how environments deviate, each coefficient by itself, and from the estimate of their mean"""
 
     coefficients: Floats
     errors: Floats
@@ -409,6 +446,7 @@ class Blups(NamedTuple):
     share: float
     noise: float
     freedom: float
+    freedom_mean: float
     uncertainty: Floats
 
 
@@ -420,11 +458,14 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     inverse = np.linalg.inv(whitened.sum(axis=0))
     b, freedom = inverse @ moved.sum(axis=0), float(model.n_rows - k)
     left = at.squares.sum() - share * (at.scores * moved).sum() - b @ moved.sum(axis=0)
-    unit = 1.0 / model.pooled_scale[y]
-    noise = float(left) / freedom * unit**2
+    unit, scaled = 1.0 / model.pooled_scale[y], float(left) / freedom
+    noise = scaled * unit**2
     own = b + share * np.einsum("eij,ej->ei", V, at.scores - at.information @ b)
     # What the data leave open of u_e where b is known, and what b, as far as it counts there, leaves open.
-    covariances = noise * np.concatenate([share * V + V @ inverse @ V, inverse[None]])
+    of_mean = at.jackknife(share, b)
+    of_mean = scaled * inverse if of_mean is None else of_mean
+    freedom_mean = min(model.n_environments - 1.0, freedom) or freedom
+    covariances = np.concatenate([noise * (share * V + V @ inverse @ V), unit**2 * of_mean[None]])
     found = unit * np.vstack([own, b]) @ at.basis.T
     spread = at.basis @ covariances @ at.basis.T
     where, constant = np.searchsorted(columns, at.used), np.append(1.0, -moments.pooled_mean[at.used])
@@ -435,9 +476,10 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     at_means = np.insert(np.vstack([moments.gaps[:, at.used], np.zeros(k - 1)]), 0, 1.0, axis=1)
     levels = middle + (at_means * found).sum(axis=1), np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means))
     uncertainty, places = np.zeros((1 + len(columns), 1 + len(columns))), np.append(0, 1 + where)
-    uncertainty[np.ix_(places, places)] = at.basis @ (share * np.eye(k) + inverse) @ at.basis.T
+    deviations, of_estimate = at.spread(share, scaled)
+    uncertainty[np.ix_(places, places)] = at.basis @ (deviations + of_estimate) @ at.basis.T
     intercepts, usual = middle + found @ constant, middle + at_means @ found[-1]
-    return Blups(coefficients, errors, intercepts, *levels, usual, share, noise, freedom, uncertainty)
+    return Blups(coefficients, errors, intercepts, *levels, usual, share, noise, freedom, freedom_mean, uncertainty)
 
 
 def _pivoted_root(gram: Floats) -> tuple[Floats, Integers]:

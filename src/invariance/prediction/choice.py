@@ -158,7 +158,8 @@ def _deviating(predictor: LinearPredictor, model: BoundModel, masks: Mask) -> Li
     effects, members = np.zeros((model.n_environments, 1 + len(predictor.columns))), []
     for member, mask in zip(predictor.members, masks, strict=True):
         found, line = model.blups(mask), (member.coefficients, member.intercept)
-        members.append(replace(member, noise=found.noise, freedom=found.freedom, uncertainty=found.uncertainty))
+        member = replace(member, noise=found.noise, freedom=found.freedom)
+        members.append(replace(member, uncertainty=found.uncertainty, between=found.freedom_mean))
         effects[:, np.append(0, 1 + member.at)] += member.weight * model.effects_about(mask, *line)
     return replace(predictor, members=tuple(members), effects=effects)
 

@@ -208,7 +208,8 @@ _LARGE = 0.25
 class AveragedFit:
     """One linear fit. at : (m,) positions of its columns; weight : its share in an average; noise : residual variance;
     freedom : degrees of freedom it was estimated with; design : of its own columns; uncertainty : (1 + m, 1 + m) of
-    random deviations between environments and of their mean, as `Blups` has it, None of a pooled fit"""
+    random deviations between environments and of their mean, as `Blups` has it, None of a pooled fit; between : degrees
+    of freedom of these, None of a pooled fit and in files of before"""
 
     at: Integers
     coefficients: Floats
@@ -218,6 +219,7 @@ class AveragedFit:
     freedom: float
     design: Design
     uncertainty: Floats | None = None
+    between: float | None = None
 
     def variance(self, X: Floats) -> Floats:
         """(n,) of the outcome of rows X (n, m) about what is predicted"""
@@ -225,6 +227,13 @@ class AveragedFit:
             return self.noise * (1.0 + self.design.leverage(X))
         w = np.insert(X - self.design.centre, 0, 1.0, axis=1)
         return np.asarray(self.noise * (1.0 + np.einsum("ni,ij,nj->n", w, self.uncertainty, w)))
+
+    def freedom_of(self, X: Floats) -> Floats:
+        """(n,) degrees of freedom of this variance, by Satterthwaite's rule: noise, and how environments deviate"""
+        if self.between is None:
+            return np.full(len(X), self.freedom)
+        deviating = self.variance(X) / self.noise - 1.0
+        return np.asarray((1.0 + deviating) ** 2 / (1.0 / self.freedom + deviating**2 / self.between))
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,8 +260,10 @@ class LinearPredictor:
         """By Student's t: noise, uncertain coefficients and, in an average, how far its members are apart."""
         means, weights = self._each(X), self.weights
         apart = weights @ (means - weights @ means) ** 2
-        own = [m.weight * m.variance(np.take(X, m.at, axis=1)) for m in self.members]
-        freedom = min(member.freedom for member in self.members)
+        columns = [np.take(X, m.at, axis=1) for m in self.members]
+        own = [m.weight * m.variance(values) for m, values in zip(self.members, columns, strict=True)]
+        each = [m.freedom_of(values) for m, values in zip(self.members, columns, strict=True)]
+        freedom = np.min(each, axis=0)
         return student.ppf(0.5 + 0.5 * coverage, freedom) * np.sqrt(np.sum(own, axis=0) + apart)
 
     @property
