@@ -6,6 +6,7 @@ import hashlib
 import os
 import pkgutil
 import re
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -14,8 +15,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from itertools import islice
 from numbers import Integral
+from operator import length_hint
 from pathlib import Path
-from threading import Lock
+from threading import Lock, local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,17 +42,22 @@ def n_workers(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
+_mine = local()  # workers: how many threads one of ours may start
+
+
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None, ahead: int = 4
 ) -> Iterator[Result]:
-    """map() over threads, at most `ahead` results in flight for each; an interrupt cancels what has not begun."""
-    workers = n_workers(n_jobs)
+    """map() over threads, at most `ahead` results in flight for each; an interrupt cancels what has not begun. Inside
+    one of these threads others share its part of the processors."""
+    workers = min(n_workers(n_jobs), getattr(_mine, "workers", sys.maxsize))
+    each = max(1, workers // max(1, length_hint(items, workers)))
     with one_thread():
         if workers == 1:
             yield from map(function, items)
             return
         pending: deque[Future[Result]] = deque()
-        pool = ThreadPoolExecutor(workers)
+        pool = ThreadPoolExecutor(workers, initializer=lambda: setattr(_mine, "workers", each))
         try:
             for item in items:
                 pending.append(pool.submit(function, item))

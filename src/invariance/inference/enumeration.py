@@ -33,7 +33,7 @@ from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, 
 
 _LARGEST_LISTED_BLOCK = 1 << 20
 # Of blocks that are scored, weighed and summed in one compiled call: fewest calls, and most subsets of a call.
-_FEWEST_TASKS, _MOST_IN_A_TASK = 64, 1 << 20
+_FEWEST_TASKS, _MOST_IN_A_TASK = 128, 1 << 19
 _STEPS_PER_PAIR = 2  # what a block of listed subsets costs for each pair of features: its sums over all pairs
 _STEPS_PER_SECOND = 150_000_000  # subsets × groups that a core scores
 
@@ -179,17 +179,19 @@ class DenseBlocks(_Blocks):
         n = int(sums.number[2])
         draws = self.masks(sums.places[:n])
         gain, log_posterior, log_ratio = sums.picks[:n].T.copy()
-        columns = self._forced_columns + draws @ self._columns
+        columns = self._forced_columns + self._low_columns[sums.places[:n] & len(self._low_columns) - 1]
+        columns += draws[:, self.n_low :] @ self._columns[self.n_low :]
         return Picked(gain, columns, log_posterior - log_ratio, log_ratio, draws)
 
     def _summed(self, sums: Sums) -> _Sums:
         n_undecidable, n, _ = sums.number.tolist()
-        smallest = sums.undecidable[sums.undecidable >= 0][:EXAMPLES]
+        examples = sums.undecidable[sums.undecidable >= 0][:EXAMPLES]
         order = np.lexsort((sums.positions[:n], -sums.values[:n]))
         leading = sums.positions[order], sums.values[order], sums.ratios[order]
         log_scale, total, weighted = sums.total.tolist()
-        pairs = sums.pairs + np.tril(sums.pairs, -1).T
-        return _Sums(log_scale, total, pairs, weighted, n_undecidable, self.masks(smallest), *leading)
+        pairs = sums.pairs + sums.pairs.T
+        np.fill_diagonal(pairs, np.diagonal(sums.pairs))
+        return _Sums(log_scale, total, pairs, weighted, n_undecidable, self.masks(examples), *leading)
 
     def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
         prior, start = self.prior, block << self.n_low
@@ -216,7 +218,8 @@ class DenseBlocks(_Blocks):
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
-        return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
+        octets = positions.astype("<u8").view(np.uint8).reshape(-1, 8)
+        return np.unpackbits(octets, axis=1, count=self.n_features, bitorder="little").view(bool)
 
 
 class ListedBlocks(_Blocks):
@@ -452,7 +455,7 @@ class _Sums:
             old * self.pairs + new * part.pairs,
             old * self.weighted + new * part.weighted,
             self.n_undecidable + part.n_undecidable,
-            smallest(np.concatenate([self.undecidable, part.undecidable])),
+            smallest(np.concatenate([self.undecidable, part.undecidable])) if part.n_undecidable else self.undecidable,
             *table,
         )
 
