@@ -81,12 +81,18 @@ def tempering(p: int, chains: int, steps: int) -> Run:
 
 
 def whole_sweep(p: int, outcomes: int) -> Run:
-    data = simulated(p)
-    table = pd.DataFrame(data.X, columns=[f"x{j}" for j in range(p)]).assign(site=data.environment_index)
-    model = BIP(prior=UniformPrior(), progress=False)
+    """A chain, each column the cause of the next, in environments that move the first."""
+    rng = np.random.default_rng(0)
+    site = np.repeat(np.arange(5), 200)
+    X = rng.normal(size=(1000, p))
+    X[:, 0] = (1.0 + site) * X[:, 0] + site
+    for j in range(1, p):
+        X[:, j] += 0.8 * X[:, j - 1]
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(p)]).assign(site=site)
+    names = [f"x{1 + j % (p - 1)}" for j in range(outcomes)]
+    model = BIP(prior=UniformPrior(max_size=3), progress=False)
 
     def run(n_jobs: int) -> Any:
-        names = [f"x{j}" for j in range(outcomes)]
         found = sweep(table, model, environments="site", outcomes=names, n_jobs=n_jobs, progress=False)
         return found.drop(columns="seconds")
 
@@ -178,8 +184,8 @@ def main() -> None:
         logistic(11)(1)
         measured(f"logistic, {p} features", 2.0**p, logistic(p), workers, 1)
     if "sweep" in wanted:
-        run = whole_sweep(12, 4) if options.quick else whole_sweep(20, 64)
-        measured("sweep", 0.0, run, workers, 1, whole_sweep(12, 12))
+        run = whole_sweep(12, 4) if options.quick else whole_sweep(64, 63)
+        measured("sweep", 0.0, run, workers, 1, whole_sweep(12, 11))
 
 
 if __name__ == "__main__":
