@@ -227,7 +227,7 @@ def _swap(sums, i, k):
 
 
 @kernel
-def _lead(sums, value, ratio, position):
+def lead(sums, value, ratio, position):
     """Add to the leading subsets, of which the first to go makes room where there is none."""
     n = sums.number[1]
     place = n if n < sums.values.size else ZERO
@@ -264,10 +264,10 @@ def _sift(walk, n_high, first, least, lowest, highest, log_posterior, space, sum
                 if sums.undecidable[size, i] < 0:
                     sums.undecidable[size, i] = first + s
                     break
-    for s in range(log_posterior.size if highest > lowest[0] else 0):
+    for s in range(log_posterior.size if sums.values.size and highest > lowest[0] else 0):
         least_value = sums.values[0] if sums.number[1] == sums.values.size else -np.inf
         if log_posterior[s] > max(least_value, lowest[0]):
-            _lead(sums, log_posterior[s], log_ratio[s], first + s)
+            lead(sums, log_posterior[s], log_ratio[s], first + s)
     for s in range(space.gain.size if least.size else 0):
         if space.gain[s] == space.gain[s] and log_posterior[s] > -np.inf:
             n = sums.number[2]
