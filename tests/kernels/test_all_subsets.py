@@ -13,7 +13,7 @@ from invariance.inference import enumeration
 from invariance.inference.base import Target
 from invariance.inference.enumeration import DenseBlocks, Run, target_blocks
 from invariance.kernels import subset_tree
-from invariance.kernels.all_subsets import fold_pairs, lead, sums_for
+from invariance.kernels.all_subsets import fold_pairs, lead
 from invariance.moments import Moments
 from quadratic_toy import with_sum
 from twins import all_masks, simulated
@@ -131,15 +131,14 @@ def test_subsets_that_may_be_compatible(monkeypatch: pytest.MonkeyPatch, smalles
 @pytest.mark.parametrize("keep", [1, 2, 7, 40, 200])
 def test_of_equally_probable_subsets_the_first_lead(keep: int) -> None:
     values = np.random.default_rng(keep).integers(0, 9, 120).astype(float)
-    sums = sums_for(7, keep, 0, 0, np.empty(0))
+    kept, ratios, positions, n = np.empty(keep), np.empty(keep), np.empty(keep, np.int64), 0
     for position, value in enumerate(values):
-        if sums.number[1] < keep or value > sums.values[0]:
-            lead(sums, value, -value, position)
-    n = min(keep, len(values))
-    assert sums.number[1] == n
-    np.testing.assert_array_equal(np.sort(sums.positions[:n]), np.sort(np.argsort(-values, kind="stable")[:n]))
-    np.testing.assert_array_equal(sums.values[:n], values[sums.positions[:n]])
-    np.testing.assert_array_equal(sums.ratios[:n], -sums.values[:n])
+        if n < keep or value > kept[0]:
+            n = lead(kept, ratios, positions, n, value, -value, position)
+    assert n == min(keep, len(values))
+    np.testing.assert_array_equal(np.sort(positions[:n]), np.sort(np.argsort(-values, kind="stable")[:n]))
+    np.testing.assert_array_equal(kept[:n], values[positions[:n]])
+    np.testing.assert_array_equal(ratios[:n], -kept[:n])
 
 
 def test_no_subset_need_lead() -> None:

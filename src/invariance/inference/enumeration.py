@@ -21,7 +21,7 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import duration, format_count
 from ..exceptions import EngineError, use
-from ..kernels.all_subsets import Sums, space_for, sums_for, walk_blocks
+from ..kernels.all_subsets import Sums, space_for, sums_for
 from ..kernels.elementary import exp_shifted
 from ..kernels.subset_sums import add_listed_prior, fold_inclusion, listed_inclusion, weighted_sum
 from ..models.base import NO_GAIN, SubsetWalk, listed_subsets, sums_over_subsets
@@ -156,7 +156,7 @@ class DenseBlocks(_Blocks):
         n_high = range(self.n_features - self.n_low + 1)
         self._low_log_prior = np.array([log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high])
         self._low_columns = sums_over_subsets(self._columns[: self.n_low])
-        self._compiled = None
+        self._compiled: Callable[..., int] | None = None
         if isinstance(walk, GaussianWalk):
             self._compiled = walk.compiled(prior.log_odds, self._low_log_prior, prior.log_normalizer, self._sizes)
             self.at_once = max(1, min(self.n_blocks // _FEWEST_TASKS, _MOST_IN_A_TASK >> self.n_low))
@@ -169,7 +169,7 @@ class DenseBlocks(_Blocks):
         sums = sums_for(self.n_features, run.keep, EXAMPLES, 2 * size if run.least.size else 0, run.log_masses)
         space, picked = space_for(size), []
         while block < stop:
-            block = walk_blocks(self._compiled, block, stop, run.least, run.lowest, run.whole, space, sums)
+            block = self._compiled(block, stop, run.least, run.lowest, run.whole, space, sums)
             if run.least.size:
                 picked.append(self._picked(sums))
                 sums.number[2] = 0

@@ -10,36 +10,37 @@ from typing import NamedTuple
 import numpy as np
 
 from .cholesky import log_ratio_from_rows, settled
-from .compiled import NO, ZERO, kernel, longest
+from .compiled import NO, ZERO, copy_into, kernel, longest
 from .elementary import add_weighted_log, exp_shifted
 from .row_residuals import fill_shares_from_rows, rows_at_hand, share_from_rows
 from .subset_tree import add_environment, block_shares, joined_columns, screen_block, tree_work
 
 
-class Walk(NamedTuple):
+class Layout(NamedTuple):
     """Subsets of f features, joined by the columns `forced`. starts (f+1,): feature j has the columns
-    columns[starts[j]:starts[j+1]]; low_starts (b+1,): those of the first b, which make a block. log_odds (f,) and
-    low_log_prior (f-b+1, 2**b), by how many of the others are in, sum to log p(z) with `constant`. sizes (2**b,):
-    members of each subset of a block; counted (f+1,): sizes inside the prior's support.
+    columns[starts[j]:starts[j+1]]; low_starts (b+1,): those of the first b, which make a block. sizes (2**b,): members
+    of each subset of a block; counted (f+1,): sizes inside the prior's support. low_ranks, low_missing (2**b,): as in
+    `screen_block`; ranks, missing (f+1,): of each feature, the last of the forced columns"""
 
-    screen, low_ranks, low_missing (2**b,), ranks, missing (f+1,): as in `screen_block`, the last of the forced columns
-    """
-
-    scoring: NamedTuple
     forced: np.ndarray
     columns: np.ndarray
     starts: np.ndarray
     low_starts: np.ndarray
-    log_odds: np.ndarray
-    low_log_prior: np.ndarray
-    constant: float
     sizes: np.ndarray
     counted: np.ndarray
-    screen: NamedTuple
     low_ranks: np.ndarray
     low_missing: np.ndarray
     ranks: np.ndarray
     missing: np.ndarray
+
+
+class LogPrior(NamedTuple):
+    """log p(z) is the sum of the log odds (f,) of the members beyond the first b features, of low (f-b+1, 2**b), by how
+    many these are, for the others, and of `constant`"""
+
+    log_odds: np.ndarray
+    low: np.ndarray
+    constant: float
 
 
 class Sums(NamedTuple):
@@ -94,19 +95,21 @@ def sums_for(n_features, keep, examples, n_picks, log_masses):
 
 
 @kernel
-def _high_columns(walk, block):
-    """The forced columns and those of the features that a block chooses, ascending; how many of these there are"""
-    b, f = walk.low_starts.size - 1, walk.starts.size - 1
-    found = np.empty(walk.forced.size + walk.columns.size, np.int64)
-    n, n_high = ZERO, ZERO
-    for i in range(walk.forced.size):
-        found[n] = walk.forced[i]
-        n += 1
+def _high_columns(layout, number):
+    """The forced columns and those of the features that a block chooses, ascending; how many of these there are, and
+    the rank and the missing ranks of all"""
+    forced, columns, starts, b = layout.forced, layout.columns, layout.starts, layout.low_starts.size - 1
+    ranks, missing, f = layout.ranks, layout.missing, starts.size - 1
+    found, n, n_high = np.empty(forced.size + columns.size, np.int64), forced.size, ZERO
+    rank, lacking = ranks[f], missing[f]
+    copy_into(found[:n], forced)
     for j in range(b, f):
-        if (block >> (j - b)) & 1:
+        if (number >> (j - b)) & 1:
             n_high += 1
-            for i in range(walk.starts[j], walk.starts[j + 1]):
-                found[n] = walk.columns[i]
+            rank += ranks[j]
+            lacking += missing[j]
+            for i in range(starts[j], starts[j + 1]):
+                found[n] = columns[i]
                 n += 1
     for i in range(1, n):
         value, k = found[i], i
@@ -114,64 +117,38 @@ def _high_columns(walk, block):
             found[k] = found[k - 1]
             k -= 1
         found[k] = value
-    return found[:n], n_high
+    return found[:n], n_high, rank, lacking
 
 
 @kernel
-def _shares_from_rows(walk, g, fixed, block, n_high, tree, shares):
-    """Fill in what only the rows can decide, of the sizes that count."""
-    rows, outcome, asked = walk.scoring.rows, walk.scoring.outcome, NO
+def _shares_from_rows(rows, outcome, g, fixed, starts, block, asked, tree_rows, shares):
+    """Fill in what only the rows can decide, where asked (2**b,)."""
+    unknown = NO
     for s in range(shares.size):
-        asked |= shares[s] != shares[s] and walk.counted[n_high + walk.sizes[s]]
-    if not asked:
+        unknown |= shares[s] != shares[s] and asked[s]
+    if not unknown:
         return
-    singles, decided = longest(walk.low_starts) <= 1, shares.copy()
+    singles, decided = longest(starts) <= 1, shares.copy()
     if singles:
-        fill_shares_from_rows(rows, g, fixed, block, tree.rows, outcome, decided)
+        fill_shares_from_rows(rows, g, fixed, block, tree_rows, outcome, decided)
     for s in range(shares.size):
-        if shares[s] != shares[s] and walk.counted[n_high + walk.sizes[s]]:
+        if shares[s] != shares[s] and asked[s]:
             if singles:
                 shares[s] = decided[s]
             else:
-                shares[s] = share_from_rows(rows, g, joined_columns(fixed, walk.low_starts, block, s), outcome)
+                shares[s] = share_from_rows(rows, g, joined_columns(fixed, starts, block, s), outcome)
 
 
 @kernel
-def _score(walk, number, least, tree, space):
-    """log Λ of a block, NaN where undecidable, and if there is a `least` gain, gains as in `screen_block`; returns how
-    many features it chooses"""
-    scoring, log_ratio, local = walk.scoring, space.log_ratio, space.work
-    fixed, n_high = _high_columns(walk, number)
-    block = walk.columns[: walk.low_starts[-1]]
-    absent, last = np.empty(block.size + 1, np.bool_), scoring.weights.size - 1
-    log_ratio[:] = 0.0
-    local[:] = 0.0
-    for g in range(last + 1):
-        shares = block_shares(scoring, g, fixed, block, absent, tree)
-        if rows_at_hand(scoring.rows):
-            _shares_from_rows(walk, g, fixed, block, n_high, tree, shares)
-        if g < last and least.size:
-            add_environment(scoring.weights[g], walk.screen.squares[g], shares, log_ratio, local)
-            continue
-        if least.size:
-            rank, lacking = walk.ranks[-1], walk.missing[-1]
-            for j in range(walk.low_starts.size - 1, walk.starts.size - 1):
-                if (number >> (j - walk.low_starts.size + 1)) & 1:
-                    rank += walk.ranks[j]
-                    lacking += walk.missing[j]
-            screen_block(
-                walk.screen, shares, local, walk.low_ranks, walk.low_missing, rank, lacking, least, space.gain
-            )
-        add_weighted_log(log_ratio, scoring.weights[g], shares)
+def _settle(scoring, fixed, starts, block, asked, log_ratio):
+    """Where second moments say more than is possible, and asked (2**b,), the rows decide."""
     for s in range(log_ratio.size):
         value = log_ratio[s] + scoring.offset
         if value > 0.0:
             value = settled(value, scoring.weights)
-            if value != value and walk.counted[n_high + walk.sizes[s]]:
-                # Second moments say more than is possible.
-                value = log_ratio_from_rows(scoring, joined_columns(fixed, walk.low_starts, block, s))
+            if value != value and asked[s]:
+                value = log_ratio_from_rows(scoring, joined_columns(fixed, starts, block, s))
         log_ratio[s] = value
-    return n_high
 
 
 @kernel(fastmath={"nnan", "nsz", "contract"})
@@ -220,68 +197,75 @@ def _precedes(values, positions, i, k):
 
 
 @kernel
-def _swap(sums, i, k):
-    sums.values[i], sums.values[k] = sums.values[k], sums.values[i]
-    sums.ratios[i], sums.ratios[k] = sums.ratios[k], sums.ratios[i]
-    sums.positions[i], sums.positions[k] = sums.positions[k], sums.positions[i]
+def lead(values, ratios, positions, n, value, ratio, position):
+    """Add to the n leading subsets, of which the first to go makes room where there is none; returns how many there
+    are."""
+    full = n == values.size
+    place = ZERO if full else n
+    values[place] = value
+    ratios[place] = ratio
+    positions[place] = position
+    n += not full
+    while True:
+        # A new one at the end rises, one that took the place of the root sinks.
+        other = (place - 1) // 2
+        if full:
+            other = 2 * place + 1
+            if other + 1 < n and _precedes(values, positions, other + 1, other):
+                other += 1
+            if other >= n or not _precedes(values, positions, other, place):
+                return n
+        elif place == 0 or not _precedes(values, positions, place, other):
+            return n
+        values[place], values[other] = values[other], values[place]
+        ratios[place], ratios[other] = ratios[other], ratios[place]
+        positions[place], positions[other] = positions[other], positions[place]
+        place = other
 
 
 @kernel
-def lead(sums, value, ratio, position):
-    """Add to the leading subsets, of which the first to go makes room where there is none."""
-    n = sums.number[1]
-    place = n if n < sums.values.size else ZERO
-    sums.values[place] = value
-    sums.ratios[place] = ratio
-    sums.positions[place] = position
-    if place == n:
-        sums.number[1] += 1
-        while place > 0 and _precedes(sums.values, sums.positions, place, (place - 1) // 2):
-            _swap(sums, place, (place - 1) // 2)
-            place = (place - 1) // 2
-        return
-    while 2 * place + 1 < n:
-        child = 2 * place + 1
-        if child + 1 < n and _precedes(sums.values, sums.positions, child + 1, child):
-            child += 1
-        if not _precedes(sums.values, sums.positions, child, place):
-            return
-        _swap(sums, place, child)
-        place = child
-
-
-@kernel
-def _sift(walk, n_high, first, least, lowest, highest, log_posterior, space, sums):
-    """Note the undecidable subsets of a block that begins at position `first`, the leading and the compatible ones."""
-    log_ratio, n_unknown = space.log_ratio, ZERO
+def _note_undecidable(log_ratio, asked, sizes, first, examples):
+    """Subsets of a block that begins at position `first`, of `sizes` and more; returns how many there are."""
+    n, n_unknown = ZERO, ZERO
     for s in range(log_ratio.size):
         n_unknown += log_ratio[s] != log_ratio[s]
     for s in range(log_ratio.size if n_unknown else 0):
-        size = n_high + walk.sizes[s]
-        if log_ratio[s] != log_ratio[s] and walk.counted[size]:
-            sums.number[0] += 1
-            for i in range(sums.undecidable.shape[1]):
-                if sums.undecidable[size, i] < 0:
-                    sums.undecidable[size, i] = first + s
+        if log_ratio[s] != log_ratio[s] and asked[s]:
+            n += 1
+            known = examples[sizes[s]]
+            for i in range(known.size):
+                if known[i] < 0:
+                    known[i] = first + s
                     break
-    for s in range(log_posterior.size if sums.values.size and highest > lowest[0] else 0):
-        least_value = sums.values[0] if sums.number[1] == sums.values.size else -np.inf
-        if log_posterior[s] > max(least_value, lowest[0]):
-            lead(sums, log_posterior[s], log_ratio[s], first + s)
-    for s in range(space.gain.size if least.size else 0):
-        if space.gain[s] == space.gain[s] and log_posterior[s] > -np.inf:
-            n = sums.number[2]
-            sums.picks[n, 0] = space.gain[s]
-            sums.picks[n, 1] = log_posterior[s]
-            sums.picks[n, 2] = log_ratio[s]
-            sums.places[n] = first + s
-            sums.number[2] += 1
+    return n
 
 
 @kernel
-def _weigh(walk, number, log_posterior, highest, space, sums):
-    """Add the weights of a block."""
-    b, f, total = walk.low_starts.size - 1, walk.starts.size - 1, sums.total
+def _note_leading(log_posterior, log_ratio, first, lowest, values, ratios, positions, n):
+    """Those of a block, which exceed `lowest`; returns how many there are of all."""
+    for s in range(log_posterior.size):
+        if log_posterior[s] > lowest and (n < values.size or log_posterior[s] > values[0]):
+            n = lead(values, ratios, positions, n, log_posterior[s], log_ratio[s], first + s)
+    return n
+
+
+@kernel
+def _note_compatible(gain, log_posterior, log_ratio, first, picks, places, n):
+    """Those of a block that have a gain; returns how many there are of all."""
+    for s in range(gain.size):
+        if gain[s] == gain[s] and log_posterior[s] > -np.inf:
+            picks[n, 0] = gain[s]
+            picks[n, 1] = log_posterior[s]
+            picks[n, 2] = log_ratio[s]
+            places[n] = first + s
+            n += 1
+    return n
+
+
+@kernel
+def _weigh(b, number, log_posterior, highest, weights, total, pairs):
+    """Add the weights of a block of 2**b subsets; returns the logarithm of their sum."""
+    f = pairs.shape[0]
     if highest > total[0]:
         shrink = np.exp(total[0] - highest)
         total[0] = highest
@@ -289,45 +273,71 @@ def _weigh(walk, number, log_posterior, highest, space, sums):
         total[2] *= shrink
         for i in range(f):
             for j in range(i + 1):
-                sums.pairs[i, j] *= shrink
-    exp_shifted(log_posterior, total[0], space.work)
-    mass, weighted = _totals(space.work, log_posterior)
+                pairs[i, j] *= shrink
+    exp_shifted(log_posterior, total[0], weights)
+    mass, weighted = _totals(weights, log_posterior)
     total[1] += mass
     total[2] += weighted
-    pairs = np.zeros((f, f))
-    fold_pairs(space.work, b, pairs)
-    for i in range(b):
+    own = np.zeros((b, b))
+    fold_pairs(weights, b, own)
+    for i in range(f):
+        if i >= b and not (number >> (i - b)) & 1:
+            continue
         for j in range(i + 1):
-            sums.pairs[i, j] += pairs[i, j]
-    for i in range(b, f):
-        if (number >> (i - b)) & 1:
-            for j in range(b):
-                sums.pairs[i, j] += pairs[j, j]
-            for j in range(b, i + 1):
-                sums.pairs[i, j] += mass if (number >> (j - b)) & 1 else 0.0
+            if i < b:
+                pairs[i, j] += own[i, j]
+            elif j < b:
+                pairs[i, j] += own[j, j]
+            elif (number >> (j - b)) & 1:
+                pairs[i, j] += mass
     return total[0] + np.log(mass)
 
 
 @kernel
-def walk_blocks(walk, first, stop, least, lowest, whole, space, sums):
+def walk_blocks(scoring, screen, layout, prior, first, stop, least, lowest, whole, space, sums):
     """Add blocks first:stop to the sums, as far as there is room for subsets that may be compatible; returns the first
     block that is not added. least (r,): as in `screen_block`, or none; lowest (1,): what leading subsets exceed; others
     may raise both meanwhile. whole (2**f,), or none: gets log p(z)Λ(z)."""
-    n, tree = walk.sizes.size, tree_work(walk.low_starts)
+    log_ratio, gain, work, starts = space.log_ratio, space.gain, space.work, layout.low_starts
+    sizes, counted, block = layout.sizes, layout.counted, layout.columns[: starts[-1]]
+    values, ratios, positions, counts = sums.values, sums.ratios, sums.positions, sums.number
+    picks, places, pairs, total = sums.picks, sums.places, sums.pairs, sums.total
+    weights, rows, n, last = scoring.weights, scoring.rows, sizes.size, scoring.weights.size - 1
+    tree, absent, asked = tree_work(starts), np.empty(block.size + 1, np.bool_), np.empty(n, np.bool_)
     for number in range(first, stop):
-        if sums.places.size < sums.number[2] + (n if least.size else 0):
+        if least.size and places.size < counts[2] + n:
             return number
-        n_high, constant = _score(walk, number, least, tree, space), 0.0
-        for j in range(walk.low_starts.size - 1, walk.starts.size - 1):
-            constant += walk.log_odds[j] if (number >> (j - walk.low_starts.size + 1)) & 1 else 0.0
-        constant -= walk.constant
-        log_posterior = whole[number * n : (number + 1) * n] if whole.size else space.log_posterior
-        log_prior = walk.low_log_prior[n_high]
+        fixed, n_high, rank, lacking = _high_columns(layout, number)
         for s in range(n):
-            value = space.log_ratio[s] + log_prior[s] + constant
+            asked[s] = counted[n_high + sizes[s]]
+        log_ratio[:] = 0.0
+        work[:] = 0.0
+        for g in range(last + 1):
+            shares = block_shares(scoring, g, fixed, block, absent, tree)
+            if rows_at_hand(rows):
+                _shares_from_rows(rows, scoring.outcome, g, fixed, starts, block, asked, tree.rows, shares)
+            if g < last and least.size:
+                add_environment(weights[g], screen.squares[g], shares, log_ratio, work)
+                continue
+            if least.size:
+                screen_block(screen, shares, work, layout.low_ranks, layout.low_missing, rank, lacking, least, gain)
+            add_weighted_log(log_ratio, weights[g], shares)
+        _settle(scoring, fixed, starts, block, asked, log_ratio)
+        constant = 0.0
+        for j in range(starts.size - 1, layout.starts.size - 1):
+            constant += prior.log_odds[j] if (number >> (j - starts.size + 1)) & 1 else 0.0
+        constant -= prior.constant
+        low, start = prior.low[n_high], number * n
+        log_posterior = whole[start : start + n] if whole.size else space.log_posterior
+        for s in range(n):
+            value = log_ratio[s] + low[s] + constant
             log_posterior[s] = value if value == value else -np.inf
         highest = _highest(log_posterior)
-        _sift(walk, n_high, number * n, least, lowest, highest, log_posterior, space, sums)
+        counts[0] += _note_undecidable(log_ratio, asked, sizes, start, sums.undecidable[n_high:])
+        if values.size and highest > lowest[0]:
+            counts[1] = _note_leading(log_posterior, log_ratio, start, lowest[0], values, ratios, positions, counts[1])
+        if least.size:
+            counts[2] = _note_compatible(gain, log_posterior, log_ratio, start, picks, places, counts[2])
         if highest > -np.inf:
-            sums.log_masses[number] = _weigh(walk, number, log_posterior, highest, space, sums)
+            sums.log_masses[number] = _weigh(starts.size - 1, number, log_posterior, highest, work, total, pairs)
     return stop

@@ -3,7 +3,8 @@ rows) or second moments alone, and walks over all subsets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.special import fdtri, ncfdtr
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.all_subsets import Walk, space_for, sums_for, walk_blocks
+from ..kernels.all_subsets import Layout, LogPrior, space_for, sums_for, walk_blocks
 from ..kernels.cholesky import score_subsets, subset_slopes
 from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, triangular_factor
 from ..kernels.subset_tree import Screen, feature_starts, low_features, score_extensions
@@ -364,31 +365,30 @@ class GaussianWalk(SubsetWalk):
         space = space_for(n)
         sums = sums_for(self.n_features, 0, 0, n, np.empty(1 << (self.n_features - self.n_low)))
         asked = NO_GAIN if least is None else least
-        walk_blocks(walk, block, block + 1, asked, np.array([np.inf]), np.empty(0), space, sums)
+        walk(block, block + 1, asked, np.array([np.inf]), np.empty(0), space, sums)
         return Walked(space.log_ratio, NO_GAIN if least is None else space.gain)
 
-    def compiled(self, log_odds: Floats, low_log_prior: Floats, constant: float, counted: Mask) -> Walk:
-        """What `walk_blocks` takes: log_odds (f,), low_log_prior (f - n_low + 1, 2**n_low) and constant make log p(z);
+    def compiled(
+        self, log_odds: Floats, low_log_prior: Floats, constant: float, counted: Mask
+    ) -> Callable[..., int]:
+        """`walk_blocks` of these subsets; log_odds (f,), low_log_prior (f - n_low + 1, 2**n_low) and constant make log p(z);
         counted (f + 1,): the sizes inside the prior's support"""
         limits, free, low = self._limits, self.free, self.n_low
         ranks, missing = (np.append(each[free], each[self.forced].sum()) for each in limits.ranks)
-        return Walk(
-            self.scoring._replace(rows=self._rows),
+        layout = Layout(
             self._forced,
             self._free,
             self.starts,
             self.starts[: low + 1],
-            log_odds,
-            low_log_prior,
-            constant,
             sums_over_subsets(np.ones(low, np.int64)),
             counted,
-            limits.screen,
             sums_over_subsets(ranks[:low]),
             sums_over_subsets(missing[:low]),
             ranks,
             missing,
         )
+        scoring = self.scoring._replace(rows=self._rows)
+        return partial(walk_blocks, scoring, limits.screen, layout, LogPrior(log_odds, low_log_prior, constant))
 
     def listed(
         self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
