@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from invariance import BIP, Enumeration, Logistic, Posterior, Tempering
+from invariance import BIP, Enumeration, Logistic, Posterior, Tempering, UniformPrior
 from invariance.inference import enumeration
 from invariance.kernels import subset_tree
 from regression_cases import plain_table, regression_data
@@ -36,7 +36,7 @@ RUNS = {
     "default": of_numbers(),
     "mode": of_numbers(select="mode"),
     "streamed": of_numbers(select="mode", engine=Enumeration(in_memory=0, keep=100)),
-    "listed": of_numbers(prior="uniform", engine=Enumeration(keep=100), select="mode"),
+    "listed": of_numbers(prior=UniformPrior(max_size=2), select="mode"),
     "tempering": of_numbers(engine=Tempering(chains=3, steps=50, searches=1)),
     "logistic": of_classes,
 }
@@ -46,6 +46,7 @@ RUNS = {
 def test_workers_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(subset_tree, "MOST_LOW", 4)
     monkeypatch.setattr(enumeration, "_FEWEST_TASKS", 16)
+    monkeypatch.setattr(enumeration, "_LARGEST_LISTED_BLOCK", 16)
     one, *others = (RUNS[name](n_jobs) for n_jobs in (1, 2, 3))
     for other in others:
         for field in ("inclusion", "pairwise", "masks", "log_ratios", "log_probabilities", "log_evidence", "entropy"):

@@ -166,9 +166,14 @@ def outcome_shares(absent, tolerance, work):
 def reduce_to_block(scoring, g, fixed, block, reduced, absent):
     """Second moments of [block, outcome] in group g after regression on the columns `fixed`: reduced (b+1, b+1), upper
     triangle, NaN where those are undecidable; absent (b+1,): columns that do not vary there"""
-    b, scale = block.size, scoring.inverse_scale[g]
-    varying = fixed[scale[fixed] > 0.0]
-    k, columns = varying.size, np.append(varying, block)
+    b, scale, k = block.size, scoring.inverse_scale[g], ZERO
+    columns = np.empty(fixed.size + b, np.int64)
+    for i in range(fixed.size):
+        if scale[fixed[i]] > 0.0:
+            columns[k] = fixed[i]
+            k += 1
+    columns = columns[: k + b]
+    copy_into(columns[k:], block)
     matrix = np.empty((k + b + 1, k + b + 1))
     fill_scaled(scoring, g, columns, matrix)
     decidable = sweep_first(matrix, k, k + b, scoring.tolerance)
@@ -181,11 +186,14 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
 @kernel
 def joined_columns(fixed, starts, block, code):
     """The columns `fixed` and those of the features of `block` whose bit is set."""
-    members = fixed.copy()
+    members, n = np.empty(fixed.size + block.size, np.int64), fixed.size
+    copy_into(members[:n], fixed)
     for i in range(starts.size - 1):
         if (code >> i) & 1:
-            members = np.append(members, block[starts[i] : starts[i + 1]])
-    return members
+            for c in range(starts[i], starts[i + 1]):
+                members[n] = block[c]
+                n += 1
+    return members[:n]
 
 
 @kernel
