@@ -179,3 +179,36 @@ def test_addresses_at_which_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch
         for address in ("nonsense", "", "foo://127.0.0.1:1", "127.0.0.1:99999", "tcp://127.0.0.1:1", quiet):
             with pytest.raises(EngineError, match=re.escape(repr(address))):
                 list(run_tasks(scaled, [1], shared=np.ones(3), jobs=None, dask=address)[1])
+
+
+def blas_threads() -> set[int]:
+    from threadpoolctl import threadpool_info
+
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_blas_has_one_thread_while_anybody_is_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who enters first need not leave last; whatever there was before is there again afterwards."""
+    from threadpoolctl import threadpool_limits
+
+    monkeypatch.setattr(parallel, "_holders", [])  # other tests may hold it for ever
+    with threadpool_limits(2, user_api="blas"):
+        first, second = parallel.one_thread(), parallel.one_thread()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert blas_threads() == {1}
+        second.__exit__(None, None, None)
+        assert blas_threads() == {2}
+        assert list(parallel.ordered_map(lambda _: blas_threads(), range(3), 2)) == [{1}] * 3
+        assert blas_threads() == {2}
+
+
+def test_threads_of_a_thread_share_its_part_of_the_processors() -> None:
+    """Eight workers on two items: each item may have four; on many items one."""
+
+    def inside(_: int) -> int:
+        return len(set(parallel.ordered_map(lambda _: (time.sleep(0.02), threading.get_ident())[1], range(16), 8)))
+
+    assert max(parallel.ordered_map(inside, range(2), 8)) <= 4
+    assert list(parallel.ordered_map(inside, range(20), 8)) == [1] * 20

@@ -87,6 +87,8 @@ def test_disagreement_with_the_rows_is_repaired(monkeypatch: pytest.MonkeyPatch)
         return result
 
     monkeypatch.setattr(GaussianWalk, "dense", spoiled)
+    # So that the blocks come to Python.
+    monkeypatch.setattr("invariance.inference.enumeration.GaussianWalk", type(None))
     monkeypatch.setattr(type(model), "walk_has_all_digits", False)
     with pytest.warns(ApproximationWarning, match="1 of the 16 leading subsets"):
         repaired = run(model, UniformPrior())

@@ -6,6 +6,7 @@ import hashlib
 import os
 import pkgutil
 import re
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -14,7 +15,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from itertools import islice
 from numbers import Integral
+from operator import length_hint
 from pathlib import Path
+from threading import Lock, local
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,25 +42,31 @@ def n_workers(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
+_mine = local()  # workers: how many threads one of ours may start
+
+
 def ordered_map(
     function: Callable[[Item], Result], items: Iterable[Item], n_jobs: int | None, ahead: int = 4
 ) -> Iterator[Result]:
-    """map() over threads, at most `ahead` results in flight for each; an interrupt cancels what has not begun."""
-    workers = n_workers(n_jobs)
-    if workers == 1:
-        yield from map(function, items)
-        return
-    pending: deque[Future[Result]] = deque()
-    pool = ThreadPoolExecutor(workers)
-    try:
-        for item in items:
-            pending.append(pool.submit(function, item))
-            if len(pending) >= ahead * workers:
+    """map() over threads, at most `ahead` results in flight for each; an interrupt cancels what has not begun. Inside
+    one of these threads others share its part of the processors."""
+    workers = min(n_workers(n_jobs), getattr(_mine, "workers", sys.maxsize))
+    each = max(1, workers // max(1, length_hint(items, workers)))
+    with one_thread():
+        if workers == 1:
+            yield from map(function, items)
+            return
+        pending: deque[Future[Result]] = deque()
+        pool = ThreadPoolExecutor(workers, initializer=lambda: setattr(_mine, "workers", each))
+        try:
+            for item in items:
+                pending.append(pool.submit(function, item))
+                if len(pending) >= ahead * workers:
+                    yield pending.popleft().result()
+            while pending:
                 yield pending.popleft().result()
-        while pending:
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 def seed_sequence(*path: object) -> np.random.SeedSequence:
@@ -71,18 +80,43 @@ def seed_number(*path: object) -> int:
     return int(np.random.default_rng(seed_sequence(*path)).integers(2**31))
 
 
-def one_thread() -> Any:
-    """Hold BLAS to one thread, which the last digits depend on; its libraries have to be loaded to be held."""
+@cache
+def _libraries() -> Any:
+    """Those of BLAS, which have to be loaded to be held"""
     import scipy.linalg  # noqa: F401
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    return threadpool_limits(1)
+    return ThreadpoolController()
+
+
+_holding = Lock()
+_holders: list[Any] = []  # one entry for each that is inside, the first with the limits to restore
+
+
+def _hold() -> None:
+    with _holding:
+        _holders.append(None if _holders else _libraries().limit(limits=1))
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold BLAS to one thread, which the last digits depend on, while anybody is inside: its idle threads take
+    processors from ours. Who leaves last lets go, since the limits are those of the process."""
+    _hold()
+    try:
+        yield
+    finally:
+        with _holding:
+            first = _holders[0]
+            _holders.pop()
+            if not _holders:
+                first.restore_original_limits()
 
 
 @cache
-def hold_one_thread() -> Any:
+def hold_one_thread() -> None:
     """For processes that do nothing else: BLAS stays at one thread, whatever other tasks end in the meantime."""
-    return one_thread()
+    _hold()
 
 
 def run_tasks(

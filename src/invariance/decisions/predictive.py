@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from ..data.features import as_masks
 from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
-from ..inference.enumeration import Enumeration, ScoredBlock, target_blocks
+from ..inference.enumeration import Enumeration, Picked, Run, target_blocks
 from ..inference.replicas import CompiledSampler, with_own_cache
 from ..kernels.active_set import active_set, flip_log_shares
 from ..models.base import BoundModel, FlipGuess, GuessesFlips
@@ -156,25 +156,10 @@ _FEWEST_AT_ONCE, _MOST_AT_ONCE = 1 << 5, 1 << 10
 _MOST_WAITING, _MOST_KEPT = 1 << 16, 1 << 20
 # So many that to begin with a good one is worth it.
 _MANY = 1 << 12
+# Features whose subsets are looked through for that one.
+_MOST_NEEDED = 8
 # More than any pooled fit gains.
 _HUGE_GAIN = 1e9
-
-
-class Picked(NamedTuple):
-    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ (n,); draws (n, f)"""
-
-    gain: Floats
-    columns: Integers
-    log_prior: Floats
-    log_ratio: Floats
-    draws: Mask
-
-    def weights(self, price: float) -> Floats:
-        """(n,) log p(z) − ½ cost(z) at this price of a column"""
-        return self.gain + self.log_prior - 0.5 * price * self.columns
-
-    def of(self, rows: Integers | Mask) -> Picked:
-        return Picked._make([values[rows] for values in self])
 
 
 class Candidates:
@@ -198,20 +183,27 @@ class Candidates:
         self._parts: list[Picked] = []
         self._n_waiting = 0
         self._known, self._sifted, self._heaviest_dropped = np.empty(0, np.int8), False, -np.inf
-        if prior.support_size() > _MANY and everything > -np.inf:
+        if prior.support_size() > _MANY:
             self._begin(everything)
 
     def _begin(self, everything: float) -> None:
-        """Drop beforehand what weighs nothing beside the features that the pooled fit of all of them should not lack,
-        where these are compatible; everything: its gain"""
+        """Drop beforehand what weighs nothing beside the best compatible subset of the features that the pooled fit of
+        all should not lack, the most needed of them; everything: its gain, or -inf: of those that gain most alone"""
         model, prior = self.target.model.untilted, self.target.prior
-        others = ~prior.forced_out & ~np.eye(model.n_features, dtype=bool)[prior.free]
-        mask = prior.forced_in.copy()
-        mask[prior.free] = everything - model.gain_many(others) > 0.5 * self._prices[0] * model.free_columns[prior.free]
-        log_prior = prior.log_prob(mask[None])
-        if log_prior[0] > -np.inf:
-            figures = model.gain_many(mask[None]), (mask @ model.free_columns)[None], log_prior, np.zeros(1)
-            self._parts = [Picked(*figures, mask[None, self._free])]
+        if everything > -np.inf:
+            others = ~prior.forced_out & ~np.eye(model.n_features, dtype=bool)[prior.free]
+            need = everything - model.gain_many(others)
+        else:
+            need = model.gain_many(prior.forced_in | np.eye(model.n_features, dtype=bool)[prior.free])
+        need = need - 0.5 * self._prices[0] * model.free_columns[prior.free]
+        needed = np.argsort(-need, kind="stable")[: min((need > 0.0).sum(), _MOST_NEEDED)]
+        masks = np.repeat(prior.forced_in[None], 1 << len(needed), axis=0)
+        masks[:, prior.free[needed]] = np.arange(len(masks))[:, None] >> np.arange(len(needed)) & 1
+        log_prior, gain = prior.log_prob(masks), model.gain_many(masks)
+        known = (log_prior > -np.inf) & (gain > -np.inf)
+        if known.any():
+            figures = gain[known], masks[known] @ model.free_columns, log_prior[known], np.zeros(known.sum())
+            self._parts = [Picked(*figures, masks[known][:, self._free])]
             self._sift()
             self._parts, self._known, self._sifted = [], self._known[:0], bool((self.least > -np.inf).any())
 
@@ -219,20 +211,13 @@ class Candidates:
         """After a pass over all subsets"""
         blocks = target_blocks(replace(self.target, model=self.target.model.untilted), self.tolerance)
 
-        def of_block(block: int) -> Picked:
-            return self.picked(blocks.scored(block, self.least))
-
-        with ProgressBar("scoring compatible subsets", blocks.n_blocks, options.progress) as bar:
-            for part in ordered_map(of_block, range(blocks.n_blocks), options.n_jobs):
+        run = Run.over(blocks, 0, self.least)
+        with ProgressBar("scoring compatible subsets", blocks.n_tasks, options.progress) as bar:
+            for _, part in ordered_map(lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs):
+                assert part is not None
                 self.add(part)
                 bar.advance()
         return self
-
-    def picked(self, scored: ScoredBlock) -> Picked:
-        places = np.flatnonzero(~np.isnan(scored.gain))
-        log_ratio = scored.log_ratio[places]
-        figures = scored.gain[places], scored.columns(places), scored.log_posterior[places] - log_ratio, log_ratio
-        return Picked(*figures, scored.masks(places))
 
     def add(self, part: Picked) -> None:
         # `least` may have grown since the block was scored: so what is added does not depend on threads.
@@ -258,7 +243,7 @@ class Candidates:
             best = self._first(found.gain)
             largest = -np.inf if best is None else found.gain[best]
         kept, bound = ~dropped | (found.gain >= largest), np.minimum(bound, largest)
-        self.least = np.maximum(self.least, bound)
+        np.maximum(self.least, bound, out=self.least)
         if kept.sum() > self._most_kept:
             heaviest = np.where(kept, weights[0], -np.inf)
             order = np.argsort(-heaviest, kind="stable")
@@ -268,7 +253,7 @@ class Candidates:
 
     def _taken(self) -> Picked:
         """All candidates, as one part"""
-        found = Picked._make([np.concatenate(values) for values in zip(*self._parts, strict=True)])
+        found = Picked.joined(self._parts)
         self._parts, self._n_waiting = [found], 0
         self._known = np.append(self._known, np.full(len(found.gain) - len(self._known), -1, np.int8))
         return found

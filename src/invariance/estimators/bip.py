@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.names import Deviations, EngineName, FamilyName, PlotKind, PredictWith, RuleName
+from .._tools.parallel import one_thread
 from .._tools.progress import ProgressMode, compilation_explained
 from .._tools.text import format_subset
 from ..data.checks import keeping_warnings, warn
@@ -187,8 +188,9 @@ class BIP(IntervalRegressor):
         settings = FitSettings.of(self, copy.deepcopy(rng), family)
         with compilation_explained(self.progress):
             target = settings.target(data)  # the model, bound to sufficient statistics, × the prior
-            findings = settings.findings(target, self.progress, rng)  # one pass of the engine
-            decision = Decision(findings, settings.rule.select(findings), settings.rule)
+            with one_thread():
+                findings = settings.findings(target, self.progress, rng)  # one pass of the engine
+                decision = Decision(findings, settings.rule.select(findings), settings.rule)
             self._keep_fit(data, settings, decision)
         return self
 

@@ -7,11 +7,11 @@ being its bit pattern; `ListedBlocks` are those up to a size limit.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,19 @@ from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
 from .._tools.text import duration, format_count
 from ..exceptions import EngineError, use
+from ..kernels.all_subsets import Sums, space_for, sums_for
 from ..kernels.elementary import exp_shifted
 from ..kernels.subset_sums import add_listed_prior, fold_inclusion, listed_inclusion, weighted_sum
-from ..models.base import SubsetWalk, listed_subsets, sums_over_subsets
+from ..models.base import NO_GAIN, SubsetWalk, listed_subsets, sums_over_subsets
+from ..models.gaussian_fits import GaussianWalk
 from ..models.invariance_test import Tolerance
 from ..posterior.posterior import Posterior, SubsetTable
 from ..priors import BoundPrior
 from .base import EXAMPLES, RunOptions, Target, common_fields, rescore_leading, smallest, with_remarks
 
 _LARGEST_LISTED_BLOCK = 1 << 20
+# Of blocks that are scored, weighed and summed in one compiled call: fewest calls, and most subsets of a call.
+_FEWEST_TASKS, _MOST_IN_A_TASK = 128, 1 << 19
 _STEPS_PER_PAIR = 2  # what a block of listed subsets costs for each pair of features: its sums over all pairs
 _STEPS_PER_SECOND = 150_000_000  # subsets × groups that a core scores
 
@@ -52,16 +56,51 @@ class ScoredBlock:
     columns: Callable[[Integers], Integers]
 
 
+class Picked(NamedTuple):
+    """Of n subsets that may be compatible: gain, columns of the pooled fit, log prior and log Λ (n,); draws (n, f)"""
+
+    gain: Floats
+    columns: Integers
+    log_prior: Floats
+    log_ratio: Floats
+    draws: Mask
+
+    def weights(self, price: float) -> Floats:
+        """(n,) log p(z) − ½ cost(z) at this price of a column"""
+        return self.gain + self.log_prior - 0.5 * price * self.columns
+
+    def of(self, rows: Integers | Mask) -> Picked:
+        return Picked._make([values[rows] for values in self])
+
+    @classmethod
+    def joined(cls, parts: Iterable[Picked]) -> Picked:
+        return cls._make([np.concatenate(values) for values in zip(*parts, strict=True)])
+
+
 class Collector(Protocol):
-    """Takes subsets that may be compatible with invariance while all are scored: `picked` from blocks, in any thread,
-    and added in the order of the blocks. least (c + 1,): smallest gain of interest, by columns of the pooled fit"""
+    """Takes subsets that may be compatible with invariance while all are scored, in their order. least (c + 1,):
+    smallest gain of interest, by columns of the pooled fit, raised in place"""
 
     tolerance: Tolerance
     least: Floats
 
-    def picked(self, scored: ScoredBlock) -> Any: ...
+    def add(self, part: Picked) -> None: ...
 
-    def add(self, part: Any) -> None: ...
+
+class Run(NamedTuple):
+    """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these exceed; least (c + 1,):
+    of a `Collector`, or none; log_masses (n_blocks,): filled; whole (n_positions,), or none: filled with log p(z)Λ(z)"""
+
+    keep: int
+    lowest: Floats
+    least: Floats
+    log_masses: Floats
+    whole: Floats
+
+    @classmethod
+    def over(cls, blocks: SubsetBlocks, keep: int, least: Floats = NO_GAIN, whole: bool = False) -> Run:
+        masses = np.full(blocks.n_blocks, -np.inf)
+        return cls(keep, np.array([-np.inf]), least, masses, np.empty(blocks.n_positions if whole else 0))
 
 
 class _Blocks:
@@ -69,12 +108,31 @@ class _Blocks:
 
     n_blocks: int
     n_positions: int
+    at_once = 1  # blocks that are a task
 
     def __init__(self, walk: SubsetWalk, prior: BoundPrior) -> None:
         self.walk, self.prior, self.n_features = walk, prior, walk.n_features
         columns = walk.model.free_columns
         self._columns, self._forced_columns = columns[walk.free].astype(np.int64), int(columns[walk.forced].sum())
         self._sizes = prior.log_size_weight > -np.inf
+
+    @property
+    def n_tasks(self) -> int:
+        return -(-self.n_blocks // self.at_once)
+
+    def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
+        """Of the blocks of a task: sums, and where there is a `least`, subsets that may be compatible"""
+        scored = self.scored(task, run.least if run.least.size else None)  # type: ignore[attr-defined]
+        if run.whole.size:
+            run.whole[scored.start : scored.start + len(scored.log_posterior)] = scored.log_posterior
+        sums = _Sums.of(scored, run.keep, run.lowest[0])
+        run.log_masses[task] = sums.log_total
+        if not run.least.size:
+            return sums, None
+        places = np.flatnonzero(~np.isnan(scored.gain))
+        log_ratio = scored.log_ratio[places]
+        figures = scored.gain[places], scored.columns(places), scored.log_posterior[places] - log_ratio, log_ratio
+        return sums, Picked(*figures, scored.masks(places))
 
     def _undecidable(self, unknown: Integers, sizes: Integers) -> Integers:
         """Of unscored positions (n,) with subsets of `sizes` (n,) those inside the prior's support, small ones first"""
@@ -96,8 +154,44 @@ class DenseBlocks(_Blocks):
             log_odds.reshape(-1, 2, 1 << j)[:, 1] += prior.log_odds[j]
         # (2**n_low,) log prior less that of the high features, by how many of these there are
         n_high = range(self.n_features - self.n_low + 1)
-        self._low_log_prior = [log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high]
+        self._low_log_prior = np.array([log_odds + prior.log_size_weight[k + self._low_sizes] for k in n_high])
         self._low_columns = sums_over_subsets(self._columns[: self.n_low])
+        self._compiled: Callable[..., int] | None = None
+        if isinstance(walk, GaussianWalk):
+            self._compiled = walk.compiled(prior.log_odds, self._low_log_prior, prior.log_normalizer, self._sizes)
+            self.at_once = max(1, min(self.n_blocks // _FEWEST_TASKS, _MOST_IN_A_TASK >> self.n_low))
+
+    def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
+        if self._compiled is None:
+            return super().part(task, run)
+        size = len(self._low_sizes)
+        block, stop = task * self.at_once, min((task + 1) * self.at_once, self.n_blocks)
+        sums = sums_for(self.n_features, run.keep, EXAMPLES, 2 * size if run.least.size else 0, run.log_masses)
+        space, picked = space_for(size), []
+        while block < stop:
+            block = self._compiled(block, stop, run.least, run.lowest, run.whole, space, sums)
+            if run.least.size:
+                picked.append(self._picked(sums))
+                sums.number[2] = 0
+        return self._summed(sums), Picked.joined(picked) if picked else None
+
+    def _picked(self, sums: Sums) -> Picked:
+        n = int(sums.number[2])
+        draws = self.masks(sums.places[:n])
+        gain, log_posterior, log_ratio = sums.picks[:n].T.copy()
+        columns = self._forced_columns + self._low_columns[sums.places[:n] & len(self._low_columns) - 1]
+        columns += draws[:, self.n_low :] @ self._columns[self.n_low :]
+        return Picked(gain, columns, log_posterior - log_ratio, log_ratio, draws)
+
+    def _summed(self, sums: Sums) -> _Sums:
+        n_undecidable, n, _ = sums.number.tolist()
+        examples = sums.undecidable[sums.undecidable >= 0][:EXAMPLES]
+        order = np.lexsort((sums.positions[:n], -sums.values[:n]))
+        leading = sums.positions[order], sums.values[order], sums.ratios[order]
+        log_scale, total, weighted = sums.total.tolist()
+        pairs = sums.pairs + sums.pairs.T
+        np.fill_diagonal(pairs, np.diagonal(sums.pairs))
+        return _Sums(log_scale, total, pairs, weighted, n_undecidable, self.masks(examples), *leading)
 
     def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
         prior, start = self.prior, block << self.n_low
@@ -124,7 +218,8 @@ class DenseBlocks(_Blocks):
 
     def masks(self, positions: Integers) -> Mask:
         """(m, f) of m positions"""
-        return (positions[:, None] >> np.arange(self.n_features) & 1).astype(bool)
+        octets = positions.astype("<u8").view(np.uint8).reshape(-1, 8)
+        return np.unpackbits(octets, axis=1, count=self.n_features, bitorder="little").view(bool)
 
 
 class ListedBlocks(_Blocks):
@@ -244,23 +339,16 @@ class Enumeration:
         model, prior = target.model, target.prior
         blocks = target_blocks(target, None if collector is None else collector.tolerance)
         free = blocks.walk.free
-        whole = np.empty(blocks.n_positions) if blocks.n_positions <= self.in_memory else None
-        sums, log_masses = None, []
-
-        def work(block: int) -> tuple[_Sums, Any]:
-            scored = blocks.scored(block, None if collector is None else collector.least)
-            if whole is not None:
-                whole[scored.start : scored.start + len(scored.log_posterior)] = scored.log_posterior
-            picked = None if collector is None else collector.picked(scored)
-            return _Sums.of(scored, self.keep, -np.inf if sums is None else sums.lowest(self.keep)), picked
-
-        with ProgressBar("scoring subsets", blocks.n_blocks, options.progress) as bar:
+        least = NO_GAIN if collector is None else collector.least
+        run = Run.over(blocks, self.keep, least, blocks.n_positions <= self.in_memory)
+        whole, sums = run.whole if run.whole.size else None, None
+        with ProgressBar("scoring subsets", blocks.n_tasks, options.progress) as bar:
             # In the order of the blocks, whatever thread scored them.
-            for part, picked in ordered_map(work, range(blocks.n_blocks), options.n_jobs):
+            for part, picked in ordered_map(lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs):
                 if collector is not None:
                     collector.add(picked)
                 sums = part if sums is None else sums.joined(part, self.keep)
-                log_masses.append(part.log_total)
+                run.lowest[0] = sums.lowest(self.keep)
                 bar.advance()
         if sums is None or sums.total == 0.0:
             raise target.nothing_scored()
@@ -271,8 +359,6 @@ class Enumeration:
             sums = sums.corrected(draws, check.log_ratios)
             if whole is not None:
                 whole[sums.positions] = sums.log_posterior
-        if whole is not None:
-            whole -= sums.log_total
         notes = check.notes
         if sums.n_undecidable:
             reasons = "; ".join(model.outside_support(target.masks(sums.undecidable, free)))
@@ -303,7 +389,7 @@ class Enumeration:
                 "streamed": whole is None,
                 "rescoring_difference": check.difference,
             },
-            source=ExactSource(target, blocks, free, sums.log_total, np.array(log_masses), whole),
+            source=ExactSource(target, blocks, free, sums.log_total, run.log_masses, whole),
         )
         return with_remarks(target, posterior)
 
@@ -369,7 +455,7 @@ class _Sums:
             old * self.pairs + new * part.pairs,
             old * self.weighted + new * part.weighted,
             self.n_undecidable + part.n_undecidable,
-            smallest(np.concatenate([self.undecidable, part.undecidable])),
+            smallest(np.concatenate([self.undecidable, part.undecidable])) if part.n_undecidable else self.undecidable,
             *table,
         )
 
@@ -398,7 +484,7 @@ class _Sums:
 @dataclass(frozen=True, eq=False)
 class ExactSource:
     """Answers for any subset. free (f,): the features of `blocks`; block_log_mass (n_blocks,); log_posterior
-    (n_positions,): normalised, where it was kept"""
+    (n_positions,): up to `log_evidence`, where it was kept"""
 
     target: Target
     blocks: SubsetBlocks
@@ -425,8 +511,9 @@ class ExactSource:
         if self.log_posterior is None:
             return None
         order = np.argsort(-self.log_posterior, kind="stable")
-        cumulative = np.cumsum(np.exp(self.log_posterior[order]))
+        cumulative = np.cumsum(np.exp(self.log_posterior[order] - self.log_evidence))
         order = order[: np.searchsorted(cumulative, mass) + 1]
-        masks, log_probability = self.target.masks(self.blocks.masks(order), self.free), self.log_posterior[order]
+        masks = self.target.masks(self.blocks.masks(order), self.free)
+        log_probability = self.log_posterior[order] - self.log_evidence
         values = log_probability + self.log_evidence - self.target.prior.log_prob(masks)
         return masks, self.target.log_ratios(masks, values), log_probability

@@ -60,25 +60,84 @@ def tree_work(starts):
     return TreeWork(starts, levels, rows, np.empty(rows[d]), np.empty((d, d)), np.empty(1 << f), np.empty(1 << f))
 
 
+# How many of the last columns are included or not without a return to memory, and of how many nodes together.
+_LAST, _TOGETHER = 3, 64
+
+
+@kernel
+def _reciprocal(pivot, tolerance):
+    return 1.0 / pivot if pivot >= tolerance else np.nan
+
+
+@kernel(fastmath={"contract"})
+def _fill_last(entries, tolerance, shares):
+    """shares (8, 64): what is left of the outcome y by the subsets of columns a, b, c (the bits of the first index) at
+    64 nodes. entries (10, 64): aa, ab, ac, ay, bb, bc, by, cc, cy, yy of each. Both flat, so that the compiler knows
+    that they do not overlap."""
+    n = _TOGETHER
+    for s in range(n):
+        ab, ac, ay = entries[n + s], entries[2 * n + s], entries[3 * n + s]
+        bb, bc, by = entries[4 * n + s], entries[5 * n + s], entries[6 * n + s]
+        cc, cy, yy = entries[7 * n + s], entries[8 * n + s], entries[9 * n + s]
+        pivot = _reciprocal(entries[s], tolerance)
+        factor = ab * pivot
+        bb_a, bc_a, by_a = bb - factor * ab, bc - factor * ac, by - factor * ay
+        factor = ac * pivot
+        cc_a, cy_a, yy_a = cc - factor * ac, cy - factor * ay, yy - (ay * pivot) * ay
+        pivot = _reciprocal(bb, tolerance)
+        factor = bc * pivot
+        cc_b, cy_b, yy_b = cc - factor * bc, cy - factor * by, yy - (by * pivot) * by
+        pivot = _reciprocal(bb_a, tolerance)
+        factor = bc_a * pivot
+        cc_ab, cy_ab, yy_ab = cc_a - factor * bc_a, cy_a - factor * by_a, yy_a - (by_a * pivot) * by_a
+        shares[s] = yy
+        shares[n + s] = yy_a
+        shares[2 * n + s] = yy_b
+        shares[3 * n + s] = yy_ab
+        shares[4 * n + s] = yy - (cy * _reciprocal(cc, tolerance)) * cy
+        shares[5 * n + s] = yy_a - (cy_a * _reciprocal(cc_a, tolerance)) * cy_a
+        shares[6 * n + s] = yy_b - (cy_b * _reciprocal(cc_b, tolerance)) * cy_b
+        shares[7 * n + s] = yy_ab - (cy_ab * _reciprocal(cc_ab, tolerance)) * cy_ab
+
+
+@kernel
+def _last_shares(tolerance, work):
+    """Include the last three columns, each a feature, in all nodes of the features before them."""
+    rows, nodes, d = work.rows, work.nodes, work.levels.size
+    live, shares = 1 << (d - 1 - _LAST), nodes[rows[d - 1] :]
+    entries, found = np.empty(10 * _TOGETHER), np.empty(8 * _TOGETHER)
+    for first in range(0, live, _TOGETHER):
+        at = 0
+        for i in range(d - 1 - _LAST, d):
+            for k in range(i, d):
+                start = rows[i] + ((k - i) << work.levels[i]) + first
+                copy_into(entries[at : at + _TOGETHER], nodes[start : start + _TOGETHER])
+                at += _TOGETHER
+        _fill_last(entries, tolerance, found)
+        for subset in range(1 << _LAST):
+            start = subset * live + first
+            copy_into(shares[start : start + _TOGETHER], found[subset * _TOGETHER :])
+
+
 @kernel(fastmath={"contract"})
 def outcome_shares(absent, tolerance, work):
     """(2**f,) what the subsets of f features leave of the outcome in one group; NaN where undecidable. absent (d,): the
     column does not vary in the group. work: `tree_work` of the features, with the second moments of their columns and
     the outcome (upper triangle) in its matrix. The result lies in `work` until the next call."""
     starts, levels, rows, nodes = work.starts, work.levels, work.rows, work.nodes
-    reciprocal, factor, d = work.reciprocal, work.factor, work.levels.size
+    reciprocal, factor, d, f = work.reciprocal, work.factor, work.levels.size, work.starts.size - 1
     for i in range(d):
         for k in range(i, d):
-            nodes[rows[i] + ((k - i) << levels[i])] = work.matrix[i, k]
-    for t in range(starts.size - 1):
+            # A column that does not vary has nothing to take from others, whatever its pivot is.
+            unit = absent[i] and i == k and i < d - 1
+            nodes[rows[i] + ((k - i) << levels[i])] = 1.0 if unit else work.matrix[i, k]
+    single = f >= _LAST and starts[f] - starts[f - _LAST] == _LAST and 1 << (f - _LAST) >= _TOGETHER
+    for t in range(f - _LAST if single else f):
         live = 1 << t
         for c in range(starts[t], starts[t + 1]):
             pivots = nodes[rows[c] : rows[c] + live]
             for s in range(live):
-                undecidable = pivots[s] < tolerance
-                reciprocal[s] = np.nan if undecidable else 1.0 / pivots[s]
-            if absent[c]:
-                reciprocal[:live] = 0.0
+                reciprocal[s] = _reciprocal(pivots[s], tolerance)
             for i in range(c + 1, d):
                 row_i = nodes[rows[c] + ((i - c) << t) :]
                 for s in range(live):
@@ -95,6 +154,8 @@ def outcome_shares(absent, tolerance, work):
                         included = entry if own else entry[live:]
                         for s in range(live):
                             included[s] -= factor[s] * row_k[s]
+    if single:
+        _last_shares(tolerance, work)
     shares = nodes[rows[d - 1] :]
     for s in range(shares.size):
         shares[s] = shares[s] if shares[s] >= tolerance else np.nan
@@ -105,9 +166,14 @@ def outcome_shares(absent, tolerance, work):
 def reduce_to_block(scoring, g, fixed, block, reduced, absent):
     """Second moments of [block, outcome] in group g after regression on the columns `fixed`: reduced (b+1, b+1), upper
     triangle, NaN where those are undecidable; absent (b+1,): columns that do not vary there"""
-    b, scale = block.size, scoring.inverse_scale[g]
-    varying = fixed[scale[fixed] > 0.0]
-    k, columns = varying.size, np.append(varying, block)
+    b, scale, k = block.size, scoring.inverse_scale[g], ZERO
+    columns = np.empty(fixed.size + b, np.int64)
+    for i in range(fixed.size):
+        if scale[fixed[i]] > 0.0:
+            columns[k] = fixed[i]
+            k += 1
+    columns = columns[: k + b]
+    copy_into(columns[k:], block)
     matrix = np.empty((k + b + 1, k + b + 1))
     fill_scaled(scoring, g, columns, matrix)
     decidable = sweep_first(matrix, k, k + b, scoring.tolerance)
@@ -120,11 +186,14 @@ def reduce_to_block(scoring, g, fixed, block, reduced, absent):
 @kernel
 def joined_columns(fixed, starts, block, code):
     """The columns `fixed` and those of the features of `block` whose bit is set."""
-    members = fixed.copy()
+    members, n = np.empty(fixed.size + block.size, np.int64), fixed.size
+    copy_into(members[:n], fixed)
     for i in range(starts.size - 1):
         if (code >> i) & 1:
-            members = np.append(members, block[starts[i] : starts[i + 1]])
-    return members
+            for c in range(starts[i], starts[i + 1]):
+                members[n] = block[c]
+                n += 1
+    return members[:n]
 
 
 @kernel

@@ -3,7 +3,8 @@ rows) or second moments alone, and walks over all subsets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -13,27 +14,10 @@ from scipy.special import fdtri, ncfdtr
 from .._tools.arrays import Floats, Integers, Mask
 from ..data.features import as_lists
 from ..data.multi_environment import MultiEnvironmentData
-from ..kernels.cholesky import score_subsets, settle, subset_slopes
-from ..kernels.elementary import add_weighted_log
-from ..kernels.row_residuals import (
-    DEPENDENT,
-    GroupRows,
-    fill_shares_from_rows,
-    residual_powers,
-    share_from_rows,
-    triangular_factor,
-)
-from ..kernels.subset_tree import (
-    Screen,
-    TreeWork,
-    add_environment,
-    block_shares,
-    feature_starts,
-    low_features,
-    score_extensions,
-    screen_block,
-    tree_work,
-)
+from ..kernels.all_subsets import Layout, LogPrior, space_for, sums_for, walk_blocks
+from ..kernels.cholesky import score_subsets, subset_slopes
+from ..kernels.row_residuals import DEPENDENT, GroupRows, residual_powers, triangular_factor
+from ..kernels.subset_tree import Screen, feature_starts, low_features, score_extensions
 from ..moments.fourth_moments import FourthMoments
 from ..moments.least_squares import least_squares_of_units, root_of, unit_columns, unit_rows
 from ..moments.moments import Moments
@@ -370,55 +354,41 @@ class GaussianWalk(SubsetWalk):
         self.scoring, widths = model.scoring_by_moments(), model.features.widths[free]
         self._forced, self._free = model.columns_of(forced), model.columns_of(free)
         self.starts, self.n_low = feature_starts(widths), low_features(widths)
-        self._rows, y = model.scoring_by_rows().rows, model.moments.outcome
-        self._squares = np.ascontiguousarray(model.moments.scatter[:, y, y])
-        if tolerance is not None:
-            self._limits = Limits.of(model, tolerance)
-            # Of all subsets of the first features
-            pooled, missing = self._limits.ranks.T[free[: self.n_low]].T
-            self._low_ranks = sums_over_subsets(pooled), sums_over_subsets(missing)
+        self._rows = model.scoring_by_rows().rows
+        self._limits = Limits.of(model, tolerance) if tolerance is not None else Limits.none(model)
 
     def dense(self, high: Integers, sizes: Mask, least: Floats | None = None) -> Walked:
-        low = self.starts[: self.n_low + 1]
-        fixed, block, work = self._with_forced(high), self._free[: low[-1]], tree_work(low)
-        absent, weights, squares = np.empty(len(block) + 1, bool), self.scoring.weights, self._squares
-        log_ratio, local = np.zeros((2, 1 << self.n_low))
-        for g in range(len(weights)):
-            shares = block_shares(self.scoring, g, fixed, block, absent, work)
-            if self._rows.values.size:
-                self._from_rows(g, fixed, block, work, len(high), sizes, shares)
-            if least is None:
-                add_weighted_log(log_ratio, weights[g], shares)
-            elif g < len(weights) - 1:
-                add_environment(weights[g], squares[g], shares, log_ratio, local)
-        gain = NO_GAIN if least is None else np.empty(len(log_ratio))
-        if least is not None:
-            first = self._limits.ranks[:, [*self.forced, *self.free[high]]].sum(axis=1)
-            screen_block(self._limits.screen, shares, local, *self._low_ranks, *first, least, gain)
-            add_weighted_log(log_ratio, weights[-1], shares)
-        log_ratio += self.scoring.offset
-        settle(log_ratio, weights)
-        # Where second moments say more than is possible.
-        wrong = np.flatnonzero(np.isnan(log_ratio) & ~np.isnan(shares))
-        if len(wrong) and self._rows.values.size:
-            log_ratio[wrong] = self.model.log_ratio_many(self.of_all_features(self.dense_draws(high)[wrong]))
-            log_ratio[log_ratio == -np.inf] = np.nan
-        return Walked(log_ratio, gain)
+        n = 1 << self.n_low
+        flat = np.zeros((self.n_features - self.n_low + 1, n))
+        walk = self.compiled(np.zeros(self.n_features), flat, 0.0, sizes)
+        block = int((1 << (np.asarray(high, np.int64) - self.n_low)).sum())
+        space = space_for(n)
+        sums = sums_for(self.n_features, 0, 0, n, np.empty(1 << (self.n_features - self.n_low)))
+        asked = NO_GAIN if least is None else least
+        walk(block, block + 1, asked, np.array([np.inf]), np.empty(0), space, sums)
+        return Walked(space.log_ratio, NO_GAIN if least is None else space.gain)
 
-    def _from_rows(
-        self, g: int, fixed: Integers, block: Integers, work: TreeWork, n_high: int, sizes: Mask, shares: Floats
-    ) -> None:
-        """Fill in what only the rows can decide."""
-        unknown = np.flatnonzero(np.isnan(shares))
-        counts = sizes[n_high + np.bitwise_count(unknown.astype(np.uint64))]
-        outcome, low = self.scoring.outcome, work.starts
-        if counts.any() and len(block) == self.n_low:
-            fill_shares_from_rows(self._rows, g, fixed, block, work.rows, outcome, shares)
-            shares[unknown[~counts]] = np.nan
-            return
-        for s in unknown[counts].tolist():
-            members = [block[low[j] : low[j + 1]] for j in range(self.n_low) if s >> j & 1]
-            shares[s] = share_from_rows(self._rows, g, np.concatenate([fixed, *members]), outcome)
+    def compiled(
+        self, log_odds: Floats, low_log_prior: Floats, constant: float, counted: Mask
+    ) -> Callable[..., int]:
+        """`walk_blocks` of these subsets; log_odds (f,), low_log_prior (f - n_low + 1, 2**n_low) and constant make log p(z);
+        counted (f + 1,): the sizes inside the prior's support"""
+        limits, free, low = self._limits, self.free, self.n_low
+        ranks, missing = (np.append(each[free], each[self.forced].sum()) for each in limits.ranks)
+        layout = Layout(
+            self._forced,
+            self._free,
+            self.starts,
+            self.starts[: low + 1],
+            sums_over_subsets(np.ones(low, np.int64)),
+            counted,
+            sums_over_subsets(ranks[:low]),
+            sums_over_subsets(missing[:low]),
+            ranks,
+            missing,
+        )
+        scoring = self.scoring._replace(rows=self._rows)
+        return partial(walk_blocks, scoring, limits.screen, layout, LogPrior(log_odds, low_log_prior, constant))
 
     def listed(
         self, prefix: Integers, max_size: int, sizes: Mask, members: NDArray32, least: Floats | None = None
@@ -510,6 +480,13 @@ class Limits(NamedTuple):
         limits = mean_limits(moments, tolerance, most)
         screen = Screen(squares, moments.group_counts, limits, tolerance.rho**2, most)
         return cls(screen, np.array([widths[-1], moments.n_environments * widths[-1] - widths[:-1].sum(axis=0)]))
+
+    @classmethod
+    def none(cls, model: GaussianFromMoments) -> Limits:
+        """Where nothing is screened"""
+        groups = len(model.moments.group_counts)
+        screen = Screen(np.zeros(groups), model.moments.group_counts, np.zeros((0, 0, 0)), 0.0, 0.0)
+        return cls(screen, np.zeros((2, model.n_features), np.int64))
 
     def allow(self, residuals: Residuals) -> Mask:
         """(S,) whether the statistics are within the limits"""

@@ -54,6 +54,9 @@ _ROUGHLY = 1e-2
 _WALK_ERROR = 1e-3
 _SHARE, _SHARE_IF_SEPARATED = 0.25, 0.02
 _MOST_AT_ONCE, _PARTS = 64, 8
+# Blocks of a walk, which threads share, have the subsets of so many features at least; where there are more, 2 to this
+# power of blocks are enough.
+_FEWEST_LOW, _MANY_BLOCKS = 6, 6
 _MOST_FLIPS_REMEMBERED, _MOST_RESTS_REMEMBERED = 2000, 100_000
 _MOST_SUBSETS_REMEMBERED = 1 << 21
 # What guessing all flips of a subset costs, about.
@@ -75,6 +78,8 @@ class RegressionWalk(SubsetWalk):
         self, model: RegressionModel, free: Integers, forced: Integers, tolerance: Tolerance | None = None
     ) -> None:
         super().__init__(model, free, forced, tolerance)
+        if self.n_low < len(free):
+            self.n_low = min(self.n_low, max(_FEWEST_LOW, len(free) - _MANY_BLOCKS))
         first, own, widths = model.n_always, model.beginning, model.features.widths
         # Columns that are always in come first.
         n_always = first + int(widths[forced].sum())
