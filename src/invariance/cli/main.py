@@ -96,7 +96,7 @@ def fit(
     context: typer.Context,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = False,
+    one_pass: OnePassOption = None,
     json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
@@ -191,7 +191,7 @@ def explain(
     ] = None,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = False,
+    one_pass: OnePassOption = None,
     json: Annotated[Path | None, json_option("the diagnosis")] = None,
     plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
 ) -> None:

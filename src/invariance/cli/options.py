@@ -59,8 +59,9 @@ FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help=_FILES
 StreamOption = Annotated[
     bool | None, option(None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True)
 ]
+_PASSES = "Read pieces once, or again for tails of residuals and for intervals."
 OnePassOption = Annotated[
-    bool, option(None, "No second reading of pieces, for tails and intervals.", False, "--one-pass", rare=True)
+    bool | None, option(None, _PASSES, "once large files", "--one-pass/--two-passes", rare=True)
 ]
 PlotKindOption = Annotated[
     PlotKind | None, option("KIND", f"Picture of {', '.join(get_args(PlotKind))}.", "inclusion", rare=True)
