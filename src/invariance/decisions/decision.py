@@ -448,11 +448,16 @@ class Decision(Rendered):
         """Whether the chosen features predict alike everywhere, in a grade and in a few sentences."""
         return verdict_on(self)
 
+    @property
+    def known_by_tolerance(self) -> dict[float, tuple[str, ...] | None] | None:
+        """As far as it was asked for, or is found in seconds."""
+        return self.by_tolerance if "by_tolerance" in vars(self) or self.findings.cheap_again else None
+
     @cached_property
     def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
         """What the rule would select at other tolerances of differences between coefficients, and at that of the fit;
         None where no subset is compatible. Empty where the rule does not ask what is compatible."""
-        if not getattr(self.rule, "by_prediction", False) or self.findings.posterior.n_environments < 2:
+        if not self._asks_for_compatible:
             return {}
         own, found = self.findings.tolerance.rho, {}
         for rho in sorted({*_OTHER_TOLERANCES, own}):
@@ -460,6 +465,11 @@ class Decision(Rendered):
             chosen = None if findings.predictive is None else self.rule.select(findings)
             found[rho] = None if chosen is None else self.findings.posterior.names_of(chosen)
         return found
+
+    @property
+    def _asks_for_compatible(self) -> bool:
+        by_prediction = bool(getattr(self.rule, "by_prediction", False))
+        return by_prediction and self.findings.posterior.n_environments > 1
 
     @cached_property
     def luck(self) -> Luck:
@@ -514,11 +524,13 @@ class Decision(Rendered):
             if features:
                 facts = tuple((feature.name, role_in_words(feature)) for feature in shown)
                 sections.append(Section(f"{title} features", facts=facts, notes=tuple(notes)))
-        if len(set(self.by_tolerance.values())) > 1:
-            told = ((f"{rho:.0%}", _or_none(names)) for rho, names in self.by_tolerance.items())
+        title, tried = "Selected, by how much coefficients may differ", self.known_by_tolerance
+        if tried is None and self._asks_for_compatible:
+            sections.append(Section(title, sentences=(_NOT_TRIED,)))
+        elif tried is not None and len(set(tried.values())) > 1:
+            told = ((f"{rho:.0%}", _or_none(names)) for rho, names in tried.items())
             allowed = f"no more than {format_percent(self.effective_tolerance)} is tolerated"
             limit = f"Of {format_subset(self.selected)}, whose signal is strong, {allowed}."
-            title = "Selected, by how much coefficients may differ"
             sections.append(Section(title, facts=tuple(told), notes=(limit,) if self.tolerates_less else ()))
         return tuple(sections)
 
@@ -575,6 +587,7 @@ class Decision(Rendered):
         posterior, compatible = self.findings.posterior, self.compatible
         coefficients, probability = self.coefficients(), posterior.mode_probability
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
+        tried = self.known_by_tolerance
         level, known = compatible.accepted.level, None if self.predictions is None else self.predictions.known_price
         content = {
             "verdict": self.verdict,
@@ -583,7 +596,7 @@ class Decision(Rendered):
             "rule": self.rule_says,
             "tolerance": self.findings.tolerance,
             "effective_tolerance": self.effective_tolerance,
-            "by_tolerance": {f"{rho:g}": names for rho, names in self.by_tolerance.items()},
+            "by_tolerance": None if tried is None else {f"{rho:g}": names for rho, names in tried.items()},
             "subsets_tried": self.n_tried,
             "luck": self.known_luck,
             "price_of_a_column": self.findings.score.price,
@@ -663,6 +676,10 @@ class Verdict:
         return self.sentence
 
 
+_NOT_TRIED = (
+    "Other tolerances were not tried, because each takes another search. In Python decision_.by_tolerance tries four, "
+    "on the command line --tolerance 0.05 tries one."
+)
 _OTHER_TOLERANCES = (0.0, 0.05, 0.1, 0.2)
 # An exact test with a smaller p-value has found a difference, be it tolerated or not.
 _FOUND = 0.02

@@ -452,6 +452,8 @@ def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
 # A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.
 _KAPPAS, _WIDTHS = (5.0, 20.0, 80.0), (0.0, 2.0)
 _STEPS = 300
+# Features of a subset in which a search typically is; multiplications that it may take, about a second.
+_TYPICAL_SIZE, _CHEAP_SEARCH = 25, 1e9
 # At its hottest a search gives this many nats for the whole way from the start to where the slope leads at first.
 _HOTTEST = 5.0
 # Subsets that are this many nats less probable than the best do not matter.
@@ -459,6 +461,12 @@ _RELEVANT = 20.0
 # How many of the known subsets are tested, how many subsets around those that passed, and around how many at a time.
 _MOST_KNOWN, _MOST_AROUND, _AT_A_TIME = 256, 2048, 16
 _MOST_LISTED = 4096
+
+
+def search_is_cheap(target: Target) -> bool:
+    """Whether a search for compatible subsets takes about a second: counted, not timed."""
+    size = min(_TYPICAL_SIZE, target.prior.max_size, target.model.largest_size)
+    return 2 * _STEPS * len(_KAPPAS) * len(_WIDTHS) * target.model.flip_steps(size) <= _CHEAP_SEARCH
 
 
 def _searched(target: Target, score: PredictiveScore, options: RunOptions, known: Mask | None) -> Posterior | None:
