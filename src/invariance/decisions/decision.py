@@ -19,6 +19,7 @@ from .._tools.json import null, to_json
 from .._tools.names import PlotKind
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_count, format_subset, in_quotes, printable
+from .._tools.time_limit import out_of_time
 from ..data.columns import free_name
 from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
@@ -451,7 +452,9 @@ class Decision(Rendered):
     @property
     def known_by_tolerance(self) -> dict[float, tuple[str, ...] | None] | None:
         """As far as it was asked for, or is found in seconds."""
-        return self.by_tolerance if "by_tolerance" in vars(self) or self.findings.cheap_again else None
+        if "by_tolerance" in vars(self):
+            return self.by_tolerance
+        return self.by_tolerance if self.findings.cheap_again and not out_of_time("other tolerances") else None
 
     @cached_property
     def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
@@ -513,7 +516,11 @@ class Decision(Rendered):
     @property
     def sections(self) -> tuple[Section, ...]:
         """What text and HTML show: the facts, the selected features and the others."""
-        sections = [Section("Decision", facts=tuple(_facts(self)), label_width=13)]
+        return tuple(self.found())
+
+    def found(self) -> Iterator[Section]:
+        """The same, each as soon as it is known: the verdict first."""
+        yield Section("Decision", facts=tuple(_facts(self)), label_width=13)
         for title, selected, most in (("Selected", True, _MOST_SELECTED), ("Other", False, MOST_OTHERS)):
             features = [feature for feature in self.features if feature.selected is selected]
             shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
@@ -523,16 +530,15 @@ class Decision(Rendered):
                 notes.insert(0, f"… and {len(features) - most:,} more: {roles}")
             if features:
                 facts = tuple((feature.name, role_in_words(feature)) for feature in shown)
-                sections.append(Section(f"{title} features", facts=facts, notes=tuple(notes)))
+                yield Section(f"{title} features", facts=facts, notes=tuple(notes))
         title, tried = "Selected, by how much coefficients may differ", self.known_by_tolerance
         if tried is None and self._asks_for_compatible:
-            sections.append(Section(title, sentences=(_NOT_TRIED,)))
+            yield Section(title, sentences=(_NOT_TRIED,))
         elif tried is not None and len(set(tried.values())) > 1:
             told = ((f"{rho:.0%}", _or_none(names)) for rho, names in tried.items())
             allowed = f"no more than {format_percent(self.effective_tolerance)} is tolerated"
             limit = f"Of {format_subset(self.selected)}, whose signal is strong, {allowed}."
-            sections.append(Section(title, facts=tuple(told), notes=(limit,) if self.tolerates_less else ()))
-        return tuple(sections)
+            yield Section(title, facts=tuple(told), notes=(limit,) if self.tolerates_less else ())
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
         """Of the chosen subset, with intervals: one row for each column and environment, and for the pool of all.
@@ -627,10 +633,15 @@ class FitSummary(Rendered):
 
     @property
     def sections(self) -> tuple[Section, ...]:
+        return tuple(self.found())
+
+    def found(self) -> Iterator[Section]:
+        """Each section as soon as it is known: the verdict first."""
+        yield from self.decision.found()
         posterior, *more = self.posterior.sections
         if self.decision.findings.posterior.n_environments > 1:  # the verdict counts the subsets
             posterior = replace(posterior, facts=tuple(fact for fact in posterior.facts if fact[0] != "subsets"))
-        return *self.decision.sections, posterior, *more, *self._second_view
+        yield from (posterior, *more, *self._second_view)
 
     @property
     def _second_view(self) -> tuple[Section, ...]:

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressBar
+from .._tools.time_limit import out_of_time
 from ..data.checks import warn
 from ..exceptions import ApproximationWarning, Message, use
 from ..models.base import check_number, check_whole_number
@@ -36,6 +37,7 @@ _ALL_AGAINST_HALVES = 0.8
 _FEWEST_SEGMENTS = 4
 _NOTABLE = 0.05  # a subset this probable should have been visited
 _IMPLAUSIBLE = 1e-3  # a subset with so low a log ratio for an invariant one may be the best of those that are not
+_SAMPLES = "sampling of the paper's posterior"  # as a limit on the time lists it
 _NEARLY = 0.05  # nats by which a sampled log ratio may be off
 _EXCESS = 1.0  # nats: the estimate of the evidence is nearer, unless a mode is missing
 _MORE_STEPS = use(engine="tempering(chains=8, steps=20000)")
@@ -181,6 +183,8 @@ class Tempering:
             return Proposals(betas, block_rules(sampler, interest, size, doubt), jumps)
 
         for n in _TUNING_SWEEPS if self.most_sweeps(sampler.target) >= _FULL_TUNING else _FEW_TUNING_SWEEPS:
+            if out_of_time(_SAMPLES):
+                break
             rounds = sampler.advance(proposals(), n)
             interest = 0.5 * interest + 0.5 * np.mean([found.interest for found in rounds], axis=0)
             coldest = np.clip(np.mean([found.inclusion for found in rounds], axis=0), 0.0, 1.0)
@@ -203,6 +207,9 @@ class Tempering:
                 agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
                 if agreement.reached(self.precision) and number >= _FEWEST_ROUNDS:
                     break
+            if number >= 2 and out_of_time(_SAMPLES):
+                agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
+                break
         return rounds, agreement
 
 
