@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 from numba.core import event
 
@@ -130,3 +131,24 @@ def test_what_a_function_raises_stops_the_work(at: str, steps: int) -> None:
     with pytest.raises(Stopped, match=at):
         work()
     assert len(reached) == steps
+
+
+def test_lines_where_nobody_looks(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wait of many short stages is one wait; short work says nothing."""
+    monkeypatch.setattr(progress, "_line_from", -np.inf)
+    with caplog.at_level("INFO", "invariance"):
+        with ProgressBar("counting", 4):
+            time.sleep(0.05)
+        assert caplog.messages == []
+        monkeypatch.setattr(progress, "BETWEEN_LINES", 0.1)
+        monkeypatch.setattr(progress, "_line_from", time.perf_counter())
+        for stage in range(30):
+            with ProgressBar("outer", 4), ProgressBar(f"stage {stage}", 4) as bar:
+                bar.advance(1, "best -3.2")
+                time.sleep(0.02)
+        with ProgressBar("silent", 4, False):
+            time.sleep(0.25)
+    assert not any(line.startswith("silent") for line in caplog.messages)
+    lines = [line for line in caplog.messages if line.startswith("stage")]
+    assert 0 < len(lines) < 30
+    assert all(line.endswith(": 25% (best -3.2)") for line in lines)

@@ -82,7 +82,7 @@ class ProgressBar:
             _line_from = time.perf_counter()
         _unseen.append(self)
         self._until_exit.callback(self._end_lines)
-        self._write_line()
+        self._await_line()
 
     def _end_lines(self) -> None:
         global _unseen_until
@@ -93,25 +93,34 @@ class ProgressBar:
         _unseen_until = time.perf_counter()
 
     def _write_line(self) -> None:
-        """Of the innermost bar, when the last line is long ago; and look again when the next one is due."""
+        """Of the innermost bar, when the last line is long ago."""
         global _line_from
-        with self._lock:
-            if not self._unseen:
-                return
-            if time.perf_counter() - _line_from >= BETWEEN_LINES and _unseen[-1:] == [self]:
-                _line_from = time.perf_counter()
-                detail = f" ({self._detail})" if self._detail else ""
-                LOGGER.info("%s: %.0f%%%s", self.description, 100.0 * self.done / max(self.total, 1), detail)
-            due = _line_from + BETWEEN_LINES - time.perf_counter()
-            self._clock = threading.Timer(max(due, _BETWEEN_UPDATES), self._write_line)
-            self._clock.daemon = True
-            self._clock.start()
+        if time.perf_counter() - _line_from >= BETWEEN_LINES and _unseen[-1:] == [self]:
+            _line_from = time.perf_counter()
+            detail = f" ({self._detail})" if self._detail else ""
+            LOGGER.info("%s: %.0f%%%s", self.description, 100.0 * self.done / max(self.total, 1), detail)
+
+    def _await_line(self) -> None:
+        """Also where no step is done for long."""
+
+        def look() -> None:
+            with self._lock:
+                if self._unseen:
+                    self._write_line()
+                    self._await_line()
+
+        due = _line_from + BETWEEN_LINES - time.perf_counter()
+        self._clock = threading.Timer(max(due, BETWEEN_LINES / 4.0), look)
+        self._clock.daemon = True
+        self._clock.start()
 
     def advance(self, steps: int = 1, detail: str = "") -> None:
         with self._lock:
             self.done += steps
             self._detail = detail
             self._update()
+            if self._unseen:
+                self._write_line()
 
     def _compiles(self, change: int) -> None:
         """A kernel begins to compile (1) or has done so (-1); it compiles those that it calls in between."""
