@@ -51,7 +51,7 @@ class ProgressBar:
         self._thread, self._latest = threading.get_ident(), time.perf_counter()
         if self._unseen and not _logged and "numba" in sys.modules:
             self._until_exit.enter_context(_watch_compilations(_log_compilation))
-        if self._unseen and not self.only_compiling:
+        if self._unseen:
             self._begin_lines()
         if self.mode is False:
             return self
@@ -78,24 +78,23 @@ class ProgressBar:
 
     def _begin_lines(self) -> None:
         global _line_from
-        if not _unseen and time.perf_counter() - max(_line_from, _unseen_until) > BETWEEN_LINES:
+        if not _unseen:
             _line_from = time.perf_counter()
         _unseen.append(self)
         self._until_exit.callback(self._end_lines)
         self._await_line()
 
     def _end_lines(self) -> None:
-        global _unseen_until
         with self._lock:
             self._unseen = False
             self._clock.cancel()
         _unseen.remove(self)
-        _unseen_until = time.perf_counter()
 
     def _write_line(self) -> None:
         """Of the innermost bar, when the last line is long ago."""
         global _line_from
-        if time.perf_counter() - _line_from >= BETWEEN_LINES and _unseen[-1:] == [self]:
+        innermost = _unseen[-1:] == [self] and not self.only_compiling
+        if innermost and time.perf_counter() - _line_from >= BETWEEN_LINES:
             _line_from = time.perf_counter()
             detail = f" ({self._detail})" if self._detail else ""
             LOGGER.info("%s: %.0f%%%s", self.description, 100.0 * self.done / max(self.total, 1), detail)
@@ -158,10 +157,9 @@ class ProgressBar:
             self._display = None
 
 
-# Bars of which lines are logged, the innermost last; when the last line was written or the wait began, and when a bar
-# was last open. A wait of many short stages is one wait.
+# Bars of which lines are logged, the innermost last, and when the last line was written or the outermost one began.
 _unseen: list[ProgressBar] = []
-_line_from = _unseen_until = -BETWEEN_LINES
+_line_from = 0.0
 # The innermost bar, which is last, tells of compilations.
 _open: list[ProgressBar] = []
 # That kernels compile, as it was logged

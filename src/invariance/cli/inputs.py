@@ -79,7 +79,7 @@ def fit_model(
     of what is read in pieces, None by size; need : what needs rows anyway"""
     model = given.bip(given.jobs)
     once = named.size >= LARGE if one_pass is None else one_pass
-    in_pieces = _streams(named, stream)
+    in_pieces = _streams(named, stream, given)
     data, source = _read_in_pieces(named, given, model, need, once) if in_pieces else (read_rows(named, given), None)
     for note in default_notes(model, given, data):
         say("note", note)
@@ -88,13 +88,15 @@ def fit_model(
     return model.fit(data, environments=given.compared, rows=source), data
 
 
-def _streams(named: InputFiles, asked: bool | None) -> bool:
+def _streams(named: InputFiles, asked: bool | None, given: FitOptions) -> bool:
     if named.is_piped and asked:
         raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
     if named.is_piped or asked is not None:
         return bool(asked)
     if named.file is None:
         return True
+    if parts_of(given.compared) is not None:  # several columns of environments need all rows
+        return False
     size, free = named.size, free_bytes()
     return (size >= LARGE or (free is not None and size * _GROWTH >= free)) and find_spec("pyarrow") is not None
 
@@ -104,8 +106,6 @@ def _read_in_pieces(
 ) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
     """Moments and where their rows can be read again, or all rows where something needs them. once : whether they are
     not read again"""
-    if named.file is not None and parts_of(given.compared) is not None:
-        need = need or Need("environments by several columns")
     for option in ("event", "exposure"):
         if getattr(given, option) is not None:
             need = need or Need(f"a model with --{option}")
