@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 from numba.core import event
@@ -130,3 +132,34 @@ def test_what_a_function_raises_stops_the_work(at: str, steps: int) -> None:
     with pytest.raises(Stopped, match=at):
         work()
     assert len(reached) == steps
+
+
+def test_lines_where_nobody_looks(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many short stages of one fit are one wait; short work says nothing, however often."""
+    now = [0.0]
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+
+    def stages(mode: progress.ProgressMode = "auto") -> None:
+        for stage in range(4):
+            with ProgressBar(f"stage {stage}", 4, mode) as bar:
+                bar.advance(1)
+                now[0] += 6.0
+                bar.advance(1, "best -3.2")
+
+    with caplog.at_level("INFO", "invariance"):
+        stages()
+        for mode in (False, True):
+            with compilation_explained(mode):
+                stages(mode)
+        assert caplog.messages == []
+        with compilation_explained("auto"):
+            stages()
+    assert caplog.messages == ["stage 1: 50% (best -3.2)", "stage 3: 50% (best -3.2)"]
+
+
+def test_lines_also_where_no_step_is_done(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = threading.Event()
+    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.01)
+    monkeypatch.setattr(progress.LOGGER, "info", lambda *line: written.set())
+    with ProgressBar("counting", 4):
+        assert written.wait(60.0)

@@ -190,3 +190,53 @@ def test_the_report_says_how_to_make_it_again(example: Path, without_pictures: N
     read = Page(source)
     assert set(known["model"].posterior_.feature_names) == {row[0][0] for row in read.tables["Every feature"][1:]}
     assert [row[0][0] for row in read.tables["Methods"][1:]] == ["Lasso"]
+
+
+def test_the_verdict_comes_before_anything_fits_again(
+    example: Path, monkeypatch: pytest.MonkeyPatch, without_pictures: None
+) -> None:
+    """Also where that ends in an error."""
+
+    def refuse(*arguments: Any, **more: Any) -> Any:
+        raise EngineError("a fit that nobody waits for")
+
+    for again in ("prediction.predictions.cross_validate", "decisions.decision.luck"):
+        with monkeypatch.context() as changed:
+            changed.setattr(f"invariance.{again}", refuse)
+            result = run("fit", "example.csv", *EXAMPLE, "--report", "report.html")
+        assert (result.exit_code, "3 features predict blood_pressure alike" in result.stdout) == (2, True)
+        assert "a fit that nobody waits for" in result.stderr
+
+
+def test_other_tolerances_come_last_and_only_where_they_are_cheap(
+    example: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = "invariance.decisions.pipeline.Findings.at"
+    monkeypatch.setattr(tried, lambda *arguments: pytest.fail("another search"))
+    monkeypatch.setattr("invariance.decisions.pipeline._CHEAP_STEPS", 7 * 256 - 1)
+    result = fit_example("--json", "fit.json")
+    assert "Other tolerances were not tried" in result.stdout
+    assert json.loads(Path("fit.json").read_text())["decision"]["by_tolerance"] is None
+    monkeypatch.setattr("invariance.decisions.pipeline._CHEAP_STEPS", 7 * 256)
+    asked = list[str]()
+    monkeypatch.setattr(tried, lambda *arguments: asked.append("again") or arguments[0])
+    sections = BIP().fit(make_example()).summary().found()
+    assert "alike within 10%" in str(next(sections))
+    assert asked == []
+    assert len(list(sections)) > 4
+    assert len(asked) == 3
+
+
+def test_what_a_time_limit_left_out_is_named(example: Path) -> None:
+    """The selection stays; without a limit nothing is left out."""
+    sampled = "--engine", "tempering"
+    whole, limited = fit_example(*sampled), fit_example(*sampled, "--time-limit", "0")
+    assert whole.stdout.splitlines()[:7] == limited.stdout.splitlines()[:7]
+    note = " ".join(limited.stderr.split())
+    assert "--time-limit 0 passed" in note
+    for what in ("sampling of the paper's posterior", "search for compatible subsets", "other tolerances"):
+        assert what in note
+        assert what not in whole.stderr
+    sweeps = [int(re.search(r"after\s+(\d+)\s+sweeps", each.stdout)[1]) for each in (whole, limited)]
+    assert sweeps[1] == 50 < sweeps[0]
+    assert "passed" not in fit_example("--time-limit", "1000").stderr

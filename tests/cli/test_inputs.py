@@ -113,6 +113,31 @@ def test_notes_on_large_files_and_on_the_prior(monkeypatch: pytest.MonkeyPatch, 
         assert said("--no-stream", *options) == ""
 
 
+def test_large_files_are_read_once_and_in_pieces(
+    monkeypatch: pytest.MonkeyPatch, whole: Path, tmp_path: Path
+) -> None:
+    """Of Parquet the values count, not the bytes; what is typed decides otherwise."""
+
+    def reading(file: Path, *options: object) -> list[bool]:
+        said = run("fit", file, *ASKED, *options).stderr
+        return [words in said for words in ("in pieces", "in pieces, once", "second reading")]
+
+    parquet = tmp_path / "whole.parquet"
+    TABLE.to_parquet(parquet)
+    of_values = 8 * TABLE.size
+    assert InputFiles([parquet]).size == of_values > parquet.stat().st_size
+    assert InputFiles([whole]).size == whole.stat().st_size
+    monkeypatch.setattr(inputs, "LARGE", of_values + 1)
+    assert reading(parquet) == [False, False, False]
+    monkeypatch.setattr(inputs, "LARGE", of_values)
+    assert reading(parquet) == [True, True, False]
+    assert reading(parquet, "--two-passes") == [True, False, True]
+    assert reading(parquet, "--no-stream") == [False, False, False]
+    monkeypatch.setattr(inputs, "LARGE", 100)
+    assert "periods" not in run("fit", whole, "-o", "y", "-e", "site", "-e", "ward", "--features", "a").stderr
+    assert reading(whole, "--environment", "ward") == [False, False, False]
+
+
 def test_explain_compare_and_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:
     explained = [run("explain", files, *ASKED, "--subset", "a").stdout for files in (whole, folder)]
     assert explained[0].split("\n\n")[:2] == explained[1].split("\n\n")[:2]

@@ -197,3 +197,26 @@ def test_the_diagnosis_compares_what_the_posterior_does(model: BIP) -> None:
     assert not diagnosis.alarm
     assert model.diagnose(["d"]).alarm
     assert environment_tests(bound, np.zeros(bound.n_features, dtype=bool)).deviation(None) is not None
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_a_search_warns_of_one_thing_once(n_jobs: int | None) -> None:
+    """Another search warns again, as every fit does outside of searches."""
+    rng, site = np.random.default_rng(0), np.repeat(list("abcdef"), 40)
+    X = pd.DataFrame(rng.normal(size=(240, 2)), columns=["a", "b"]).assign(site=site)
+    y = X["a"] * np.repeat([3.0, -3.0, 2.0, -2.0, 1.0, -1.0], 40) + np.repeat(range(6), 40) + rng.normal(size=240)
+    model = BIP(columns=Columns(environment="site"))
+    for _ in range(2):
+        search = GridSearchCV(model, {"select": ["mode", "predictive"]}, cv=LeaveOneGroupOut(), n_jobs=n_jobs)
+        with pytest.warns(NotInvariantWarning) as warned:
+            search.fit(X, y, groups=site)
+        assert len(warned) == 1
+        assert "shown once" in str(warned[0].message)
+    if n_jobs is None:
+        for _ in range(2):
+            with pytest.warns(NotInvariantWarning) as alone:
+                model.fit(X, y)
+            assert "shown once" not in str(alone[0].message)
+        with pytest.warns(NotInvariantWarning) as warned:
+            cross_validate(model, X, y, groups=site, cv=LeaveOneGroupOut())
+        assert len(warned) == 1

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 
 from conformance_cases import table
 from invariance import Enumeration, LinearGaussian, Moments, MultiEnvironmentData, UniformPrior
+from invariance.data.features import Features
 from invariance.exceptions import DataError
 from invariance.inference.base import RunOptions, Target
 from invariance.moments.least_squares import least_squares
@@ -159,3 +160,40 @@ def test_in_a_search_a_collinear_column_costs_also_where_values_are_positive() -
     assert value > 0.0
     assert model.log_ratio_many(beyond[None])[0] == -np.inf
     assert model.search_ratio_many(beyond[None])[0] == pytest.approx(value / 1.05)
+
+
+def with_levels(seed: int = 3) -> MultiEnvironmentData:
+    """Features of one and of several columns, of which some are constant or depend on others in one environment."""
+    rng, site = np.random.default_rng(seed), np.repeat([0, 1, 2], [40, 25, 60])
+    level = rng.integers(0, 4, len(site))
+    level[site == 1] %= 2
+    X = np.column_stack([rng.normal(size=(len(site), 3)), *(level == k for k in (1, 2, 3))])
+    X[site == 1, 2] = X[site == 1, 0]
+    X = np.column_stack([X, X[:, :2] ** 2])
+    y = X[:, 0] - X[:, 3] + rng.normal(size=len(site))
+    data = MultiEnvironmentData.from_arrays(X, y, site)
+    features = Features(tuple("abclq"), data.feature_names, np.array([1, 1, 1, 3, 2]))
+    return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+
+
+def test_flips_and_samples_of_wide_features_are_those_of_the_rows() -> None:
+    model = LinearGaussian().bind(with_levels())
+    assert not model.samples_exactly
+    masks = all_masks(model.n_features)
+    assert np.allclose(model.sampling_ratio_many(masks), model.log_ratio_many(masks), atol=1e-6)
+    guessed = model.guessed_flips(masks)
+    for row, mask in enumerate(masks):
+        flipped = mask ^ np.eye(model.n_features, dtype=bool)
+        null = model.null_many(flipped)
+        assert np.allclose(guessed.log_ratio[row], model.log_ratio_many(flipped), atol=1e-3)
+        assert np.allclose(guessed.gain[row], model.gain_many(flipped), atol=1e-3)
+        assert np.allclose(guessed.variance[row], null.variance)
+        assert np.allclose(guessed.expected[row], null.expected)
+
+
+def test_moments_alone_and_single_columns_are_sampled_exactly() -> None:
+    data = with_levels()
+    for model in (LinearGaussian().bind(Moments.from_data(data)), LinearGaussian().bind(with_copy())):
+        masks = all_masks(model.n_features)
+        assert model.samples_exactly
+        assert np.array_equal(model.sampling_ratio_many(masks), model.log_ratio_many(masks))

@@ -17,17 +17,19 @@ from .text import duration
 COMPILING = "compiling, once after an installation"
 ProgressMode = bool | Literal["auto"] | Callable[[float, str], None]
 
-# Who waits where no bar is shown reads there that kernels compile, once a process, and that rows are read again.
+# Who waits where no bar is shown reads there that kernels compile, once a process, how far a stage is, and that rows
+# are read again.
 LOGGER = logging.getLogger("invariance")
 
 _WORTH_SHOWING = 2.0
 _BETWEEN_UPDATES = 0.1
+BETWEEN_LINES = 10.0
 
 
 class ProgressBar:
     """Counts steps; shows a bar on standard error once two seconds have passed.
-    mode : "auto" shows it in terminals and notebooks, and elsewhere logs that kernels compile; True everywhere, False
-        never; a function is called with the fraction that is done and what is being done, by the thread that waits for
+    mode : "auto" shows it in terminals and notebooks, and elsewhere logs that kernels compile and, every ten seconds,
+        how far it is; True everywhere, False never; a function is called with the fraction that is done and what is being done, by the thread that waits for
         the work. What it raises stops the work.
     only_compiling : show nothing but compilations"""
 
@@ -49,6 +51,8 @@ class ProgressBar:
         self._thread, self._latest = threading.get_ident(), time.perf_counter()
         if self._unseen and not _logged and "numba" in sys.modules:
             self._until_exit.enter_context(_watch_compilations(_log_compilation))
+        if self._unseen:
+            self._begin_lines()
         if self.mode is False:
             return self
         if callable(self.mode) and not self.only_compiling:
@@ -72,11 +76,50 @@ class ProgressBar:
             self.mode = False
             self._hide()
 
+    def _begin_lines(self) -> None:
+        global _line_from
+        if not _unseen:
+            _line_from = time.perf_counter()
+        _unseen.append(self)
+        self._until_exit.callback(self._end_lines)
+        self._await_line()
+
+    def _end_lines(self) -> None:
+        with self._lock:
+            self._unseen = False
+            self._clock.cancel()
+        _unseen.remove(self)
+
+    def _write_line(self) -> None:
+        """Of the innermost bar, when the last line is long ago."""
+        global _line_from
+        innermost = _unseen[-1:] == [self] and not self.only_compiling
+        if innermost and time.perf_counter() - _line_from >= BETWEEN_LINES:
+            _line_from = time.perf_counter()
+            detail = f" ({self._detail})" if self._detail else ""
+            LOGGER.info("%s: %.0f%%%s", self.description, 100.0 * self.done / max(self.total, 1), detail)
+
+    def _await_line(self) -> None:
+        """Also where no step is done for long."""
+
+        def look() -> None:
+            with self._lock:
+                if self._unseen:
+                    self._write_line()
+                    self._await_line()
+
+        due = _line_from + BETWEEN_LINES - time.perf_counter()
+        self._clock = threading.Timer(max(due, BETWEEN_LINES / 4.0), look)
+        self._clock.daemon = True
+        self._clock.start()
+
     def advance(self, steps: int = 1, detail: str = "") -> None:
         with self._lock:
             self.done += steps
             self._detail = detail
             self._update()
+            if self._unseen:
+                self._write_line()
 
     def _compiles(self, change: int) -> None:
         """A kernel begins to compile (1) or has done so (-1); it compiles those that it calls in between."""
@@ -114,6 +157,9 @@ class ProgressBar:
             self._display = None
 
 
+# Bars of which lines are logged, the innermost last, and when the last line was written or the outermost one began.
+_unseen: list[ProgressBar] = []
+_line_from = 0.0
 # The innermost bar, which is last, tells of compilations.
 _open: list[ProgressBar] = []
 # That kernels compile, as it was logged

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from .._tools.sections import as_text
 from .._tools.text import printable
 from ..exceptions import InvarianceError, Message
 from .options import STANDARD_OUTPUT, SpeechOptions, write_names
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from ..baselines.comparison import Comparison
+    from ..decisions.decision import FitSummary
     from ..posterior.posterior import Posterior
 
 _STYLES = {"error": "bold red", "warning": "yellow", "note": "dim"}
@@ -102,12 +104,18 @@ def say(kind: str, message: str) -> None:
     _console(stderr=True).print(text, soft_wrap=not sys.stderr.isatty())
 
 
-def show(content: object) -> None:
+def show_found(summary: FitSummary) -> None:
+    """Print each section as soon as it is known, so that nobody waits for the verdict until all is computed."""
+    for n, section in enumerate(summary.found()):
+        show(f"{chr(10) if n else ''}{as_text([section], summary.worded)}", titled=True)
+
+
+def show(content: object, titled: bool = False) -> None:
     """Print text, or a summary with colours where standard output is a terminal: titles begin in the first column."""
     from rich.text import Text
 
     text = Text(str(content))
-    if not isinstance(content, str):
+    if titled or not isinstance(content, str):
         text.highlight_regex(r"(?m)^\S.*$", "bold")
         text.highlight_regex(r"(?m)[█▏▎▍▌▋▊▉]+$", "cyan")
     _console(stderr=_ASIDE.get()).print(text, soft_wrap=True)

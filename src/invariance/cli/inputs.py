@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,8 +24,9 @@ from ..moments.moments import Moments
 from .console import for_shell, say
 from .options import STANDARD_INPUT, FitOptions
 
-# Files of so many bytes are read in pieces.
-LARGE = 500_000_000
+# Files of so many bytes are read in pieces, and once; of Parquet, 8 bytes for each value.
+LARGE = 100_000_000
+_BYTES_A_VALUE = 8
 # Bytes in memory for each byte of a file.
 _GROWTH = 20
 # Above this the uniform prior, which expects half of the features, deserves a note.
@@ -44,6 +46,21 @@ class InputFiles:
         self.is_piped = paths[0] == STANDARD_INPUT
         self.rows = str(paths[0]) if len(paths) == 1 else [str(path) for path in paths]
 
+    @property
+    def size(self) -> int:
+        """Bytes of the one file, or of the values in it where these are more; 0 where there is no such file."""
+        path = Path() if self.file is None else self.file.expanduser()
+        if not path.is_file():
+            return 0
+        size = path.stat().st_size
+        if path.suffix == ".parquet" and find_spec("pyarrow") is not None:
+            from pyarrow.parquet import read_metadata
+
+            with suppress(OSError, ValueError):  # a broken file is refused where it is read
+                about = read_metadata(path)
+                size = max(size, _BYTES_A_VALUE * about.num_rows * about.num_columns)
+        return size
+
 
 class Need(NamedTuple):
     """what : needs all rows in memory; moments_do : whether a Gaussian model would not"""
@@ -56,36 +73,39 @@ ALL_METHODS = Need("comparing methods")
 
 
 def fit_model(
-    named: InputFiles, given: FitOptions, stream: bool | None, one_pass: bool = False, need: Need | None = None
+    named: InputFiles, given: FitOptions, stream: bool | None, one_pass: bool | None = None, need: Need | None = None
 ) -> tuple[BIP, Any]:
     """The model, and the rows or moments it was fitted to. stream : None by size; one_pass : without a second reading
-    of what is read in pieces; need : what needs rows anyway"""
+    of what is read in pieces, None by size; need : what needs rows anyway"""
     model = given.bip(given.jobs)
-    in_pieces = _streams(named, stream)
-    data, source = _read_in_pieces(named, given, model, need) if in_pieces else (read_rows(named, given), None)
+    once = named.size >= LARGE if one_pass is None else one_pass
+    in_pieces = _streams(named, stream, given)
+    data, source = _read_in_pieces(named, given, model, need, once) if in_pieces else (read_rows(named, given), None)
     for note in default_notes(model, given, data):
         say("note", note)
-    if source is None or one_pass:
+    if source is None or once:
         return model.fit(data), data
     return model.fit(data, environments=given.compared, rows=source), data
 
 
-def _streams(named: InputFiles, asked: bool | None) -> bool:
+def _streams(named: InputFiles, asked: bool | None, given: FitOptions) -> bool:
     if named.is_piped and asked:
         raise SettingError("--stream needs a file, and standard input is read as a whole: save it as a file.")
     if named.is_piped or asked is not None:
         return bool(asked)
     if named.file is None:
         return True
-    path, free = named.file.expanduser(), free_bytes()
-    size = path.stat().st_size if path.is_file() else 0
+    if parts_of(given.compared) is not None:  # several columns of environments need all rows
+        return False
+    size, free = named.size, free_bytes()
     return (size >= LARGE or (free is not None and size * _GROWTH >= free)) and find_spec("pyarrow") is not None
 
 
 def _read_in_pieces(
-    named: InputFiles, given: FitOptions, model: BIP, need: Need | None
+    named: InputFiles, given: FitOptions, model: BIP, need: Need | None, once: bool
 ) -> tuple[MultiEnvironmentData | Moments, RowSource | None]:
-    """Moments and where their rows can be read again, or all rows where something needs them."""
+    """Moments and where their rows can be read again, or all rows where something needs them. once : whether they are
+    not read again"""
     for option in ("event", "exposure"):
         if getattr(given, option) is not None:
             need = need or Need(f"a model with --{option}")
@@ -103,8 +123,10 @@ def _read_in_pieces(
         what = "an outcome of text" if name == GAUSSIAN else f"the {name.replace('_', ' ')} model ({kind.reason})"
         return read_rows(named, given, Need(what, moments_do=not of_text)), None
     moments = rows.moments()
-    other = "" if named.file is None else "; --no-stream reads it as a whole"
-    say("note", f"read {rows.rows.tally.n_rows:,} rows of {source.name} in pieces, and kept their moments{other}")
+    others = ["--two-passes reads again for tails of residuals and for intervals"] if once else []
+    others += [] if named.file is None else ["--no-stream reads it as a whole"]
+    what = f"read {rows.rows.tally.n_rows:,} rows of {source.name} in pieces{', once' if once else ''}"
+    say("note", "; ".join([f"{what}, and kept their moments", *others]))
     return moments, source
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from .._tools.time_limit import limited
 from .._version import __version__
 from ..baselines.registry import LISTING, REMARKS
 from ..exceptions import FileError
@@ -29,6 +30,7 @@ from .options import (
     PlotKindOption,
     SpeechOptions,
     StreamOption,
+    TimeLimitOption,
     json_option,
     option,
     plot_option,
@@ -96,7 +98,7 @@ def fit(
     context: typer.Context,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = False,
+    one_pass: OnePassOption = None,
     json: Annotated[Path | None, json_option("posterior and decision")] = None,
     plot: Annotated[Path | None, plot_option("a picture")] = None,
     plot_kind: PlotKindOption = None,
@@ -109,17 +111,18 @@ def fit(
         option("METHODS", "Other methods to list in the report.", False, "--compare", rare=True),
     ] = None,
     top: Annotated[int, option("N", "Number of subsets to list.", True, rare=True, min=1)] = 10,
+    time_limit: TimeLimitOption = None,
 ) -> None:
     """Find the features of a table that predict alike in every environment.
 
     Prints the decision with its reasons, and the posterior over invariant subsets. The outcome model follows from the
     values of the outcome: two classes, counts, times with --event, or numbers.
     """
-    with messages(given, json):
+    with messages(given, json), limited(time_limit) as unfinished:
         from ..data.checks import warnings_kept
         from ..decisions.plots import save_picture
         from .inputs import ALL_METHODS, InputFiles, fit_model
-        from .outputs import checked_outputs, deliver_fit, save, source_of_report
+        from .outputs import Files, checked_outputs, deliver_fit, save, source_of_report
 
         named = InputFiles(files)
         asked = {"json": json, "plot": plot, "model": save_to, "report": report}
@@ -134,13 +137,16 @@ def fit(
         with warnings_kept() as warned:
             model, data = fit_model(named, given, stream, one_pass, None if compared is None else ALL_METHODS)
         draw = partial(save_picture, model.decision_, plot_kind or "inclusion")
-        if "report" in outputs:  # what it tells of luck and price is told here and in the other files, too
-            model.decision_.explain_luck()
-            if "model" not in outputs:  # which finds the price
-                model.decision_.explain_price()
-        deliver_fit(model, top, outputs, {"model": ("the model", model.save), "plot": ("the picture", draw)})
+        # What the report tells of luck and price is told here and in the other files, too.
+        refits = [("Chance", model.decision_.explain_luck)] if "report" in outputs else []
+        if "report" in outputs or "model" in outputs:
+            refits.append(("Cost of invariance", model.decision_.explain_price))
+        saved: Files = {"model": ("the model", model.save), "plot": ("the picture", draw)}
+        deliver_fit(model, top, outputs, saved, refits=refits)
         if "model" in outputs:
             show(f"\n{model.new_environments()}")
+        if unfinished:
+            say("note", f"--time-limit {time_limit:g} passed: {', '.join(unfinished)} left out or not finished")
         if "report" in outputs:
             source = replace(source_of_report(named, given, data, context.meta.get(TYPED, ())), warned=tuple(warned))
             beside = None if compared is None else comparison_for_shell(run_methods(data, compared, model))
@@ -191,7 +197,7 @@ def explain(
     ] = None,
     given: FitOptions,
     stream: StreamOption = None,
-    one_pass: OnePassOption = False,
+    one_pass: OnePassOption = None,
     json: Annotated[Path | None, json_option("the diagnosis")] = None,
     plot: Annotated[Path | None, plot_option("a picture of p-values")] = None,
 ) -> None:

@@ -59,9 +59,12 @@ FilesArgument = Annotated[list[Path], typer.Argument(metavar="FILE", help=_FILES
 StreamOption = Annotated[
     bool | None, option(None, "Read in pieces and keep moments.", "large files", "--stream/--no-stream", rare=True)
 ]
+_PASSES = "Read pieces once, or again for tails of residuals and for intervals."
 OnePassOption = Annotated[
-    bool, option(None, "No second reading of pieces, for tails and intervals.", False, "--one-pass", rare=True)
+    bool | None, option(None, _PASSES, "once large files", "--one-pass/--two-passes", rare=True)
 ]
+_TIME_LIMIT = "Seconds after which what the selection can do without is left out, and named."
+TimeLimitOption = Annotated[float | None, option("S", _TIME_LIMIT, "no limit", "--time-limit", min=0.0)]
 PlotKindOption = Annotated[
     PlotKind | None, option("KIND", f"Picture of {', '.join(get_args(PlotKind))}.", "inclusion", rare=True)
 ]

@@ -13,6 +13,8 @@ import typer
 
 from .._tools.files import check_writable, replacing
 from .._tools.names import PlotKind
+from .._tools.sections import Section, as_text
+from .._tools.time_limit import out_of_time
 from ..data.settings import FileFormat
 from ..decisions.decision import FitSummary
 from ..estimators.bip import BIP
@@ -22,7 +24,7 @@ from ..posterior.posterior import FIT
 from ..prediction.new_environments import few_environments
 from ..report.methods import Source
 from ..report.page import checked_path
-from .console import for_shell, posterior_for_shell, show
+from .console import for_shell, posterior_for_shell, show, show_found
 from .inputs import InputFiles
 from .options import STANDARD_OUTPUT, FitOptions
 
@@ -30,6 +32,7 @@ _PICTURES = (".png", ".pdf", ".svg")
 _SAVED = "table.csv"
 
 Outputs = dict[str, Path]
+Refit = tuple[str, Callable[[], str]]
 # {kind: (what it holds, function that writes it; that of JSON gives the text, and writes it unless the path is None)}
 Files = Mapping[str, tuple[str, Callable[[Any], object]]]
 
@@ -78,7 +81,7 @@ def _write_errors(path: Path) -> Iterator[None]:
 
 
 def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -> None:
-    """Save what was asked for, print the result (also when saving fails) and name the files."""
+    """Save what was asked for, print the result (also when saving fails), unless it is None, and name the files."""
     saved = []
     try:
         for kind, (what, write) in files.items():
@@ -88,14 +91,18 @@ def deliver(result: object, outputs: Outputs, files: Files, closing: str = "") -
                 save(outputs[kind], write)
                 saved.append(f"Saved {what} to {outputs[kind]}")
     finally:
-        show(result)
+        if result is not None:
+            show(result)
     for paragraph in (closing, "\n".join(saved)):
         if paragraph:
             show(f"\n{paragraph}")
 
 
-def deliver_fit(model: BIP, top: int, outputs: Outputs, files: Files, closing: str = "") -> None:
-    """files : others than the JSON"""
+def deliver_fit(
+    model: BIP, top: int, outputs: Outputs, files: Files, closing: str = "", refits: Sequence[Refit] = ()
+) -> None:
+    """files : others than the JSON; refits : titles and what fits again for a sentence, after the result is printed and
+    before files are saved"""
     posterior, predictive = model.posterior_, model.predictive_
 
     def write_json(path: Path | None) -> str:
@@ -108,9 +115,12 @@ def deliver_fit(model: BIP, top: int, outputs: Outputs, files: Files, closing: s
         }
         return posterior.to_json(path, more)
 
-    summary = FitSummary(model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell)
+    show_found(FitSummary(model.decision_, posterior_for_shell(model.decision_.posterior).summary(top), for_shell))
+    for title, explain in refits:
+        if not out_of_time(title.lower()):
+            show(f"\n{as_text([Section(title, (explain(),))], for_shell)}", titled=True)
     # Saving a model finds the price of invariance, which the JSON then tells, too.
-    deliver(summary, outputs, {**files, "json": ("the posterior and the decision", write_json)}, closing)
+    deliver(None, outputs, {**files, "json": ("the posterior and the decision", write_json)}, closing)
 
 
 def source_of_report(named: InputFiles, given: FitOptions, data: Any, typed: Sequence[str]) -> Source:

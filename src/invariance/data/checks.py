@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 import unicodedata
 import warnings
@@ -13,13 +14,14 @@ from contextvars import ContextVar
 from functools import wraps
 from numbers import Integral
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._tools.arrays import Floats
 from .._tools.text import in_quotes
-from ..exceptions import DataError, DataWarning, SettingError, use
+from ..exceptions import DataError, DataWarning, NotInvariantWarning, SettingError, use
 
 LARGEST = 1e100  # squares of anything larger overflow once multiplied by a row count
 SMALLEST_SPREAD = 1e-100  # squares of anything smaller underflow
@@ -58,10 +60,45 @@ def keeping_warnings(method: F) -> F:
     return cast(F, keeping)
 
 
+# What the fits of a search have warned of
+_SAID: WeakKeyDictionary[Any, set[Hashable]] = WeakKeyDictionary()
+_DETAILS = re.compile(r"\{[^}]*\}|'[^']*'|[\d.,%<]+")
+_ONCE = "Other fits of this search may warn of the same: it is shown once."
+
+
+def _search() -> Any:
+    """scikit-learn's search or cross-validation in which a fit runs, or in a worker its function; None elsewhere."""
+    outermost, frame = None, sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if str(frame.f_globals.get("__name__")).startswith("sklearn.model_selection."):
+            outermost = frame
+    if outermost is None:
+        return None
+    code, held = outermost.f_code, outermost.f_locals
+    return code if code.co_name == "_fit_and_score" else held.get("self", held.get("estimator", code))
+
+
+def said_in_search(message: str, category: type[Warning]) -> bool:
+    """Whether another fit of the same search has warned of the same, whatever the numbers and names in it."""
+    search = _search()
+    return search is not None and (category, _shape(message, category)) in _SAID.get(search, ())
+
+
+def _shape(message: str, category: type[Warning]) -> str:
+    return "" if category is NotInvariantWarning else _DETAILS.sub("", message)
+
+
 def warn(message: str, category: type[Warning] = DataWarning) -> None:
-    """Issue a warning that points at the first caller outside this package."""
+    """Issue a warning that points at the first caller outside this package; in a search one of each kind."""
     for said in _HEARD.get():
         said.append(message)
+    if said_in_search(message, category):
+        return
+    search = _search()
+    if search is not None:
+        _SAID.setdefault(search, set()).add((category, _shape(message, category)))
+        message = f"{message} {_ONCE}"
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("invariance."):
         level, frame = level + 1, frame.f_back

@@ -19,6 +19,7 @@ from .._tools.json import null, to_json
 from .._tools.names import PlotKind
 from .._tools.sections import Rendered, Section, as_text
 from .._tools.text import format_count, format_subset, in_quotes, printable
+from .._tools.time_limit import out_of_time
 from ..data.columns import free_name
 from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
@@ -453,11 +454,18 @@ class Decision(Rendered):
         """Whether the chosen features predict alike everywhere, in a grade and in a few sentences."""
         return verdict_on(self)
 
+    @property
+    def known_by_tolerance(self) -> dict[float, tuple[str, ...] | None] | None:
+        """As far as it was asked for, or is found in seconds."""
+        if "by_tolerance" in vars(self):
+            return self.by_tolerance
+        return self.by_tolerance if self.findings.cheap_again and not out_of_time("other tolerances") else None
+
     @cached_property
     def by_tolerance(self) -> dict[float, tuple[str, ...] | None]:
         """What the rule would select at other tolerances of differences between coefficients, and at that of the fit;
         None where no subset is compatible. Empty where the rule does not ask what is compatible."""
-        if not getattr(self.rule, "by_prediction", False) or self.findings.posterior.n_environments < 2:
+        if not self._asks_for_compatible:
             return {}
         own, found = self.findings.tolerance.rho, {}
         for rho in sorted({*_OTHER_TOLERANCES, own}):
@@ -465,6 +473,11 @@ class Decision(Rendered):
             chosen = None if findings.predictive is None else self.rule.select(findings)
             found[rho] = None if chosen is None else self.findings.posterior.names_of(chosen)
         return found
+
+    @property
+    def _asks_for_compatible(self) -> bool:
+        by_prediction = bool(getattr(self.rule, "by_prediction", False))
+        return by_prediction and self.findings.posterior.n_environments > 1
 
     @cached_property
     def luck(self) -> Luck:
@@ -508,7 +521,11 @@ class Decision(Rendered):
     @property
     def sections(self) -> tuple[Section, ...]:
         """What text and HTML show: the facts, the selected features and the others."""
-        sections = [Section("Decision", facts=tuple(_facts(self)), label_width=13)]
+        return tuple(self.found())
+
+    def found(self) -> Iterator[Section]:
+        """The same, each as soon as it is known: the verdict first."""
+        yield Section("Decision", facts=tuple(_facts(self)), label_width=13)
         for title, selected, most in (("Selected", True, _MOST_SELECTED), ("Other", False, MOST_OTHERS)):
             features = [feature for feature in self.features if feature.selected is selected]
             shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
@@ -518,14 +535,15 @@ class Decision(Rendered):
                 notes.insert(0, f"… and {len(features) - most:,} more: {roles}")
             if features:
                 facts = tuple((feature.name, role_in_words(feature)) for feature in shown)
-                sections.append(Section(f"{title} features", facts=facts, notes=tuple(notes)))
-        if len(set(self.by_tolerance.values())) > 1:
-            told = ((f"{rho:.0%}", _or_none(names)) for rho, names in self.by_tolerance.items())
+                yield Section(f"{title} features", facts=facts, notes=tuple(notes))
+        title, tried = "Selected, by how much coefficients may differ", self.known_by_tolerance
+        if tried is None and self._asks_for_compatible:
+            yield Section(title, sentences=(_NOT_TRIED,))
+        elif tried is not None and len(set(tried.values())) > 1:
+            told = ((f"{rho:.0%}", _or_none(names)) for rho, names in tried.items())
             allowed = f"no more than {format_percent(self.effective_tolerance)} is tolerated"
             limit = f"Of {format_subset(self.selected)}, whose signal is strong, {allowed}."
-            title = "Selected, by how much coefficients may differ"
-            sections.append(Section(title, facts=tuple(told), notes=(limit,) if self.tolerates_less else ()))
-        return tuple(sections)
+            yield Section(title, facts=tuple(told), notes=(limit,) if self.tolerates_less else ())
 
     def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
         """Of the chosen subset, with intervals: one row for each column and environment, and for the pool of all.
@@ -581,6 +599,7 @@ class Decision(Rendered):
         posterior, compatible = self.findings.posterior, self.compatible
         coefficients, probability = self.coefficients(), posterior.mode_probability
         coefficients["environment"] = [str(label) for label in coefficients["environment"]]
+        tried = self.known_by_tolerance
         level, known = compatible.accepted.level, None if self.predictions is None else self.predictions.known_price
         content = {
             "verdict": self.verdict,
@@ -589,7 +608,7 @@ class Decision(Rendered):
             "rule": self.rule_says,
             "tolerance": self.findings.tolerance,
             "effective_tolerance": self.effective_tolerance,
-            "by_tolerance": {f"{rho:g}": names for rho, names in self.by_tolerance.items()},
+            "by_tolerance": None if tried is None else {f"{rho:g}": names for rho, names in tried.items()},
             "subsets_tried": self.n_tried,
             "luck": self.known_luck,
             "price_of_a_column": self.findings.score.price,
@@ -620,10 +639,15 @@ class FitSummary(Rendered):
 
     @property
     def sections(self) -> tuple[Section, ...]:
+        return tuple(self.found())
+
+    def found(self) -> Iterator[Section]:
+        """Each section as soon as it is known: the verdict first."""
+        yield from self.decision.found()
         posterior, *more = self.posterior.sections
         if self.decision.findings.posterior.n_environments > 1:  # the verdict counts the subsets
             posterior = replace(posterior, facts=tuple(fact for fact in posterior.facts if fact[0] != "subsets"))
-        return *self.decision.sections, posterior, *more, *self._second_view
+        yield from (posterior, *more, *self._second_view)
 
     @property
     def _second_view(self) -> tuple[Section, ...]:
@@ -669,6 +693,10 @@ class Verdict:
         return self.sentence
 
 
+_NOT_TRIED = (
+    "Other tolerances were not tried, because each takes another search. In Python decision_.by_tolerance tries four, "
+    "on the command line --tolerance 0.05 tries one."
+)
 _OTHER_TOLERANCES = (0.0, 0.05, 0.1, 0.2)
 # An exact test with a smaller p-value has found a difference, be it tolerated or not.
 _FOUND = 0.02

@@ -15,17 +15,19 @@ from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError
 from ..inference.base import Engine, RunOptions, Target, choose_engine
-from ..inference.enumeration import Enumeration
+from ..inference.enumeration import Enumeration, enumeration_steps
 from ..models.base import VARIANCE, BoundModel, Family
 from ..models.invariance_test import Tolerance
 from ..models.registry import as_family, refuse_unused
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior
 from ..priors import Prior, as_prior
-from .predictive import Candidates, FoundSource, PredictiveScore, predictive_posterior
+from .predictive import Candidates, FoundSource, PredictiveScore, predictive_posterior, search_is_cheap
 from .rules import Rule, as_rule
 
 Data = MultiEnvironmentData | Moments
+# Steps of an enumeration that takes about a second.
+_CHEAP_STEPS = 250_000_000
 
 
 @dataclass(eq=False)
@@ -66,6 +68,13 @@ class Findings:
     def at(self, tolerance: Tolerance) -> Findings:
         """The same posterior, with what is compatible at another tolerance."""
         return Findings(replace(self.target, tolerance=tolerance), self.posterior, self.engine, self.options)
+
+    @property
+    def cheap_again(self) -> bool:
+        """Whether compatible subsets at another tolerance are found in about a second: counted, not timed."""
+        if isinstance(self.engine, Enumeration):
+            return enumeration_steps(self.target) <= _CHEAP_STEPS
+        return search_is_cheap(self.target)
 
     @property
     def score(self) -> PredictiveScore:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
+from .._tools.time_limit import out_of_time
 from ..data.features import as_masks
 from ..inference.base import Engine, RunOptions, ScoredSubsets, Target, common_fields
 from ..inference.enumeration import Enumeration, Picked, Run, target_blocks
@@ -62,7 +63,9 @@ class PredictiveScore:
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         chosen = as_masks(masks, self.n_features)
-        return np.where(self.model.compatible(chosen, self.tolerance), self.log_weights(chosen), -np.inf)
+        values, compatible = np.full(len(chosen), -np.inf), self.model.compatible(chosen, self.tolerance)
+        values[compatible] = self.log_weights(chosen[compatible])
+        return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,12 +107,16 @@ def predictive_posterior(
     """
     if isinstance(engine, Enumeration) and candidates is None:
         candidates = Candidates(target).walked(options)
+    cheap, visited = search_is_cheap(target), list[Mask]()
     for accepted in dict.fromkeys((target.tolerance, target.tolerance.weak)):
         if isinstance(engine, Enumeration):
             assert candidates is not None
             found = candidates.posterior(accepted, engine.keep, options)
         else:
-            found = _searched(target, PredictiveScore.with_price(target.model.untilted, accepted), options, known)
+            score = PredictiveScore.with_price(target.model.untilted, accepted)
+            # No search depends on the level: a long one is not repeated for the weak one.
+            visited = [] if cheap else visited
+            found = _searched(target, score, options, known, visited)
         if found is not None:
             return found
     return None
@@ -436,7 +443,10 @@ def neighbours_of(target: Target, gate: SoftGate) -> Neighbours:
 
 # A gate that costs little lets a search see where it is going, one that costs much keeps it where it may be.
 _KAPPAS, _WIDTHS = (5.0, 20.0, 80.0), (0.0, 2.0)
-_STEPS = 300
+_STEPS, _FEWEST_STEPS = 300, 20
+_SEARCHING = "search for compatible subsets"  # as a limit on the time lists it
+# Features of a subset in which a search typically is; multiplications that it may take, about a second.
+_TYPICAL_SIZE, _CHEAP_SEARCH = 25, 1e9
 # At its hottest a search gives this many nats for the whole way from the start to where the slope leads at first.
 _HOTTEST = 5.0
 # Subsets that are this many nats less probable than the best do not matter.
@@ -446,8 +456,16 @@ _MOST_KNOWN, _MOST_AROUND, _AT_A_TIME = 256, 2048, 16
 _MOST_LISTED = 4096
 
 
-def _searched(target: Target, score: PredictiveScore, options: RunOptions, known: Mask | None) -> Posterior | None:
-    """None where no compatible subset was found."""
+def search_is_cheap(target: Target) -> bool:
+    """Whether a search for compatible subsets takes about a second: counted, not timed."""
+    size = min(_TYPICAL_SIZE, target.prior.max_size, target.model.largest_size)
+    return 2 * _STEPS * len(_KAPPAS) * len(_WIDTHS) * target.model.flip_steps(size) <= _CHEAP_SEARCH
+
+
+def _searched(
+    target: Target, score: PredictiveScore, options: RunOptions, known: Mask | None, visited: list[Mask]
+) -> Posterior | None:
+    """None where no compatible subset was found. visited : by each search; filled by searching where it is empty"""
     started = time.perf_counter()
     of_model = Target(score.model, target.prior)
     gates = [SoftGate(score, width, kappa) for kappa, width in product(_KAPPAS, _WIDTHS)]
@@ -457,9 +475,9 @@ def _searched(target: Target, score: PredictiveScore, options: RunOptions, known
         gate, rng = run
         return annealed(target, neighbours_of(of_model, gate), rng, _STEPS)
 
-    visited, examined = [], Examined(target.prior, score)
+    examined = Examined(target.prior, score)
     with ProgressBar("searching compatible subsets", len(runs) + 1, options.progress) as bar:
-        for masks in ordered_map(work, runs, options.n_jobs):
+        for masks in ordered_map(work, [] if visited else runs, options.n_jobs):
             visited.append(masks)
             bar.advance()
         examined.add(np.concatenate([*visited, target.start[None]] + ([] if known is None else [known[:_MOST_KNOWN]])))
@@ -518,7 +536,9 @@ def annealed(target: Target, neighbours: Neighbours, rng: np.random.Generator, n
     first = values(mask)
     slope = np.abs(first[first > -np.inf]).max(initial=_HOTTEST)
     seen: list[Mask] = []
-    for beta in np.geomspace(_HOTTEST / slope, 1.0, n_steps):
+    for step, beta in enumerate(np.geomspace(_HOTTEST / slope, 1.0, n_steps)):
+        if step >= _FEWEST_STEPS and out_of_time(_SEARCHING):
+            break
         flips = values(mask)
         if flips.max(initial=-np.inf) == -np.inf:
             mask = target.start
@@ -585,6 +605,8 @@ class Examined:
         many, when the most probable ones come first."""
         left, surrounded = _MOST_AROUND, set[int]()
         while left:
+            if surrounded and out_of_time(_SEARCHING):
+                return False
             least = self.log_joint.max(initial=-np.inf) - _RELEVANT
             centres = [row for row in np.flatnonzero(self.log_joint > least).tolist() if row not in surrounded]
             centres = sorted(centres, key=lambda row: -self.log_joint[row])[:_AT_A_TIME]

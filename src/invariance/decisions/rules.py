@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 import numpy as np
 
 from .._tools.arrays import Floats, Mask
+from .._tools.time_limit import out_of_time
 from ..exceptions import SettingError, use
 from ..inference.base import Target
 
@@ -128,6 +129,8 @@ def _descended(target: Target) -> Mask:
         inside, outside = free[best[free]], free[~best[free]]
         exchanges = unit[np.repeat(inside, len(outside))] | unit[np.tile(outside, len(inside))]
         for moves in (unit[free], exchanges):
+            if out_of_time("search for the subset of least risk"):
+                return best
             risks = _risks(target, best ^ moves)
             if risks.min(initial=np.inf) < least:
                 best, least = best ^ moves[int(np.argmin(risks))], risks.min()

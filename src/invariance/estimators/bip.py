@@ -19,7 +19,7 @@ from .._tools.names import Deviations, EngineName, FamilyName, PlotKind, Predict
 from .._tools.parallel import one_thread
 from .._tools.progress import ProgressMode, compilation_explained
 from .._tools.text import format_subset
-from ..data.checks import keeping_warnings, warn
+from ..data.checks import keeping_warnings, said_in_search, warn
 from ..data.features import Subset, as_mask
 from ..data.multi_environment import MultiEnvironmentData
 from ..data.outcomes import two_values
@@ -238,7 +238,7 @@ class BIP(IntervalRegressor):
         self.posterior_ = decision.findings.posterior.stating(decision=decision)
         self.inclusion_probabilities_ = self._expand(decision.posterior.inclusion, 0.0)
         self.invariant_ = not decision.rejected
-        if not self.invariant_:
+        if not self.invariant_ and not said_in_search("", NotInvariantWarning):
             told = f"{decision.verdict} {CAUSES}"
             if not decision.judged:
                 reasons = "; ".join(decision.findings.judge.model.outside_support(decision.mask[None]))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.progress import ProgressBar
+from .._tools.time_limit import out_of_time
 from ..exceptions import DataError
 from ..kernels.active_set import ActiveSet, active_set, flip_changes
 from ..kernels.cholesky import score_subsets
@@ -45,6 +46,8 @@ _HOTTEST_ROWS, _TEMPERATURES = 30.0, 10  # log Λ of this many rows is where cha
 MISSED_SHARE = 1 / 50  # a subset is missed by a law that gives it less of its probability
 _STEEPEST, _WITHIN_NATS, _MOST_PEAKS = 10.0, 8.0, 24
 _ROUNDS, _REPLACEMENTS, _MOST_WORK = 3, 4, 1e10
+
+_SEARCHING = "searches for the most probable subsets"  # as a limit on the time lists it
 
 # A subset (d,) and its log p(z)Λ(z).
 Mode = tuple[Mask, float]
@@ -284,7 +287,7 @@ def _generic_searches(sampler: GenericSampler, betas: Floats, block_size: int, s
         result.ends += zip(chains.best_included, chains.best.tolist(), strict=True)
         result.interest += (chains.flips / np.maximum(chains.n_flips, 1.0)).sum(axis=0)
         sampler.report(c, f"best {result.best[1]:.1f}")
-        if result.found_often(2):
+        if result.found_often(2) or out_of_time(_SEARCHING):
             break
     return result
 
@@ -320,6 +323,8 @@ def _compiled_searches(sampler: CompiledSampler, betas: Floats, block_size: int,
             result.ends.append((found.included, float(found.log_posterior[0])))
             sampler.report(1, f"best {result.best[1]:.1f}")
         result.states += [(replica.included, replica.log_ratios) for replica in sampler.replicas]
+        if out_of_time(_SEARCHING):
+            break
         if number + 1 >= least and result.found_often(len(kinds)):
             better = synergies.best_step(result.best[0])
             if better[1] < result.best[1] + SAME:

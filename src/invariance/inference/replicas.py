@@ -460,7 +460,7 @@ class GenericSampler(Sampler):
 
     def __init__(self, target: Target, n_replicas: int, options: RunOptions, report: Report) -> None:
         f = len(target.prior.free)
-        self.memory = ScoredSubsets(lambda draws: target.model.log_ratio_many(target.masks(draws)), f)
+        self.memory = ScoredSubsets(lambda draws: target.model.sampling_ratio_many(target.masks(draws)), f)
         start = np.zeros(f, dtype=bool)
         super().__init__(target, start, float(self.memory.values(start[None])[0]), np.arange(f), options, report)
         self.replicas = [Replica(self, rng) for rng in options.rng.spawn(n_replicas)]

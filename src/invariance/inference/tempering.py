@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.progress import ProgressBar
+from .._tools.time_limit import out_of_time
 from ..data.checks import warn
 from ..exceptions import ApproximationWarning, Message, use
 from ..models.base import check_number, check_whole_number
@@ -21,10 +22,11 @@ from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
 
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
-_TUNING_SWEEPS = (20, 20, 20, 20)
+_TUNING_SWEEPS, _FEW_TUNING_SWEEPS = (20, 20, 20, 20), (8, 8, 8, 8)  # the second where fewer than so many are kept
+_FULL_TUNING = 200
 _ROUND, _FEWEST_ROUNDS = 25, 6
 _AGREEMENT, _RESCORED = 1.05, 20  # the largest R̂ of replicas that agree; leading subsets that are scored again
-_MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
+_MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 50
 _AFFORDABLE = 5e10  # what all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes
 _SETTLED_VARIANCE = 1e-3  # of inclusion, below which R̂ does not count: the standard error alone speaks
 _PRIOR_DRAWS, _RUNGS, _SETTLING, _KEPT = 2000, 12, 60, 60
@@ -35,6 +37,8 @@ _ALL_AGAINST_HALVES = 0.8
 _FEWEST_SEGMENTS = 4
 _NOTABLE = 0.05  # a subset this probable should have been visited
 _IMPLAUSIBLE = 1e-3  # a subset with so low a log ratio for an invariant one may be the best of those that are not
+_SAMPLES = "sampling of the paper's posterior"  # as a limit on the time lists it
+_NEARLY = 0.05  # nats by which a sampled log ratio may be off
 _EXCESS = 1.0  # nats: the estimate of the evidence is nearer, unless a mode is missing
 _MORE_STEPS = use(engine="tempering(chains=8, steps=20000)")
 _LONGER = use(engine="tempering(searches=20)")
@@ -58,7 +62,7 @@ class Tempering:
     scorer, and features of several columns, are sampled by plainer moves of the same kinds.
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
-    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 200)
+    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 50)
     searches : annealed searches per replica; up to four times as many until several come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     keep : how many leading subsets the result lists
@@ -90,6 +94,8 @@ class Tempering:
         n_sweeps = sum(len(part.draws) for part in rounds[0])
         included, best = searched.best_met(sampler)
         masks, log_ratios = visited.leading(sampler, included, best, self.keep)
+        if not target.model.samples_exactly:
+            log_ratios = self._exactly(target, masks, log_ratios)
         check = rescore_leading(target.model, masks, log_ratios, min(_RESCORED, len(masks)))
         log_joint = target.log_joint(masks, check.log_ratios)
         log_evidence = max(evidence.log_evidence, float(logsumexp(log_joint)))
@@ -148,11 +154,21 @@ class Tempering:
         )
         return with_remarks(target, posterior)
 
+    @staticmethod
+    def _exactly(target: Target, masks: Mask, sampled: Floats) -> Floats:
+        """(k,) log Λ of the leading subsets, which the sampler knows nearly; warns where it knew one badly."""
+        exact = target.model.log_ratio_many(masks)
+        off = np.abs(exact - sampled).max(initial=0.0)
+        if not off <= _NEARLY:
+            what = f"columns nearly depend on each other: log ratios while sampling were off by up to {off:.2g}"
+            warn(f"{what}, and inclusion probabilities may be. Leave out one of each such pair.", ApproximationWarning)
+        return exact
+
     def most_sweeps(self, target: Target) -> int:
         if self.steps != "auto":
             return self.steps
         chains = self.chains * len(first_betas(target.model.n_rows))
-        cost = chains * n_proposed(len(target.prior.free)) * target.model.steps_per_subset
+        cost = chains * n_proposed(len(target.prior.free)) * target.model.steps_per_listed
         return int(np.clip(_AFFORDABLE / max(cost, 1.0), _FEWEST_SWEEPS, _MOST_SWEEPS))
 
     def _warm_up(self, sampler: AnySampler) -> tuple[Proposals, Searched]:
@@ -166,7 +182,9 @@ class Tempering:
             jumps = differences(searched.modes(sampler)[0])
             return Proposals(betas, block_rules(sampler, interest, size, doubt), jumps)
 
-        for n in _TUNING_SWEEPS:
+        for n in _TUNING_SWEEPS if self.most_sweeps(sampler.target) >= _FULL_TUNING else _FEW_TUNING_SWEEPS:
+            if out_of_time(_SAMPLES):
+                break
             rounds = sampler.advance(proposals(), n)
             interest = 0.5 * interest + 0.5 * np.mean([found.interest for found in rounds], axis=0)
             coldest = np.clip(np.mean([found.inclusion for found in rounds], axis=0), 0.0, 1.0)
@@ -189,6 +207,9 @@ class Tempering:
                 agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
                 if agreement.reached(self.precision) and number >= _FEWEST_ROUNDS:
                     break
+            if number >= 2 and out_of_time(_SAMPLES):
+                agreement = agreement_of(np.array([[part.inclusion for part in kept] for kept in rounds]))
+                break
         return rounds, agreement
 
 

@@ -532,6 +532,11 @@ class BoundModel(ABC):
         return 30_000
 
     @property
+    def steps_per_listed(self) -> int:
+        """Cost of scoring one of a list of subsets for a sampler, in the same steps."""
+        return self.steps_per_subset
+
+    @property
     def dense_advantage(self) -> int:
         """How many times cheaper a subset is when all are walked than when it is one of a list; 1 without a walk."""
         return 1
@@ -559,6 +564,15 @@ class BoundModel(ABC):
 
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         """As log_ratio_many, for searching: subsets outside the support may have values that lead out of there."""
+        return self.log_ratio_many(masks)
+
+    @property
+    def samples_exactly(self) -> bool:
+        """Whether `sampling_ratio_many` is log Λ itself."""
+        return True
+
+    def sampling_ratio_many(self, masks: ArrayLike) -> Floats:
+        """As log_ratio_many, for samplers, which ask about very many: what they report is scored again."""
         return self.log_ratio_many(masks)
 
     def nearly_outcome(self) -> Mask:

@@ -304,8 +304,11 @@ def _between(
     scatter = local[:, *pairs].swapaxes(0, 1) / units[:, None]
     cross = local[:, columns, moments.outcome].swapaxes(0, 1) / unit[:, None]
     own = np.sqrt(np.einsum("seii->sei", scatter))
-    independent = np.linalg.eigvalsh(scatter / (own[:, :, :, None] * own[:, :, None, :])).min(axis=(1, 2), initial=1.0)
-    slopes = np.einsum("seij,sej->sei", np.linalg.pinv(scatter, hermitian=True) if k else scatter, cross)
+    values, vectors = np.linalg.eigh(scatter / (own[:, :, :, None] * own[:, :, None, :]))
+    independent = values.min(axis=(1, 2), initial=1.0)
+    vectors /= own[:, :, :, None]
+    inverse = (vectors / np.maximum(values, PIVOT_TOLERANCE)[:, :, None]) @ vectors.swapaxes(2, 3)
+    slopes = np.einsum("seij,sej->sei", inverse, cross)
     heights = gaps[:, moments.outcome] - np.einsum("sei,sei->se", shifts, slopes)
     coefficients = np.concatenate([heights[:, :, None], slopes], axis=2)
     apart = coefficients - coefficients.mean(axis=1, keepdims=True)
@@ -320,12 +323,12 @@ def _between(
         # What estimating the coefficients of normal means adds to the error at new ones (Hocking's S_p).
         wider *= (n - 2) / (n - 2 - rank)
     scattered = np.einsum("sei,sej->sij", apart, apart) / (n - 1)
-    products = np.empty((len(columns), n, k + 1, k + 1))
-    products[:, :, 0, 0] = counts
-    products[:, :, 0, 1:] = products[:, :, 1:, 0] = counts[:, None] * shifts
-    products[:, :, 1:, 1:] = scatter + counts[:, None, None] * shifts[:, :, :, None] * shifts[:, :, None, :]
-    inverse = np.linalg.pinv(products, hermitian=True)
-    errors = np.einsum("se,seij->sij", noise[:, telling], inverse) / n
+    # Of the inverse of the products of (1, x − x̄), by blocks
+    apiece, sent = noise[:, telling] / n, np.einsum("seij,sej->sei", inverse, shifts)
+    errors = np.empty((len(columns), k + 1, k + 1))
+    errors[:, 0, 0] = (apiece * (1.0 / counts + np.einsum("sei,sei->se", shifts, sent))).sum(axis=1)
+    errors[:, 0, 1:] = errors[:, 1:, 0] = -np.einsum("se,sei->si", apiece, sent)
+    errors[:, 1:, 1:] = np.einsum("se,seij->sij", apiece, inverse)
     weight = np.zeros((len(columns), k + 1, k + 1))
     weight[:, 0, 0] = 1.0
     weight[:, 1:, 1:] = moments.scatter[-1][pairs] / moments.n_rows / units
