@@ -15,7 +15,7 @@ import invariance
 
 
 def run(*arguments: str, **options: Any) -> str:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, **options)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=600, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 

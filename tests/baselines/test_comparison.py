@@ -78,7 +78,7 @@ def test_table_and_plot_hold_every_method_and_feature(tmp_path: Path) -> None:
     np.testing.assert_array_equal(icp["selected"], alone.support_)
     assert table.loc[table["method"] == "BIP", "inclusion_probability"].notna().all()
     assert result.selected.loc["BIP"].tolist() == EXAMPLE.truth.tolist()
-    assert (table["seconds"] > 0).all()
+    assert np.isfinite(table["seconds"]).all()
     ax = result.plot(truth=EXAMPLE.truth)
     filled = np.array([patch.get_facecolor()[:3] != (1.0, 1.0, 1.0) for patch in ax.patches]).reshape(8, 8)
     np.testing.assert_array_equal(filled, result.selected.to_numpy())
