@@ -1,4 +1,4 @@
-"""References to time ours beside, as one writes them in NumPy. Committed ratios rest on them: do not make them faster."""
+"""References to time ours beside, as one writes them in NumPy. Committed ratios rest on them: keep their speed."""
 
 from __future__ import annotations
 
