@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import invariance
 
@@ -72,6 +73,10 @@ for kind in ("cache_misses", "cache_hits"):
 
 
 @pytest.mark.integration
+def test_no_generated_example_has_a_deadline() -> None:
+    assert settings.default.deadline is None
+
+
 def test_a_command_ends_without_looking_for_garbage() -> None:
     lines = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
     lines += "from invariance.__main__ import main; main()"
