@@ -3,7 +3,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-fast test-slow wheel lint docs bench bench-compare replication environments clean
+.PHONY: demo test test-fast test-slow spark estimators wheel lint docs bench bench-check bench-compare replication \
+  environments clean
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("invariance needs Python 3.11 or newer; run make PYTHON=/path/to/python3.11")'
@@ -13,6 +14,10 @@ $(VENV)/.run: pyproject.toml
 
 $(VENV)/.test: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+$(VENV)/.spark: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[spark]'
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.run
@@ -27,7 +32,7 @@ demo: $(VENV)/.run
 	$(BIN)/invariance demo --json demo/posterior.json --plot demo/inclusion.png
 
 # One process a core, each with one thread and a stretch of the tests: neighbours use the same kernels, compiled once.
-test test-fast: export OMP_NUM_THREADS = 1
+test test-fast estimators: export OMP_NUM_THREADS = 1
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -n $(JOBS) --maxprocesses 8 --dist worksteal
 
@@ -37,6 +42,15 @@ test-fast: $(VENV)/.test
 
 test-slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
+
+# Rows of Spark data frames, on a session of this machine.
+JAVA := $(or $(JAVA_HOME),$(shell command -v java 2> /dev/null))
+spark: $(if $(JAVA),$(VENV)/.spark)
+	$(if $(JAVA),$(BIN)/python -m pytest tests/moments/test_on_spark.py -m slow,@echo "skipped: Spark needs Java")
+
+# scikit-learn's checks of its conventions, of estimators of every base class.
+estimators: $(VENV)/.test
+	$(BIN)/python -m pytest tests/estimators tests/baselines -m 'slow or not slow' -k test_scikit_learn -n $(JOBS)
 
 # Builds a wheel with its kernels compiled, installs it into a clean environment that cannot be written to, and fits there.
 wheel: $(VENV)/.test
@@ -67,7 +81,11 @@ environments: $(VENV)/.test
 	$(BIN)/python benchmarks/real_environments.py --out results/environments $(if $(SETS),--sets $(SETS))
 
 bench: $(VENV)/.test
-	for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in $(filter-out %/check.py,$(wildcard benchmarks/[a-z]*.py)); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+# Ratios to plain NumPy beside the committed ones: make bench-check FLOOR=0.5 ONLY="exact rows"
+bench-check: $(VENV)/.test
+	$(BIN)/python benchmarks/check.py $(if $(FLOOR),--floor $(FLOOR)) $(if $(ONLY),--only $(ONLY))
 
 # Core operations of this checkout beside those of a commit, alternately: make bench-compare BASE=HEAD~3 FEATURES="10 15 20 24"
 bench-compare: $(VENV)/.test

@@ -29,14 +29,14 @@ def fit(data: Arrays, estimator: str = "BIP", **settings: Any) -> Any:
     return getattr(invariance, estimator)(**settings).fit(data["X"], data["y"], environments=data["site"], **rest)
 
 
-def walk(data: Arrays) -> Call:
+def walk(data: Arrays, n_jobs: int = 1) -> Call:
     """All subsets scored, without what a fit does before and after"""
     from invariance import Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
     from invariance.inference.base import RunOptions, Target
 
     bound = LinearGaussian().bind(MultiEnvironmentData.from_arrays(data["X"], data["y"], data["site"]))
     target = Target(bound, UniformPrior().bind(data["X"].shape[1]))
-    return lambda: Enumeration(time_limit=None).run(target, RunOptions())
+    return lambda: Enumeration(time_limit=None).run(target, RunOptions(n_jobs))
 
 
 def rows(file: Path) -> Any:

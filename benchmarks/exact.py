@@ -15,6 +15,7 @@ from math import comb
 import numpy as np
 
 from _harness import header, median_seconds, peak_memory_gb, seconds
+from _plain import least_squares, subsets
 from invariance import BIP, Enumeration, LinearGaussian, MultiEnvironmentData, UniformPrior
 from invariance.decisions.predictive import predictive_posterior
 from invariance.inference.base import RunOptions, Target
@@ -32,19 +33,7 @@ def simulated(p: int, n: int = 200, n_environments: int = 5, seed: int = 0) -> M
 
 def plain_loop(data: MultiEnvironmentData) -> np.ndarray:
     """The paper's Algorithm 1 as one writes it down: a least-squares fit per subset and environment."""
-    N = data.n_rows
-    groups = [data.rows(e) for e in range(data.n_environments)]
-    values = np.empty(1 << data.n_features)
-    for code in range(len(values)):
-        columns = [j for j in range(data.n_features) if code >> j & 1]
-        design = np.column_stack([np.ones(N), data.X[:, columns]])
-
-        def half_n_log_variance(rows, design=design):
-            residual = data.y[rows] - design[rows] @ np.linalg.lstsq(design[rows], data.y[rows], rcond=None)[0]
-            return 0.5 * len(rows) * np.log(residual @ residual / len(rows))
-
-        values[code] = sum(map(half_n_log_variance, groups)) - half_n_log_variance(np.arange(N))
-    return values
+    return np.array([least_squares(data, columns) for columns in subsets(data.n_features)])
 
 
 def batched_cholesky(data: MultiEnvironmentData) -> np.ndarray:

@@ -41,7 +41,7 @@ class RunningApp:
     def end(self, number: int = signal.SIGTERM) -> str:
         """What it prints after a signal; it must end by itself."""
         self.process.send_signal(number)
-        return self.process.communicate(timeout=120)[0]
+        return self.process.communicate(timeout=600)[0]
 
 
 @contextmanager
@@ -66,10 +66,10 @@ def running_app(temporary: Path, *arguments: str) -> Iterator[RunningApp]:
     finally:
         if process.poll() is None:
             process.terminate()
-            process.wait(timeout=120)
+            process.wait(timeout=600)
 
 
-def wait_until(what: object, seconds: float = 120.0) -> None:
+def wait_until(what: object, seconds: float = 600.0) -> None:
     """Until the function gives something true."""
     end = time.monotonic() + seconds
     while not what():  # type: ignore[operator]

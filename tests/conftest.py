@@ -4,15 +4,16 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from bad_tables import GOOD
 from invariance.datasets import make_example
 from invariance.report.page import Picture
 
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# Neither an example nor the making of examples has to be quick.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("untimed"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "untimed")
 
 
 @pytest.fixture

@@ -34,7 +34,7 @@ class Cluster:
 
     def await_both(self) -> None:
         with distributed.Client(self.local, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=30)
+            client.wait_for_workers(2, timeout=600)
 
 
 @contextmanager
@@ -44,5 +44,6 @@ def two_workers(*folders: Path) -> Iterator[Cluster]:
     options = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "host": "127.0.0.1"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", path)
+        patch.setattr("invariance._tools.parallel._CONNECTION_SECONDS", 600)
         with distributed.LocalCluster(n_workers=2, **options) as local:
             yield Cluster(local)

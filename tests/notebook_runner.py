@@ -20,7 +20,9 @@ def run_cells(cells: Sequence[str], allow_errors: bool = False) -> list[list[Any
         name: value for name, value in os.environ.items() if name not in ("MPLBACKEND", "PYTEST_CURRENT_TEST")
     }
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    client = nbclient.NotebookClient(notebook, timeout=300, allow_errors=allow_errors)
+    # Its own limits lose what a cell shows when the machine is busy.
+    waits = dict.fromkeys(("timeout", "startup_timeout", "iopub_timeout"), 600)
+    client = nbclient.NotebookClient(notebook, allow_errors=allow_errors, **waits)
     client.execute(env=environment)
     return [cell.outputs for cell in notebook.cells]
 

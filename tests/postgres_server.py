@@ -39,10 +39,10 @@ def running(programs: Path) -> Iterator[str]:
         def call(program: str, *arguments: str) -> None:
             command = [*as_whom, str(programs / program), "-D", str(folder / "data"), *arguments]
             with (folder / "said").open("ab") as said:
-                subprocess.run(command, cwd="/", check=True, stdout=said, stderr=said, timeout=60)
+                subprocess.run(command, cwd="/", check=True, stdout=said, stderr=said, timeout=600)
 
         call("initdb", "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "--no-sync")
-        call("pg_ctl", "-w", "-l", str(folder / "log"), "-o", NOBODY_ELSE.format(folder=folder), "start")
+        call("pg_ctl", "-w", "-t", "600", "-l", str(folder / "log"), "-o", NOBODY_ELSE.format(folder=folder), "start")
         try:
             yield f"postgresql:///postgres?host={folder}&user=tester"
         finally:

@@ -83,7 +83,7 @@ def test_a_read_only_installation_compiles_nothing(python: Path, tmp_path: Path,
     for _ in range(rounds):
         started = [start(python, tmp_path, *lines) for _ in range(processes)]
         for process in started:
-            assert process.communicate(timeout=300) == ("('age', 'exercise', 'smoking')\n", "")
+            assert process.communicate(timeout=600) == ("('age', 'exercise', 'smoking')\n", "")
             assert process.returncode == 0
 
 

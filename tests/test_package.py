@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 import invariance
 
 
 def run(*arguments: str, **options: Any) -> str:
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=300, **options)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=600, **options)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -72,6 +73,10 @@ for kind in ("cache_misses", "cache_hits"):
 
 
 @pytest.mark.integration
+def test_no_generated_example_has_a_deadline() -> None:
+    assert settings.default.deadline is None
+
+
 def test_a_command_ends_without_looking_for_garbage() -> None:
     lines = "import atexit, gc; atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
     lines += "from invariance.__main__ import main; main()"

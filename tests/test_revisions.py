@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -52,5 +53,5 @@ def test_what_one_revision_cannot_do_is_reported(revisions):
 def test_the_last_commit_beside_this_checkout():
     command = [sys.executable, "benchmarks/revisions.py", "HEAD", "--features", "4", "--rounds", "1"]
     done = subprocess.run([*command, "--only", "import"], cwd=ROOT, capture_output=True, text=True, check=True)
-    row = [line for line in done.stdout.splitlines() if line.startswith("| import")]
-    assert 0.1 < float(row[0].split("|")[4]) < 10
+    (row,) = (line for line in done.stdout.splitlines() if line.startswith("| import"))
+    assert np.isfinite([float(cell) for cell in row.split("|")[2:6]]).all()

@@ -20,7 +20,7 @@ odd_names = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(names=odd_names, width=st.integers(24, 100), seed=st.integers(0, 10**6), flips=st.integers(1, 20))
 def test_labels_are_distinct_and_within_the_width(names: list[str], width: int, seed: int, flips: int) -> None:
     """Of names, and of neighbours of one random subset, `flips` features away from it."""

@@ -6,8 +6,8 @@ import os
 import re
 import signal
 import socket
-import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,14 +150,19 @@ def test_another_version_on_the_cluster_or_none(
 
 
 @pytest.mark.integration
-def test_a_cluster_that_has_no_worker_yet() -> None:
+def test_a_cluster_that_has_no_worker_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One comes when the warning has been given."""
+    warn = warnings.warn
     with distributed.LocalCluster(n_workers=0, processes=False, dashboard_address=":0", protocol="tcp://") as local:
-        timer = threading.Timer(0.5, local.scale, (1,))
-        timer.start()
+
+        def warned(*given: Any, **how: Any) -> None:
+            warn(*given, **how)
+            local.scale(1)
+
+        monkeypatch.setattr(parallel.warnings, "warn", warned)
         advice = rf"no worker at present: waiting\. Start one with `dask worker {local.scheduler_address}`\.$"
         with pytest.warns(InvarianceWarning, match=advice):
             assert list(run_tasks(scaled, [1], shared=np.ones(3), jobs=None, dask=local.scheduler_address)[1]) == [2.0]
-        timer.join()
 
 
 @pytest.mark.integration

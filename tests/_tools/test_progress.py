@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from numba.core import event
 
@@ -15,22 +16,46 @@ from invariance._tools import progress
 from invariance._tools.progress import COMPILING, ProgressBar, compilation_explained
 
 
+class Clock:
+    """Seconds pass when a test says so, and only then do timers call."""
+
+    def __init__(self) -> None:
+        self.now, self.timers = 0.0, list[SimpleNamespace]()
+
+    def timer(self, seconds: float, call: Callable[[], None]) -> SimpleNamespace:
+        timer = SimpleNamespace(call=call, at=self.now + seconds)
+        timer.start = lambda: self.timers.append(timer)
+        timer.cancel = lambda: setattr(timer, "at", np.inf)
+        return timer
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in self.timers:
+            if timer.at <= self.now:
+                timer.cancel()
+                timer.call()
+
+
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_WORTH_SHOWING", 0.05)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", SimpleNamespace(perf_counter=lambda: clock.now))
+    monkeypatch.setattr(progress.threading, "Timer", clock.timer)
+    return clock
 
 
 @pytest.mark.parametrize(
-    ("mode", "wait", "shown"), [(True, 0.0, False), (True, 0.25, True), (False, 0.1, False), ("auto", 0.1, False)]
+    ("mode", "wait", "shown"), [(True, 1.8, False), (True, 2.1, True), (False, 9.0, False), ("auto", 9.0, False)]
 )
 def test_long_work_shows_a_bar_where_somebody_looks(
-    mode: progress.ProgressMode, wait: float, shown: bool, capfd: pytest.CaptureFixture[str]
+    mode: progress.ProgressMode, wait: float, shown: bool, clock: Clock, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """While it goes on, never after the end."""
     with ProgressBar("counting", 100, mode) as bar:
-        time.sleep(wait)
+        clock.sleep(wait)
+        clock.sleep(0.1)
         bar.advance(1, "best -3.2")
-    time.sleep(0.07)
+    clock.sleep(9.0)
     said = capfd.readouterr().err
     assert all((text in said) == shown for text in ("counting", "best -3.2"))
     assert COMPILING not in said
@@ -42,26 +67,39 @@ def compilation() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("before", [0.0, 0.08])
-def test_kernels_that_compile_are_the_reason(before: float, capfd: pytest.CaptureFixture[str]) -> None:
+def read(text: str, capfd: pytest.CaptureFixture[str]) -> bool:
+    """Whether it appears, before long."""
+    said = ""
+    for _ in range(60_000):
+        said += capfd.readouterr().err
+        if text in said:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.mark.parametrize("before", [0.0, 3.0])
+def test_kernels_that_compile_are_the_reason(before: float, clock: Clock, capfd: pytest.CaptureFixture[str]) -> None:
     """Whether they begin before the wait is long or after it; a step has been done already."""
     with ProgressBar("counting", 2, True) as bar:
         bar.advance()
-        time.sleep(before)
+        clock.sleep(before)
         with compilation():
-            time.sleep(0.25)
-    assert COMPILING in capfd.readouterr().err
+            clock.sleep(3.0)
+            assert read(COMPILING, capfd)
 
 
 @pytest.mark.parametrize("mode", [True, False, "auto"])
-def test_kernels_that_compile_without_a_bar(mode: progress.ProgressMode, capfd: pytest.CaptureFixture[str]) -> None:
+def test_kernels_that_compile_without_a_bar(
+    mode: progress.ProgressMode, clock: Clock, capfd: pytest.CaptureFixture[str]
+) -> None:
     with compilation_explained(mode):
         with compilation():
             pass
-        time.sleep(0.08)
+        clock.sleep(3.0)
         assert capfd.readouterr().err == ""
         with compilation():
-            time.sleep(0.03)
+            pass
     assert (COMPILING in capfd.readouterr().err) == (mode is True)
 
 
@@ -77,7 +115,7 @@ def test_kernels_that_compile_where_nobody_looks_are_logged_once(
     assert caplog.messages == lines
 
 
-def test_a_function_hears_of_every_stage_and_of_compilations() -> None:
+def test_a_function_hears_of_every_stage_and_of_compilations(clock: Clock) -> None:
     heard: list[tuple[float, str]] = []
 
     def hear(done: float, what: str) -> None:
@@ -87,7 +125,7 @@ def test_a_function_hears_of_every_stage_and_of_compilations() -> None:
         with compilation():
             pass
         with ProgressBar("counting", 2, hear) as bar:
-            time.sleep(0.12)
+            clock.sleep(0.12)
             bar.advance()
             with compilation():
                 pass
@@ -95,10 +133,11 @@ def test_a_function_hears_of_every_stage_and_of_compilations() -> None:
     counted = [(0.0, "counting"), (0.5, "counting"), *compiling, (1.0, "counting")]
     assert heard == [(0.0, f"preparing: {COMPILING}"), *counted]
     heard.clear()
-    with ProgressBar("counting", 20_000, hear) as bar:
-        for _ in range(20_000):
+    with ProgressBar("counting", 700, hear) as bar:
+        for _ in range(700):
+            clock.sleep(1 / 64)
             bar.advance()
-    assert len(heard) < 200
+    assert len(heard) == 102  # every seventh step, which is after .1 s, and both ends
     heard.clear()
     with pytest.raises(ZeroDivisionError), ProgressBar("counting", 2, hear):
         raise ZeroDivisionError
@@ -110,7 +149,7 @@ class Stopped(BaseException):
 
 
 @pytest.mark.parametrize(("at", "steps"), [("begun", 0), ("going on", 1), ("compiling", 2), ("done", 4)])
-def test_what_a_function_raises_stops_the_work(at: str, steps: int) -> None:
+def test_what_a_function_raises_stops_the_work(at: str, steps: int, clock: Clock) -> None:
     reached = []
 
     def refuse(done: float, what: str) -> None:
@@ -121,7 +160,7 @@ def test_what_a_function_raises_stops_the_work(at: str, steps: int) -> None:
     def work() -> None:
         with ProgressBar("counting", 2, refuse) as bar:
             reached.append("begun")
-            time.sleep(0.12)
+            clock.sleep(0.12)
             bar.advance()
             reached.append("going on")
             with compilation():

@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
     if program is None:
         pytest.skip("needs Chromium: apt install chromium")
     with sync_api.sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        opened = playwright.chromium.launch(executable_path=program, args=list(FLAGS), timeout=600_000)
         yield opened
         opened.close()
 
@@ -55,7 +55,7 @@ def page(browser: Browser, complaints: list[str]) -> Iterator[Page]:
     with browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True) as context:
         context.route("**/*", only_loopback)
         fresh = context.new_page()
-        fresh.set_default_timeout(120_000)
+        fresh.set_default_timeout(600_000)
         fresh.on("console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else None)
         fresh.on("pageerror", lambda error: complaints.append(str(error)))
         yield fresh

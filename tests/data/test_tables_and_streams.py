@@ -191,7 +191,7 @@ NAMES = ["x", "n", "t", "site"]
 MANY = pa.table({name: [row[j] for row in MANY_ROWS] for j, name in enumerate(NAMES)})
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     cuts=st.lists(st.integers(0, N), max_size=5),
     group=st.integers(1, N),

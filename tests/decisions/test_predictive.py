@@ -233,7 +233,7 @@ def probabilities(data: MultiEnvironmentData) -> dict[frozenset[str], float]:
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_units_and_orders_of_rows_features_and_environments(seed: int) -> None:
     rng = np.random.default_rng(seed)
     data = plain(p=5, counts=(25, 30, 20), seed=seed)

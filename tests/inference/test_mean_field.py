@@ -36,7 +36,7 @@ def entropy_of(log_probabilities: np.ndarray) -> float:
     return float(entr(np.exp(log_probabilities)).sum())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(laws())
 @example(MeanField(np.array([np.inf, np.inf, 0.0, 0.0]), 2))
 @example(MeanField(np.array([50.0, 40.0, 45.0, 60.0]), 2))
@@ -70,7 +70,7 @@ def test_draws_have_the_probabilities_of_the_law(max_size: int) -> None:
     assert (np.abs(share - expected) <= 4.5 * np.sqrt(expected * (1 - expected) / n) + 1e-12).all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(laws(p=5, max_size=3), min_size=1, max_size=3), st.integers(0, 100))
 def test_mixture_of_restricted_laws(components: list[MeanField], seed: int) -> None:
     most = max(q.max_size for q in components)

@@ -30,7 +30,7 @@ def with_knockout(seed: int) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, data.y, data.environment_index)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(datasets(), st.lists(st.integers(0, 4), min_size=1, max_size=12), st.booleans())
 def test_flips_follow_any_history_of_additions_and_removals(data, history, knockout) -> None:
     if knockout:

@@ -45,7 +45,7 @@ def random_masks(p: int, n: int, seed: int) -> np.ndarray:
     return rng.random((n, p)) < rng.random((n, 1))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(1, 40), st.integers(0, 1000), st.sampled_from([0.0, 0.1]))
 def test_scores_are_those_of_the_processor(p: int, seed: int, prediction: float) -> None:
     model = model_of(p, (60, 75, 90), seed, prediction)

@@ -74,7 +74,7 @@ def listed(scoring: Scoring, widths: list[int], prefix: tuple[int, ...], max_siz
 some_widths = st.lists(st.integers(1, 5), max_size=5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(some_widths, st.integers(0, 10**6), st.booleans(), st.integers(0, 5))
 def test_all_subsets_agree_with_least_squares(widths: list[int], seed: int, constant: bool, n_low: int) -> None:
     data = grouped_data(widths, seed, constant)
@@ -82,7 +82,7 @@ def test_all_subsets_agree_with_least_squares(widths: list[int], seed: int, cons
     np.testing.assert_allclose(scores, least_squares(data, widths), rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(some_widths, st.integers(0, 10**6), st.booleans(), st.data())
 def test_listed_subsets_agree_with_least_squares(
     widths: list[int], seed: int, constant: bool, draw: st.DataObject
@@ -134,7 +134,7 @@ def undecided(widths: list[int], seed: int, kind: str) -> MultiEnvironmentData:
     return MultiEnvironmentData.from_arrays(X, y, data.environment_index)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(some_widths, st.integers(0, 10**6), st.sampled_from(["plain", "huge", "dependent"]), st.booleans())
 def test_blocks_of_features_agree_with_single_subsets(widths: list[int], seed: int, kind: str, rows: bool) -> None:
     place = np.random.default_rng(seed).integers(0, 3, len(widths))
@@ -149,7 +149,6 @@ def test_blocks_of_features_agree_with_single_subsets(widths: list[int], seed: i
         assert value == pytest.approx(expected, rel=1e-6, abs=1e-6, nan_ok=True)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 60), max_size=25))
 def test_narrow_features_make_the_block_and_are_decided_last(widths: list[int]) -> None:
     w = np.array(widths, np.int64)

@@ -136,7 +136,7 @@ def rows_and_sums(model, draw) -> Iterator[Call]:
 
 
 @pytest.mark.parametrize("calls", [lists_of_subsets, walks, rows_and_sums])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=tables(), choice=st.data())
 def test_kernels_and_twins(calls, data, choice) -> None:
     for call in calls(LinearGaussian().bind(data), choice.draw):
@@ -146,7 +146,6 @@ def test_kernels_and_twins(calls, data, choice) -> None:
 # -------------------------------------------------------------------- against NumPy itself
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=40), st.floats(-1e3, 1e3))
 def test_logarithms(values: list[float], weight: float) -> None:
     x = np.array([*values, 1.0, 0.5**0.5, 2.0**0.5, np.nan])
@@ -156,7 +155,6 @@ def test_logarithms(values: list[float], weight: float) -> None:
     np.testing.assert_allclose([elementary.logarithm(value) for value in x[:-1]], np.log(x[:-1]), rtol=1e-15)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-707, 707), min_size=1, max_size=40), st.floats(-1e4, 1e4))
 def test_exponentials(values: list[float], shift: float) -> None:
     np.testing.assert_allclose([elementary.exponential(value) for value in values], np.exp(values), rtol=2e-15)
@@ -168,7 +166,7 @@ def test_exponentials(values: list[float], shift: float) -> None:
     assert 0.0 < elementary.exponential(-1e9) == elementary.exponential(-708.0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(tables())
 def test_residuals_and_slopes_of_subsets(data: MultiEnvironmentData) -> None:
     unit, _, _ = unit_rows(np.column_stack([data.X, data.y]))
@@ -216,7 +214,7 @@ def test_digits_do_not_depend_on_how_many_subsets_are_asked_for(monkeypatch: pyt
             np.testing.assert_array_equal(together[s], alone[0])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 30), st.integers(0, 70), st.integers(0, 1000))
 def test_sums_and_lists_of_masks(n: int, p: int, seed: int) -> None:
     rng = np.random.default_rng(seed)

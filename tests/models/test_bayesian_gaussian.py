@@ -63,7 +63,7 @@ def test_the_log_bayes_factor_is_that_of_the_marginal_densities(make, rows: floa
 
 
 @given(datasets(), st.floats(0.1, 20.0))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_any_data(data: MultiEnvironmentData, rows: float) -> None:
     """Also that moments are enough, and that no value is above its ceiling."""
     masks = all_masks(data.n_features)

@@ -98,7 +98,7 @@ def test_every_subset_is_scored_as_by_the_rows(kind: str, factor: float) -> None
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 10**6), st.sampled_from(KINDS), st.sampled_from([12, 60]))
 def test_blocks_and_flips_agree_with_single_subsets(seed: int, kind: tuple[str, float], n: int) -> None:
     data = intervened(kind[1], 7, kind[0], seed, n)

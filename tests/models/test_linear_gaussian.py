@@ -24,7 +24,7 @@ def close(a: np.ndarray, b: np.ndarray, tolerance: float) -> bool:
     return bool(np.all(np.abs(a - b) <= tolerance * np.maximum(1.0, np.abs(b))))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(datasets())
 def test_every_way_agrees_with_least_squares(data) -> None:
     expected = brute_force(data)

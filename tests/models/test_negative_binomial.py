@@ -125,7 +125,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("case", ODD)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(
     seed=st.integers(0, 10_000),
     rows=st.integers(14, 40),

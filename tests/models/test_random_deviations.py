@@ -160,7 +160,7 @@ def test_threads_and_batches_do_not_matter() -> None:
 
 
 @given(st.lists(st.integers(1, 9), min_size=3, max_size=8), st.integers(0, 10_000), st.floats(0.0, 2.0))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_what_must_not_matter(counts: list[int], seed: int, size: float) -> None:
     data = sites((*counts, 8), seed=seed, size=size)
     model, masks = bound(data), all_masks(4)

@@ -59,7 +59,7 @@ def wholes() -> list[tuple[pa.Table, dict[str, Any], Moments]]:
 
 
 @given(cuts=CUTS, tasks=CUTS, block_rows=BLOCKS, gaps=st.booleans())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @pytest.mark.filterwarnings("ignore:dropped")
 def test_any_partition(wholes: Any, cuts: list[int], tasks: list[int], block_rows: int, gaps: bool) -> None:
     table, how, expected = wholes[gaps]

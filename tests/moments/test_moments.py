@@ -52,7 +52,7 @@ def assert_same(a: Moments, b: Moments, rtol: float = 1e-12) -> None:
     assert (np.abs(a.scatter - b.scatter[[*order, a.n_environments]]) <= tolerance).all()
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(datasets())
 def test_agrees_with_plain_numpy(data) -> None:
     moments = from_data(data)
@@ -72,7 +72,7 @@ def test_a_large_mean_costs_no_digits() -> None:
 # ---------------------------------------------------------------- merging
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(datasets(), st.randoms(use_true_random=False))
 def test_merging_equals_concatenating(data, random) -> None:
     rows = list(range(data.n_rows))

@@ -48,7 +48,7 @@ model.plot("coefficients", Figure().add_subplot());
     "a bar": """
 from invariance._tools import progress
 from invariance._tools.progress import ProgressBar
-progress._WORTH_SHOWING = 0.02
+progress._WORTH_SHOWING, progress._BETWEEN_UPDATES = 0.02, 0.0
 shown = []
 show = progress._show_in_cell
 def kept(html):
@@ -56,13 +56,16 @@ def kept(html):
     show(html)
 progress._show_in_cell = kept
 
+def await_bar(bar):
+    while bar._display is None:
+        time.sleep(0.01)
+
 def work(steps=5, then=None):
     for stage in ("first stage", "second stage"):
         with ProgressBar(stage, steps) as bar:
-            time.sleep(0.03)
+            await_bar(bar)
             for _ in range(steps):
                 bar.advance()
-                time.sleep(0.05)
             if then is not None:
                 raise then
 """,
@@ -74,7 +77,7 @@ def work(steps=5, then=None):
     "a warning during it": """
 warnings.simplefilter("always")
 with ProgressBar("only stage", 4) as bar:
-    time.sleep(0.03)
+    await_bar(bar)
     bar.advance()
     warnings.warn("look here")
     bar.advance()

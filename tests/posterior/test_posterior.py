@@ -47,7 +47,7 @@ def test_subsets_table() -> None:
     assert len(random_posterior(0, p=5).subsets(None)) == 32
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(weights=st.lists(st.integers(0, 20), min_size=8, max_size=8), level=st.floats(0.01, 1.0))
 def test_credible_collection_is_the_smallest(weights: list[int], level: float) -> None:
     if sum(weights) == 0:

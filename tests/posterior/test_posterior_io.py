@@ -25,7 +25,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(data=st.data())
 def test_json_round_trip_is_exact(data: st.DataObject) -> None:
     p = data.draw(st.integers(1, 4))

@@ -99,7 +99,7 @@ def test_summary_text() -> None:
 wide_text = st.text(st.one_of(st.characters(), st.sampled_from("遺伝子Ａ…é\u0301\t\n {}\\")), min_size=0, max_size=90)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data(), p=st.sampled_from([1, 3, 60]))
 def test_summary_never_passes_80_columns(data: st.DataObject, p: int) -> None:
     drawn = data.draw(st.lists(wide_text, min_size=1, max_size=4))

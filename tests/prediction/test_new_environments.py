@@ -398,7 +398,7 @@ def test_what_is_not_defined(predicts: str, y: list[float], predicted: list[floa
     assert {name for name, value in found.items() if not np.isfinite(value)} == unknown
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.booleans(), st.floats(-60.0, 60.0)), min_size=2, max_size=30))
 def test_a_slope_and_a_shift_are_where_they_should_be(rows: list[tuple[bool, float]]) -> None:
     y, p = np.array([row[0] for row in rows], float), expit(np.array([row[1] for row in rows]))

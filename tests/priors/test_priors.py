@@ -86,7 +86,7 @@ fixed_cases = pytest.mark.parametrize(("prior", "p"), FIXED.values(), ids=FIXED.
 @given(cases())
 @example(FIXED["hard and soft"])
 @example(FIXED["each its own truncated"])
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_log_prob_is_normalised_and_equals_the_plain_formula(case: tuple[Prior, int]) -> None:
     prior, p = case
     masks = all_masks(p)

@@ -102,7 +102,7 @@ def test_log_ratio_of_the_population_is_mu_times_the_rows() -> None:
     np.testing.assert_allclose(log_ratio, -50 * 4 * mu(model, masks), rtol=1e-6, atol=1e-9)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(seeds, st.integers(2, 5))
 def test_mu_vanishes_at_the_truth_and_nowhere_else(seed: int, n_environments: int) -> None:
     # p_active=1: a feature on which the outcome has no effect anywhere could join the truth

@@ -25,7 +25,7 @@ def structural_covariance(simulated: Knockouts) -> np.ndarray:
     return total @ noise @ total.T
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32), st.integers(2, 80), st.floats(0, 6))
 def test_no_gene_causes_an_earlier_one(seed: int, genes: int, parents: float) -> None:
     simulated = knockouts(genes, 3, min(genes, 5), parents=parents, pairs=0, seed=seed)
@@ -76,7 +76,7 @@ def test_wild_types_have_the_moments_of_the_network(hidden: float) -> None:
     np.testing.assert_allclose(noise, [(1 - hidden) * plain.deviations**2, hidden * plain.deviations**2])
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.integers(0, 2**32))
 def test_a_deletion_moves_what_is_downstream_and_nothing_else(seed: int) -> None:
     simulated = knockouts(**SMALL, seed=seed)

@@ -216,7 +216,7 @@ def test_seconds_of_bip_end_with_the_posterior(name: str, monkeypatch: pytest.Mo
     """What the paper does not have is not timed: no verdict, no predictor."""
     rng = np.random.default_rng(1)
     data = p10(3, rng).sample(50, rng)
-    shared = TimedScreening(LassoScreen(k=4).screen(data), 7.0)
+    shared = TimedScreening(LassoScreen(k=4).screen(data), 1e9)
     seen = []
 
     def findings(self: FitSettings, target: Target, progress: object) -> None:
@@ -226,7 +226,7 @@ def test_seconds_of_bip_end_with_the_posterior(name: str, monkeypatch: pytest.Mo
     monkeypatch.setattr(BIP, "fit", lambda self, data: 1 / 0)
     row = timed(name, data, 0, shared)
     assert (row["outcome"], seen) == ("posterior", [4 if name == "BIP-screen" else 10])
-    assert (row["seconds"] > 7.0) == (name == "BIP-screen")
+    assert (row["seconds"] >= 1e9) == (name == "BIP-screen")
 
 
 def test_seconds_of_any_method_with_450_features(monkeypatch: pytest.MonkeyPatch) -> None:

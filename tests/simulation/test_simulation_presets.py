@@ -15,7 +15,7 @@ from invariance.simulation import P10, SimulationParameters, example_2, flat, p1
 from replication.simulators import P450, THEORY, example_1, example_3
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.floats(0.0, 1.0), st.integers(5, 12))
 def test_interventions_touch_the_marked_features_only(seed: int, n_environments: int, strength: float, p: int) -> None:
     model = p10(n_environments, np.random.default_rng(seed), strength=strength, p=p)
@@ -118,7 +118,7 @@ def test_examples(example: Any, means: list[list[float]], slopes: dict[tuple[int
         assert model.truth.astype(int).tolist() == truth
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(9, 14))
 def test_flat_has_causes_descendants_and_siblings(seed: int, n_environments: int, p: int) -> None:
     model = flat(n_environments, np.random.default_rng(seed), p=p)

@@ -146,7 +146,7 @@ def without(data: MultiEnvironmentData, *rows: int) -> tuple[Moments | None, Mom
     return SweepData(Moments.from_data(data), data, {"y": rows}).reduced("y"), Moments.from_data(left)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(datasets(), st.sets(st.integers(0, 1000), min_size=1, max_size=3))
 @pytest.mark.filterwarnings("ignore:dropped")
 def test_removing_rows_equals_never_having_them(data: MultiEnvironmentData, picks: set[int]) -> None:

@@ -233,5 +233,5 @@ def test_pyarrow_is_not_needed() -> None:
         "found = sweep(make_example().to_frame(), outcomes=['blood_pressure'], environments='hospital')\n"
         "print(sorted(found.feature[found.selected]))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert done.stdout == "['age', 'exercise', 'smoking']\n", done.stderr
