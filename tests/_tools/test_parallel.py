@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Iterator
