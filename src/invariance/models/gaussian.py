@@ -46,6 +46,7 @@ from .gaussian_fits import group_weights, inverse_scales, roots_in
 from .invariance_test import (
     Difference,
     InvarianceTest,
+    Permuted,
     Residuals,
     Tolerance,
     compatible,
@@ -53,6 +54,7 @@ from .invariance_test import (
     f_difference,
     invariance_test,
 )
+from .permutation import permutation_p_value, sampled_rows
 
 _MOST_REASONS, _EXAMPLES = 3, 64
 # So many features are always prepared together.
@@ -134,13 +136,37 @@ class MomentModel(BoundModel):
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
         chosen = as_masks(masks, self.n_features)
-        rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
-        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), rests)
+        each = self._each_by(chosen)
+        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), *each)
 
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         chosen = as_masks(masks, self.n_features)
-        rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
-        return compatible(self.residuals(chosen), tolerance, lambda rows: self.excess_kurtosis(chosen[rows]), rests)
+        each = self._each_by(chosen)
+        return compatible(self.residuals(chosen), tolerance, lambda rows: self.excess_kurtosis(chosen[rows]), *each)
+
+    def _each_by(self, masks: Mask) -> tuple[Callable[[Integers], Residuals] | None, Permuted | None]:
+        """What compares each environment with the rest: fits to the rest, and permutations, of some of masks (S, p)"""
+        rests = (lambda rows: self.rests(masks[rows])) if self.n_environments > 2 else None
+        return rests, None if self.data is None else lambda rows, least: self.permuted(masks[rows], least)
+
+    def permuted(self, masks: Mask, smallest: Floats) -> Floats:
+        """(S,) `permutation_p_value` of the subsets (S, p) and smallest p-values (S,)"""
+        rows, found = self._permuted_rows, np.empty(len(masks))
+        for s, mask in enumerate(masks):
+            model, chosen = self.compared_by(mask)
+            data = model.data
+            assert data is not None
+            X = data.X[np.ix_(rows, model.features.expand(chosen))]
+            found[s] = permutation_p_value(X, data.y[rows], data.environment_index[rows], float(smallest[s]))
+        return found
+
+    @cached_property
+    def _permuted_rows(self) -> Integers:
+        assert self.data is not None
+        return sampled_rows(self.data.environment_index)
+
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        return self.by_least_squares, mask
 
     def signal_of(self, gain: Floats) -> Floats:
         """N·R²/(1 − R²), R² by the likelihood."""
