@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.special import betaincinv
 
@@ -15,8 +17,10 @@ _SEED = 20_261_118
 # Permuted rows in all, or at least so many of each environment: sums of so many residuals are nearly normal.
 _MOST_ROWS = 10_000
 _FEWEST_ROWS = 200
-# Numbers in a block of permutations.
+# A block of permutations has so many at most, of so many numbers, and so many blocks are kept: drawing takes most time.
+_AT_ONCE = 50
 _MOST_NUMBERS = 200_000
+_BLOCKS_KEPT = 64
 # Eigenvalues of products of orthonormal columns that count as 0.
 _ROUNDING = 1e-9
 
@@ -55,11 +59,10 @@ def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float)
     # What an environment has to save, in units of the residual variance
     with np.errstate(divide="ignore"):
         limits[tested] = left * (1.0 / betaincinv(0.5 * left, 0.5 * degrees[tested], smallest) - 1.0)
-    rng, total = np.random.default_rng(_SEED), float(residuals @ residuals)
-    at_once, reached = max(1, min(100, _MOST_NUMBERS // len(residuals))), 0
+    total, reached = float(residuals @ residuals), 0
+    at_once = max(1, min(_AT_ONCE, _MOST_NUMBERS // len(residuals)))
     for first in range(0, PERMUTATIONS, at_once):
-        drawn = np.tile(residuals, (min(at_once, PERMUTATIONS - first), 1))
-        rng.permuted(drawn, axis=1, out=drawn)
+        drawn = residuals[_permutations(len(residuals), first, min(at_once, PERMUTATIONS - first))]
         scores = np.stack([drawn[:, part] @ columns[part] for part in rows])
         whole, fitted = scores.sum(axis=0), _squares(scores, own)
         saved = fitted + _squares(whole - scores, rest) - (whole**2).sum(axis=1)
@@ -69,6 +72,13 @@ def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float)
             return ENOUGH / (first + 1 + int(np.argmax(counts >= ENOUGH)))
         reached = int(counts[-1])
     return (reached + 1) / (PERMUTATIONS + 1) if reached else 0.0
+
+
+@lru_cache(_BLOCKS_KEPT)
+def _permutations(n: int, first: int, count: int) -> Integers:
+    """(count, n) the same for all subsets of any data with so many rows"""
+    places = np.tile(np.arange(n, dtype=np.uint16 if n <= 1 << 16 else np.int64), (count, 1))
+    return np.random.default_rng([_SEED, first]).permuted(places, axis=1)
 
 
 def _orthonormal(X: Floats) -> Floats:
