@@ -108,6 +108,7 @@ class FitSettings:
         original = None if isinstance(data, Moments) else data.original_features
         prior = self.prior.bind(data.feature_names, model.largest_size, original)
         model.check_max_size(prior.max_size)
+        model.check_determined(~prior.forced_out, prior.max_size)
         notes = *data.losses, *data.notes, *moments_notes(data, model)
         return Target(model, prior, self.tolerance, notes)
 

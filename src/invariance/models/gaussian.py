@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes
+from .._tools.text import in_quotes
 from ..data.checks import largest_size, quoted, warn
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
@@ -59,6 +60,10 @@ from .permutation import permutation_p_value, sampled_rows
 _MOST_REASONS, _EXAMPLES = 3, 64
 # So many features are always prepared together.
 _FEW = 32
+# Of so many features it is tested whether they determine the outcome together.
+_MOST_TOGETHER = 256
+# Units in the last place of the outcome that rounding may leave.
+_UNITS = 4.0
 # A pivot from which on second moments have ten digits.
 _WELL_CONDITIONED = 1e-4
 
@@ -213,6 +218,41 @@ class MomentModel(BoundModel):
         if self.fits_each:
             return self.linear.nearly_outcome()
         return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
+
+    def check_determined(self, allowed: Mask, max_size: int) -> None:
+        """A feature alone is found in any case, several together where all allowed ones are few enough to try."""
+        alone, groups = np.eye(self.n_features, dtype=bool)[allowed & self.nearly_outcome()], np.empty(0, np.intp)
+        together = allowed[None][: self.n_features <= _MOST_TOGETHER and bool(self.moments.scatter.size)]
+        for mask in (*alone, *together):
+            part, chosen = self.with_moments(mask[None])
+            groups = part.determined(chosen[0], self.fits_each)
+            if len(groups):
+                break
+        if not len(groups):
+            return
+        for j in np.flatnonzero(mask):
+            fewer = mask & (np.arange(self.n_features) != j)
+            part, chosen = self.with_moments(fewer[None])
+            if fewer.any() and len(found := part.determined(chosen[0], self.fits_each)):
+                mask, groups = fewer, found
+        if mask.sum() <= max_size:
+            raise self._determined_error(mask, groups)
+
+    def _determined_error(self, mask: Mask, groups: Integers) -> DataError:
+        names, E = self.features.chosen(mask).names, self.n_environments
+        labels = [self.moments.environments[g] for g in groups if g < E]
+        exclude = [use(exclude=[name]) for name in names[:_MOST_REASONS]]
+        if E in groups:
+            where = "every environment" if E > 1 else "all rows"
+        elif len(labels) == E:
+            where = "every environment, by coefficients that differ"
+        else:
+            where = f"environment {quoted(labels)}"
+            exclude.append(use(drop_environments=labels))
+        what = f"{quoted(names)} {'determines' if len(names) == 1 else 'together determine'} the outcome"
+        shown = "exactly" if self.has_rows else "to the digits of second moments"
+        what = f"{what} {in_quotes(self.moments.outcome_name)} {shown} in {where}"
+        return DataError(f"{what}, which leaves no noise to compare. To fit without that", *exclude)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         """By the largest correlation of their columns over all rows."""
@@ -451,6 +491,27 @@ class GaussianFromMoments(HomoscedasticGaussian):
         ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
         ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
         return ranks
+
+    def determined(self, mask: Mask, locally: bool) -> Integers:
+        """Groups in which a subset (p,) leaves nothing of the outcome but rounding; locally : environments count"""
+        if not mask.any() or (len(self.moments.columns) <= _MOST_TOGETHER and self.decides_all):
+            return np.empty(0, np.intp)
+        moments, rows, columns = self.moments, self._rows, self.columns_of(np.flatnonzero(mask))
+        if not self.has_rows:
+            names = *self.features.chosen(mask).columns, moments.outcome_name
+            moments = replace(moments.of_columns(names), groups={}, encoding=None)
+            rows, columns = gaussian_fits.group_rows(None, moments), moments.feature_columns
+        y, groups = moments.outcome, []
+        size = np.abs([moments.minimum[:, y], moments.maximum[:, y]]).max(axis=0)
+        rounding = (_UNITS * np.finfo(float).eps * np.append(size, size.max())) ** 2 * moments.group_counts
+        limits = np.maximum(DEPENDENT if self.has_rows else PIVOT_TOLERANCE, rounding / moments.scatter[:, y, y])
+        for g in range(0 if locally else len(limits) - 1, len(limits)):
+            unit = rows.values[:, rows.starts[g] : rows.stops[g]]
+            lists = np.array([0, len(columns)]), np.asarray(columns, np.int64)
+            left, rank = relative_residuals(unit, *lists, y, DEPENDENT if self.has_rows else PIVOT_TOLERANCE)
+            if left[0] < limits[g] and moments.group_counts[g] >= rank[0] + 2:
+                groups.append(g)
+        return np.array(groups, np.intp)
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
         chosen, moments = self.features.expand(masks), self.moments
