@@ -242,16 +242,16 @@ class MomentModel(BoundModel):
         names, E = self.features.chosen(mask).names, self.n_environments
         labels = [self.moments.environments[g] for g in groups if g < E]
         exclude = [use(exclude=[name]) for name in names[:_MOST_REASONS]]
-        if E in groups:
-            where = "every environment" if E > 1 else "all rows"
-        elif len(labels) == E:
-            where = "every environment, by coefficients that differ"
+        if len(labels) == E > 1:
+            where = "every environment" if E in groups else "every environment, by coefficients that differ"
+        elif E in groups:
+            where = "all rows together"
         else:
             where = f"environment {quoted(labels)}"
             exclude.append(use(drop_environments=labels))
-        what = f"{quoted(names)} {'determines' if len(names) == 1 else 'together determine'} the outcome"
-        shown = "exactly" if self.has_rows else "to the digits of second moments"
-        what = f"{what} {in_quotes(self.moments.outcome_name)} {shown} in {where}"
+        shown = "exactly" if self.has_rows else "to the digits of second moments (the rows would show more)"
+        verb = "determines" if len(names) == 1 else "together determine"
+        what = f"{quoted(names)} {verb} the outcome {in_quotes(self.moments.outcome_name)} {shown} in {where}"
         return DataError(f"{what}, which leaves no noise to compare. To fit without that", *exclude)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
