@@ -224,19 +224,22 @@ class MomentModel(BoundModel):
         alone, groups = np.eye(self.n_features, dtype=bool)[allowed & self.nearly_outcome()], np.empty(0, np.intp)
         together = allowed[None][: self.n_features <= _MOST_TOGETHER and bool(self.moments.scatter.size)]
         for mask in (*alone, *together):
-            part, chosen = self.with_moments(mask[None])
-            groups = part.determined(chosen[0], self.fits_each)
+            groups = self.determined_by(mask)
             if len(groups):
                 break
         if not len(groups):
             return
         for j in np.flatnonzero(mask):
             fewer = mask & (np.arange(self.n_features) != j)
-            part, chosen = self.with_moments(fewer[None])
-            if fewer.any() and len(found := part.determined(chosen[0], self.fits_each)):
+            if fewer.any() and len(found := self.determined_by(fewer)):
                 mask, groups = fewer, found
         if mask.sum() <= max_size:
             raise self._determined_error(mask, groups)
+
+    def determined_by(self, mask: Mask) -> Integers:
+        """Groups in which a subset (p,) gives the outcome exactly"""
+        part, chosen = self.with_moments(mask[None])
+        return part.determined(chosen[0], self.fits_each)
 
     def _determined_error(self, mask: Mask, groups: Integers) -> DataError:
         names, E = self.features.chosen(mask).names, self.n_environments
@@ -494,21 +497,22 @@ class GaussianFromMoments(HomoscedasticGaussian):
 
     def determined(self, mask: Mask, locally: bool) -> Integers:
         """Groups in which a subset (p,) leaves nothing of the outcome but rounding; locally : environments count"""
-        if not mask.any() or (len(self.moments.columns) <= _MOST_TOGETHER and self.decides_all):
+        moments, y, E = self.moments, self.moments.outcome, self.n_environments
+        used, first = np.flatnonzero(self.features.expand(mask)), 0 if locally else E
+        shares, ranks = np.empty((1, E + 1)), np.empty((1, E + 1), np.int64)
+        lists, own = np.array([0, len(used)]), np.arange(len(used))
+        with np.errstate(divide="ignore"):  # of an outcome that is constant in an environment
+            scoring = self.scoring_by_moments()
+        subset_fits(scoring, lists, moments.feature_columns[used].astype(np.int64), shares, ranks)
+        if not np.isnan(shares[0, first:]).any():
             return np.empty(0, np.intp)
-        moments, rows, columns = self.moments, self._rows, self.columns_of(np.flatnonzero(mask))
-        if not self.has_rows:
-            names = *self.features.chosen(mask).columns, moments.outcome_name
-            moments = replace(moments.of_columns(names), groups={}, encoding=None)
-            rows, columns = gaussian_fits.group_rows(None, moments), moments.feature_columns
-        y, groups = moments.outcome, []
-        size = np.abs([moments.minimum[:, y], moments.maximum[:, y]]).max(axis=0)
+        smallest = DEPENDENT if self.has_rows else PIVOT_TOLERANCE
+        size = np.maximum(np.abs(moments.minimum[:, y]), np.abs(moments.maximum[:, y]))
         rounding = (_UNITS * np.finfo(float).eps * np.append(size, size.max())) ** 2 * moments.group_counts
-        limits = np.maximum(DEPENDENT if self.has_rows else PIVOT_TOLERANCE, rounding / moments.scatter[:, y, y])
-        for g in range(0 if locally else len(limits) - 1, len(limits)):
-            unit = rows.values[:, rows.starts[g] : rows.stops[g]]
-            lists = np.array([0, len(columns)]), np.asarray(columns, np.int64)
-            left, rank = relative_residuals(unit, *lists, y, DEPENDENT if self.has_rows else PIVOT_TOLERANCE)
+        limits = np.maximum(smallest, rounding / moments.scatter[:, y, y])
+        groups = []
+        for g, (unit, _, _) in enumerate(gaussian_fits.unit_groups(self.data, moments, used, first), first):
+            left, rank = relative_residuals(unit, lists, own, len(used), smallest)
             if left[0] < limits[g] and moments.group_counts[g] >= rank[0] + 2:
                 groups.append(g)
         return np.array(groups, np.intp)
