@@ -185,7 +185,7 @@ MUTANTS = (
         "as many columns as rows count as what gives the outcome exactly",
         old="new",
         file="models/gaussian.py",
-        find="if left[0] < limits[g] and moments.group_counts[g] >= rank[0] + 2:",
+        find="if left[0] < limits[g] and self._distinct_rows(used, g) >= rank[0] + 2:",
         replace="if left[0] < limits[g]:",
         tests=("tests/estimators/test_determined_outcome.py::test_few_rows_give_no_feature_away",),
     ),

@@ -22,7 +22,7 @@ from invariance import (
     UniformPrior,
     sweep,
 )
-from invariance.exceptions import DataError, use
+from invariance.exceptions import DataError, DataWarning, use
 
 SITES = np.repeat(["a", "b", "c", "d"], 50)
 RNG = np.random.default_rng(0)
@@ -92,10 +92,28 @@ def test_strong_signals_and_dependent_features_are_none() -> None:
 
 
 def test_few_rows_give_no_feature_away() -> None:
-    """A fit of as many columns as rows is exact, and says nothing."""
-    rng = np.random.default_rng(1)
-    few = rng.normal(size=(24, 12)), rng.normal(size=24), np.repeat(["a", "b"], 12)
-    assert not BIP(prior=UniformPrior(max_size=2), progress=False).fit(few[0], few[1], environments=few[2]).support_.all()
+    """A fit of three columns of one feature to four rows is exact, and says nothing."""
+    rng, sites = np.random.default_rng(1), np.repeat(["a", "b", "c"], [4, 40, 40])
+    frame = pd.DataFrame(rng.normal(size=(84, 4)), columns=["p1", "p2", "p3", "q"]).assign(site=sites)
+    frame["y"] = frame["q"] + rng.normal(size=84)
+    data = MultiEnvironmentData.from_table(frame, "y", "site", groups={"p": ["p1", "p2", "p3"]})
+    one = UniformPrior(max_size=1)
+    assert BIP(prior=one, deviations="free", progress=False).fit(data).decision_.selected == ("q",)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_repeated_rows_are_no_more_rows() -> None:
+    """Weights make twelve rows of five."""
+    rng, sites = np.random.default_rng(2), np.repeat(["a", "b"], [5, 40])
+    few, y = rng.normal(size=(45, 4)), rng.normal(size=45)
+    weights = np.where(sites == "a", [3, 2, 3, 2, 2, *[1] * 40], 1)
+    BIP(LinearGaussian(), deviations="free", progress=False).fit(few, y, environments=sites, sample_weight=weights)
+
+
+@pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")
+def test_in_one_environment_it_is_a_warning() -> None:
+    with pytest.warns(DataWarning, match="'x0' determines the outcome 'y' exactly in all rows together"):
+        BIP(progress=False).fit(X, OUTCOMES["copy"][0])
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.NotInvariantWarning")

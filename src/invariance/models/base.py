@@ -490,7 +490,8 @@ class BoundModel(ABC):
             raise DataError(f"{what} subsets of {max_size} features", use(" at most", max_size=self.largest_size))
 
     def check_determined(self, allowed: Mask, max_size: int) -> None:
-        """Raise DataError if at most max_size of the features allowed (p,) determine the outcome exactly."""
+        """Raise DataError if at most max_size of the features allowed (p,) determine the outcome exactly; warn if there is
+        one environment."""
 
     @property
     def steps_per_subset(self) -> int:

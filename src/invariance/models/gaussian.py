@@ -233,8 +233,12 @@ class MomentModel(BoundModel):
             fewer = mask & (np.arange(self.n_features) != j)
             if fewer.any() and len(found := self.determined_by(fewer)):
                 mask, groups = fewer, found
-        if mask.sum() <= max_size:
-            raise self._determined_error(mask, groups)
+        if mask.sum() > max_size:
+            return
+        error = self._determined_error(mask, groups)
+        if self.n_environments > 1:
+            raise error
+        warn(f"{error}")
 
     def determined_by(self, mask: Mask) -> Integers:
         """Groups in which a subset (p,) gives the outcome exactly"""
@@ -513,9 +517,17 @@ class GaussianFromMoments(HomoscedasticGaussian):
         groups = []
         for g, (unit, _, _) in enumerate(gaussian_fits.unit_groups(self.data, moments, used, first), first):
             left, rank = relative_residuals(unit, lists, own, len(used), smallest)
-            if left[0] < limits[g] and moments.group_counts[g] >= rank[0] + 2:
+            if left[0] < limits[g] and self._distinct_rows(used, g) >= rank[0] + 2:
                 groups.append(g)
         return np.array(groups, np.intp)
+
+    def _distinct_rows(self, used: Integers, g: int) -> int:
+        """Of a group, in columns used (k,) if they are several: a row that is repeated adds no noise to a full fit."""
+        count = int(self.moments.group_counts[g])
+        if self.data is None or len(used) < 2 or count <= len(used) + 1:
+            return count
+        rows = self.data.rows(g) if g < self.n_environments else slice(None)
+        return len(np.unique(self.data.X[rows][:, used], axis=0))
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
         chosen, moments = self.features.expand(masks), self.moments
