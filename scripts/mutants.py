@@ -182,12 +182,12 @@ MUTANTS = (
     ),
     Mutant(
         "determined-by-few-rows",
-        "as many columns as rows count as what gives the outcome exactly",
+        "as many columns as different rows count as what gives the outcome exactly",
         old="new",
         file="models/gaussian.py",
         find="if left[0] < limits[g] and self._distinct_rows(used, g) >= rank[0] + 2:",
         replace="if left[0] < limits[g]:",
-        tests=("tests/estimators/test_determined_outcome.py::test_few_rows_give_no_feature_away",),
+        tests=("tests/estimators/test_determined_outcome.py::test_repeated_rows_are_no_more_rows",),
     ),
     Mutant(
         "capped-tolerance",

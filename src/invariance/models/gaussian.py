@@ -220,39 +220,38 @@ class MomentModel(BoundModel):
         return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
 
     def check_determined(self, allowed: Mask, max_size: int) -> None:
-        """A feature alone is found in any case, several together where all allowed ones are few enough to try."""
-        alone, groups = np.eye(self.n_features, dtype=bool)[allowed & self.nearly_outcome()], np.empty(0, np.intp)
+        """A feature alone must not do so in any environment; several together, if they are few enough to try, not in all
+        rows: what gives the outcome in one way here and in another there is a rejected subset among others."""
+        alone = np.eye(self.n_features, dtype=bool)[allowed & self.nearly_outcome()]
         together = allowed[None][: self.n_features <= _MOST_TOGETHER and bool(self.moments.scatter.size)]
-        for mask in (*alone, *together):
-            groups = self.determined_by(mask)
-            if len(groups):
-                break
-        if not len(groups):
-            return
-        for j in np.flatnonzero(mask):
-            fewer = mask & (np.arange(self.n_features) != j)
-            if fewer.any() and len(found := self.determined_by(fewer)):
-                mask, groups = fewer, found
-        if mask.sum() > max_size:
-            return
-        error = self._determined_error(mask, groups)
-        if self.n_environments > 1:
-            raise error
-        warn(f"{error}")
+        for mask, locally in ((mask, mask.sum() == 1 and self.fits_each) for mask in (*alone, *together)):
+            groups = self.determined_by(mask, locally)
+            if not len(groups):
+                continue
+            for j in np.flatnonzero(mask):
+                fewer = mask & (np.arange(self.n_features) != j)
+                if fewer.any() and len(self.determined_by(fewer, locally)):
+                    mask = fewer
+            if mask.sum() <= max_size:
+                error = self._determined_error(mask, groups)
+                if self.n_environments > 1:
+                    raise error
+                warn(f"{error}")
+                return
 
-    def determined_by(self, mask: Mask) -> Integers:
-        """Groups in which a subset (p,) gives the outcome exactly"""
+    def determined_by(self, mask: Mask, locally: bool) -> Integers:
+        """Groups in which a subset (p,) gives the outcome exactly; locally: also single environments"""
         part, chosen = self.with_moments(mask[None])
-        return part.determined(chosen[0], self.fits_each)
+        return part.determined(chosen[0], locally)
 
     def _determined_error(self, mask: Mask, groups: Integers) -> DataError:
         names, E = self.features.chosen(mask).names, self.n_environments
         labels = [self.moments.environments[g] for g in groups if g < E]
         exclude = [use(exclude=[name]) for name in names[:_MOST_REASONS]]
-        if len(labels) == E > 1:
-            where = "every environment" if E in groups else "every environment, by coefficients that differ"
-        elif E in groups:
-            where = "all rows together"
+        if E in groups:
+            where = "every environment" if E > 1 and (self.has_rows or len(labels) == E) else "all rows together"
+        elif len(labels) == E:
+            where = "every environment, by coefficients that differ"
         else:
             where = f"environment {quoted(labels)}"
             exclude.append(use(drop_environments=labels))

@@ -78,10 +78,10 @@ class DeviationModel(GaussianModel):
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of absolute residuals, of subsets (S, p) inside the support; NaN without the rows"""
 
-    def determined_by(self, mask: Mask) -> Integers:
+    def determined_by(self, mask: Mask, locally: bool) -> Integers:
         linear = _OfAnyEnvironments(self.moments, self.n_jobs)
         linear.data = self.data
-        return linear.determined(mask, self.fits_each)
+        return linear.determined(mask, locally)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         chosen = as_masks(masks, self.n_features)
