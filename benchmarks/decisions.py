@@ -5,6 +5,7 @@ python benchmarks/decisions.py --sets 6 --jobs 2     every part with a few data 
 python benchmarks/decisions.py worlds                where the rule was found wanting, luck, an invariant truth rejected
 python benchmarks/decisions.py p10 flat              exact discovery, and the error in environments never seen
 python benchmarks/decisions.py calibration           p-values of the true subset
+python benchmarks/decisions.py tails                 environments against the rest where noise has heavy tails
 python benchmarks/decisions.py tunnel fair           the light tunnel (needs ../shared/data/light_tunnel)
 python benchmarks/decisions.py diagnosis             environments with a planted fault, and the tunnel's
 python benchmarks/decisions.py far                   90% intervals of forests, boosting and neighbours far away
@@ -32,9 +33,11 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 from scipy.stats import kstest
@@ -45,8 +48,9 @@ import invariance
 from _faults import KINDS, one_fault, one_faulty_tunnel
 from _harness import header, peak_memory_gb, sample_apart, table
 from _worlds import FRESH, PRESETS, Cell
-from invariance import BIP, BetaBinomialPrior, Moments, MultiEnvironmentData, Tolerance
+from invariance import BIP, BetaBinomialPrior, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.baselines import EILLS, ICP, PooledRegression
+from invariance.models import invariance_test
 from invariance.simulation import StructuralModel
 from replication.simulators import p450
 
@@ -292,6 +296,63 @@ def calibration(effort: Effort) -> None:
     table(("noise", "n", "E", "KS", "p_exact < 0.05", "p_invariant < 0.2", "p_invariant < 0.02"), rows())
 
 
+# --- heavy tails
+
+TAILS: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "t3": lambda rng, n: rng.standard_t(3, size=n) / 3**0.5,
+    "lognormal": lambda rng, n: np.exp(rng.normal(size=n)) / (np.e * (np.e - 1.0)) ** 0.5,
+}
+
+
+# With which environments are compared with the rest whatever the other p-values are.
+ASKED = Tolerance(level=1e-300, weak_level=1e-300)
+
+
+def causes_alone(noise: str, n: int, n_environments: int, rogue: float, seed: int) -> MultiEnvironmentData:
+    """Three causes with means that shift; the first has a slope larger by `rogue` in the last environment."""
+    rng, site = np.random.default_rng([seed, n, n_environments]), np.repeat(np.arange(n_environments), n)
+    X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(n_environments, 3))[site]
+    y = X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == site.max()) + TAILS[noise](rng, len(site))
+    return MultiEnvironmentData.from_arrays(X, y, site)
+
+
+def one_tail(noise: str, n: int, n_environments: int, rogue: float, seed: int) -> list[list[float]]:
+    """By F tests alone, and with permutations: whether p_each of the causes is below 0.05 where they are invariant, and
+    where an environment is rogue; whether a fit to the invariant ones warns; its processor time"""
+    found = []
+    for alone in (True, False):
+        with patch.object(invariance_test, "with_tails", lambda each, *_: each) if alone else nullcontext():
+            invariant, other = (causes_alone(noise, n, n_environments, slope, seed) for slope in (0.0, rogue))
+            p_values = [
+                LinearGaussian().bind(data).invariance_test(np.ones((1, 3), bool), ASKED).each[0]
+                for data in (invariant, other)
+            ]
+            times = []
+            for _ in range(3):
+                started = time.process_time()
+                model = BIP(progress=False).fit(invariant)
+                times.append(time.process_time() - started)
+            found.append([*(p_value < 0.05 for p_value in p_values), not model.invariant_, min(times)])
+    return found
+
+
+def tails(effort: Effort) -> None:
+    print(f"\n## Heavy tails, by F tests alone → with permutations, {2 * effort.sets} data sets a cell")
+
+    def rows() -> Iterator[Sequence[str]]:
+        for noise in TAILS:
+            for n_environments, n, rogue in ((20, 15, 1.0), (40, 20, 1.0), (10, 50, 0.7)):
+                found = repeated(effort, 2 * effort.sets, one_tail, noise, n, n_environments, rogue)
+                both = found.mean(axis=0)[:, :3].T
+                ratio = np.median(found[:, 1, 3] / found[:, 0, 3])
+                figures = (f"{before:.3f} → {after:.3f}" for before, after in both)
+                yield (noise, f"{n_environments} × {n}", *figures, f"{ratio:.2f}")
+
+    named = "p_each < 0.05, invariant", "p_each < 0.05, one rogue slope", "warned, invariant", "time of a fit, ratio"
+    table(("noise", "E × n", *named), rows())
+
+
 # --- the light tunnel
 
 
@@ -494,6 +555,7 @@ PARTS: dict[str, Callable[[Effort], None]] = {
     "p10": partial(simulations, "p10"),
     "flat": partial(simulations, "flat"),
     "calibration": calibration,
+    "tails": tails,
     "tunnel": light_tunnel,
     "fair": fair,
     "diagnosis": diagnosis,

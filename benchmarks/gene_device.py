@@ -147,7 +147,7 @@ def host(reading: SweepData, targets: list[str]) -> None:
     spent = []
     for target in targets:
         times = [time.process_time()]
-        waiting = variational_device._prepared(engine, _job(sweep, target), shared)
+        waiting = variational_device._prepared(engine, _job(sweep, target, shared), shared)
         times.append(time.process_time())
         found = variational_device._finished(engine, ascended(waiting))
         times.append(time.process_time())

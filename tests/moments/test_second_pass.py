@@ -206,7 +206,7 @@ SITES = BIP(progress=False, columns=Columns(environment="site"))
 
 
 def test_heavy_tails_change_the_verdict_as_with_rows() -> None:
-    frame = table(heavy=2.2)
+    frame = table(heavy=2.4)
     data = data_of(frame)
     source = Rows(frame)
     whole, again = BIP().fit(data), clone(SITES).fit(Moments.from_data(data), rows=source)

@@ -113,7 +113,8 @@ def test_one_environment_and_outcomes_that_are_lines_are_no_reason() -> None:
     assert (alone.uses, np.isnan(alone.ratio)) == ("everything", True)
     assert "no environment" in str(alone)
     Z, _, env = shifted()
-    exact = fitted(MultiEnvironmentData.from_arrays(Z, 1e6 + Z @ [1.0, -0.5, 0.3], env)).decision_.prediction
+    line = MultiEnvironmentData.from_arrays(Z, 1e6 + Z @ [1.0, -0.5, 0.3], env)
+    exact = fitted(line, prior=UniformPrior(max_size=2)).decision_.prediction
     assert (exact.uses, exact.worst[0]) == ("everything", 0.0)
 
 

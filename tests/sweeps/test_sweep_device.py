@@ -117,3 +117,14 @@ def test_rows_that_second_moments_cannot_do_without_are_left_to_the_processor(fa
     alone = swept(frame=frame, device=None)
     same = [part[part.outcome == "c"].set_index("feature").inclusion for part in (found, alone)]
     np.testing.assert_allclose(same[0], same[1][same[0].index], atol=1e-12)
+
+
+def test_an_outcome_that_a_column_determines_is_refused_by_name() -> None:
+    frame = table().assign(e=lambda rows: 2.0 * rows.f + 1.0)
+    verdicts = []
+    for device in (WHERE, None):
+        with pytest.warns(DataWarning, match="'e'"):
+            found = swept(frame=frame, outcomes=["e", "a"], device=device)
+        verdicts.append(found[found.outcome == "e"].verdict.iloc[0])
+    assert "'f' determines the outcome 'e'" in verdicts[0]
+    assert verdicts[0] == verdicts[1]

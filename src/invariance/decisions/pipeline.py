@@ -113,10 +113,14 @@ class FitSettings:
     def target(self, data: Data) -> Target:
         """The model, bound to sufficient statistics of the data, and the prior."""
         refuse_unused(self.family, data)
-        model = self.family.bind(data, self.n_jobs)
+        return self.target_of(self.family.bind(data, self.n_jobs), data)
+
+    def target_of(self, model: BoundModel, data: Data) -> Target:
+        """Return the target of a model that is bound to the data."""
         original = None if isinstance(data, Moments) else data.original_features
         prior = self.prior.bind(data.feature_names, model.largest_size, original)
         model.check_max_size(prior.max_size)
+        model.check_determined(~prior.forced_out, prior.max_size)
         notes = *data.losses, *data.notes, *moments_notes(data, model)
         return Target(model, prior, self.tolerance, notes)
 
@@ -138,6 +142,9 @@ def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
     if not isinstance(data, Moments):
         return
     second, compares_variances = data.second, VARIANCE in model.compares
+    if compares_variances and model.n_environments > 2:
+        where = "p-values of an environment against the rest"
+        yield f"tails are unchecked: without the rows, heavy tails make {where} too small."
     if second is None or second.fourths is None:
         tails = "p-values of equal variances, which heavy tails make too small, and " if compares_variances else ""
         yield (

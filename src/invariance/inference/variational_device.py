@@ -21,7 +21,7 @@ from ..data.features import as_masks
 from ..exceptions import EngineError, InvarianceError, SettingError, use
 from ..kernels.active_set import Scoring
 from ..kernels.subset_sums import listed, sizes
-from ..models.base import PIVOT_TOLERANCE, SubsetWalk
+from ..models.base import PIVOT_TOLERANCE, BoundModel, SubsetWalk
 from ..models.gaussian import GaussianFromMoments, HomoscedasticGaussian, held_features
 from ..models.gaussian_fits import no_rows
 from ..models.invariance_test import Tolerance
@@ -75,6 +75,13 @@ class SharedScatter:
     def suits(self, moments: Moments) -> bool:
         """Return whether these are moments of the same columns, each of them a feature by itself."""
         return not moments.features.grouped and moments.columns == self.columns
+
+    def on_device(self, model: BoundModel, removed: Floats) -> BoundModel:
+        """Return the model that scores subsets on the device, without rows `removed` (R, G, d); the model itself if the
+        device cannot."""
+        if not isinstance(model, GaussianFromMoments) or not self.suits(model.moments):
+            return model
+        return GaussianOnDevice(model.moments, self, removed, model.prediction)
 
     def problem(self, outcomes: Sequence[tuple[Scoring, Floats]]) -> Problem:
         """What scores the subsets of all these outcomes, given by `scoring_by_moments` and rows removed (R, G, d)."""
@@ -369,11 +376,10 @@ def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting 
     """Return the job itself if it cannot go to the device."""
     try:
         target = job.target()
-        model = target.model
-        if not isinstance(model, GaussianFromMoments) or not shared.suits(model.moments):
+        model = shared.on_device(target.model, job.removed)
+        if not isinstance(model, GaussianOnDevice):
             return job
-        on_device = GaussianOnDevice(model.moments, shared, job.removed, model.prediction)
-        target = replace(target, model=on_device)
+        target = replace(target, model=model)
         ready = engine.prepare(FreeSpace(target), job.options)
     except InvarianceError:
         return job
@@ -384,7 +390,7 @@ def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting 
         seed = int(rng.integers(-(1 << 63), 1 << 63))
         analytic = rng.random(engine.iterations) < engine.kl_analytic_probability
         where = columns[prior.free], columns[prior.forced]
-        starts.append(Start(on_device.outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic))
+        starts.append(Start(model.outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic))
     return _Waiting(job, target, ready, starts)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes, ordered_map
+from .._tools.text import in_quotes
 from ..data.checks import largest_size, quoted, warn
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
@@ -49,6 +50,7 @@ from .gaussian_fits import group_weights, inverse_scales, roots_in
 from .invariance_test import (
     Difference,
     InvarianceTest,
+    Permuted,
     Residuals,
     Tolerance,
     compatible,
@@ -56,10 +58,15 @@ from .invariance_test import (
     f_difference,
     invariance_test,
 )
+from .permutation import permutation_p_value, sampled_rows
 
 _MOST_REASONS, _EXAMPLES = 3, 64
 # So many features are always prepared together.
 _FEW = 32
+# Of so many features it is tested whether they determine the outcome together.
+_MOST_TOGETHER = 256
+# Units in the last place of the outcome that rounding may leave.
+_UNITS = 4.0
 # A pivot from which on second moments have ten digits.
 _WELL_CONDITIONED = 1e-4
 # Share of the outcome below which a guess does not go; subsets whose guesses are remembered.
@@ -143,13 +150,37 @@ class MomentModel(BoundModel):
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         """By the F test of common coefficients and Bartlett's test of equal variances, corrected for heavy tails."""
         chosen = as_masks(masks, self.n_features)
-        rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
-        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), rests)
+        each = self._each_by(chosen)
+        return invariance_test(self.residuals(chosen), tolerance, self.excess_kurtosis(chosen), *each)
 
     def compatible(self, masks: ArrayLike, tolerance: Tolerance) -> Mask:
         chosen = as_masks(masks, self.n_features)
-        rests = (lambda rows: self.rests(chosen[rows])) if self.n_environments > 2 else None
-        return compatible(self.residuals(chosen), tolerance, lambda rows: self.excess_kurtosis(chosen[rows]), rests)
+        each = self._each_by(chosen)
+        return compatible(self.residuals(chosen), tolerance, lambda rows: self.excess_kurtosis(chosen[rows]), *each)
+
+    def _each_by(self, masks: Mask) -> tuple[Callable[[Integers], Residuals] | None, Permuted | None]:
+        """What compares each environment with the rest: fits to the rest, and permutations, of some of masks (S, p)"""
+        rests = (lambda rows: self.rests(masks[rows])) if self.n_environments > 2 else None
+        return rests, None if self.data is None else lambda rows, least: self.permuted(masks[rows], least)
+
+    def permuted(self, masks: Mask, smallest: Floats) -> Floats:
+        """(S,) `permutation_p_value` of the subsets (S, p) and smallest p-values (S,)"""
+        rows, found = self._permuted_rows, np.empty(len(masks))
+        for s, mask in enumerate(masks):
+            model, chosen = self.compared_by(mask)
+            data = model.data
+            assert data is not None
+            X = data.X[np.ix_(rows, model.features.expand(chosen))]
+            found[s] = permutation_p_value(X, data.y[rows], data.environment_index[rows], float(smallest[s]))
+        return found
+
+    @cached_property
+    def _permuted_rows(self) -> Integers:
+        assert self.data is not None
+        return sampled_rows(self.data.environment_index)
+
+    def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
+        return self.by_least_squares, mask
 
     def signal_of(self, gain: Floats) -> Floats:
         """N·R²/(1 − R²), R² by the likelihood."""
@@ -196,6 +227,47 @@ class MomentModel(BoundModel):
         if self.fits_each:
             return self.linear.nearly_outcome()
         return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
+
+    def check_determined(self, allowed: Mask, max_size: int) -> None:
+        """A feature alone must not do so in any environment; several together, if they are few enough to try, not in
+        all rows: what gives the outcome in one way here and in another there is a rejected subset among others."""
+        alone = np.eye(self.n_features, dtype=bool)[allowed & self.nearly_outcome()]
+        together = allowed[None][: self.n_features <= _MOST_TOGETHER and bool(self.moments.scatter.size)]
+        for mask, locally in ((mask, mask.sum() == 1 and self.fits_each) for mask in (*alone, *together)):
+            groups = self.determined_by(mask, locally)
+            if not len(groups):
+                continue
+            for j in np.flatnonzero(mask):
+                fewer = mask & (np.arange(self.n_features) != j)
+                if fewer.any() and len(self.determined_by(fewer, locally)):
+                    mask = fewer
+            if mask.sum() <= max_size:
+                error = self._determined_error(mask, groups)
+                if self.n_environments > 1:
+                    raise error
+                warn(f"{error}")
+                return
+
+    def determined_by(self, mask: Mask, locally: bool) -> Integers:
+        """Groups in which a subset (p,) gives the outcome exactly; locally: also single environments"""
+        part, chosen = self.with_moments(mask[None])
+        return part.determined(chosen[0], locally)
+
+    def _determined_error(self, mask: Mask, groups: Integers) -> DataError:
+        names, E = self.features.chosen(mask).names, self.n_environments
+        labels = [self.moments.environments[g] for g in groups if g < E]
+        exclude = [use(exclude=[name]) for name in names[:_MOST_REASONS]]
+        if E in groups:
+            where = "every environment" if E > 1 and (self.has_rows or len(labels) == E) else "all rows together"
+        elif len(labels) == E:
+            where = "every environment, by coefficients that differ"
+        else:
+            where = f"environment {quoted(labels)}"
+            exclude.append(use(drop_environments=labels))
+        shown = "exactly" if self.has_rows else "to the digits of second moments (the rows would show more)"
+        verb = "determines" if len(names) == 1 else "together determine"
+        what = f"{quoted(names)} {verb} the outcome {in_quotes(self.moments.outcome_name)} {shown} in {where}"
+        return DataError(f"{what}, which leaves no noise to compare. To fit without that", *exclude)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         """By the largest correlation of their columns over all rows."""
@@ -435,6 +507,36 @@ class GaussianFromMoments(HomoscedasticGaussian):
         ranks = chosen.sum(axis=1)[:, None] - chosen[:, partly].astype(np.int64) @ constant[:, partly].T
         ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
         return ranks
+
+    def determined(self, mask: Mask, locally: bool) -> Integers:
+        """Groups in which a subset (p,) leaves nothing of the outcome but rounding; locally : environments count"""
+        moments, y, E = self.moments, self.moments.outcome, self.n_environments
+        used, first = np.flatnonzero(self.features.expand(mask)), 0 if locally else E
+        shares, ranks = np.empty((1, E + 1)), np.empty((1, E + 1), np.int64)
+        lists, own = np.array([0, len(used)]), np.arange(len(used))
+        with np.errstate(divide="ignore"):  # of an outcome that is constant in an environment
+            scoring = self.scoring_by_moments()
+        subset_fits(scoring, lists, moments.feature_columns[used].astype(np.int64), shares, ranks)
+        if not np.isnan(shares[0, first:]).any():
+            return np.empty(0, np.intp)
+        smallest = DEPENDENT if self.has_rows else PIVOT_TOLERANCE
+        size = np.maximum(np.abs(moments.minimum[:, y]), np.abs(moments.maximum[:, y]))
+        rounding = (_UNITS * np.finfo(float).eps * np.append(size, size.max())) ** 2 * moments.group_counts
+        limits = np.maximum(smallest, rounding / moments.scatter[:, y, y])
+        groups = []
+        for g, (unit, _, _) in enumerate(gaussian_fits.unit_groups(self.data, moments, used, first), first):
+            left, rank = relative_residuals(unit, lists, own, len(used), smallest)
+            if left[0] < limits[g] and self._distinct_rows(used, g) >= rank[0] + 2:
+                groups.append(g)
+        return np.array(groups, np.intp)
+
+    def _distinct_rows(self, used: Integers, g: int) -> int:
+        """Of a group, in columns used (k,) if they are several: a row that is repeated adds no noise to a full fit."""
+        count = int(self.moments.group_counts[g])
+        if self.data is None or len(used) < 2 or count <= len(used) + 1:
+            return count
+        rows = self.data.rows(g) if g < self.n_environments else slice(None)
+        return len(np.unique(self.data.X[rows][:, used], axis=0))
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
         chosen, moments = self.features.expand(masks), self.moments

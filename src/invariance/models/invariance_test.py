@@ -32,6 +32,12 @@ from ..exceptions import SettingError
 CAP = 0.02
 # The p-value of the environment that deviates most from the rest must reach this share of the level.
 EACH = 0.05
+# Excess kurtosis of residuals, in its standard error for normal noise, from which on tails count as heavy.
+HEAVY = 2.0
+# Excess kurtosis of the residuals, in standard errors of that of normal noise, from which on F tests are not trusted.
+HEAVY = 2.0
+# Permutations of residuals, and how many of these must deviate as much for no more to be drawn.
+PERMUTATIONS, ENOUGH = 999, 20
 
 
 @dataclass(frozen=True)
@@ -187,6 +193,26 @@ def _each_f_test(residuals: Residuals, rests: Residuals) -> tuple[Floats, Floats
         return saved / degrees / (local.sum(axis=1) / left)[:, None], degrees, left
 
 
+# How often permuted residuals of some of the subsets (n,) give an environment as small a p-value as those (n,).
+Permuted = Callable[[Integers, Floats], Floats]
+
+
+def with_tails(
+    each: Floats, below: float, residuals: Residuals, kurtosis: Callable[[Integers], Floats], permuted: Permuted | None
+) -> Floats:
+    """(S,) p-values `each` of the environment that deviates most. Where residuals have heavy tails, of which F tests
+    know nothing, those below `below` are at least the share of permutations that deviate as much; kurtosis: of some of
+    the subsets; permuted: None without the rows"""
+    asked = np.flatnonzero(each < below)
+    if permuted is None or not len(asked):
+        return each
+    asked = asked[kurtosis(asked) > HEAVY * np.sqrt(24.0 / residuals.counts[-1])]
+    alone = -np.expm1(np.log1p(-each[asked]) / (len(residuals.counts) - 1))
+    checked = each.copy()
+    checked[asked] = np.maximum(each[asked], permuted(asked, alone))
+    return checked
+
+
 def sidak(p_values: Floats) -> Floats:
     """(S,) of the smallest of E independent p-values (S, E)"""
     with np.errstate(divide="ignore"):
@@ -239,8 +265,10 @@ def invariance_test(
     tolerance: Tolerance,
     excess_kurtosis: ArrayLike = 0.0,
     rests: Callable[[Integers], Residuals] | None = None,
+    permuted: Permuted | None = None,
 ) -> InvarianceTest:
-    """rests: of the rows outside each environment, for some of the subsets; None: environments are not tested"""
+    """rests: of the rows outside each environment, for some of the subsets; None: environments are not tested.
+    permuted: as in `with_tails`"""
     allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
     mean = mean_p_values(residuals, allowed)
     spread = spread_p_values(residuals, tolerance.tau, excess_kurtosis)
@@ -248,7 +276,10 @@ def invariance_test(
     joint, each = np.where(decided, joint_p_value(mean, spread), 0.0), np.full(len(mean), np.nan)
     open_yet = np.flatnonzero(joint >= tolerance.lowest_level)
     if rests is not None and len(open_yet):
-        each[open_yet] = each_p_values(residuals.of(open_yet), rests(open_yet), allowed[open_yet])
+        part, tails = residuals.of(open_yet), np.broadcast_to(excess_kurtosis, len(mean))[open_yet]
+        tested = each_p_values(part, rests(open_yet), allowed[open_yet])
+        chances = None if permuted is None else lambda rows, least: permuted(open_yet[rows], least)
+        each[open_yet] = with_tails(tested, EACH, part, lambda rows: tails[rows], chances)
     return InvarianceTest(mean, spread, each, with_each(joint, each))
 
 
@@ -257,12 +288,13 @@ def compatible(
     tolerance: Tolerance,
     excess_kurtosis: Callable[[Integers], Floats],
     rests: Callable[[Integers], Residuals] | None,
+    permuted: Permuted | None,
 ) -> Mask:
     """(S,) whether the joint p-value of `invariance_test` is at least the level, which bounds tell of most subsets.
 
     Without heavy tails Bartlett's statistic has smaller ones where it exceeds the noncentrality; below that its p-value
     is at least ½, since the noncentral mean lies outside the ball of such statistics. Central laws have smaller tails.
-    excess_kurtosis, rests: of some of the subsets"""
+    excess_kurtosis, rests, permuted: of some of the subsets"""
     decided = ~np.isnan(residuals.rss).any(axis=1)
     allowed = tolerance.noncentrality(residuals.signal, residuals.counts[-1])
     mean = mean_p_values(residuals, allowed)
@@ -281,8 +313,11 @@ def compatible(
     alone = -np.expm1(np.log1p(-enough) / statistics.shape[1])
     asked = np.flatnonzero((statistics > _central_quantiles(degrees, left, alone)).any(axis=1))
     if len(asked):
-        each = each_p_values(part.of(asked), others.of(asked), allowed[open_yet[asked]])
-        passed[open_yet[asked]] = each >= enough
+        places = open_yet[asked]
+        each = each_p_values(part.of(asked), others.of(asked), allowed[places])
+        chances = None if permuted is None else lambda rows, least: permuted(places[rows], least)
+        each = with_tails(each, enough, part, lambda rows: excess_kurtosis(places[rows]), chances)
+        passed[places] = each >= enough
     return passed
 
 

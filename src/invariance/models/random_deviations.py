@@ -43,7 +43,7 @@ from .base import (
     StandardErrors,
     in_parts,
 )
-from .gaussian import GaussianModel
+from .gaussian import GaussianFromMoments, GaussianModel
 from .invariance_test import (
     Difference,
     InvarianceTest,
@@ -80,6 +80,11 @@ class DeviationModel(GaussianModel):
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of absolute residuals, of subsets (S, p) inside the support; NaN without the rows"""
 
+    def determined_by(self, mask: Mask, locally: bool) -> Integers:
+        linear = _OfAnyEnvironments(self.moments, self.n_jobs)
+        linear.data = self.data
+        return linear.determined(mask, locally)
+
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         chosen = as_masks(masks, self.n_features)
         return self._tested(chosen, self.tested_means(chosen, tolerance), tolerance)
@@ -96,6 +101,13 @@ class DeviationModel(GaussianModel):
         spread[inside] = self.spread_p_values(masks[inside], tolerance.tau)
         joint = without_spread(mean, tolerance) if self.data is None else joint_p_value(mean, spread)
         return InvarianceTest(np.nan_to_num(mean), spread, each, np.where(inside, joint, 0.0))
+
+
+class _OfAnyEnvironments(GaussianFromMoments):
+    """For fits to all rows together."""
+
+    def check_environments(self) -> None:
+        """They may have a single row."""
 
 
 class GaussianRandomDeviations(DeviationModel):

@@ -368,7 +368,7 @@ def on_device(
 ) -> Generator[Rows, None, None]:
     """Yield what is kept of each outcome; n_jobs : threads that finish it; report : as in `each_posterior`."""
     engine, shared = checked_engine(sweep, device), SharedScatter(sweep.data.moments, as_device(device))
-    jobs = (_job(sweep, outcome) for outcome in outcomes)
+    jobs = (_job(sweep, outcome, shared) for outcome in outcomes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         started = time.perf_counter()
@@ -378,15 +378,17 @@ def on_device(
             yield [row | {"seconds": took} for row in rows]
 
 
-def _job(sweep: Sweep, outcome: str) -> Job:
+def _job(sweep: Sweep, outcome: str, shared: SharedScatter) -> Job:
     model, _ = model_for(sweep, outcome)
     rng = generator(model.random_state)
     settings = FitSettings.of(model, rng)
+    removed = sweep.data.removal(outcome)[0]
 
     def target() -> Target:
         moments = sweep.data.reduced(outcome, scatter=False)
         if moments is None:
             raise DataError(f"the rows that perturb {outcome!r} are far from the others, which have to be seen again.")
-        return settings.target(moments)
+        bound = shared.on_device(settings.family.bind(moments, 1), removed)
+        return settings.target_of(bound, moments)
 
-    return Job(outcome, target, sweep.data.removal(outcome)[0], RunOptions(1, copy.deepcopy(rng), False))
+    return Job(outcome, target, removed, RunOptions(1, copy.deepcopy(rng), False))

@@ -1,0 +1,101 @@
+"""Each environment against the rest by permutations: what F tests say of noise with heavy tails, put right."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import betaincinv
+
+from .._tools.arrays import Floats, Integers
+from ..moments.least_squares import unit_rows
+
+# Permutations, and after how many that deviate as much as the data no more are drawn.
+PERMUTATIONS = 999
+ENOUGH = 20
+_SEED = 20_261_118
+# Permuted rows in all, or at least so many of each environment: sums of so many residuals are nearly normal.
+_MOST_ROWS = 10_000
+_FEWEST_ROWS = 200
+# A block of permutations has so many at most, of so many numbers, and so many blocks are kept: drawing takes most time.
+_AT_ONCE = 50
+_MOST_NUMBERS = 200_000
+_BLOCKS_KEPT = 64
+# Eigenvalues of products of orthonormal columns that count as 0.
+_ROUNDING = 1e-9
+
+
+def sampled_rows(places: Integers) -> Integers:
+    """Rows that are permuted, of places (N,) of environments: all, or of each environment as many as suffice."""
+    counts = np.bincount(places)
+    most = max(_FEWEST_ROWS, _MOST_ROWS // len(counts))
+    if len(places) <= _MOST_ROWS or counts.max() <= most:
+        return np.arange(len(places))
+    rng = np.random.default_rng(_SEED)
+    own = (np.flatnonzero(places == e) for e in range(len(counts)))
+    return np.sort(np.concatenate([rng.permutation(rows)[:most] for rows in own]))
+
+
+def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float) -> float:
+    """Return how often F tests of each environment against the rest have a p-value of at most `smallest` when the
+    residuals of the common fit of y (n,) on X (n, k) and a constant are permuted over all rows; 0 if never.
+
+    This takes the place of Šidák's rule, which heavy tails break. The residuals keep their distribution and lose their
+    environment (Freedman and Lane 1983, doi:10.1080/07350015.1983.10509354). Once `ENOUGH` permutations deviate as much
+    as the data, the p-value is their share (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301). Neither the order of
+    rows and environments nor the units of y count: rows are sorted by their absolute residual."""
+    columns = _orthonormal(X)
+    residuals = y - y.mean()
+    residuals = residuals - columns @ (columns.T @ residuals)
+    order = np.argsort(np.abs(residuals), kind="stable")
+    columns, residuals, places = columns[order], residuals[order], places[order]
+    rows = [np.flatnonzero(places == e) for e in np.unique(places)]
+    products = np.array([columns[part].T @ columns[part] for part in rows])
+    own, ranks = _inverse_roots(products)
+    rest, rest_ranks = _inverse_roots(np.eye(columns.shape[1]) - products)
+    left, limits = float(len(residuals) - ranks.sum()), np.full(len(rows), np.inf)
+    degrees = ranks + rest_ranks - columns.shape[1]
+    tested = degrees > 0
+    # What an environment has to save, in units of the residual variance
+    with np.errstate(divide="ignore"):
+        limits[tested] = left * (1.0 / betaincinv(0.5 * left, 0.5 * degrees[tested], smallest) - 1.0)
+    total, reached = float(residuals @ residuals), 0
+    at_once = max(1, min(_AT_ONCE, _MOST_NUMBERS // len(residuals)))
+    for first in range(0, PERMUTATIONS, at_once):
+        drawn = residuals[_permutations(len(residuals), first, min(at_once, PERMUTATIONS - first))]
+        scores = np.stack([drawn[:, part] @ columns[part] for part in rows])
+        whole, fitted = scores.sum(axis=0), _squares(scores, own)
+        saved = fitted + _squares(whole - scores, rest) - (whole**2).sum(axis=1)
+        variance = (total - fitted.sum(axis=0)) / left
+        counts = reached + np.cumsum((saved >= limits[:, None] * variance).any(axis=0))
+        if counts[-1] >= ENOUGH:
+            return ENOUGH / (first + 1 + int(np.argmax(counts >= ENOUGH)))
+        reached = int(counts[-1])
+    return (reached + 1) / (PERMUTATIONS + 1) if reached else 0.0
+
+
+@lru_cache(_BLOCKS_KEPT)
+def _permutations(n: int, first: int, count: int) -> Integers:
+    """(count, n) the same for all subsets of any data with so many rows"""
+    places = np.tile(np.arange(n, dtype=np.uint16 if n <= 1 << 16 else np.int64), (count, 1))
+    return np.random.default_rng([_SEED, first]).permuted(places, axis=1)
+
+
+def _orthonormal(X: Floats) -> Floats:
+    """(n, r) basis of the columns of X (n, k) and a constant"""
+    unit, _, _ = unit_rows(X)
+    vectors, lengths, _ = np.linalg.svd(unit.T, full_matrices=False)
+    kept = vectors[:, lengths > _ROUNDING * lengths.max(initial=0.0)]
+    return np.column_stack([np.full(len(X), len(X) ** -0.5), kept])
+
+
+def _inverse_roots(products: Floats) -> tuple[Floats, Integers]:
+    """(E, r, r) L with LL' = the pseudoinverses of products (E, r, r), and their ranks (E,)"""
+    values, vectors = np.linalg.eigh(products)
+    kept = values > _ROUNDING
+    return vectors * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, None], kept.sum(axis=1)
+
+
+def _squares(scores: Floats, roots: Floats) -> Floats:
+    """(E, b) s'LL's of scores s (E, b, r) and roots L (E, r, r)"""
+    return np.asarray(((scores @ roots) ** 2).sum(axis=2))

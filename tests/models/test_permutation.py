@@ -1,0 +1,161 @@
+"""Each environment against the rest under heavy tails: permutations beside plain refits, and what they decide."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import f
+
+from invariance import BIP, Additive, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
+from invariance.decisions.pipeline import FitSettings
+from invariance.models import gaussian, permutation
+from invariance.models.invariance_test import EACH
+from invariance.models.permutation import ENOUGH, PERMUTATIONS, permutation_p_value, sampled_rows
+
+ALL = np.ones((1, 3), dtype=bool)
+STRICT = Tolerance.strict(0.01)
+# With which environments are compared with the rest whatever the other p-values are.
+ASKED = Tolerance(level=1e-300, weak_level=1e-300)
+
+
+def heavy(rogue: float = 0.0, seed: int = 0, normal: bool = False, n: int = 20) -> MultiEnvironmentData:
+    """Three causes in 40 environments, noise lognormal unless `normal`; the first slope is larger in the last one."""
+    rng, site = np.random.default_rng(seed), np.repeat(np.arange(40), n)
+    X = rng.normal(size=(len(site), 3)) + 0.7 * rng.normal(size=(40, 3))[site]
+    noise = rng.normal(size=len(site)) if normal else np.exp(rng.normal(size=len(site)))
+    return MultiEnvironmentData.from_arrays(X, X @ [1.0, -1.0, 0.5] + rogue * X[:, 0] * (site == 39) + noise, site)
+
+
+def rss(X: np.ndarray, y: np.ndarray) -> tuple[float, int]:
+    """Of a fit with a constant, and its rank"""
+    design = np.column_stack([np.ones(len(X)), X])
+    return float(np.sum((y - design @ np.linalg.lstsq(design, y)[0]) ** 2)), int(np.linalg.matrix_rank(design))
+
+
+def smallest_p_value(X: np.ndarray, y: np.ndarray, places: np.ndarray) -> float:
+    """Of F tests of each environment against the rest, by refits"""
+    labels, (pooled, rank) = np.unique(places), rss(X, y)
+    own, rest = (
+        [rss(X[rows], y[rows]) for rows in each]
+        for each in zip(*[(places == e, places != e) for e in labels], strict=True)
+    )
+    left = len(y) - sum(ranks for _, ranks in own)
+    within = sum(values for values, _ in own) / left
+    return min(
+        f.sf((pooled - other - mine) / (ranks + others - rank) / within, ranks + others - rank, left)
+        for (mine, ranks), (other, others) in zip(own, rest, strict=True)
+    )
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(permutation, "PERMUTATIONS", 120)
+
+
+@pytest.mark.usefixtures("few")
+def test_permuted_residuals_deviate_as_often_as_refits_to_them_say() -> None:
+    """Also where a column is constant in an environment, and one is the sum of two others."""
+    rng, places = np.random.default_rng(3), np.repeat([2, 0, 1, 3], [12, 9, 14, 11])
+    X = rng.normal(size=(46, 3))
+    X[places == 1, 1] = 0.5
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    y = X[:, 0] + rng.standard_t(3, size=46)
+    design = np.column_stack([np.ones(46), X[:, :3]])
+    fitted = design @ np.linalg.lstsq(design, y)[0]
+    order = np.argsort(np.abs(y - fitted))
+    drawn = np.concatenate([permutation._permutations(46, first, min(50, 120 - first)) for first in (0, 50, 100)])
+    assert len(np.unique(drawn, axis=0)) == 120
+    values = np.empty(120)
+    for b, places_of in enumerate(drawn):
+        values[b] = smallest_p_value(X[order], fitted[order] + (y - fitted)[order][places_of], places[order])
+    for smallest in (np.sort(values)[4] * 1.001, np.sort(values)[0] * 0.5, np.sort(values)[0] * 1.001):
+        reached = int((values <= smallest).sum())
+        assert permutation_p_value(X, y, places, smallest) == ((reached + 1) / 121 if reached else 0.0)
+    smallest = np.median(values)
+    taken = int(np.flatnonzero(np.cumsum(values <= smallest) == ENOUGH)[0]) + 1
+    assert permutation_p_value(X, y, places, smallest) == ENOUGH / taken
+
+
+def test_order_and_units_do_not_count() -> None:
+    data, rng = heavy(seed=4), np.random.default_rng(1)
+    X, y, places, rows = data.X, data.y, data.environment_index, rng.permutation(data.n_rows)
+    first = permutation_p_value(X, y, places, 1e-4)
+    assert 0.0 < first < 1.0
+    assert permutation_p_value(X[rows], y[rows], rng.permutation(40)[places][rows], 1e-4) == first
+    assert permutation_p_value(X[:, [2, 0, 1]] @ np.diag([3.0, -1.0, 1e6]), 5.0 - 100.0 * y, places, 1e-4) == first
+
+
+def test_many_rows_stand_for_all_and_small_environments_stay_whole() -> None:
+    places = np.repeat([0, 1, 2], [300_000, 150, 40_000])
+    rows = sampled_rows(places)
+    assert np.bincount(places[rows]).tolist() == [3333, 150, 3333]
+    assert (np.diff(rows) > 0).all()
+    assert len(sampled_rows(places[:5000])) == 5000
+
+
+def test_heavy_tails_are_no_environment_that_deviates() -> None:
+    """F tests reject these invariant causes; what is decided, printed and written is one number."""
+    model = LinearGaussian().bind(data := heavy(seed=2))
+    alone = LinearGaussian().bind(Moments.from_data(data)).invariance_test(ALL, ASKED).each[0]
+    test = model.invariance_test(ALL, Tolerance())
+    assert alone < 1e-6
+    assert test.each[0] > EACH
+    assert test.joint[0] > Tolerance().level
+    for tolerance in (Tolerance(), STRICT, Tolerance(level=0.9, weak_level=0.9)):
+        assert model.compatible(ALL, tolerance)[0] == (
+            model.invariance_test(ALL, tolerance).joint[0] >= tolerance.level
+        )
+    fitted = BIP(LinearGaussian(), progress=False).fit(data)
+    assert fitted.support_.all()
+    assert fitted.invariant_
+    evidence = fitted.decision_.evidence
+    assert evidence.p_each == test.each[0]
+    table = fitted.posterior_.subsets()
+    assert table["p_each"][table["size"] == 3].tolist() == [test.each[0]]
+    assert json.loads(fitted.posterior_.to_json())["table_evidence"]["p_each"][-1] == test.each[0]
+
+
+def test_what_permutations_never_reach_keeps_the_p_value_of_the_f_tests() -> None:
+    data = heavy(rogue=8.0, seed=2)
+    model, moments = LinearGaussian().bind(data), LinearGaussian().bind(Moments.from_data(data))
+    each, alone = (bound.invariance_test(ALL, ASKED).each[0] for bound in (model, moments))
+    assert each == pytest.approx(alone, rel=1e-6)
+    assert each < 1.0 / (PERMUTATIONS + 1)
+
+
+def test_normal_noise_is_not_permuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gaussian, "permutation_p_value", lambda *_: 1.0)
+    data = heavy(rogue=1.2, seed=3, normal=True)
+    model, moments = LinearGaussian().bind(data), LinearGaussian().bind(Moments.from_data(data))
+    each, alone = (bound.invariance_test(ALL, Tolerance()).each[0] for bound in (model, moments))
+    assert each == pytest.approx(alone, rel=1e-6)
+    assert not model.compatible(ALL, Tolerance())[0]
+
+
+def test_the_tolerance_counts_among_permutations() -> None:
+    """A slope that differs by what is tolerated is compared by its p-value, and not as an exact difference."""
+    data = heavy(rogue=1.2, seed=7)
+    exact, tolerant = (LinearGaussian().bind(data).invariance_test(ALL, t).each[0] for t in (STRICT, Tolerance()))
+    assert exact < tolerant
+
+
+@pytest.mark.parametrize("family", [LinearGaussian(second_moments="on demand"), Additive(knots=3)])
+def test_other_models_of_the_rows_permute_too(family: LinearGaussian | Additive) -> None:
+    data = heavy(seed=3, n=30)
+    one = family.bind(data)
+    before = replace(data, X=data.X.copy())
+    assert one.invariance_test(ALL, Tolerance()).each[0] > EACH
+    np.testing.assert_array_equal(data.X, before.X)
+    if isinstance(family, LinearGaussian):
+        wanted = LinearGaussian().bind(data).invariance_test(ALL, Tolerance()).each
+        np.testing.assert_allclose(one.invariance_test(ALL, Tolerance()).each, wanted)
+
+
+def test_moments_alone_say_that_tails_are_unchecked() -> None:
+    data = heavy(seed=3)
+    settings = FitSettings.of(BIP(LinearGaussian()), np.random.default_rng(0))
+    noted = [settings.target(each).notes for each in (data, Moments.from_data(data))]
+    assert [any("tails are unchecked" in note for note in notes) for notes in noted] == [False, True]
