@@ -14,6 +14,7 @@ from invariance.inference.base import Target
 from invariance.inference.enumeration import DenseBlocks, Run, target_blocks
 from invariance.kernels import subset_tree
 from invariance.kernels.all_subsets import fold_pairs, lead
+from invariance.models.base import NO_GAIN
 from invariance.moments import Moments
 from quadratic_toy import with_sum
 from twins import all_masks, simulated
@@ -42,7 +43,7 @@ def twin(target: Target, free: np.ndarray) -> Twin:
     return Twin(values, masks, float(logsumexp(values)), pairs, entropy, unknown)
 
 
-def walked(blocks: DenseBlocks, keep: int, least: np.ndarray = np.empty(0)) -> tuple[enumeration._Sums, list, Run]:
+def walked(blocks: DenseBlocks, keep: int, least: np.ndarray = NO_GAIN) -> tuple[enumeration._Sums, list, Run]:
     run, sums, picked = Run.over(blocks, keep, least, True), None, []
     for task in range(blocks.n_tasks):
         part, found = blocks.part(task, run)

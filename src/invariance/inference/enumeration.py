@@ -88,8 +88,9 @@ class Collector(Protocol):
 
 
 class Run(NamedTuple):
-    """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these exceed; least (c + 1,):
-    of a `Collector`, or none; log_masses (n_blocks,): filled; whole (n_positions,), or none: filled with log p(z)Λ(z)"""
+    """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these exceed; least
+    (c + 1,): of a `Collector`, or none; log_masses (n_blocks,): filled; whole (n_positions,), or none: filled with
+    log p(z)Λ(z)"""
 
     keep: int
     lowest: Floats
@@ -345,7 +346,7 @@ class Enumeration:
         with ProgressBar("scoring subsets", blocks.n_tasks, options.progress) as bar:
             # In the order of the blocks, whatever thread scored them.
             for part, picked in ordered_map(lambda task: blocks.part(task, run), range(blocks.n_tasks), options.n_jobs):
-                if collector is not None:
+                if collector is not None and picked is not None:
                     collector.add(picked)
                 sums = part if sums is None else sums.joined(part, self.keep)
                 run.lowest[0] = sums.lowest(self.keep)

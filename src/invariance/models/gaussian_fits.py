@@ -368,11 +368,9 @@ class GaussianWalk(SubsetWalk):
         walk(block, block + 1, asked, np.array([np.inf]), np.empty(0), space, sums)
         return Walked(space.log_ratio, NO_GAIN if least is None else space.gain)
 
-    def compiled(
-        self, log_odds: Floats, low_log_prior: Floats, constant: float, counted: Mask
-    ) -> Callable[..., int]:
-        """`walk_blocks` of these subsets; log_odds (f,), low_log_prior (f - n_low + 1, 2**n_low) and constant make log p(z);
-        counted (f + 1,): the sizes inside the prior's support"""
+    def compiled(self, log_odds: Floats, low_log_prior: Floats, constant: float, counted: Mask) -> Callable[..., int]:
+        """`walk_blocks` of these subsets; log_odds (f,), low_log_prior (f - n_low + 1, 2**n_low) and constant make
+        log p(z); counted (f + 1,): the sizes inside the prior's support"""
         limits, free, low = self._limits, self.free, self.n_low
         ranks, missing = (np.append(each[free], each[self.forced].sum()) for each in limits.ranks)
         layout = Layout(
