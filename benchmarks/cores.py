@@ -1,6 +1,6 @@
 """Many cores: wall time, processor time and results by the number of workers.
 
-python benchmarks/cores.py                     all subsets of 24 to 28 and 30 features, fits, tempering, logistic, sweep
+python benchmarks/cores.py                     24 to 28 and 30 features: subsets, fits; tempering, logistic, a sweep
 python benchmarks/cores.py --quick             small forms of all (under a minute of one core)
 python benchmarks/cores.py --only exact,fit    some of: exact, fit, mode, tempering, logistic, sweep
 python benchmarks/cores.py --features 24,25 --workers 1,2,4

@@ -88,9 +88,9 @@ class Collector(Protocol):
 
 
 class Run(NamedTuple):
-    """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these exceed;
-    least (c + 1,): of a `Collector`, or none; log_masses (n_blocks,): filled; whole (n_positions,), or none: filled
-    with log p(z)Λ(z)"""
+    """What a pass over all subsets notes. keep: how many leading subsets; lowest (1,): what these exceed; least
+    (c + 1,): of a `Collector`, or none; log_masses (n_blocks,): filled; whole (n_positions,), or none: filled with
+    log p(z)Λ(z)"""
 
     keep: int
     lowest: Floats
