@@ -143,8 +143,7 @@ def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:
         return
     second, compares_variances = data.second, VARIANCE in model.compares
     if compares_variances and model.n_environments > 2:
-        where = "p-values of an environment against the rest"
-        yield f"tails are unchecked: without the rows, heavy tails make {where} too small."
+        yield "tails are unchecked without rows: heavy ones make p-values of environments against the rest too small."
     if second is None or second.fourths is None:
         tails = "p-values of equal variances, which heavy tails make too small, and " if compares_variances else ""
         yield (

@@ -526,9 +526,10 @@ class BoundModel(ABC):
             what = f"environment {label} has {n_rows} rows, too few for"
             raise DataError(f"{what} subsets of {max_size} features", use(" at most", max_size=self.largest_size))
 
-    def check_determined(self, allowed: Mask, max_size: int) -> None:  # noqa: B027, most models cannot tell
-        """Raise DataError if at most max_size of the features allowed (p,) determine the outcome exactly; warn if there
-        is one environment."""
+    def check_determined(self, allowed: Mask, max_size: int) -> None:
+        """Raise DataError if at most max_size of the features allowed (p,) determine the outcome exactly; with a single
+        environment, warn."""
+        return
 
     @property
     def steps_per_subset(self) -> int:

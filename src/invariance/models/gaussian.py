@@ -229,8 +229,8 @@ class MomentModel(BoundModel):
         return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
 
     def check_determined(self, allowed: Mask, max_size: int) -> None:
-        """A feature alone must not do so in any environment; several together, if they are few enough to try, not in
-        all rows: what gives the outcome in one way here and in another there is a rejected subset among others."""
+        """A feature alone must not do so in any environment; several together, if they can be tried, not in all rows:
+        what gives the outcome in one way here and in another there is a rejected subset among others."""
         alone = np.eye(self.n_features, dtype=bool)[allowed & self.nearly_outcome()]
         together = allowed[None][: self.n_features <= _MOST_TOGETHER and bool(self.moments.scatter.size)]
         for mask, locally in ((mask, mask.sum() == 1 and self.fits_each) for mask in (*alone, *together)):

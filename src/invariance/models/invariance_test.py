@@ -32,12 +32,8 @@ from ..exceptions import SettingError
 CAP = 0.02
 # The p-value of the environment that deviates most from the rest must reach this share of the level.
 EACH = 0.05
-# Excess kurtosis of residuals, in its standard error for normal noise, from which on tails count as heavy.
+# Excess kurtosis of residuals, in standard errors of that of normal noise, above which tails count as heavy.
 HEAVY = 2.0
-# Excess kurtosis of the residuals, in standard errors of that of normal noise, from which on F tests are not trusted.
-HEAVY = 2.0
-# Permutations of residuals, and how many of these must deviate as much for no more to be drawn.
-PERMUTATIONS, ENOUGH = 999, 20
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,9 @@ _FEWEST_ROWS = 200
 _AT_ONCE = 50
 _MOST_NUMBERS = 200_000
 _BLOCKS_KEPT = 64
-# Eigenvalues of products of orthonormal columns that count as 0.
-_ROUNDING = 1e-9
+# Eigenvalues of products of orthonormal columns, and relative singular values of columns, that count as 0.
+_ROUNDING = 1e-12
+_DEPENDENT = 1e-9
 
 
 def sampled_rows(places: Integers) -> Integers:
@@ -85,7 +86,7 @@ def _orthonormal(X: Floats) -> Floats:
     """(n, r) basis of the columns of X (n, k) and a constant"""
     unit, _, _ = unit_rows(X)
     vectors, lengths, _ = np.linalg.svd(unit.T, full_matrices=False)
-    kept = vectors[:, lengths > _ROUNDING * lengths.max(initial=0.0)]
+    kept = vectors[:, lengths > _DEPENDENT * lengths.max(initial=0.0)]
     return np.column_stack([np.full(len(X), len(X) ** -0.5), kept])
 
 
