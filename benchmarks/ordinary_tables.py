@@ -77,7 +77,7 @@ def tall(folder: Path) -> list[str]:
     file, rng, writer = folder / "tall.parquet", np.random.default_rng(1), None
     for _ in range(24):
         part = simulated(125_000, 20, 10, rng)
-        table = pa.Table.from_pandas(part.astype({name: np.float32 for name in part.columns[:-1]}))
+        table = pa.Table.from_pandas(part.astype(dict.fromkeys(part.columns[:-1], np.float32)))
         writer = writer or pq.ParquetWriter(file, table.schema)
         writer.write_table(table)
     assert writer is not None

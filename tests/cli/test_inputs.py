@@ -113,9 +113,7 @@ def test_notes_on_large_files_and_on_the_prior(monkeypatch: pytest.MonkeyPatch, 
         assert said("--no-stream", *options) == ""
 
 
-def test_large_files_are_read_once_and_in_pieces(
-    monkeypatch: pytest.MonkeyPatch, whole: Path, tmp_path: Path
-) -> None:
+def test_large_files_are_read_once_and_in_pieces(monkeypatch: pytest.MonkeyPatch, whole: Path, tmp_path: Path) -> None:
     """Of Parquet the values count, not the bytes; what is typed decides otherwise."""
 
     def reading(file: Path, *options: object) -> list[bool]:

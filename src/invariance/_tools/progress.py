@@ -29,8 +29,8 @@ BETWEEN_LINES = 10.0
 class ProgressBar:
     """Counts steps; shows a bar on standard error once two seconds have passed.
     mode : "auto" shows it in terminals and notebooks, and elsewhere logs that kernels compile and, every ten seconds,
-        how far it is; True everywhere, False never; a function is called with the fraction that is done and what is being done, by the thread that waits for
-        the work. What it raises stops the work.
+        how far it is; True everywhere, False never; a function is called with the fraction that is done and what is
+        being done, by the thread that waits for the work. What it raises stops the work.
     only_compiling : show nothing but compilations"""
 
     def __init__(self, description: str, total: int, mode: ProgressMode = "auto", only_compiling: bool = False) -> None:

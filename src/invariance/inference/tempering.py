@@ -62,8 +62,8 @@ class Tempering:
     scorer, and features of several columns, are sampled by plainer moves of the same kinds.
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
-    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 200, or 50 of large
-        subsets of features with several columns)
+    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 200,
+        or 50 of features with several columns that depend on each other in some environment)
     searches : annealed searches per replica; up to four times as many until several come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     keep : how many leading subsets the result lists
