@@ -487,8 +487,8 @@ def diagnose(
     settings: FitSettings, findings: Findings, mask: Mask, leave_out: LeaveOut = "auto", progress: ProgressMode = "auto"
 ) -> Diagnosis:
     """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does where all subsets are
-    scored and that takes seconds, and otherwise judges the subset alone, of many environments with random deviations without those that
-    deviate most."""
+    scored and that takes seconds, and otherwise judges the subset alone, of many environments with random deviations
+    without those that deviate most."""
     if leave_out not in (True, False, "auto"):
         raise SettingError(f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto"))
     posterior, predictive, judge = findings.posterior, findings.predictive, findings.judge
