@@ -28,6 +28,7 @@ from invariance import (
 )
 from invariance._tools.text import display_width
 from invariance.data.features import Features
+from invariance.datasets import make_example
 from invariance.decisions.decision import Decision, Role, fallback, feature_roles, never_challenged
 from invariance.decisions.rules import Threshold
 from invariance.exceptions import ApproximationWarning, NotInvariantWarning
@@ -563,3 +564,13 @@ def test_no_difference_is_claimed_where_none_is_significant() -> None:
     assert (decision.is_compatible, decision.invariant, decision.worst) == (False, True, None)
     assert decision.evidence.p_exact > 0.02
     assert decision.verdict.grade.value == "no difference found"
+
+
+def test_long_selections_are_not_repeated_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for the price of invariance, nor without each environment, unless somebody asks for these."""
+    monkeypatch.setattr("invariance.decisions.pipeline._CHEAP_STEPS", 1)
+    model = BIP().fit(make_example())
+    assert "was not estimated, because that repeats the selection" in model.decision_.explain_price()
+    assert not model.diagnose().refitted
+    assert model.diagnose(leave_out=True).refitted
+    assert str(model.decision_.price) == model.decision_.explain_price()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, Logistic, MultiEnvironmentData, UniformPrior
+from invariance.data.features import Features
 from invariance.exceptions import ApproximationWarning
 from invariance.inference import tempering
 from invariance.inference.base import RunOptions, Target
@@ -55,6 +57,34 @@ def test_a_short_run_says_that_it_is_short() -> None:
         posterior = run(model, UniformPrior(), Tempering(chains=2, steps=10, searches=1))
     assert not posterior.diagnostics["converged"]
     assert posterior.diagnostics["sweeps"] == 10
+
+
+def with_levels(near: float) -> MultiEnvironmentData:
+    """Features of one and of three columns; in one environment one is another one and `near` times a third."""
+    rng, site = np.random.default_rng(3), np.repeat([0, 1, 2], [40, 35, 60])
+    level, X = rng.integers(0, 4, len(site)), rng.normal(size=(len(site), 3))
+    X[site == 1, 2] = (X[:, 0] + near * X[:, 1])[site == 1]
+    y = X[:, 0] + X[:, 1] - (level == 1) + 0.4 * site + rng.normal(size=len(site))
+    X = np.column_stack([X, *(level == k for k in (1, 2, 3))])
+    data = MultiEnvironmentData.from_arrays(X, y, site)
+    features = Features(tuple("abcl"), data.feature_names, np.array([1, 1, 1, 3]))
+    return replace(data, feature_names=features.names, original_features=features.names, grouping=features)
+
+
+@pytest.mark.parametrize("near", [0.0, 1e-6])
+def test_what_is_sampled_nearly_is_reported_exactly(near: float) -> None:
+    """And a run says so where the difference is large."""
+    model = LinearGaussian().bind(with_levels(near))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        posterior = run(model, UniformPrior(), Tempering(chains=2, steps=200, searches=1))
+    told = [str(each.message) for each in warned if "nearly depend" in str(each.message)]
+    assert len(told) == (near > 0.0)
+    assert not model.samples_exactly
+    np.testing.assert_array_equal(posterior.log_ratios, model.log_ratio_many(posterior.masks))
+    if not near:
+        masks, probabilities, _ = brute_force(target_of(model))
+        np.testing.assert_allclose(posterior.inclusion, probabilities @ masks, atol=0.05)
 
 
 IMPOSSIBLE = [{"chains": 0}, {"chains": "auto"}, {"steps": 0}, {"precision": 0.0}, {"searches": 1.5}]

@@ -193,7 +193,7 @@ def explain(
     *,
     subset: Annotated[str | None, option("A,B,C", 'Features to examine; "" is none.', "those selected")] = None,
     leave_out: Annotated[
-        bool | None, option(None, "Fit again without each environment.", "where all subsets are scored")
+        bool | None, option(None, "Fit again without each environment.", "if that takes seconds")
     ] = None,
     given: FitOptions,
     stream: StreamOption = None,

@@ -507,8 +507,16 @@ class Decision(Rendered):
         return None if self.predictions is None else self.predictions.price
 
     def explain_price(self) -> str:
-        """In words; or why it cannot be told."""
-        return "" if self.predictions is None else _or_why_not(lambda: self.price)
+        """In words; or why it cannot be told. A selection that takes long is not repeated for it."""
+        if self.predictions is None:
+            return ""
+        if self.findings.cheap_without_each or self.predictions.repeated:
+            return _or_why_not(lambda: self.price)
+        n = self.findings.posterior.n_environments
+        return (
+            f"What invariance costs was not estimated, because that repeats the selection without each of {n} "
+            "environments. In Python decision_.price estimates it, on the command line --save."
+        )
 
     @property
     def n_tried(self) -> int:

@@ -487,8 +487,8 @@ def diagnose(
     settings: FitSettings, findings: Findings, mask: Mask, leave_out: LeaveOut = "auto", progress: ProgressMode = "auto"
 ) -> Diagnosis:
     """Of a subset (p,). leave_out : whether to fit again without each environment; "auto" does where all subsets are
-    scored, and otherwise judges the subset alone, of many environments with random deviations without those that
-    deviate most."""
+    scored and that takes seconds, and otherwise judges the subset alone, of many environments with random deviations
+    without those that deviate most."""
     if leave_out not in (True, False, "auto"):
         raise SettingError(f"leave_out={leave_out!r} is not known", use(leave_out=True), use(leave_out="auto"))
     posterior, predictive, judge = findings.posterior, findings.predictive, findings.judge
@@ -498,7 +498,8 @@ def diagnose(
     moments = Moments.from_data(model.data) if isinstance(model, RegressionModel) else model.moments
     each, random = tests.each(), isinstance(model, GaussianRandomDeviations)
     asked, others = shown_first(list(map(_p_value, each)))
-    refit = isinstance(findings.engine, Enumeration) and not (random and others) if leave_out == "auto" else leave_out
+    few = findings.cheap_without_each and not (random and others)
+    refit = isinstance(findings.engine, Enumeration) and few if leave_out == "auto" else leave_out
     if leave_out is True or not random:
         asked = list(range(len(each)))
     enough, compatible = posterior.n_environments > 2, compatible_subsets(findings)

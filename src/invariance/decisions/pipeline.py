@@ -26,8 +26,8 @@ from .predictive import Candidates, FoundSource, PredictiveScore, predictive_pos
 from .rules import Rule, as_rule
 
 Data = MultiEnvironmentData | Moments
-# Steps of an enumeration that takes about a second.
-_CHEAP_STEPS = 250_000_000
+# Steps of an enumeration that takes about a second; so many seconds may repetitions without each environment take.
+_CHEAP_STEPS, _CHEAP_REPETITIONS = 250_000_000, 20.0
 
 
 @dataclass(eq=False)
@@ -72,9 +72,17 @@ class Findings:
     @property
     def cheap_again(self) -> bool:
         """Whether compatible subsets at another tolerance are found in about a second: counted, not timed."""
+        return self._takes_seconds(1.0)
+
+    @property
+    def cheap_without_each(self) -> bool:
+        """Whether the selection without each environment is found in about 20 seconds: counted, not timed."""
+        return self._takes_seconds(_CHEAP_REPETITIONS / self.target.model.n_environments)
+
+    def _takes_seconds(self, most: float) -> bool:
         if isinstance(self.engine, Enumeration):
-            return enumeration_steps(self.target) <= _CHEAP_STEPS
-        return search_is_cheap(self.target)
+            return enumeration_steps(self.target) <= most * _CHEAP_STEPS
+        return search_is_cheap(self.target, most)
 
     @property
     def score(self) -> PredictiveScore:

@@ -456,10 +456,10 @@ _MOST_KNOWN, _MOST_AROUND, _AT_A_TIME = 256, 2048, 16
 _MOST_LISTED = 4096
 
 
-def search_is_cheap(target: Target) -> bool:
-    """Whether a search for compatible subsets takes about a second: counted, not timed."""
+def search_is_cheap(target: Target, times: float = 1.0) -> bool:
+    """Whether a search for compatible subsets takes about so many seconds: counted, not timed."""
     size = min(_TYPICAL_SIZE, target.prior.max_size, target.model.largest_size)
-    return 2 * _STEPS * len(_KAPPAS) * len(_WIDTHS) * target.model.flip_steps(size) <= _CHEAP_SEARCH
+    return 2 * _STEPS * len(_KAPPAS) * len(_WIDTHS) * target.model.flip_steps(size) <= times * _CHEAP_SEARCH
 
 
 def _searched(

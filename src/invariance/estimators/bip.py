@@ -86,8 +86,9 @@ class BIP(IntervalRegressor):
     regressor : a scikit-learn regressor that predicts in place of linear fits, fitted to the same features of all rows
     n_jobs : threads; None is one, -1 all cores. The result does not depend on it.
     random_state : seed or numpy Generator for engines that draw
-    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds; True, False; or a
-        function of a fraction and a message, called as a stage begins, goes on and ends. What it raises stops the fit.
+    progress : "auto" shows a bar in terminals and notebooks when the wait passes two seconds, and elsewhere logs a line
+        every ten seconds (logger "invariance", level INFO); True, False; or a function of a fraction and a message,
+        called as a stage begins, goes on and ends. What it raises stops the fit.
 
     Attributes
     ----------
@@ -271,7 +272,7 @@ class BIP(IntervalRegressor):
         """Which environment breaks the invariance of a subset, by default the selected one, and in what.
 
         subset : names of features, or a mask of those that vary; leave_out : whether to fit again without each
-        environment, "auto": where all subsets are scored
+        environment, "auto": where all subsets are scored and that takes seconds
         """
         findings, mask = self.decision_.findings, self.decision_.mask
         if subset is not None:

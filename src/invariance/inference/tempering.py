@@ -22,11 +22,11 @@ from .modes import PATIENCE, SAME, Searched, first_betas, search_modes
 from .replicas import AnySampler, GenericSampler, Proposals, Round, Sampler, block_rules, n_proposed, sampler_of
 
 _FEWEST_TEMPERATURES, _MOST_TEMPERATURES = 4, 10
-_TUNING_SWEEPS, _FEW_TUNING_SWEEPS = (20, 20, 20, 20), (8, 8, 8, 8)  # the second where fewer than so many are kept
-_FULL_TUNING = 200
+_TUNING_SWEEPS, _FEW_TUNING_SWEEPS = (20, 20, 20, 20), (8, 8, 8, 8)  # the second where `_FEWEST_COSTLY` counts
 _ROUND, _FEWEST_ROUNDS = 25, 6
 _AGREEMENT, _RESCORED = 1.05, 20  # the largest R̂ of replicas that agree; leading subsets that are scored again
-_MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 50
+_MOST_SWEEPS, _FEWEST_SWEEPS = 3000, 200
+_FEWEST_COSTLY = 50  # where a table has so many levels that subsets are scored nearly, and again afterwards
 _AFFORDABLE = 5e10  # what all sweeps may cost, in steps of a linear Gaussian's dense walk: minutes
 _SETTLED_VARIANCE = 1e-3  # of inclusion, below which R̂ does not count: the standard error alone speaks
 _PRIOR_DRAWS, _RUNGS, _SETTLING, _KEPT = 2000, 12, 60, 60
@@ -62,7 +62,8 @@ class Tempering:
     scorer, and features of several columns, are sampled by plainer moves of the same kinds.
 
     chains : independent replicas, spread over threads; the result does not depend on the number of threads
-    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 50)
+    steps : most sweeps kept per replica; "auto" is 3,000 or, where that takes longer than minutes, fewer (at least 200,
+        or 50 of features with several columns that depend on each other in some environment)
     searches : annealed searches per replica; up to four times as many until several come near the best subset
     precision : target for the largest Monte-Carlo standard error of an inclusion probability
     keep : how many leading subsets the result lists
@@ -169,7 +170,8 @@ class Tempering:
             return self.steps
         chains = self.chains * len(first_betas(target.model.n_rows))
         cost = chains * n_proposed(len(target.prior.free)) * target.model.steps_per_listed
-        return int(np.clip(_AFFORDABLE / max(cost, 1.0), _FEWEST_SWEEPS, _MOST_SWEEPS))
+        fewest = _FEWEST_SWEEPS if target.model.samples_exactly else _FEWEST_COSTLY
+        return int(np.clip(_AFFORDABLE / max(cost, 1.0), fewest, _MOST_SWEEPS))
 
     def _warm_up(self, sampler: AnySampler) -> tuple[Proposals, Searched]:
         """Search, gather, tune. Nothing that is drawn here is kept."""
@@ -182,7 +184,7 @@ class Tempering:
             jumps = differences(searched.modes(sampler)[0])
             return Proposals(betas, block_rules(sampler, interest, size, doubt), jumps)
 
-        for n in _TUNING_SWEEPS if self.most_sweeps(sampler.target) >= _FULL_TUNING else _FEW_TUNING_SWEEPS:
+        for n in _TUNING_SWEEPS if sampler.target.model.samples_exactly else _FEW_TUNING_SWEEPS:
             if out_of_time(_SAMPLES):
                 break
             rounds = sampler.advance(proposals(), n)

@@ -17,9 +17,11 @@ TINY = 1e-15
 
 @kernel
 def block_flip_shares(correlations, starts, included, members, shares, ranks):
-    """shares, ranks (G, p): of the outcome, and of the fit, with each feature flipped. correlations (G, q + 1, q + 1):
-    of q columns and, last, the outcome, with a ridge on the diagonal; starts (p + 1,): columns of the features;
-    included (p,): the subset; members (k,): its columns, ascending"""
+    """shares, ranks (G, p): of the outcome, and of the fit, with each feature flipped.
+
+    correlations (G, q + 1, q + 1): of q columns and, last, the outcome, with a ridge on the diagonal; starts (p + 1,):
+    columns of the features; included (p,): the subset; members (k,): its columns, ascending
+    """
     n, k = correlations.shape[1], members.size
     rows, inverse = np.zeros((k, n)), np.zeros((k, k))
     widest = np.int64(1)
@@ -45,8 +47,10 @@ def block_flip_shares(correlations, starts, included, members, shares, ranks):
 
 @kernel
 def _factored(table, members, rows, inverse):
-    """The share of the outcome that the members leave, and how many do not depend on others. rows (k, n): L⁻¹ times
-    their rows of the table; inverse (k, k): L⁻¹, where LL' is the table of the members"""
+    """The share of the outcome that the members leave, and how many do not depend on others.
+
+    rows (k, n): L⁻¹ times their rows of the table; inverse (k, k): L⁻¹, where LL' is the table of the members
+    """
     last = table.shape[0] - 1
     left, rank = table[last, last], 0
     for i in range(members.size):

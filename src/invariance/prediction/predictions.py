@@ -144,6 +144,11 @@ class Predictions:
         """As far as it was asked for."""
         return vars(self).get("price")
 
+    @property
+    def repeated(self) -> bool:
+        """Whether the selection was repeated without each environment."""
+        return bool(self._selected)
+
     def __str__(self) -> str:
         """What predicts, and why."""
         if self.asked == "average" and self.selection.findings.predictive is None:
