@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -196,9 +195,11 @@ def test_lines_where_nobody_looks(caplog: pytest.LogCaptureFixture, monkeypatch:
     assert caplog.messages == ["stage 1: 50% (best -3.2)", "stage 3: 50% (best -3.2)"]
 
 
-def test_lines_also_where_no_step_is_done(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    written = threading.Event()
-    monkeypatch.setattr(progress, "BETWEEN_LINES", 0.01)
-    monkeypatch.setattr(progress.LOGGER, "info", lambda *line: written.set())
-    with ProgressBar("counting", 4):
-        assert written.wait(60.0)
+def test_lines_also_where_no_step_is_done(caplog: pytest.LogCaptureFixture, clock: Clock) -> None:
+    with caplog.at_level("INFO", "invariance"), ProgressBar("counting", 4):
+        clock.sleep(9.0)
+        assert caplog.messages == []
+        clock.sleep(1.0)
+        assert caplog.messages == ["counting: 0%"]
+    clock.sleep(99.0)
+    assert caplog.messages == ["counting: 0%"]

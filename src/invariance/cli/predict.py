@@ -145,8 +145,9 @@ def predicted(
     if saved.encoding is None and not hasattr(saved, "feature_names_in_"):
         X = saved.completed(X[needed]).to_numpy()
     labels = None if environment is None else known[environment].tolist()
+    of_times = _of_times(saved, X, list(at), restricted_mean)  # first: it may refuse
     mean, ends, new, how = _predictions(saved, X, known, coverage, labels)
-    new |= _of_times(saved, X, list(at), restricted_mean)
+    new |= of_times
     taken = list(rows.columns)
     added = {free_name(name, taken): pd.Series(values, complete, object) for name, values in new.items()}
     by, kind = format_subset(needed), saved.predict_with
