@@ -3,7 +3,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 JOBS   ?= auto
 
-.PHONY: demo test test-fast test-slow spark estimators wheel lint docs bench bench-check bench-compare replication \
+.PHONY: demo test test-fast test-slow device spark estimators wheel lint docs bench bench-check bench-compare replication \
   environments clean
 
 $(VENV)/.run: pyproject.toml
@@ -14,6 +14,10 @@ $(VENV)/.run: pyproject.toml
 
 $(VENV)/.test: $(VENV)/.run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	touch $@
+
+$(VENV)/.device: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	touch $@
 
 $(VENV)/.spark: $(VENV)/.test
@@ -47,6 +51,10 @@ test-slow: $(VENV)/.test
 JAVA := $(or $(JAVA_HOME),$(shell command -v java 2> /dev/null))
 spark: $(if $(JAVA),$(VENV)/.spark)
 	$(if $(JAVA),$(BIN)/python -m pytest tests/moments/test_on_spark.py -m slow,@echo "skipped: Spark needs Java")
+
+# Sweeps on a device: on a GPU where there is one, else the same operations on the processor.
+device: $(VENV)/.device
+	$(BIN)/python -m pytest tests/kernels/test_device.py tests/inference/test_variational_device.py tests/sweeps/test_sweep_device.py -n $(JOBS)
 
 # scikit-learn's checks of its conventions, of estimators of every base class.
 estimators: $(VENV)/.test
