@@ -51,6 +51,11 @@ class Pair:
     workers: int = 1
 
 
+def each(score: Callable[..., object], data: object, subsets: Sequence[object]) -> Call:
+    """Return a call that scores the subsets one after the other."""
+    return lambda: [score(data, columns) for columns in subsets]
+
+
 @dataclass(frozen=True, eq=False)
 class Worlds:
     """The data of all entries, those of `revisions.py`; folder : where they are written"""
@@ -75,8 +80,7 @@ class Worlds:
 
     def exact(self) -> Pair:
         data, subsets = self.data(f"alike {WIDE}", 7), _plain.subsets(7)
-        plain = lambda: [_plain.least_squares(data, columns) for columns in subsets]  # noqa: E731
-        return Pair(self.ours("all subsets"), plain, len(subsets) / 2**WIDE)
+        return Pair(self.ours("all subsets"), each(_plain.least_squares, data, subsets), len(subsets) / 2**WIDE)
 
     def exact_on_all_cores(self) -> Pair | str:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -105,8 +109,7 @@ class Worlds:
     def logistic(self) -> Pair:
         data = self.data("classes")
         some = _plain.subsets(data.n_features)[::64]
-        plain = lambda: [_plain.logistic(data, columns) for columns in some]  # noqa: E731
-        return Pair(self.ours("classifier 10, mode"), plain, 1 / 64)
+        return Pair(self.ours("classifier 10, mode"), each(_plain.logistic, data, some), 1 / 64)
 
     def random_deviations(self) -> Pair:
         rng, site = np.random.default_rng(0), np.repeat(np.arange(20), 40)
@@ -114,7 +117,7 @@ class Worlds:
         y = X[:, :3].sum(axis=1) + 0.3 * rng.normal(size=20)[site] * X[:, 0] + rng.normal(size=len(site))
         data = _plain.MultiEnvironmentData.from_arrays(X, y, site)
         some = _plain.subsets(8)[::64]
-        plain = lambda: [_plain.random_coefficients(data, columns) for columns in some]  # noqa: E731
+        plain = each(_plain.random_coefficients, data, some)
         ours = partial(fit, {"X": X, "y": y, "site": site}, deviations="random", select="mode")
         return Pair(ours, plain, 1 / 64)
 

@@ -7,6 +7,7 @@ being its bit pattern; `ListedBlocks` are those up to a size limit.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -104,7 +105,7 @@ class Run(NamedTuple):
         return cls(keep, np.array([-np.inf]), least, masses, np.empty(blocks.n_positions if whole else 0))
 
 
-class _Blocks:
+class _Blocks(ABC):
     """The subsets of f features that a prior, which forces none, allows: n_positions in n_blocks blocks."""
 
     n_blocks: int
@@ -121,9 +122,13 @@ class _Blocks:
     def n_tasks(self) -> int:
         return -(-self.n_blocks // self.at_once)
 
+    @abstractmethod
+    def scored(self, block: int, least: Floats | None = None) -> ScoredBlock:
+        """Return the subsets of a block with their log posterior; least: as in `Collector`, if gains are asked for."""
+
     def part(self, task: int, run: Run) -> tuple[_Sums, Picked | None]:
         """Of the blocks of a task: sums, and where there is a `least`, subsets that may be compatible"""
-        scored = self.scored(task, run.least if run.least.size else None)  # type: ignore[attr-defined]
+        scored = self.scored(task, run.least if run.least.size else None)
         if run.whole.size:
             run.whole[scored.start : scored.start + len(scored.log_posterior)] = scored.log_posterior
         sums = _Sums.of(scored, run.keep, run.lowest[0])
