@@ -63,5 +63,5 @@ BAD_TABLES = [(name, text, {**COLUMNS, **changed}, named) for name, text, change
 # Environments that can have no fit of their own: refused by models that need one.
 NO_OWN_FIT = [
     ("flat outcome", table(y=[1, 3, 2, 5, 5, 5]), {}, ("'y'", "'south' (3 rows)")),
-    ("small environments", table(site=_SMALL), {}, ("'north' (2 rows)", "'east' (1 row)", "min_rows=3")),
+    ("small environments", table(site=_SMALL), {}, ("'north' (2 rows)", "'east' (1 row)", "merge them")),
 ]

@@ -75,6 +75,15 @@ def test_what_an_outcome_is_does_not_change_with_the_rows_that_are_chosen() -> N
     assert read(alone.to_frame().assign(site=["y", "z"] * 20)).outcome_kind.kind == "number"
 
 
+def test_small_environments_are_not_to_be_left_out_where_too_few_are_large() -> None:
+    rng = np.random.default_rng(0)
+    for sites in (np.arange(24) // 2, np.maximum(np.arange(24) - 20, 0)):
+        data = MultiEnvironmentData.from_arrays(rng.normal(size=(24, 2)), rng.normal(size=24), sites.tolist())
+        with pytest.raises(DataError, match="Each needs 3 rows: merge them, or choose another column") as caught:
+            LinearGaussian().bind(data)
+        assert "min_rows" not in str(caught.value)
+
+
 def test_one_environment_against_the_rest() -> None:
     data = read(table(), drop_environments=["tiny"])
     two = against_the_rest(Moments.from_data(data), 1)

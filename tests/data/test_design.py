@@ -189,6 +189,8 @@ def test_gaps_break_sequences_whichever_values_occur():
     assert follow([1, 2, 3, 4, 1, 2, 4], "ppppqqq") == [(1, 0), (2, 1), (3, 2), (5, 4)]
     assert follow([1.0, 2.0, 7.0, 8.0, 1.5, 2.5, 9.0], "ppppqqq") == [(1, 0), (3, 2), (5, 4)]
     assert follow([0, 2, 4, 8, 10, 12], "pppppp") == [(1, 0), (2, 1), (4, 3), (5, 4)]
+    # More than half of the rows after one step are missing.
+    assert follow([0, 1, 3, 5, 6, 8, 10, 12, 13], "p" * 9) == [(1, 0), (4, 3), (8, 7)]
     # Quarters of years, rounded.
     assert follow([0.0, 0.25, 0.5, 1.0, 1.25, 1.5], "pppppp") == [(1, 0), (2, 1), (4, 3), (5, 4)]
     assert follow([1990.08, 1990.17, 1990.25, 1990.33, 1990.5], "ppppp") == [(1, 0), (2, 1), (3, 2)]
@@ -226,9 +228,14 @@ def test_a_clock_by_parts_of_steps_is_refused_with_what_to_type():
     rng = np.random.default_rng(0)
     visits = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.cumsum(rng.integers(5, 90, 60)), "D")
     frame = table(60).assign(year=visits, site=np.repeat([*"pqr"], 20))
-    with pytest.raises(DataError, match=r"'year' is an irregular clock: .* Number the rows of each site.*ar=1, within"):
+    with pytest.raises(
+        DataError, match=r"'year' is an irregular clock: .* Number the rows of each site.*ar=1, within.* --within site"
+    ):
         read(along("year", ar=1, within="site"), frame)
     between = table(60).assign(year=np.append(np.arange(59.0), 20.4))
+    rare = table(60).assign(year=np.append(5 * np.arange(59.0), 21.0))
+    with pytest.raises(DataError, match=r"irregular clock.* in a terminal --along number --ar 1\."):
+        read(along("year", ar=1), rare)
     with pytest.raises(DataError, match=r"after 2 of 59 rows .*\(1, not 0.4\).*along\('number', ar=2\)"):
         read(along("year", ar=2), between)
     # Without sequences it does not matter.

@@ -268,6 +268,6 @@ def test_fit_advises_settings_that_the_named_function_has() -> None:
     with pytest.raises(DataError) as caught:
         BIP().fit(np.where(X == 3.0, np.nan, X), y, environments=["x", "x\u200b", "w"] * 4)
     advised = re.findall(r"MultiEnvironmentData\.(\w+)\(\.\.\., (\w+)=", str(caught.value))
-    assert advised == [("from_arrays", "missing"), ("from_table", "merge_environments")]
+    assert advised == [("from_arrays", "missing"), ("from_arrays", "merge_environments")]
     for function, setting in advised:
         assert setting in inspect.signature(getattr(MultiEnvironmentData, function)).parameters

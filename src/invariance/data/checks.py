@@ -260,11 +260,17 @@ def check_environments(
     small = n_rows < SMALLEST_ENVIRONMENT
     if small.any():
         found = f"environments too small: {with_counts(environments, np.where(small, n_rows, 0))}. Each needs 3 rows"
+        if np.count_nonzero(~small) < 2:
+            raise DataError(f"{found}: merge them, or choose another column of environments.")
         raise DataError(f"{found}: merge them with others, or leave them out", use(min_rows=SMALLEST_ENVIRONMENT))
     if flat.any() and not flat_allowed:
         found = with_counts(environments, np.where(flat, n_rows, 0))
-        what = f"outcome {name!r} is constant inside environment {found}. Merge it with another or leave it out"
-        raise DataError(what, use(drop_environments=[environments[e] for e in np.flatnonzero(flat).tolist()]))
+        what = f"outcome {name!r} is constant inside environment {found}"
+        if np.count_nonzero(~flat) < 2:
+            left = f"it varies in {np.count_nonzero(~flat)} environments, and two are needed"
+            raise DataError(f"{what}: {left}. Choose another column of environments, or merge some.")
+        gone = [environments[e] for e in np.flatnonzero(flat).tolist()]
+        raise DataError(f"{what}. Merge it with another or leave it out", use(drop_environments=gone))
 
 
 def largest_size(counts: ArrayLike, widths: ArrayLike) -> int:

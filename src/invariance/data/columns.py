@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from statistics import median
 from types import MappingProxyType
@@ -289,7 +289,8 @@ class Mending:
         values = [
             None if gone else value for value, gone in zip(series.to_list(), series.is_null().to_list(), strict=True)
         ]
-        kept = [None if value is None or level_of(value) in codes else value for value in values]
+        as_numbers = {float(code) for code in codes if reads_as_number(code)}
+        kept = [None if value is None or _is_one_of(value, codes, as_numbers) else value for value in values]
         texts = {value for value in kept if isinstance(value, str)}
         found = ((text, limit_of(text)) for text in texts) if self.below_limit is not None else ()
         limits = {text: limit for text, limit in found if limit is not None}
@@ -307,6 +308,13 @@ class Mending:
         if self.below_limit == "missing":
             return None
         return limit / 2 if self.below_limit == "half" and sign in "<≤" else limit
+
+
+def _is_one_of(value: Any, codes: Collection[str], numbers: Collection[float]) -> bool:
+    """Whether a cell is one of the codes of missing values, as text or, 0.0 for 0, as a number"""
+    if level_of(value) in codes:
+        return True
+    return not isinstance(value, _TRUTHS) and reads_as_number(value) and float(value) in numbers
 
 
 # ---------------------------------------------------------------- levels
@@ -533,6 +541,7 @@ _DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:\d{4}|\d{2})"
 _TIME = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?: ?[AP]M)?(?:Z|[+-]\d{2}:?\d{2})?"
 _MOMENT = re.compile(rf"(?:{_DATE})(?:[T ]+{_TIME})?|{_TIME}", re.IGNORECASE)
 MOST_WORDS = 8  # of a remedy
+MOST_RANGES = 20  # levels, such as '1/2' or '5+' among 3 and 4, that are no words for missing values
 
 
 class Refusal(NamedTuple):
@@ -646,7 +655,9 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         others = [text for text in strange if not number_formats([text])]
         if len(others) <= (1.0 - _MEANT_AS_NUMBERS) * len(texts):
             reason = f"is not numeric: most of its different values are numbers, but not {quoted(others or strange, 4)}"
-            return Refusal(reason, (*([use(na={name: others[:MOST_WORDS]})] if others else []), as_levels), "words")
+            ways = (*([use(na={name: others[:MOST_WORDS]})] if others else []), as_levels)
+            ranges = len(texts) <= MOST_RANGES and any(char.isdigit() for text in others for char in text)
+            return Refusal(reason, ways[::-1] if ranges else ways, "words")
         units = {found and found[1] for found in map(_WITH_UNIT.fullmatch, texts)}
         if len(texts) > _MOST_UNITS and len(units) == 1 and None not in units:
             reason = f"holds numbers with {units.pop()!r} after them (for example {texts[0]!r}), to be removed"
@@ -658,6 +669,23 @@ def doubtful(name: str, levels: Levels, n_rows: int) -> Refusal | None:
         words = any(len(text.split()) > 1 for text in texts)
         return Refusal(shown, (as_levels,), "text" if words else "identifier")
     return None
+
+
+def as_mended(series: Any, name: str, choices: Choices, remedy: Remedy) -> Floats | None:
+    """(N,) numbers of a column of text with what a remedy changes in it; None if it changes something else."""
+    settings = dict(remedy.settings)
+    mending = choices.mending
+    if "na" in settings:
+        codes = (*mending.na.get(name, ()), *map(level_of, settings["na"][name]))
+        mending = replace(mending, na={**mending.na, name: codes})
+    elif "below_limit" in settings:
+        mending = replace(mending, below_limit=settings["below_limit"])
+    elif "numeric" not in settings:
+        return None
+    mended = mending.series(series, name)
+    if "numeric" in settings:
+        return text_as_numbers(mended, name)
+    return series_values(mended, name) if mended.dtype.is_numeric() else None
 
 
 def refuse(refused: Mapping[str, Refusal], excluded: Sequence[str] = (), streamed: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,6 +29,10 @@ _FEWEST_VALUES = 3
 # Differences of a clock count as equal up to a tenth; one step is one up to a quarter, which months are in days.
 _LENGTHS_APART = 10.0
 _STEP_TOLERANCE = 0.25
+# By how much, relatively, multiples of a step may miss it.
+_EXACT = 1e-6
+# The share of differences that are the shortest one, from which on that is the step.
+_OFTEN = 0.25
 
 
 @dataclass(frozen=True)
@@ -485,8 +490,13 @@ def _steps(variable: Along, values: Floats, units: Integers, dates: bool) -> Int
 
 
 def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
-    """(n,) how many steps of the clock rows (n,) lie after those before them: a step is the most frequent length, and
-    one row follows another after one step, up to a quarter of it, as months have 28 to 31 days"""
+    """(n,) how many steps of the clock rows (n,) lie after those before them: a step is the shortest length if that is
+    frequent and all are multiples of it, else the most frequent one; one row follows another after one step, up to a
+    quarter of it, as months have 28 to 31 days"""
+    multiples = lengths / lengths.min()
+    whole = np.round(multiples)
+    if (np.abs(multiples - whole) <= _EXACT * multiples).all() and (whole == 1.0).mean() >= _OFTEN:
+        return whole.astype(np.int64)
     logs = np.round(_LENGTHS_APART * np.log(lengths / np.median(lengths)))
     bins, frequencies = np.unique(logs, return_counts=True)
     step = float(np.median(lengths[logs == bins[np.argmax(frequencies)]]))
@@ -496,11 +506,13 @@ def _whole_steps(variable: Along, lengths: Floats, dates: bool) -> Integers:
         worst = float(lengths[np.argmax(irregular)])
         unit = f"{step / _DAY:.4g} days, not {worst / _DAY:.4g}" if dates else f"{step:.4g}, not {worst:.4g}"
         n, ar = f"{int(irregular.sum()):,} of {rows_text(len(lengths))}", f", ar={variable.ar}"
-        each, within = "", ""
+        each, within, typed = "", "", f"--along number --ar {variable.ar}"
         if variable.within is not None:
             each, within = f" of each {variable.within}", f", within={variable.within!r}"
+            typed += f" --within {shlex.quote(variable.within)}"
         what = f"{variable.column!r} is an irregular clock: after {n} the next comes in a part of a step ({unit})"
-        raise DataError(f"{what}. Number the rows{each}, and compare along that column: along('number'{ar}{within}).")
+        command = f"along('number'{ar}{within}), in a terminal {typed}"
+        raise DataError(f"{what}. Number the rows{each}, and compare along that column: {command}.")
     return np.round(ratios).astype(np.int64)
 
 

@@ -31,6 +31,7 @@ from .checks import (
     with_counts,
 )
 from .columns import (
+    MOST_WORDS,
     Choices,
     RawTable,
     aligned,
@@ -62,8 +63,9 @@ from .outcomes import (
     stated,
     two_values,
 )
-from .reading import TableFile, column_names, read_columns
+from .reading import TableFile, column_names, read_columns, with_columns
 from .settings import ALL_ENVIRONMENTS, Columns, Environments, places_of, refuse_single, stated_once
+from .site_level import SiteLevel, warn_of_site_level
 from .weights import Weights, weighted
 
 if TYPE_CHECKING:
@@ -134,6 +136,11 @@ class MultiEnvironmentData:
         """The lowest and the highest outcome of each environment, both (E,)."""
         outcomes = [self.y[self.rows(e)] for e in range(self.n_environments)]
         return np.array([values.min() for values in outcomes]), np.array([values.max() for values in outcomes])
+
+    @cached_property
+    def site_level(self) -> SiteLevel:
+        """The columns of X that are constant within every environment."""
+        return SiteLevel.of_rows(self.X, self.environment_index)
 
     @property
     def losses(self) -> tuple[str, ...]:
@@ -254,8 +261,8 @@ class MultiEnvironmentData:
         check_unique((*columns, *environments), "the table")
         classes = self.classes
         outcome: Any = self.y if classes is None else [classes[int(k)] for k in self.y]
-        table = pd.DataFrame(features).assign(**{self.outcome_name: outcome}, **outcome_columns)
-        return table.assign(**environments)
+        table = pd.DataFrame(features)
+        return with_columns(table, {self.outcome_name: outcome, **outcome_columns, **environments})
 
     def __repr__(self) -> str:
         return in_short(self)
@@ -363,6 +370,9 @@ class MultiEnvironmentData:
         categorical: str | Sequence[str] | Mapping[str, Sequence[Any]] = "auto",
         numeric: Sequence[str] = (),
         groups: Any = None,
+        drop_environments: Sequence[Hashable] = (),
+        merge_environments: Mapping[Hashable, Sequence[Hashable]] = MappingProxyType({}),
+        min_rows: int = 0,
         event: Any = None,
         exposure: Any = None,
         weights: Any = None,
@@ -374,7 +384,8 @@ class MultiEnvironmentData:
 
         environments : None: a single one, "all"
         feature_names : those of a data frame X, else x0, x1, ...; outcome_name : that of a series y, else "y"
-        missing, exclude, categorical, numeric, groups, columns : as in `from_table`
+        missing, exclude, categorical, numeric, groups, columns, drop_environments, merge_environments, min_rows : as in
+            `from_table`
         event, exposure, weights : as in `from_table`, one value per row
         design : in place of environments, as `Design.read` makes it of columns
         clock : when rows were taken, by default as a time index of X says it
@@ -384,6 +395,7 @@ class MultiEnvironmentData:
         y, environments, event, exposure, weights = aligned(X, y=y, **given)
         of_columns = Columns(exclude=exclude, categorical=categorical, numeric=numeric, groups=groups)
         columns = stated_once("columns", columns, of_columns)
+        choice = Environments(drop=drop_environments, merge=merge_environments, min_rows=min_rows)
         clock = clock or clock_of(X, columns.exclude)
         weights, counted = columns.weights if weights is None else weights, None
         if weights is not None:
@@ -413,7 +425,7 @@ class MultiEnvironmentData:
         taken = (*names, outcome_name)
         with_y = {role: (free_name(name, taken), values) for role, (name, values) in outcome_columns.items()}
         named = None if design is None else design.name
-        data = _checked_data(raw, choices, outcome, with_y, labels, named, missing, design=design, clock=clock)
+        data = _checked_data(raw, choices, outcome, with_y, labels, named, missing, choice, design, clock)
         return data if counted is None else replace(data, weights=counted)
 
 
@@ -544,6 +556,7 @@ def _checked_data(
     if left is not data:
         announce_constant(left.dropped_features, data.n_features, left.dropped_columns)
     warn_of_equal_columns(left.features, left.X, choices.excluded)
+    warn_of_site_level(left.features, left.site_level, left.encoding, choices.excluded)
     return left
 
 
@@ -553,7 +566,9 @@ def _check_outcome_columns(data: MultiEnvironmentData) -> None:
     if data.event is not None:
         if (y <= 0.0).any():
             what = f"outcome {outcome} is a time to event, and is not above 0 in {rows_text(int((y <= 0.0).sum()))}"
-            raise DataError(f"{what}. Leave those rows out, or begin to count earlier.")
+            early = np.unique(y[y <= 0.0]).tolist()
+            leave_out = [use(na={data.outcome_name: early}, missing="drop")] if len(early) <= MOST_WORDS else []
+            raise DataError(f"{what}. Begin to count earlier, or leave those rows out", *leave_out)
         if not data.event.any():
             raise DataError(f"event {data.event_name!r} is 0 in every row: it must be 1 where the event occurred.")
     if data.exposure is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Real
@@ -38,11 +38,7 @@ class Outcome:
             what = f"outcome {self.name!r} has classes that differ in capitals or blanks only"
             raise DataError(f"{what}, {told}: write them in the same way.")
         if len(found) != 2:
-            texts = [value for value in found if isinstance(value, str)]
-            formats = number_formats(texts) if len(texts) == len(found) else []
-            if formats:
-                what = f"outcome {self.name!r} holds numbers stored as text (for example {found[0]!r})"
-                raise DataError(what, *formats)
+            _refuse_numbers_as_text(found, self.name)
             what = f"outcome {self.name!r} has {len(found)} classes, {told}, and a model needs two"
             rest = f"Compare one with the rest: make a column of {self.name} == {found[0]!r} the outcome"
             raise DataError(f"{what}. {rest}.")
@@ -66,7 +62,17 @@ def read_outcome(series: Any, name: str) -> Outcome:
     if two or not any(numbers):
         places = {value: float(k) for k, value in enumerate(found)}
         return Outcome(name, mapped(series, places.__getitem__), tuple(found))
+    _refuse_numbers_as_text(found, name)
     return Outcome(name, series_values(series, name, "outcome"))
+
+
+def _refuse_numbers_as_text(found: Sequence[Hashable], name: str) -> None:
+    """Raise where different values are numbers in a form that can be stated."""
+    texts = [value for value in found if isinstance(value, str)]
+    formats = number_formats(texts) if len(texts) == len(found) else []
+    if formats:
+        example = next(text for text in texts if not reads_as_number(text))
+        raise DataError(f"outcome {name!r} holds numbers stored as text (for example {example!r})", *formats)
 
 
 def outcome_of(y: Any, name: str = "y") -> Outcome:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
@@ -54,9 +54,9 @@ _BREAK = re.compile(r"\s*[\t\r\n\v\f\x1c-\x1e\x85\u2028\u2029]\s*")
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 # {sign between thousands: what counts as it}
 _GROUP_SIGNS = {",": ",", ".": r"\.", "'": "['\u2019]", " ": "[ \u00a0\u2009\u202f]"}
-_DECIMAL = re.compile(rf"[+-]?(?:\d+[.,]\d*|[.,]\d+|\d+){_EXPONENT}", re.ASCII)
+_DECIMAL = re.compile(rf"[+\u2212-]?(?:\d+[.,]\d*|[.,]\d+|\d+){_EXPONENT}", re.ASCII)
 # Decimals, or thousands: a leading 0 is no thousand.
-_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
+_GROUPED = re.compile(r"[+\u2212-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 
 
 _LIMIT = re.compile(r"\s*([<>≤≥])\s*=?\s*(\S+)\s*")
@@ -88,7 +88,7 @@ class NumberForm(NamedTuple):
         if not _pattern(*self).fullmatch(stripped):
             return None
         whole = stripped if self.thousands is None else re.sub(_GROUP_SIGNS[self.thousands], "", stripped)
-        return whole.replace(self.decimal, ".")
+        return whole.replace(self.decimal, ".").replace("\u2212", "-")
 
     def cell(self, text: str) -> str:
         """A number or a limit of detection as Python writes it; other text as it is."""
@@ -110,7 +110,7 @@ _GERMAN = NumberForm(",", ".")
 def _pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     point = re.escape(decimal)
     groups = "" if thousands is None else rf"|[1-9]\d{{0,2}}(?:{_GROUP_SIGNS[thousands]}\d{{3}})+"
-    return re.compile(rf"[+-]?(?:(?:\d+{groups})(?:{point}\d*)?|{point}\d+){_EXPONENT}", re.ASCII)
+    return re.compile(rf"[+\u2212-]?(?:(?:\d+{groups})(?:{point}\d*)?|{point}\d+){_EXPONENT}", re.ASCII)
 
 
 def number_formats(texts: Collection[str]) -> list[Remedy]:
@@ -408,6 +408,14 @@ def column_names(path: PathLike, warn_unnamed: bool = True) -> list[str]:
     return names
 
 
+def with_columns(frame: pd.DataFrame, columns: Mapping[str, Any]) -> pd.DataFrame:
+    """Return a copy with these columns, whatever they are called: `assign` refuses a column "self"."""
+    copied = frame.copy(deep=False)
+    for name, values in columns.items():
+        copied[name] = values
+    return copied
+
+
 def named_once(schema: pa.Schema, where: str) -> pa.Schema:
     """Without the row index that pandas may have stored along; raise where a name occurs twice."""
     import pyarrow as pa
@@ -419,22 +427,33 @@ def named_once(schema: pa.Schema, where: str) -> pa.Schema:
 
 
 def read_columns(
-    path: PathLike, columns: Sequence[str], labels: str | None = None, as_text: Collection[str] = ()
+    path: PathLike,
+    columns: Sequence[str],
+    labels: str | None = None,
+    as_text: Collection[str] = (),
+    other_forms: Collection[str] = (),
 ) -> pd.DataFrame:
-    """Columns, which exist; labels : that of environment labels; as_text : stay as they are written in a text file"""
-    return next(iter_columns(path, columns, _ALL_ROWS, labels, as_text))
+    """Columns, which exist; labels : that of environment labels; as_text : stay as they are written in a text file;
+    other_forms : in which numbers may have another form than those of the file, and then stay text"""
+    return next(iter_columns(path, columns, _ALL_ROWS, labels, as_text, other_forms))
 
 
 def iter_columns(
-    path: PathLike, columns: Sequence[str], rows: int, labels: str | None = None, as_text: Collection[str] = ()
+    path: PathLike,
+    columns: Sequence[str],
+    rows: int,
+    labels: str | None = None,
+    as_text: Collection[str] = (),
+    other_forms: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """As `read_columns`, in frames of at most so many rows"""
     import pandas as pd
 
     file = TableFile.of(path)
+    finished = partial(_finished, file=file, labels=labels, as_text=as_text, other_forms=other_forms)
     if file.kind != TEXT:
         with clear_errors(file):
-            frame = _finished(_stored(file, list(columns), as_text), file, labels, as_text)
+            frame = finished(_stored(file, list(columns), as_text))
         yield from (frame[start : start + rows] for start in range(0, max(len(frame), 1), rows))
         return
     texts = [*as_text, *([] if labels is None else [labels])]
@@ -456,7 +475,7 @@ def iter_columns(
                     piece = next(batches, None)
                 if piece is None:
                     return
-                yield _finished(piece[list(columns)], file, labels, as_text)
+                yield finished(piece[list(columns)])
 
 
 def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd.DataFrame:
@@ -472,7 +491,7 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
     na = file.form.na
     words = [*na, *(float(word) for word in na if AS_PYTHON.plain(word) is not None)]
     typed = [str(name) for name in frame if na and not is_bool_dtype(frame[name].infer_objects())]
-    frame = frame.assign(**{name: frame[name].mask(frame[name].isin(words)) for name in typed})
+    frame = with_columns(frame, {name: frame[name].mask(frame[name].isin(words)) for name in typed})
     if file.kind == PARQUET:
         return frame
 
@@ -480,10 +499,13 @@ def _stored(file: TableFile, columns: list[str], as_text: Collection[str]) -> pd
         """Different texts that are one level are told of."""
         return value if isinstance(value, str) else level_of(value)
 
-    return frame.assign(**{name: frame[name].map(written, na_action="ignore") for name in as_text if name in columns})
+    kept = [name for name in as_text if name in columns]
+    return with_columns(frame, {name: frame[name].map(written, na_action="ignore") for name in kept})
 
 
-def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str]) -> pd.DataFrame:
+def _finished(
+    frame: pd.DataFrame, file: TableFile, labels: str | None, as_text: Collection[str], other_forms: Collection[str]
+) -> pd.DataFrame:
     """With missing values and numbers in the place of text that stands for them; labels stay as they are."""
     kept, form = {*as_text, labels}, file.numbers
     changed = {}
@@ -498,7 +520,7 @@ def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text:
             elif all(text in _TRUTH for text in left):
                 meaning = _TRUTH
             elif form != AS_PYTHON:
-                if form.decimal == ",":
+                if form.decimal == "," and name not in other_forms:
                     _refuse_points(name, left, file)
                 # Where most are numbers, what the others stand for can be said of cells in one form.
                 if 2 * sum(form.cell(text) != text or form.plain(text) is not None for text in left) > len(left):
@@ -506,9 +528,9 @@ def _finished(frame: pd.DataFrame, file: TableFile, labels: str | None, as_text:
             if meaning is not None:
                 values = values.astype(object).map(lambda value, of=meaning: of.get(value, value), na_action="ignore")
         changed[name] = values
-    frame = frame.assign(**changed)
+    frame = with_columns(frame, changed)
     objects = [str(name) for name, dtype in frame.dtypes.items() if dtype.kind == "O" and name not in kept]
-    return frame.assign(**{name: frame[name].infer_objects() for name in objects})
+    return with_columns(frame, {name: frame[name].infer_objects() for name in objects})
 
 
 def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
@@ -516,8 +538,19 @@ def _refuse_points(name: str, texts: Sequence[str], file: TableFile) -> None:
     odd = [text for text in texts if file.numbers.plain(text) is None and (file.form.thousands or _GERMAN.plain(text))]
     if odd and all(_GERMAN.plain(text) or AS_PYTHON.plain(text) for text in texts):
         what = f"column {name!r} of {file.name} holds {odd[0]!r}, and decimals are commas"
-        as_numbers = use(thousands=".") if _GERMAN.reads(texts) else use(decimal=".")
-        raise DataError(what, as_numbers, use(categorical=[name]))
+        as_numbers = use(thousands=".") if _GERMAN.reads(texts) else _as_points(file)
+        raise DataError(what, as_numbers, use(exclude=[name]), use(categorical=[name]))
+
+
+def _as_points(file: TableFile) -> Remedy:
+    return use(decimal=".", thousands=None) if file.form.thousands == "." else use(decimal=".")
+
+
+def numbers_with_points(frame: pd.DataFrame, file: TableFile) -> dict[str, tuple[str, Remedy]]:
+    """{column: an example, and the form in which it is numbers} of columns that are text as decimals of the file are
+    commas, and theirs are not"""
+    as_text = _texts(frame) if file.numbers.decimal == "," else ()
+    return {name: (texts[0], _as_points(file)) for name, texts in as_text if AS_PYTHON.reads(texts)}
 
 
 def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
@@ -535,13 +568,27 @@ def _texts(frame: pd.DataFrame) -> Iterator[tuple[str, list[str]]]:
                 yield str(name), texts
 
 
+def words_for_missing(file: TableFile, columns: Sequence[str]) -> dict[str, set[str]]:
+    """Return {column: words that stand for missing values in a text file}, "" for an empty cell."""
+    import pandas as pd
+
+    sep, _, encoding, skiprows, header = file.sniffed
+    names = [name or f"unnamed column {n}" for n, name in enumerate(header)]
+    options: dict[str, Any] = {"sep": sep, "encoding": encoding, "skiprows": skiprows, "header": 0, "names": names}
+    options |= {"index_col": False, "dtype": str, "skipinitialspace": True, "keep_default_na": False, "na_values": []}
+    with clear_errors(file), file.open() as stream:
+        frame = pd.read_csv(stream, **options)
+    cells = {name: {text.strip() for text in frame[name].fillna("").unique()} for name in columns}
+    return {name: {text for text in texts if text in file.missing} for name, texts in cells.items()}
+
+
 def in_points(frame: pd.DataFrame, file: TableFile, kept: Collection[str]) -> pd.DataFrame:
     """Text as it is written in a file, but with its numbers as Python writes them; not in the `kept` columns."""
     changed = {}
     for name, texts in _texts(frame) if file.numbers != AS_PYTHON else ():
         if name not in kept and file.numbers.reads(texts):
             changed[name] = frame[name].replace({text: file.numbers.plain(text) for text in texts})
-    return frame.assign(**changed)
+    return with_columns(frame, changed)
 
 
 @contextmanager

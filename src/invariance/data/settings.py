@@ -47,10 +47,11 @@ class FileFormat:
         check_known("thousands", self.thousands, (None, *THOUSANDS))
         if self.thousands is not None and self.thousands == self.decimal:
             other = _OTHER_SIGN[self.thousands]
-            raise SettingError(f"decimal and thousands are both {self.decimal!r}", use(decimal=other))
+            both = f"decimal and thousands are both {self.decimal!r}"
+            raise SettingError(both, use(thousands=None), use(decimal=other))
         decimal = self.decimal or _OTHER_SIGN.get(self.thousands or "")
         if sep is not None and sep == decimal:
-            raise SettingError(f"sep and decimal are both {sep!r}", use(sep=";"))
+            raise SettingError(f"sep and decimal are both {sep!r}", use(sep=None), use(sep=";"))
         try:
             "".encode(self.encoding or "utf-8")  # raises where it is a codec, but not of text
             codecs.getincrementaldecoder(self.encoding or "utf-8")
