@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from invariance import MultiEnvironmentData
+from invariance.models.base import BoundModel, Level
 
 Table = tuple[NDArray, NDArray, NDArray]
 # How often each row counts with the pooled mean as its outcome where counts have pseudo-data.
 GUARD = 1e-6
+
+
+@dataclass(frozen=True)
+class AtEffects:
+    """A family whose models have a baseline of their own in each environment."""
+
+    family: Any
+
+    def bind(self, data: MultiEnvironmentData, n_jobs: int | None = None) -> BoundModel:
+        return self.family.bind(data, n_jobs).at_level(Level.effects)
 
 
 def regression_data(X: NDArray, y: NDArray, environment: NDArray) -> MultiEnvironmentData:

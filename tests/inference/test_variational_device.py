@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
+from dataclasses import replace
 from threading import Semaphore
 
 import numpy as np
@@ -217,6 +220,29 @@ def test_a_model_without_a_scatter_answers_as_one_with_all_moments(moments, shar
         np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-9)
     assert (model.nearly_outcome() == expected.nearly_outcome()).all()
     np.testing.assert_allclose(model.complete.moments.scatter, expected.moments.scatter, rtol=1e-9, atol=1e-9)
+
+
+def test_copies_of_all_moments_are_not_kept_for_a_batch(moments, shared) -> None:
+    """Neither those of searches for starts nor those that are made when an outcome is decided; one takes 0.9 GB for
+    6,170 columns."""
+    engine = replace(ENGINE, iterations=50, starts=("uninformative", "searched"))
+    waiting = batched._prepared(engine, job(moments, "x0"), shared)
+    assert isinstance(waiting, batched._Waiting)
+    assert "complete" not in vars(waiting.target.model)
+    copies = []
+
+    def alive(name, found) -> int:
+        copies.append(weakref.ref(found.target.model.complete))
+        gc.collect()
+        return sum(copy() is not None for copy in copies)
+
+    jobs = [job(moments, name) for name in moments.columns[:3]]
+    assert list(each_posterior(engine, jobs, shared, alive)) == [1, 1, 1]
+
+
+def test_searches_cost_on_a_device_what_they_cost_on_the_processor(moments, shared) -> None:
+    model = GaussianOnDevice(moments, shared, NONE)
+    assert model.flip_steps(5.0) == LinearGaussian().bind(moments).flip_steps(5.0)
 
 
 def test_rewards_for_prediction_stay_on_a_device(moments, shared) -> None:

@@ -9,12 +9,13 @@ import pytest
 from scipy.special import logsumexp
 
 from invariance import BetaBinomialPrior, InclusionPrior, LinearGaussian, MultiEnvironmentData, Tolerance, UniformPrior
-from invariance.inference import enumeration
+from invariance.inference import base, enumeration
 from invariance.inference.base import Target
 from invariance.inference.enumeration import DenseBlocks, Run, target_blocks
 from invariance.kernels import subset_tree
 from invariance.kernels.all_subsets import fold_pairs, lead
 from invariance.models.base import NO_GAIN
+from invariance.models.gaussian_fits import Limits
 from invariance.moments import Moments
 from quadratic_toy import with_sum
 from twins import all_masks, simulated
@@ -61,6 +62,10 @@ CONSTANT = MultiEnvironmentData.from_arrays(
     CORRELATED.environment_index,
 )
 GROUPED = MultiEnvironmentData.from_arrays(CORRELATED.X, CORRELATED.y, CORRELATED.environment_index, groups=GROUPS)
+# x1, x4 and x6 are the same, so that subsets are equally probable.
+COPIES = MultiEnvironmentData.from_arrays(
+    CORRELATED.X[:, [0, 1, 2, 3, 1, 5, 1]], CORRELATED.y, CORRELATED.environment_index
+)
 DEPENDENT = with_sum(simulated(6, (40, 50, 60), seed=4))
 CASES = {
     "uniform": (CORRELATED, UniformPrior()),
@@ -70,6 +75,7 @@ CASES = {
     "constant somewhere": (CONSTANT, UniformPrior()),
     "groups": (GROUPED, InclusionPrior({"pair": 0.2})),
     "dependent, with rows": (DEPENDENT, UniformPrior()),
+    "dependent copies": (Moments.from_data(COPIES), UniformPrior(max_size=6)),
     "dependent, moments alone": (Moments.from_data(DEPENDENT), UniformPrior(max_size=6)),
 }
 
@@ -102,30 +108,51 @@ def test_sums_and_leading_subsets(monkeypatch: pytest.MonkeyPatch, case: str, lo
     np.testing.assert_array_equal(np.sort(sums.undecidable.sum(axis=1)), smallest)
 
 
+def test_examples_of_undecidable_subsets_are_the_smallest(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (enumeration, base):
+        monkeypatch.setattr(module, "EXAMPLES", 4)
+    monkeypatch.setattr(subset_tree, "MOST_LOW", 2)
+    monkeypatch.setattr(enumeration, "_FEWEST_TASKS", 1)
+    data, prior = CASES["dependent, moments alone"]
+    model = LinearGaussian().bind(data)
+    target = Target(model, prior.bind(model.feature_names, model.largest_size))
+    blocks = target_blocks(target)
+    sums, _, _ = walked(blocks, 1)
+    expected = twin(target, blocks.walk.free)
+    assert len(expected.undecidable) > 4
+    smallest = np.sort(expected.masks[expected.undecidable].sum(axis=1))[:4]
+    np.testing.assert_array_equal(sums.undecidable.sum(axis=1), smallest)
+
+
 @pytest.mark.parametrize("tasks", [1, 3, 64])
 @pytest.mark.parametrize("smallest", [-np.inf, 5.0])
-def test_subsets_that_may_be_compatible(monkeypatch: pytest.MonkeyPatch, smallest: float, tasks: int) -> None:
+@pytest.mark.parametrize("case", [case for case in CASES if "dependent" not in case])
+def test_subsets_that_may_be_compatible(
+    monkeypatch: pytest.MonkeyPatch, case: str, smallest: float, tasks: int
+) -> None:
     """All of them, also where a call has no room for more: those of the twin with a gain of interest that the screen,
     which keeps all compatible ones, lets pass."""
     monkeypatch.setattr(subset_tree, "MOST_LOW", 2)
     monkeypatch.setattr(enumeration, "_FEWEST_TASKS", tasks)
-    model, tolerance = LinearGaussian().bind(CORRELATED), Tolerance(rho=0.3, tau=1.0)
-    target = Target(model, UniformPrior(max_size=6).bind(model.feature_names, model.largest_size), tolerance)
+    data, prior = CASES[case]
+    model, tolerance = LinearGaussian().bind(data), Tolerance(rho=0.3, tau=1.0)
+    target = Target(model, prior.bind(model.feature_names, model.largest_size), tolerance)
     blocks = target_blocks(target, tolerance)
     assert isinstance(blocks, DenseBlocks)
-    _, picked, _ = walked(blocks, 1, np.full(8, smallest))
+    least = smallest + 0.5 * np.arange(model.free_columns.sum() + 1)
+    _, picked, _ = walked(blocks, 1, least)
     found = enumeration.Picked.joined(picked)
-    masks = all_masks(7)
-    gain, allowed = model.gain_many(masks), masks.sum(axis=1) <= 6
-    places = found.draws @ (1 << np.arange(7))
-    assert (np.diff(places) > 0).all()
-    wanted = allowed & (gain >= smallest)
-    assert wanted[places].all()
+    masks = twin(target, blocks.walk.free).masks
+    gain, columns, log_prior = model.gain_many(masks), masks @ model.free_columns, target.prior.log_prob(masks)
+    places = found.draws @ (1 << np.arange(blocks.n_features))
+    wanted = (log_prior > -np.inf) & (gain >= least[columns])
+    screened = wanted & Limits.of(model, tolerance).allow(model.residuals(masks))
+    np.testing.assert_array_equal(places, np.flatnonzero(screened))
     assert set(np.flatnonzero(wanted & model.compatible(masks, tolerance))) <= set(places)
-    assert len(places) > 8
+    assert 4 < len(places) < wanted.sum()
     np.testing.assert_allclose(found.gain, gain[places], rtol=1e-9, atol=1e-9)
-    np.testing.assert_array_equal(found.columns, masks[places].sum(axis=1))
-    np.testing.assert_allclose(found.log_prior, target.prior.log_prob(masks[places]), rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(found.columns, columns[places])
+    np.testing.assert_allclose(found.log_prior, log_prior[places], rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(found.log_ratio, model.log_ratio_many(masks[places]), rtol=1e-9, atol=1e-9)
 
 

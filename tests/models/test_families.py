@@ -26,6 +26,7 @@ from invariance import (
 from invariance.exceptions import DataError, DataWarning, SettingError
 from invariance.models.base import SubsetWalk
 from invariance.models.regression import READ
+from regression_cases import AtEffects
 from twins import all_masks, walked_log_ratios
 
 P = 4
@@ -47,6 +48,10 @@ FAMILIES: dict[str, tuple[Any, str]] = {
     "negative binomial": (NegativeBinomial(), "count"),
     "plain negative binomial": (NegativeBinomial(pseudo_rows=0.0), "count"),
     "survival": (PiecewiseExponential(), "time"),
+    "logistic, effects": (AtEffects(Logistic()), "classes"),
+    "plain poisson, effects": (AtEffects(Poisson(pseudo_rows=0.0)), "count"),
+    "negative binomial, effects": (AtEffects(NegativeBinomial()), "count"),
+    "survival, effects": (AtEffects(PiecewiseExponential()), "time"),
 }
 every = pytest.mark.parametrize("name", FAMILIES)
 
@@ -211,7 +216,8 @@ def test_a_dummy_that_others_of_its_feature_give_adds_nothing(name: str) -> None
 
 
 # {name: most features that five rows of an environment can fit}
-FEW = dict.fromkeys(["gaussian", "on demand", "mean", "additive", "logistic", "poisson"], 3) | {"negative binomial": 2}
+FEW = dict.fromkeys(["gaussian", "on demand", "mean", "additive", "logistic", "poisson", "logistic, effects"], 3)
+FEW |= {"negative binomial": 2}
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -281,7 +287,7 @@ def test_fits_of_all_rows_alone_are_those_beside_local_ones(name: str) -> None:
 # ---------------------------------------------------------------- regressions
 
 
-@pytest.mark.parametrize("name", ["survival", "plain logistic", "poisson"])
+@pytest.mark.parametrize("name", ["survival", "plain logistic", "poisson", "logistic, effects"])
 def test_newton_does_not_stop_too_early(name: str) -> None:
     """Of many small tables, walks are near what is reported, and that is near what coefficients are read from."""
     for seed in range(15):
@@ -291,7 +297,7 @@ def test_newton_does_not_stop_too_early(name: str) -> None:
         np.testing.assert_allclose(reported, model.scores(MASKS, READ).log_ratio, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["logistic", "plain poisson", "plain negative binomial"])
+@pytest.mark.parametrize("name", ["logistic", "plain poisson", "plain negative binomial", "logistic, effects"])
 @pytest.mark.parametrize(("factor", "offset"), [(1e5, 0.0), (1e-5, 0.0), (1.0, 1e6)])
 def test_own_fits_do_not_depend_on_units_of_an_environment(name: str, factor: float, offset: float) -> None:
     data = table(FAMILIES[name][1], counts=(120, 120, 120))
@@ -311,7 +317,11 @@ def test_own_fits_do_not_depend_on_units_of_an_environment(name: str, factor: fl
 
 @pytest.mark.parametrize("apart", [1e-3, 1e-5])
 @pytest.mark.parametrize(
-    "name", ["gaussian", "on demand", "mean", "logistic", "poisson", "negative binomial", "survival"]
+    "name",
+    [
+        *("gaussian", "on demand", "mean", "logistic", "poisson", "negative binomial", "survival"),
+        *("logistic, effects", "survival, effects"),
+    ],
 )
 def test_columns_that_are_nearly_combinations(name: str, apart: float) -> None:
     """The rows decide what second moments cannot: the same space, the same values."""

@@ -17,7 +17,7 @@ from scipy.stats import binom
 from benchmarks._families import GammaLog, Probit, skewed
 from cli_runner import run
 from invariance import BIP, BIPClassifier, MultiEnvironmentData, Tolerance, load
-from invariance.exceptions import DataError, NotInvariantWarning, SettingError
+from invariance.exceptions import ApproximationWarning, DataError, NotInvariantWarning, SettingError
 from invariance.models.base import INVERSE_LINKS, Predicts, link_of, predicts_of
 from invariance.models.likelihood import ByLikelihood
 from invariance.models.registry import FAMILIES, MODELS, as_family
@@ -56,7 +56,7 @@ def test_every_family_of_the_package_declares_what_its_mean_is() -> None:
 def test_effects_are_ratios_of_means(gamma: BIP) -> None:
     decision = gamma.decision_
     assert decision.selected == ("x0",)
-    coefficients, effects = decision.coefficients(), decision.effects()
+    coefficients, effects = decision.coefficients(), decision.effects(by_environment=True)
     np.testing.assert_allclose(effects["estimate"], np.exp(effects["size"] * coefficients["estimate"]))
     gamma.set_params(predict_with="selected")
     pooled = gamma.predict(np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
@@ -151,6 +151,68 @@ def test_what_is_not_declared_is_refused_before_a_fit(family: Any, message: str)
     X, y, sites = skewed(3, 30, 0)
     with pytest.raises(SettingError, match=message):
         BIP(family).fit(X, y, environments=sites)
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        (changed(link="identity"), "has the mean .*, as by the link 'log'"),
+        (changed(link="probit", mean=lambda self, predictor: 0.0 * predictor - 1.0), "as by the link 'log'"),
+        (changed(link="cubic", mean=lambda self, predictor: np.exp(predictor) ** 3), "as by the link 'log'"),
+    ],
+    ids=["fits another link", "constant mean", "another mean"],
+)
+def test_a_link_that_the_fit_contradicts_is_refused(family: Any, message: str) -> None:
+    X, y, sites = skewed(3, 60, 0)
+    with pytest.raises(SettingError, match=message):
+        BIP(family).fit(X, y, environments=sites)
+
+
+def shifted(intercept: float) -> ByLikelihood:
+    """A family whose fit has another intercept than the largest likelihood"""
+
+    def maximise(self: Any, X: NDArray, y: NDArray) -> Any:
+        found = GammaLog.maximise(self, X, y)
+        return found and found._replace(intercept=found.intercept + intercept)
+
+    return changed(maximise=maximise)
+
+
+def test_what_is_predicted_without_features_is_the_mean_or_said_to_be_none() -> None:
+    X, y, sites = skewed(3, 60, 0)
+    data = MultiEnvironmentData.from_arrays(X, y, sites)
+    nothing = np.zeros((1, 2), dtype=bool)
+    with pytest.raises(SettingError, match=r"is between .* mend its link, its mean\(\) or the intercept"):
+        shifted(10.0).bind(data)
+    assert shifted(0.7).bind(data).remarks(nothing).alarms[0].startswith("Changed predicts")
+    for slight in (0.0, 0.01):
+        assert shifted(slight).bind(data).remarks(nothing).alarms == ()
+    with pytest.warns(ApproximationWarning, match="it predicts something else"):
+        decision = BIP(shifted(0.7)).fit(X, y, environments=sites).decision_
+    assert "it predicts something else" in " ".join(str(decision).split())
+
+
+@pytest.mark.parametrize(
+    ("family", "values", "message"),
+    [
+        (
+            changed(kind="class"),
+            (0.5, 1.0, 2.0),
+            "must be classes, coded as 0 and 1, and is not in 60 rows, such as 0.5",
+        ),
+        (changed(kind="count"), (0.5, 1.0, 2.0), "must be whole numbers from 0 on, and is not in 30 rows, such as 0.5"),
+    ],
+    ids=["class", "count"],
+)
+def test_outcomes_of_another_kind_are_refused(family: Any, values: tuple[float, ...], message: str) -> None:
+    X, _, sites = skewed(3, 30, 0)
+    with pytest.raises(DataError, match=message):
+        BIP(family).fit(X, np.resize(values, 90), environments=sites)
+
+
+def test_effects_without_intervals_say_so(gamma: BIP) -> None:
+    assert set(gamma.decision_.effects()["note"]) == {"no interval"}
+    assert gamma.decision_.coefficients()["lower"].isna().all()
 
 
 def test_where_nothing_is_compatible_logarithms_show_how_coefficients_differ() -> None:

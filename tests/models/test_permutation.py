@@ -86,6 +86,17 @@ def test_order_and_units_do_not_count() -> None:
     assert permutation_p_value(X[:, [2, 0, 1]] @ np.diag([3.0, -1.0, 1e6]), 5.0 - 100.0 * y, places, 1e-4) == first
 
 
+def test_the_order_of_rows_does_not_count_where_residuals_are_tied() -> None:
+    """As with features and outcomes of few values, in which rows are repeated."""
+    rng, places = np.random.default_rng(0), np.repeat(np.arange(20), 15)
+    X = rng.integers(0, 2, size=(300, 2)).astype(float)
+    y = np.round(2.0 * X[:, 0] + rng.exponential(size=300) ** 2)
+    first = permutation_p_value(X, y, places, 1e-3)
+    assert 0.5 < first < 1.0
+    for rows in (rng.permutation(300) for _ in range(5)):
+        assert permutation_p_value(X[rows], y[rows], places[rows], 1e-3) == first
+
+
 def test_many_rows_stand_for_all_and_small_environments_stay_whole() -> None:
     places = np.repeat([0, 1, 2], [300_000, 150, 40_000])
     rows = sampled_rows(places)

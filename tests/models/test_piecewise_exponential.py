@@ -12,6 +12,7 @@ from scipy.integrate import quad
 
 from invariance import MultiEnvironmentData, PiecewiseExponential
 from invariance.exceptions import DataError
+from invariance.models.base import Level
 from invariance.models.survival import PiecewiseHazard
 from survival_twins import split, survived
 from twins import all_masks
@@ -84,20 +85,24 @@ def awkward(kind: str) -> MultiEnvironmentData:
 
 
 @pytest.mark.filterwarnings("ignore::invariance.exceptions.DataWarning")
+@pytest.mark.parametrize("level", [Level.full, Level.effects])
 @pytest.mark.parametrize("pseudo_rows", [0.0, 1.0])
 @pytest.mark.parametrize("kind", AWKWARD)
-def test_finite_and_at_most_zero(kind: str, pseudo_rows: float) -> None:
+def test_finite_and_at_most_zero(kind: str, pseudo_rows: float, level: Level) -> None:
     data = awkward(kind)
     specification = PiecewiseExponential(4 if pseudo_rows else "auto", pseudo_rows=pseudo_rows)
     if pseudo_rows == 0.0 and not np.bincount(data.environment_index, data.event).all():
         with pytest.raises(DataError, match=r"no event occurs in environment .*: use pseudo_rows=1"):
             specification.bind(data)
         return
-    model = specification.bind(data)
+    model = specification.bind(data).at_level(level)
     values, null = model.log_ratio_many(EVERY), model.null_many(EVERY)
     assert (values <= 0.0).all()
     assert np.isfinite(values).all()
-    assert np.isfinite(null.expected).all()
+    assert np.isfinite(null.expected[null.degrees > 0.0]).all()
+    assert (null.degrees[1:] > 0.0).all() or not pseudo_rows
+    if level is Level.effects:
+        assert np.isfinite(model.baselines(EVERY[-1])).all()
     fit = model.fit(EVERY[-1])
     assert np.isfinite(fit.baseline.hazards).all()
     assert not np.isnan(fit.baseline.survival(fit.risk(data.X)[:, None], np.array([0.0, 1.0, 1e30]))).any()

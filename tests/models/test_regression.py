@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 from count_twins import counted
 from invariance import Logistic, MultiEnvironmentData, NegativeBinomial, PiecewiseExponential, Poisson
+from invariance.exceptions import use
 from invariance.models.counts import overdispersion
 from invariance.models.gaussian_fits import row_groups
 from invariance.models.invariance_test import Tolerance
@@ -242,6 +243,9 @@ def test_separating_subsets_are_told() -> None:
     np.testing.assert_array_equal([separates(model, mask) for mask in masks], masks[:, 0] & masks[:, 1])
     (alarm,) = model.remarks(masks[[0, 3, 7]]).alarms
     assert alarm.startswith("{x0, x1} separates")
+    (alarm,) = model.remarks(masks[-1:]).alarms
+    assert alarm.startswith("{x0, x1} separates")
+    assert alarm.remedies == (use(exclude=["x0"]), use(exclude=["x1"]))
     assert model.remarks(masks[:3]).alarms == ()
 
 

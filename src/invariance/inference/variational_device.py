@@ -119,6 +119,7 @@ class GaussianOnDevice(HomoscedasticGaussian):
     """
 
     search_penalty = GaussianFromMoments.search_penalty
+    flip_steps = GaussianFromMoments.flip_steps
 
     def __init__(self, moments: Moments, shared: SharedScatter, removed: Floats, prediction: float = 0.0) -> None:
         super().__init__(moments, prediction=prediction)
@@ -141,6 +142,10 @@ class GaussianOnDevice(HomoscedasticGaussian):
         if self.prediction == 0.0:
             return self
         return GaussianOnDevice(self.moments, self._shared, self._removed)
+
+    def anew(self) -> GaussianOnDevice:
+        """Return the same model without what it remembers, such as a copy of all second moments."""
+        return GaussianOnDevice(self.moments, self._shared, self._removed, self.prediction)
 
     def _moments_of(self, columns: Integers) -> Moments:
         """Return the moments of some columns, the outcome among them, with their scatter."""
@@ -379,8 +384,8 @@ def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting 
         model = shared.on_device(target.model, job.removed)
         if not isinstance(model, GaussianOnDevice):
             return job
-        target = replace(target, model=model)
-        ready = engine.prepare(FreeSpace(target), job.options)
+        # A batch waits without the copies of second moments that searches make.
+        ready = engine.prepare(FreeSpace(replace(target, model=model.anew())), job.options)
     except InvarianceError:
         return job
     prior = target.prior
@@ -391,7 +396,7 @@ def _prepared(engine: Variational, job: Job, shared: SharedScatter) -> _Waiting 
         analytic = rng.random(engine.iterations) < engine.kl_analytic_probability
         where = columns[prior.free], columns[prior.forced]
         starts.append(Start(model.outcome, prior.over_free, model.n_rows, *where, logits, seed, analytic))
-    return _Waiting(job, target, ready, starts)
+    return _Waiting(job, replace(target, model=model), ready, starts)
 
 
 def _together(
@@ -425,7 +430,9 @@ def _finished(engine: Variational, one: _Waiting) -> Found | None:
     if None in one.climbs:
         return None
     started = time.perf_counter() - one.seconds
-    target, model = one.target, one.target.model
+    assert isinstance(one.target.model, GaussianOnDevice)
+    model = one.target.model.anew()
+    target = replace(one.target, model=model)
     space = FreeSpace(target)
     scorer = ScoredSubsets(
         lambda draws: model.log_ratio_many(target.masks(draws)), len(target.prior.free), engine.memory

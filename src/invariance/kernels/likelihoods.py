@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._tools.arrays import Floats, Integers, Mask
-from .compiled import NO, UNCOUNTED, YES, kernel
+from .compiled import NO, UNCOUNTED, YES, ZERO, kernel
 from .elementary import exponential, logarithm
 
 REORDERED = {"reassoc", "contract", "nsz"}
@@ -234,6 +234,8 @@ def add_dispersion(counts, first_environment, stop_environment, slope, bend, cur
     for place in range(first_environment, end_of(first_environment, stop_environment, n_environments)):
         e = place % n_environments
         value, own_slope, own_bend = at_centre(counts, e, phi)
+        if curved:
+            work.cross[e, last] *= step
         work.by_environment[e] += value
         total += value
         score += own_slope
@@ -294,7 +296,8 @@ class Rows(NamedTuple):
     the row counts, times its exposure: for times to an event, how long it is watched in the step where it ends; for a
     negative binomial without exposure, which is in counts. own: without it an environment's fits take `columns` too.
     shares (E,): how often each row counts as pseudo-data in fits of some environments, whose outcome is then what the
-    pooled fit expects; none where it is empty.
+    pooled fit expects; none where it is empty. free: fits of several environments have a baseline for each, which is
+    maximised out; column 0, if that is 1, then is no parameter of theirs.
     """
 
     family: int
@@ -306,6 +309,7 @@ class Rows(NamedTuple):
     spans: Spans = NO_SPANS
     own: Own = NO_OWN
     shares: Floats = NO_SHARES
+    free: bool = False
 
 
 def aligned(values: Floats) -> Floats:
@@ -365,7 +369,9 @@ class Work(NamedTuple):
     """What an evaluation and a maximisation write on. eta, residual, curvature, scaled: of a block of rows, or of all
     where there are intervals; score, step, origin (K,), hessian (K, K); by_environment (E,): log-likelihoods of the
     environments at the last evaluation; reached, own (E,): those of the pooled fit and of the environment's own, with
-    pseudo-data."""
+    pseudo-data. Where environments have levels of their own: levels (E,), at the last evaluation of several of them;
+    cross (E, K): minus their derivatives by the other parameters there, and in column 0 minus the second derivative by
+    the level itself."""
 
     eta: Floats
     residual: Floats
@@ -380,6 +386,8 @@ class Work(NamedTuple):
     own: Floats
     baseline: Baseline
     pseudo: Pseudo
+    levels: Floats
+    cross: Floats
 
 
 BLOCK = 512
@@ -390,14 +398,17 @@ def work_for(rows: Rows, most_parameters: int) -> Work:
     k = max(most_parameters, 1)
     n_environments, n_rows = len(rows.starts) - 1, len(rows.outcome)
     n_steps, n_intervals = rows.spans.widths.shape[1], rows.spans.firsts.size - 1
-    length = max(n_rows if n_steps else 0, BLOCK)
+    length = max(n_rows if n_steps else int(np.diff(rows.starts).max()) if rows.free else 0, BLOCK)
     clock, lengths = np.empty(n_rows if n_steps else 0), np.empty((n_environments, n_intervals))
     at_risk, hazards, sums = np.empty((n_environments, n_steps)), np.empty((2, n_steps)), np.empty((k, n_steps))
     shape, behind = np.empty(n_environments), np.ones(1, dtype=bool)
     baseline = Baseline(at_risk, hazards[0], hazards[1], sums, clock, lengths, shape, behind)
     of_rows, of_parameters, by_environment = np.empty((4, length)), np.empty((3, k)), np.empty((3, n_environments))
     pseudo = Pseudo(*aligned(np.empty((2, n_rows if rows.shares.size else 0))))
-    return Work._make([*aligned(of_rows), *of_parameters, np.empty((k, k)), *by_environment, baseline, pseudo])
+    levels, cross = np.zeros(n_environments), np.empty((n_environments, k))
+    return Work._make(
+        [*aligned(of_rows), *of_parameters, np.empty((k, k)), *by_environment, baseline, pseudo, levels, cross]
+    )
 
 
 # A column of which less than this share is left when its means over the rows at risk are taken out is constant.
@@ -505,21 +516,33 @@ def _set_clock(rows, baseline):
 
 @kernel(**UNCOUNTED)
 def evaluate_piecewise(rows, first_environment, stop_environment, members, k, theta, curved, work):
-    """As `evaluate`, which has set what is summed up to 0. All environments, which have a hazard for each step, leave
-    their hazards as a clock to the fits of each, which have one for each interval. by_environment: each under the
-    hazards of all of these."""
+    """As `evaluate`, which has set what is summed up to 0."""
+    columns = columns_for(rows, first_environment, stop_environment)
+    if not rows.free:
+        return _evaluate_together(rows, first_environment, stop_environment, columns, members, k, theta, curved, work)
+    total, n_environments = 0.0, rows.starts.size - 1
+    for place in range(first_environment, end_of(first_environment, stop_environment, n_environments)):
+        e = place % n_environments
+        total += _evaluate_together(rows, e, e + 1, columns, members, k, theta, curved, work)
+    return total
+
+
+@kernel(**UNCOUNTED)
+def _evaluate_together(rows, first_environment, stop_environment, columns, members, k, theta, curved, work):
+    """Of environments with the same hazards. All environments, which have one for each step, leave theirs as a clock to
+    the fits of each, which have one for each interval, or for each step if baselines are free. by_environment: each
+    under the hazards of all of these."""
     baseline = work.baseline
     # widths (E, J); weight (N,): of the interval where a row ends.
     intervals, widths, weight = rows.spans.steps, rows.spans.widths, rows.weight
     n_environments, whole = rows.starts.size - 1, is_whole(rows, first_environment, stop_environment)
-    end = end_of(first_environment, stop_environment, n_environments)
-    if not whole:
+    end, by_clock = end_of(first_environment, stop_environment, n_environments), not (whole or rows.free)
+    if by_clock:
         if baseline.behind[0]:
             _set_clock(rows, baseline)
         intervals, widths, weight = rows.spans.intervals, baseline.lengths, baseline.clock
     baseline.behind[0] = whole
     outcome, risk = rows.outcome, work.eta
-    columns = columns_for(rows, first_environment, stop_environment)
     starts, events, n_intervals = intervals.starts, intervals.events, widths.shape[1]
     highest = -np.inf
     for place in range(first_environment, end):
@@ -544,7 +567,7 @@ def evaluate_piecewise(rows, first_environment, stop_environment, members, k, th
             if events[e, j] > 0.0:
                 work.by_environment[e] += events[e, j] * baseline.log_hazard[j]
         _expect(outcome, risk, weight, starts[e], widths[e], baseline.hazard, work.residual, work.curvature)
-        if not whole:
+        if by_clock:
             work.by_environment[e] += baseline.shape[e]
         total += work.by_environment[e]
         if curved:
@@ -595,12 +618,143 @@ def poisson_terms(outcome, weight, first, n, eta, residual, curvature):
     return total
 
 
+@kernel(inline="always")
+def has_levels(rows):
+    """Whether fits of several environments have an intercept for each that is maximised out"""
+    return rows.free and rows.family != PIECEWISE_EXPONENTIAL
+
+
+# Events that an environment has at least, and lacks at least, as a share of its rows: its level is finite then.
+_FEWEST = 1e-12
+# Changes of a level: the largest of one step, and one after which no other is needed.
+_LARGEST_CHANGE, _SMALLEST_CHANGE = 20.0, 1e-8
+_MOST_CHANGES = 100
+# Rows count as decided whose log odds are farther from the level where a search begins; it begins again where it ends
+# half as far away.
+_DECIDED = 600.0
+_MOST_SEARCHES = 20
+
+
+@kernel(fastmath=REORDERED)
+def _odds(exposure, first, n, eta):
+    """eta (n,) becomes the odds, or the means, that it stands for; exposure: none where it is empty"""
+    first, n = unsigned(first), unsigned(n)
+    for i in range(n):
+        eta[i] = exponential(min(max(eta[i], -_DECIDED), _DECIDED))
+    if exposure.size:
+        for i in range(n):
+            eta[i] *= exposure[first + i]
+
+
+@kernel(fastmath=REORDERED)
+def _event_sums(outcome, weight, first, n, alpha, slopes):
+    """Σ outcome and Σ weight; fills slopes (n,): outcome·α + weight"""
+    events, whole, first, n = 0.0, 0.0, unsigned(first), unsigned(n)
+    for i in range(n):
+        events += outcome[first + i]
+        whole += weight[first + i]
+        slopes[i] = weight[first + i] + alpha * outcome[first + i]
+    return events, whole
+
+
+@kernel(fastmath=REORDERED)
+def _expected_events(odds, weight, first, n, factor, alpha):
+    """Σ weight·m/(1 + αm) over means m = factor·odds, and its derivative by log(factor)"""
+    total, slope, first, n = 0.0, 0.0, unsigned(first), unsigned(n)
+    for i in range(n):
+        m = factor * odds[i]
+        u = 1.0 / (1.0 + alpha * m)
+        value = weight[first + i] * m * u
+        total += value
+        slope += value * u
+    return total, slope
+
+
+@kernel(**UNCOUNTED)
+def _find_level(odds, slopes, events, alpha, pseudo, first, n):
+    """log(factor) at which as many events are expected as there are, by Newton's method on their logarithm; pseudo: the
+    weights of rows that count as Poisson counts besides, none where it is empty"""
+    level, low, high = 0.0, -np.inf, np.inf
+    for _ in range(_MOST_CHANGES):
+        factor = np.exp(level)
+        expected, slope = _expected_events(odds, slopes, ZERO, n, factor, alpha)
+        if pseudo.size:
+            more, steeper = _expected_events(odds, pseudo, first, n, factor, 0.0)
+            expected, slope = expected + more, slope + steeper
+        if expected < events:
+            low = level
+        else:
+            high = level
+        change = np.log(events / expected) * expected / slope
+        if abs(change) < _SMALLEST_CHANGE:
+            return level + change
+        if not abs(change) < np.inf:
+            break
+        level += min(max(change, -_LARGEST_CHANGE), _LARGEST_CHANGE)
+        if not low < level < high and high - low < np.inf:
+            level = 0.5 * (low + high)
+    return level
+
+
+@kernel(**UNCOUNTED)
+def likeliest_level(rows, e, owned, outcome, weight, members, k, theta, phi, work):
+    """The intercept of environment e that is likeliest with these slopes; the search goes on from the one before.
+    theta[0] is overwritten."""
+    first, n = rows.starts[e], rows.starts[e + 1] - rows.starts[e]
+    odds, slopes, pseudo, scatter = work.eta, work.residual, weight[:0], 0.0
+    if rows.family == NEGATIVE_BINOMIAL:
+        scatter = dispersion_of(phi, rows.counts.scale)
+    events, whole = _event_sums(outcome, weight, first, n, scatter, slopes)
+    if rows.family == NEGATIVE_BINOMIAL and owned:
+        pseudo = work.pseudo.weight
+        events += _event_sums(work.pseudo.outcome, pseudo, first, n, 0.0, work.scaled)[0]
+    events = max(events, _FEWEST * whole)
+    if rows.family == LOGISTIC:
+        events = min(events, (1.0 - _FEWEST) * whole)
+    alpha = 1.0 if rows.family == LOGISTIC else scatter
+    theta[0] = work.levels[e]
+    for _ in range(_MOST_SEARCHES):
+        for start in range(0, n, BLOCK):
+            fill_predictor(rows.columns, members, k, theta, first + start, min(BLOCK, n - start), odds[start:])
+        _odds(rows.counts.exposure, first, n, odds)
+        change = _find_level(odds, slopes, events, alpha, pseudo, first, n)
+        theta[0] += change
+        if abs(change) < 0.5 * _DECIDED:
+            break
+    return theta[0]
+
+
+@kernel(**UNCOUNTED)
+def _take_level_out(e, k, n_parameters, work):
+    """Score and second derivatives of the other parameters once the level of environment e follows them. On the
+    diagonal, where a column hardly varies: minus what rounding may hide. Returns what the level takes of the second
+    derivative by a parameter without a column."""
+    hessian, score, cross, taken = work.hessian, work.score, work.cross, 0.0
+    curvature = hessian[0, 0]
+    cross[e, 0] = curvature
+    for a in range(1, n_parameters):
+        share = hessian[a, 0] / curvature if curvature > 0.0 else 0.0
+        whole, cross[e, a] = hessian[a, a], share
+        score[a] -= share * score[0]
+        for b in range(1, a + 1):
+            hessian[a, b] -= share * hessian[b, 0]
+        if a >= k:
+            taken = share * hessian[a, 0]
+        elif hessian[a, a] < _CONSTANT * whole:
+            hessian[a, a] = -_CONSTANT * whole
+    score[0] = 0.0
+    for a in range(n_parameters):
+        hessian[a, 0] = 0.0
+    return taken
+
+
 @kernel(**UNCOUNTED)
 def evaluate(rows, first_environment, stop_environment, members, k, theta, n_parameters, curved, work):
     """Log-likelihood of the rows of these environments, with their pseudo-data if they are not all; fills score,
     by_environment and, if `curved`, the lower triangle of hessian, minus the second derivatives. theta: slopes of the
     first k of members, then what else the model has, n_parameters in all. A range that stops before it begins goes on
-    with the first environment after the last."""
+    with the first environment after the last. Where several environments have levels of their own, these are the
+    likeliest; theta[0] is overwritten then, and stands for no parameter."""
     for a in range(n_parameters):
         work.score[a] = 0.0
     if curved:
@@ -615,8 +769,13 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
     owned = rows.shares.size > 0 and not is_whole(rows, first_environment, stop_environment)
     if owned and rows.family != NEGATIVE_BINOMIAL:
         outcome, weight = work.pseudo.outcome, work.pseudo.weight
+    levelled = has_levels(rows) and stop_environment - first_environment != 1
     for place in range(first_environment, end_of(first_environment, stop_environment, n_environments)):
         e, own = place % n_environments, 0.0
+        if levelled:
+            phi = theta[n_parameters - 1]
+            theta[0] = likeliest_level(rows, e, owned, outcome, weight, members, k, theta, phi, work)
+            work.levels[e] = theta[0]
         for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
             n = min(first + BLOCK, rows.starts[e + 1]) - first
             fill_predictor(columns, members, k, theta, first, n, eta)
@@ -634,6 +793,11 @@ def evaluate(rows, first_environment, stop_environment, members, k, theta, n_par
                 add_hessian(columns, members, k, first, n, work.curvature, work.scaled, work.hessian)
         work.by_environment[e] = own
         total += own
+        if levelled and curved:
+            bend += _take_level_out(e, k, n_parameters, work)
+    if levelled:
+        work.score[0] = 0.0
+        work.hessian[0, 0] = 1.0
     if rows.family == NEGATIVE_BINOMIAL:
         total += add_dispersion(
             rows.counts, first_environment, stop_environment, slope, bend, curved, theta, n_parameters, work
@@ -675,6 +839,8 @@ def place_pseudo_data(rows, members, k, theta, work):
     total = 0.0
     for e in range(rows.shares.size):
         own = 0.0
+        if has_levels(rows):
+            theta[0] = work.levels[e]
         for first in range(rows.starts[e], rows.starts[e + 1], BLOCK):
             n = min(first + BLOCK, rows.starts[e + 1]) - first
             fill_predictor(rows.columns, members, k, theta, first, n, work.eta)

@@ -8,7 +8,16 @@ import numpy as np
 
 from .._tools.arrays import Floats, Integers
 from .compiled import NO, UNCOUNTED, YES, ZERO, copy_into, kernel, longest
-from .likelihoods import BLOCK, PIECEWISE_EXPONENTIAL, columns_for, end_of, evaluate, fill_predictor, place_pseudo_data
+from .likelihoods import (
+    BLOCK,
+    PIECEWISE_EXPONENTIAL,
+    columns_for,
+    end_of,
+    evaluate,
+    fill_predictor,
+    has_levels,
+    place_pseudo_data,
+)
 
 # A column of which less than this share is left when the others are taken out is a combination of them.
 DEPENDENT = 1e-12
@@ -280,8 +289,10 @@ def without_parameter(theta, inverse, n, j):
 
 
 @kernel
-def _as_own(rows, e, members, k, theta, n, own):
+def _as_own(rows, e, members, k, theta, n, levels, own):
     """The parameters theta of the pooled columns, in terms of those of environment e."""
+    if has_levels(rows):
+        theta[0] = levels[e]
     for a in range(n):
         own[a] = theta[a]
     if rows.own.columns.size:
@@ -304,7 +315,7 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     pooled, ranks[pool] = fit_group(
         rows, ZERO, pool, members, k, thetas[pool], n, inverses[pool], inherited, most_left, work
     )
-    if timed and not np.isnan(pooled):
+    if (timed or (rows.free and rows.shares.size > 0)) and not np.isnan(pooled):
         pooled = evaluate(rows, ZERO, pool, members, k, thetas[pool], n, NO, work)
     for e in range(pool):
         work.reached[e] = work.by_environment[e]
@@ -315,7 +326,7 @@ def score_fits(rows, members, k, thetas, n, inverses, inherited, tolerance, rank
     for e in range(pool):
         own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], inherited, tolerance, work)
         if not own >= work.reached[e]:
-            _as_own(rows, e, members, k, thetas[pool], n, thetas[e])
+            _as_own(rows, e, members, k, thetas[pool], n, work.levels, thetas[e])
             own, ranks[e] = fit_group(rows, e, e + 1, members, k, thetas[e], n, inverses[e], NO, tolerance, work)
             if own < work.reached[e]:
                 own = work.reached[e]
@@ -345,10 +356,14 @@ def columns_of(chosen, starts, always, members):
 
 
 @kernel
-def begin(beginning, n_always, k, thetas):
-    """thetas (E + 1, ·) of k slopes where those of the empty subset are, `beginning` as in `score_lists`"""
+def begin(beginning, n_always, k, thetas, levels):
+    """thetas (E + 1, ·) of k slopes, and levels (E,), where those of the empty subset are, `beginning` as in
+    `score_lists`"""
     extra = beginning.shape[1] - n_always
     thetas[:] = 0.0
+    if beginning.shape[1] > 0:
+        for e in range(levels.size):
+            levels[e] = beginning[e, 0]
     for g in range(len(thetas)):
         copy_into(thetas[g, :n_always], beginning[g])
         copy_into(thetas[g, k : k + extra], beginning[g, n_always:])
@@ -364,7 +379,7 @@ def score_lists(rows, masks, starts, always, beginning, tolerance, work, log_rat
     inverses = np.empty((rows.starts.size, most, most))
     for s in range(masks.shape[0]):
         k = columns_of(masks[s], starts, always, members)
-        begin(beginning, always.size, k, thetas[s])
+        begin(beginning, always.size, k, thetas[s], work.levels)
         log_ratio[s], pooled[s] = score_fits(
             rows, members, k, thetas[s], k + extra, inverses, NO, tolerance, ranks[s], work
         )
@@ -381,7 +396,7 @@ def score_rests(rows, masks, starts, always, beginning, tolerance, work, log_rat
     for s in range(masks.shape[0]):
         k = columns_of(masks[s], starts, always, members)
         n = k + extra
-        begin(beginning, always.size, k, thetas)
+        begin(beginning, always.size, k, thetas, work.levels)
         score_fits(rows, members, k, thetas, n, inverses, NO, tolerance, ranks[s], work)
         for e in range(pool):
             reached = 0.0
@@ -417,7 +432,7 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
         k = columns_of(chosen, starts, always, members)
         theta, inverse, inherited = thetas[lacking], inverses[lacking], NO
         if lacking == 0:
-            begin(beginning, always.size, k, theta)
+            begin(beginning, always.size, k, theta, work.levels)
         else:
             # Where many subsets follow, and where a column depended on another, second derivatives are computed anew.
             inherited = j < _FEW_FOLLOW
@@ -434,7 +449,7 @@ def score_dense(rows, high, n_low, starts, always, beginning, tolerance, work, l
             rows, members, k, theta, k + extra, inverse, inherited, tolerance, ranks[code], work
         )
         if np.isnan(log_ratio[code]) and lacking:
-            begin(beginning, always.size, k, theta)
+            begin(beginning, always.size, k, theta, work.levels)
             log_ratio[code], pooled[code] = score_fits(
                 rows, members, k, theta, k + extra, inverse, NO, tolerance, ranks[code], work
             )

@@ -20,6 +20,7 @@ from .._tools.text import in_quotes
 from ..data.checks import check_environments
 from ..data.features import Features, Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
+from ..data.site_level import SiteLevel
 from ..exceptions import DataError, SettingError, use
 from ..moments.moments import Moments
 from .invariance_test import (
@@ -87,6 +88,14 @@ def _either(known: Iterable[str]) -> str:
     return " or ".join(map(repr, known))
 
 
+class Level(StrEnum):
+    """What is the same in every environment, the strongest statement first."""
+
+    full = "full"  # baseline, effects and noise: the paper's
+    effects = "effects"  # effects and noise; each environment has its own baseline
+    effects_noise_free = "effects, noise free"  # effects; each environment has its own baseline and noise
+
+
 class EnvironmentData(Protocol):
     """Rows (`MultiEnvironmentData`) or second moments (`Moments`)."""
 
@@ -102,6 +111,9 @@ class EnvironmentData(Protocol):
     @property
     def outcome_name(self) -> str: ...
 
+    @property
+    def site_level(self) -> SiteLevel: ...
+
 
 def rows_of(data: EnvironmentData) -> MultiEnvironmentData | None:
     return data if isinstance(data, MultiEnvironmentData) else None
@@ -109,6 +121,16 @@ def rows_of(data: EnvironmentData) -> MultiEnvironmentData | None:
 
 def moments_of(data: EnvironmentData) -> Moments:
     return data if isinstance(data, Moments) else Moments.from_data(data.by_labels)  # type: ignore[attr-defined]
+
+
+def varying_columns(data: EnvironmentData, chosen: Mask) -> Mask:
+    """Return which of the chosen columns (q,) of the features, k of them, vary in each environment (E, k)."""
+    rows = rows_of(data)
+    if rows is None:
+        moments = moments_of(data)
+        return np.asarray(moments.varies[:-1, moments.feature_columns[chosen]])
+    X = rows.X[:, chosen]
+    return np.array([np.ptp(X[rows.rows(e)], axis=0) > 0.0 for e in range(rows.n_environments)])
 
 
 def rows_for(model: str, data: EnvironmentData) -> MultiEnvironmentData:
@@ -189,6 +211,22 @@ class StandardErrors(NamedTuple):
 
     values: Floats
     freedom: Floats
+
+
+class Estimates(NamedTuple):
+    """Coefficients of k columns as they are printed, in each environment and, last, the pool: by maximum likelihood.
+
+    values, errors (E + 1, k) : NaN if a column is constant or given by the others, errors also if there are none;
+    freedom (E + 1,) : degrees of freedom that the fits leave; infinite (E + 1, k) : maximum likelihood has no finite
+    value, and the penalised estimate, if there is one, stands here; one_value (E + 1,) : no row, or every one, is an
+    event, so that all slopes are infinite
+    """
+
+    values: Floats
+    errors: Floats
+    freedom: Floats
+    infinite: Mask
+    one_value: Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,6 +400,26 @@ class BoundModel(ABC):
         """log Λ of one subset, given by names or as a mask."""
         return float(self.log_ratio_many(as_mask(subset, self.feature_names)[None])[0])
 
+    # ---------------------------------------------------------------- levels of invariance
+
+    level = Level.full
+    extra_intercepts = 0  # parameters of pooled fits beyond one intercept: E − 1 if baselines are free
+
+    @property
+    def lower_levels(self) -> tuple[Level, ...]:
+        """Levels below the full one at which the model can judge subsets, the strongest first."""
+        return ()
+
+    def at_level(self, level: Level) -> BoundModel:
+        """Return the model of the same data in which each environment has its own baseline (and noise).
+
+        Gains are over environment intercepts alone; the empty subset has log Λ of its noise only. Features that are
+        constant in every environment are outside the support.
+        """
+        if level is self.level:
+            return self
+        raise SettingError(f"{self.name} models do not compare effects with free baselines", use(baseline="shared"))
+
     # ---------------------------------------------------------------- tests of invariance
 
     compares: tuple[str, ...] = (*IN_MEAN, VARIANCE)  # what must be the same in all environments
@@ -465,6 +523,11 @@ class BoundModel(ABC):
         """(p,) how many coefficients each feature adds to the pooled fit."""
         return self.features.widths
 
+    @property
+    def constant_within(self) -> Mask:
+        """(p,) features of which no column varies inside any environment: recodings of the label, settings of sites."""
+        return self.observed.site_level.features(self.features)
+
     def r2_many(self, masks: ArrayLike) -> Floats:
         """(S,) share of the outcome's variance that the pooled fits explain; NaN outside the support."""
         gain = self.gain_many(masks)
@@ -485,9 +548,46 @@ class BoundModel(ABC):
 
         return LinearGaussian().bind(self.observed).random_effects_risk_many(masks)
 
+    def separate_gains_many(self, masks: ArrayLike) -> Floats:
+        """(S, p) deviance that each feature of the subsets in masks (S, p) explains beyond the others in them, by least
+        squares with a baseline in each environment; NaN outside the subset."""
+        from .gaussian import LinearGaussian
+
+        return LinearGaussian().bind(self.observed).separate_gains_many(masks)
+
     def standard_errors(self, subset: Subset) -> StandardErrors | None:
         """Of the coefficients of `fit(subset)`."""
         return None
+
+    def estimates(self, subset: Subset) -> Estimates:
+        """Return the coefficients that are printed, with standard errors: plain maximum likelihood if that is finite.
+
+        Of the fits, or of others without the pseudo-data that keep these finite; NaN in all environments if one has no
+        fit of its own.
+        """
+        try:
+            fit = self.fit(subset)
+            values = np.vstack([fit.local_coefficients, fit.coefficients])
+        except DataError:
+            pooled = self.fit(subset, local=False).coefficients
+            values = np.vstack([np.full((self.n_environments, len(pooled)), np.nan), pooled])
+        errors = self.standard_errors(subset)
+        nowhere = np.zeros(values.shape, dtype=bool)
+        never = np.zeros(len(values), dtype=bool)
+        if errors is None:
+            errors = StandardErrors(np.full(values.shape, np.nan), np.full(len(values), np.nan))
+        return Estimates(values, errors.values, errors.freedom, nowhere, never)
+
+    def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
+        """Return those of each environment by its rows alone, whose spread is the heterogeneity of effects.
+
+        printed : `estimates` of the subset. Errors are NaN if the estimate is infinite, and in environments in which a
+        column is a combination of others, whose coefficients then stand for it too. None if environments are not one
+        label.
+        """
+        varies = varying_columns(self.observed, self.features.expand(as_mask(subset, self.feature_names)))
+        mixed = np.append((varies & np.isnan(printed.errors[:-1])).any(axis=1), False)
+        return printed._replace(errors=np.where(mixed[:, None] | printed.infinite, np.nan, printed.errors))
 
     def remarks(self, masks: ArrayLike) -> Remarks:
         """Sentences on the rows and on the subsets in masks (S, p), the leading ones."""

@@ -13,7 +13,7 @@ from scipy.special import digamma, gammaln, polygamma
 from .._tools.arrays import Floats, Integers
 from ..data.features import Subset, as_mask, as_masks
 from ..kernels.cholesky import subset_volumes
-from .base import PIVOT_TOLERANCE, EnvironmentData, Fit, Null, check_number
+from .base import PIVOT_TOLERANCE, EnvironmentData, Estimates, Fit, Null, check_number
 from .gaussian import MomentModel
 from .gaussian_fits import equally_many
 
@@ -144,6 +144,10 @@ class BayesianGaussian(MomentModel):
         slopes[~moments.varies[groups][:, columns]] = np.nan
         names = self.features.chosen(mask).columns
         return Fit(names, np.nan_to_num(slopes[-1]), float(intercepts[-1]), slopes[:-1], intercepts[:-1])
+
+    def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
+        """By least squares, which no prior shrinks."""
+        return super().own_estimates(subset, self.linear.estimates(subset))
 
     @property
     def steps_per_subset(self) -> int:

@@ -16,7 +16,8 @@ from ..kernels.likelihoods import NEGATIVE_BINOMIAL, NO_OWN, NO_SHARES, POISSON,
 from ..kernels.newton import LIST, regress
 from .base import DISPERSION, Null
 from .likelihood import Figures
-from .regression import REPORTED, Regression, RegressionModel, environment_starts, sums_of_groups
+from .regression import REPORTED, Regression, RegressionModel, baseline_ratios, environment_starts, sums_of_groups
+from .separation import Pulls
 
 # How often each row counts with the pooled rate as its outcome: pooled fits then come to an end where a feature has
 # counts of zero alone, and others hardly move.
@@ -54,15 +55,23 @@ class CountRegression(Regression):
         y, expected, _ = self.guarded(data, np.arange(data.n_rows))
         return np.asarray(np.log((y + 0.5) / (expected + 0.5)))
 
+    def pulls(self, data: MultiEnvironmentData, pooled: bool) -> Pulls:
+        """A count of 0 pulls down."""
+        direction = np.where(data.y > 0.0, 0.0, -1.0)
+        return Pulls(np.arange(data.n_rows), direction, np.zeros(data.n_rows, dtype=np.intp))
+
     @property
     def guard(self) -> float:
         return _GUARD if self.pseudo_rows else 0.0
 
     @staticmethod
-    def guarded(data: MultiEnvironmentData, order: Integers) -> tuple[Floats, Floats, Floats]:
-        """(N,) counts, those that the pooled rate expects, and exposures, in this order"""
+    def guarded(data: MultiEnvironmentData, order: Integers, free: bool = False) -> tuple[Floats, Floats, Floats]:
+        """(N,) counts, those that the pooled rate expects, or the environment's own if baselines are free, and
+        exposures, in this order"""
         exposure = exposure_of(data)
-        return data.y[order], (exposure * (data.y.sum() / exposure.sum()))[order], exposure[order]
+        expected = exposure * (data.y.sum() / exposure.sum())
+        expected *= baseline_ratios(data, data.y, expected, free)[data.environment_index]
+        return data.y[order], expected[order], exposure[order]
 
 
 @dataclass(frozen=True)
@@ -84,8 +93,8 @@ class Poisson(CountRegression):
         what = f"The counts vary {ratio:.1f} times as much as a Poisson law has it"
         return (Message(what, use(family="negative_binomial")),)
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        y, expected, exposure = self.guarded(data, order)
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
+        y, expected, exposure = self.guarded(data, order, free)
         outcome, weight = y + self.guard * expected, (1.0 + self.guard) * exposure
         return Rows(POISSON, columns, environment_starts(data), outcome, weight, shares=self.shares(data))
 
@@ -103,7 +112,7 @@ def overdispersion(model: RegressionModel, mask: Mask) -> float:
     columns = np.concatenate([sites, model.problem.columns[1:][model.features.expand(mask)]])
     # One environment of all rows, with an intercept for each of the others.
     ends, k = np.array([0, data.n_rows]), len(columns)
-    rows = model.problem._replace(columns=columns, starts=ends, own=NO_OWN, shares=NO_SHARES)
+    rows = model.problem._replace(columns=columns, starts=ends, own=NO_OWN, shares=NO_SHARES, free=False)
     largest, ranks, thetas = np.empty(1), np.empty((1, 2), np.int64), np.empty((1, 2, k))
     layout = np.arange(n_environments, k + 1), np.arange(n_environments), np.tile(model.beginning[:-1, 0], (2, 1))
     answer = {"log_ratio": np.empty(1), "pooled": largest, "ranks": ranks, "thetas": thetas}
@@ -173,8 +182,8 @@ def _remainder(s: Floats) -> Floats:
 
 
 class NegativeBinomialModel(RegressionModel):
-    def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
-        return self.scattered_null(figures, counts)
+    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
+        return self.scattered_null(figures, counts, others)
 
 
 @dataclass(frozen=True)
@@ -190,8 +199,8 @@ class NegativeBinomial(CountRegression):
     model: ClassVar[type[RegressionModel]] = NegativeBinomialModel  #: :meta private:
     about_mean: ClassVar[tuple[str, ...]] = (DISPERSION,)
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        (y, expected, exposure), starts, guard = self.guarded(data, order), environment_starts(data), self.guard
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
+        (y, expected, exposure), starts, guard = self.guarded(data, order, free), environment_starts(data), self.guard
         counts, weight = counts_of(y, expected, exposure, guard, starts), np.full(len(y), 1.0 + guard)
         outcome, shares = y + guard * expected, self.shares(data)
         return Rows(NEGATIVE_BINOMIAL, columns, starts, outcome, weight, counts, shares=shares)

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import free_bytes, ordered_map
-from .._tools.text import in_quotes
 from ..data.checks import largest_size, quoted, warn
 from ..data.features import Subset, as_lists, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
@@ -35,6 +34,7 @@ from .base import (
     EnvironmentData,
     Fit,
     FlipGuess,
+    Level,
     Memory,
     Null,
     StandardErrors,
@@ -46,6 +46,7 @@ from .base import (
     rows_of,
     too_few_rows_for,
 )
+from .determined import check_determined
 from .gaussian_fits import group_weights, inverse_scales, roots_in
 from .invariance_test import (
     Difference,
@@ -63,8 +64,6 @@ from .permutation import permutation_p_value, sampled_rows
 _MOST_REASONS, _EXAMPLES = 3, 64
 # So many features are always prepared together.
 _FEW = 32
-# Of so many features it is tested whether they determine the outcome together.
-_MOST_TOGETHER = 256
 # Units in the last place of the outcome that rounding may leave.
 _UNITS = 4.0
 # A pivot from which on second moments have ten digits.
@@ -171,7 +170,8 @@ class MomentModel(BoundModel):
             data = model.data
             assert data is not None
             X = data.X[np.ix_(rows, model.features.expand(chosen))]
-            found[s] = permutation_p_value(X, data.y[rows], data.environment_index[rows], float(smallest[s]))
+            given = X, data.y[rows], data.environment_index[rows]
+            found[s] = permutation_p_value(*given, float(smallest[s]), model.extra_intercepts > 0)
         return found
 
     @cached_property
@@ -203,6 +203,10 @@ class MomentModel(BoundModel):
         fits = part.residuals(chosen)
         return gaussian_fits.random_effects_risk(part.moments, part.features.expand(chosen), fits.rss, fits.freedom)
 
+    def separate_gains_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        return np.array([gaussian_fits.separate_gains(self.moments, mask) for mask in chosen]).reshape(chosen.shape)
+
     def left_out_r2_many(self, masks: ArrayLike) -> Floats:
         """By fits to the second moments of the other environments, or to their rows where those cannot decide."""
         part, chosen = self.with_moments(as_masks(masks, self.n_features))
@@ -229,45 +233,13 @@ class MomentModel(BoundModel):
         return np.asarray(self.gain_many(np.eye(self.n_features, dtype=bool)) == -np.inf)
 
     def check_determined(self, allowed: Mask, max_size: int) -> None:
-        """A feature alone must not do so in any environment; several together, if they can be tried, not in all rows:
-        what gives the outcome in one way here and in another there is a rejected subset among others."""
-        alone = np.eye(self.n_features, dtype=bool)[allowed & self.nearly_outcome()]
-        together = allowed[None][: self.n_features <= _MOST_TOGETHER and bool(self.moments.scatter.size)]
-        for mask, locally in ((mask, mask.sum() == 1 and self.fits_each) for mask in (*alone, *together)):
-            groups = self.determined_by(mask, locally)
-            if not len(groups):
-                continue
-            for j in np.flatnonzero(mask):
-                fewer = mask & (np.arange(self.n_features) != j)
-                if fewer.any() and len(self.determined_by(fewer, locally)):
-                    mask = fewer
-            if mask.sum() <= max_size:
-                error = self._determined_error(mask, groups)
-                if self.n_environments > 1:
-                    raise error
-                warn(f"{error}")
-                return
+        check_determined(self, allowed, max_size)
 
-    def determined_by(self, mask: Mask, locally: bool) -> Integers:
-        """Groups in which a subset (p,) gives the outcome exactly; locally: also single environments"""
+    def determined_by(self, mask: Mask, locally: bool, spare: int = 1) -> Integers:
+        """Groups in which a subset (p,) gives the outcome exactly, with `spare` rows more than a fit takes; locally:
+        environments count, too"""
         part, chosen = self.with_moments(mask[None])
-        return part.determined(chosen[0], locally)
-
-    def _determined_error(self, mask: Mask, groups: Integers) -> DataError:
-        names, E = self.features.chosen(mask).names, self.n_environments
-        labels = [self.moments.environments[g] for g in groups if g < E]
-        exclude = [use(exclude=[name]) for name in names[:_MOST_REASONS]]
-        if E in groups:
-            where = "every environment" if E > 1 and (self.has_rows or len(labels) == E) else "all rows together"
-        elif len(labels) == E:
-            where = "every environment, by coefficients that differ"
-        else:
-            where = f"environment {quoted(labels)}"
-            exclude.append(use(drop_environments=labels))
-        shown = "exactly" if self.has_rows else "to the digits of second moments (the rows would show more)"
-        verb = "determines" if len(names) == 1 else "together determine"
-        what = f"{quoted(names)} {verb} the outcome {in_quotes(self.moments.outcome_name)} {shown} in {where}"
-        return DataError(f"{what}, which leaves no noise to compare. To fit without that", *exclude)
+        return part.determined(chosen[0], locally, spare)
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         """By the largest correlation of their columns over all rows."""
@@ -466,6 +438,17 @@ class GaussianFromMoments(HomoscedasticGaussian):
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         return self, masks
 
+    @property
+    def lower_levels(self) -> tuple[Level, ...]:
+        return (Level.effects, Level.effects_noise_free) if self.n_environments > 1 else ()
+
+    def at_level(self, level: Level) -> BoundModel:
+        from .free_baselines import FreeBaselineGaussian, FreeBaselineMeanGaussian
+
+        if level not in self.lower_levels:
+            return super().at_level(level)
+        return FreeBaselineGaussian(self) if level is Level.effects else FreeBaselineMeanGaussian(self)
+
     def search_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._supported(masks, self.search_penalty)
 
@@ -508,7 +491,7 @@ class GaussianFromMoments(HomoscedasticGaussian):
         ranks[:, -1] -= np.maximum(chosen[:, settings].sum(axis=1) - (self.moments.n_environments - 1), 0)
         return ranks
 
-    def determined(self, mask: Mask, locally: bool) -> Integers:
+    def determined(self, mask: Mask, locally: bool, spare: int = 1) -> Integers:
         """Groups in which a subset (p,) leaves nothing of the outcome but rounding; locally : environments count"""
         moments, y, E = self.moments, self.moments.outcome, self.n_environments
         used, first = np.flatnonzero(self.features.expand(mask)), 0 if locally else E
@@ -526,17 +509,16 @@ class GaussianFromMoments(HomoscedasticGaussian):
         groups = []
         for g, (unit, _, _) in enumerate(gaussian_fits.unit_groups(self.data, moments, used, first), first):
             left, rank = relative_residuals(unit, lists, own, len(used), smallest)
-            if left[0] < limits[g] and self._distinct_rows(used, g) >= rank[0] + 2:
+            if left[0] < limits[g] and self._distinct_rows(mask, g) >= rank[0] + 1 + spare:
                 groups.append(g)
         return np.array(groups, np.intp)
 
-    def _distinct_rows(self, used: Integers, g: int) -> int:
-        """Of a group, in columns used (k,) if they are several: a row that is repeated adds no noise to a full fit."""
-        count = int(self.moments.group_counts[g])
-        if self.data is None or len(used) < 2 or count <= len(used) + 1:
-            return count
+    def _distinct_rows(self, mask: Mask, g: int) -> int:
+        """Of a group, all of them for a single feature: to fits of several a row that is repeated adds no noise."""
+        if self.data is None or mask.sum() < 2:
+            return int(self.moments.group_counts[g])
         rows = self.data.rows(g) if g < self.n_environments else slice(None)
-        return len(np.unique(self.data.X[rows][:, used], axis=0))
+        return len(np.unique(np.column_stack([self.data.X[rows], self.data.y[rows]]), axis=0))
 
     def excess_kurtosis(self, masks: Mask) -> Floats:
         chosen, moments = self.features.expand(masks), self.moments
@@ -768,6 +750,13 @@ class GaussianOnDemand(HomoscedasticGaussian):
     def with_moments(self, masks: Mask) -> tuple[GaussianFromMoments, Mask]:
         held = held_features(masks)
         return GaussianFromMoments(self.data.narrowed(held), prediction=self.prediction), masks[:, held]
+
+    def separate_gains_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        part, held = self.with_moments(chosen)
+        gains = np.full(chosen.shape, np.nan)
+        gains[chosen] = part.separate_gains_many(held)[held]
+        return gains
 
     def alike(self, feature: int, most: int) -> NDArray[np.intp]:
         return BoundModel.alike(self, feature, most)

@@ -114,16 +114,20 @@ def linear_fit(data: MultiEnvironmentData | None, moments: Moments, mask: Mask, 
     return Fit(names, slopes[-1], float(intercepts[-1]), slopes[:n_local], intercepts[:n_local])
 
 
-def linear_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: Mask) -> StandardErrors:
-    """Of the columns (q,) of the features."""
+def linear_errors(
+    data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, common_noise: bool = False
+) -> StandardErrors:
+    """Of the columns (q,) of the features; common_noise : of one variance in all environments, from their own fits."""
     k, n_groups = int(chosen.sum()), moments.n_environments + 1
-    values, freedom = np.full((n_groups, k), np.nan), np.empty(n_groups)
+    unscaled, squares, freedom = np.empty((n_groups, k)), np.empty(n_groups), np.empty(n_groups)
     for g, (unit, norms, _) in enumerate(unit_groups(data, moments, np.flatnonzero(chosen))):
-        unscaled, rest = _unscaled_errors(unit, norms, k)
-        freedom[g] = moments.group_counts[g] - 1.0 - np.count_nonzero(~np.isnan(unscaled))
-        if freedom[g] > 0.0:
-            values[g] = unscaled * rest * norms[k] / np.sqrt(freedom[g])
-    return StandardErrors(values, freedom)
+        unscaled[g], rest = _unscaled_errors(unit, norms, k)
+        squares[g] = (rest * norms[k]) ** 2
+        freedom[g] = moments.group_counts[g] - 1.0 - np.count_nonzero(~np.isnan(unscaled[g]))
+    if common_noise:
+        squares[:], freedom[:] = squares[:-1].sum(), freedom[:-1].sum()
+    variances = squares / np.where(freedom > 0.0, freedom, np.nan)
+    return StandardErrors(unscaled * np.sqrt(variances)[:, None], freedom)
 
 
 def weighted_errors(data: MultiEnvironmentData | None, moments: Moments, chosen: Mask, deviations: Floats) -> Floats:
@@ -339,6 +343,54 @@ def _between(
     return np.where(independent < PIVOT_TOLERANCE, np.inf, risks)
 
 
+def separate_gains(moments: Moments, mask: Mask) -> Floats:
+    """(p,) deviance that each feature of one subset (p,) explains beyond the others, with a baseline in each
+    environment; NaN outside the subset, 0 where columns nearly depend on each other.
+
+    Freedom · log(RSS without the feature / RSS), which is calibrated where environments are few, too. A column that
+    varies in one environment at most explains differences between baselines, one observation an environment.
+    """
+    chosen = moments.features.expand(mask)
+    owners = np.repeat(np.arange(len(mask)), moments.features.widths)
+    sloped = moments.present[:-1, moments.feature_columns].sum(axis=0) >= 2
+    inside, between = (moments.feature_columns[chosen & part] for part in (sloped, ~sloped))
+    outcome, E = moments.outcome, moments.n_environments
+    used = np.append(inside, outcome)
+    products = moments.scatter[:-1][:, used[:, None], used].sum(axis=0)
+    gains, slopes = _explained_alone(products, moments.n_rows - E, owners[chosen & sloped], len(mask))
+    baselines = moments.gaps[:, outcome] - moments.gaps[:, inside] @ slopes
+    means = np.column_stack([moments.gaps[:, between], baselines])
+    means = means - means.mean(axis=0)
+    gains += _explained_alone(means.T @ means, E - 1, owners[chosen & ~sloped], len(mask))[0]
+    return np.where(mask, gains, np.nan)
+
+
+def _explained_alone(products: Floats, freedom: int, owners: Integers, n_features: int) -> tuple[Floats, Floats]:
+    """(n_features,) deviance that each owner's columns explain beyond the others, and the slopes (k,), from products
+    (k + 1, k + 1) of columns with owners (k,) and, last, the outcome; freedom: without columns"""
+    gains, members = np.zeros(n_features), np.unique(owners)
+    # Columns of one feature may depend on each other, such as levels that do not occur together.
+    parts = [np.flatnonzero(owners == j) for j in members]
+    whitening = [whitening_of(products[np.ix_(part, part)]) for part in parts]
+    basis = np.zeros((len(owners), sum(part.shape[1] for part in whitening)))
+    ends = np.cumsum([part.shape[1] for part in whitening], dtype=np.intp)
+    for rows, part, end in zip(parts, whitening, ends, strict=True):
+        basis[rows, end - part.shape[1] : end] = part
+    values, vectors = np.linalg.eigh(basis.T @ products[:-1, :-1] @ basis)
+    freedom -= basis.shape[1]
+    if freedom < 1 or values.min(initial=1.0) < PIVOT_TOLERANCE:
+        return gains, np.zeros(len(owners))
+    inverse = (vectors / values) @ vectors.T
+    cross = basis.T @ products[:-1, -1]
+    slopes = inverse @ cross
+    rss = max(products[-1, -1] - slopes @ cross, _ROUNDING * products[-1, -1])
+    for j, part, end in zip(members, whitening, ends, strict=True):
+        own = slice(end - part.shape[1], end)
+        explained = slopes[own] @ np.linalg.solve(inverse[own, own], slopes[own])
+        gains[j] = freedom * np.log1p(explained / rss) if rss > 0.0 else 0.0
+    return gains, basis @ slopes
+
+
 # ---------------------------------------------------------------- all subsets in compiled code
 
 _MOST_SUBSETS = 1 << 16
@@ -434,10 +486,11 @@ class GaussianWalk(SubsetWalk):
 _STEPS = 3
 
 
-def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:
+def mean_limits(moments: Moments, tolerance: Tolerance, most: float, extra_intercepts: int = 0) -> Floats:
     """(r, m, j) largest F statistic of a compatible subset, by pooled rank r, missing ranks m = Σ_e (r − rank_e) and
     tolerated noncentrality, the j-th of those with equal steps of their roots from 0 to `most`; inf where no subset has
-    such ranks, as in the last m."""
+    such ranks, as in the last m. The F statistic is taken with as many degrees of freedom as without extra intercepts,
+    of which kernels know nothing."""
     environments, widths = moments.n_environments, moments.varying_widths
     fewer = (widths[-1] - widths[:-1]).sum(axis=0)
     reached = np.zeros((widths[-1].sum() + 1, fewer.sum() + 2), dtype=bool)
@@ -447,7 +500,7 @@ def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:
         reached[pooled + width, missing + less] = True
     pooled, missing = np.nonzero(reached)
     left = moments.n_rows - environments * (1.0 + pooled) + missing
-    between = moments.n_rows - 1.0 - pooled - left
+    between = moments.n_rows - 1.0 - pooled - left - extra_intercepts
     tested = (between > 0.0) & (left > 0.0)
     allowed = most * (np.arange(_STEPS + 1 if most > 0.0 else 1) / _STEPS) ** 2
     between, left, smallest = between[tested, None], left[tested, None], smallest_p_value(tolerance)
@@ -456,7 +509,7 @@ def mean_limits(moments: Moments, tolerance: Tolerance, most: float) -> Floats:
     found = (1.0 + allowed / between) * fdtri(degrees, left, 1.0 - smallest)
     found[~(1.0 - ncfdtr(between, left, allowed, found) <= 1.001 * smallest)] = np.inf
     limits = np.full((*reached.shape, len(allowed)), np.inf)
-    limits[pooled[tested], missing[tested]] = MARGIN * found
+    limits[pooled[tested], missing[tested]] = MARGIN * found * between / (between + extra_intercepts)
     return limits
 
 
@@ -478,7 +531,7 @@ class Limits(NamedTuple):
     def of(cls, model: GaussianFromMoments, tolerance: Tolerance) -> Limits:
         moments, widths, most = model.moments, model.moments.varying_widths, most_tolerated(model, tolerance)
         squares = np.ascontiguousarray(moments.scatter[:, moments.outcome, moments.outcome])
-        limits = mean_limits(moments, tolerance, most)
+        limits = mean_limits(moments, tolerance, most, model.extra_intercepts)
         screen = Screen(squares, moments.group_counts, limits, tolerance.rho**2, most)
         return cls(screen, np.array([widths[-1], moments.n_environments * widths[-1] - widths[:-1].sum(axis=0)]))
 
@@ -492,7 +545,8 @@ class Limits(NamedTuple):
     def allow(self, residuals: Residuals) -> Mask:
         """(S,) whether the statistics are within the limits"""
         ranks, limits, most = residuals.ranks, self.screen.limits, self.screen.most
-        statistics, _, _ = residuals.f_test()
+        statistics, between, _ = residuals.f_test()
+        statistics *= between / np.maximum(between + residuals.extra_intercepts, 1.0)
         missing = np.minimum((ranks[:, -1:] - ranks[:, :-1]).sum(axis=1), limits.shape[1] - 1)
         tolerated = np.clip(np.nan_to_num(self.screen.per_signal * residuals.signal), 0.0, most)
         step = np.ceil((limits.shape[2] - 1) * np.sqrt(tolerated / most)).astype(np.intp) if most else 0

@@ -28,6 +28,7 @@ from .base import (
     BoundModel,
     EnvironmentData,
     Fit,
+    Level,
     Null,
     StandardErrors,
     SubsetWalk,
@@ -89,11 +90,20 @@ class MeanGaussian(GaussianModel):
     """
 
     kind = "linear Gaussian, same mean"
-    compares = IN_MEAN
+    compares: tuple[str, ...] = IN_MEAN
     judged = ("invariance of the mean", "rho")
 
     def of(self, data: EnvironmentData) -> MeanGaussian:
         return MeanGaussian(data, self.n_jobs)
+
+    @property
+    def lower_levels(self) -> tuple[Level, ...]:
+        return (Level.effects_noise_free,) if self.n_environments > 1 else ()
+
+    def at_level(self, level: Level) -> BoundModel:
+        from .free_baselines import FreeBaselineMeanGaussian
+
+        return FreeBaselineMeanGaussian(self) if level in self.lower_levels else super().at_level(level)
 
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         return self._values(self._scored(as_masks(masks, self.n_features)))
@@ -137,7 +147,7 @@ class MeanGaussian(GaussianModel):
             return each
         law, p_values = self._law(chosen[rows])[1], np.ones((len(rows), len(places)))
         for e in places:
-            others = MeanGaussian(with_own_means(self.moments, places != e, places < 0), self.n_jobs)
+            others = self.of_environments(places != e)
             ratio, mean, _, degrees = (
                 whole - part for whole, part in zip(law, others._law(chosen[rows])[1], strict=True)
             )
@@ -149,6 +159,10 @@ class MeanGaussian(GaussianModel):
             p_values[tested, e] = deviance_test(deviance, mean[tested], degrees[tested], share[tested])
         each[rows] = sidak(p_values)
         return each
+
+    def of_environments(self, kept: Mask) -> MeanGaussian:
+        """The same model of the environments `kept` (E,)."""
+        return MeanGaussian(with_own_means(self.moments, kept, np.zeros_like(kept)), self.n_jobs)
 
     def difference(self, masks: ArrayLike, ends: bool = True) -> Difference:
         return BoundModel.difference(self.untilted, masks, ends)
@@ -235,10 +249,14 @@ class MeanGaussian(GaussianModel):
                 part[unknown[: len(decided)]] = decided
         return scores
 
+    def leverages(self, scores: _Scores) -> Floats:
+        """(S, E) how much of the pooled fit comes from each environment"""
+        return scores.leverages
+
     def _law(self, masks: Mask) -> tuple[_Scores, tuple[Floats, Floats, Floats, Floats]]:
         """The scores, and (S,) log Λ, mean, variance and degrees of freedom of −2 log Λ; 0 where nothing is known"""
         scores = self._scored(masks, pooled=True)
-        ratios, leverages = scores.ratios, scores.leverages
+        ratios, leverages = scores.ratios, self.leverages(scores)
         ranks = self.ranks(masks)[:, :-1]
         known, counts = ~np.isnan(ratios) & (self.moments.n_environments > 1), self.moments.counts.astype(float)
         mean, variance, degrees = np.zeros((3, len(masks)))

@@ -103,17 +103,21 @@ _HUGE = 1e7
 
 class Residuals(NamedTuple):
     """rss (S, G): residual sums of squares in each environment and, last, in the pool, NaN where undecidable; ranks
-    (S, G): what the fits take of the degrees of freedom; counts (G,): rows; total: sum of squares of the outcome"""
+    (S, G): what the fits take of the degrees of freedom; counts (G,): rows; total: sum of squares of the outcome;
+    extra_intercepts: of the pooled fit beyond one, if environments have their own"""
 
     rss: Floats
     ranks: Integers | Floats
     counts: Floats
     total: float
+    extra_intercepts: int = 0
 
     @property
     def freedom(self) -> Floats:
         """(S, G) degrees of freedom that the fits leave"""
-        return self.counts - 1.0 - self.ranks
+        freedom = self.counts - 1.0 - self.ranks
+        freedom[:, -1] -= self.extra_intercepts
+        return freedom
 
     @property
     def signal(self) -> Floats:
@@ -269,7 +273,8 @@ def invariance_test(
     mean = mean_p_values(residuals, allowed)
     spread = spread_p_values(residuals, tolerance.tau, excess_kurtosis)
     decided = ~np.isnan(residuals.rss).any(axis=1)
-    joint, each = np.where(decided, joint_p_value(mean, spread), 0.0), np.full(len(mean), np.nan)
+    joint = np.where(decided, joint_p_value(mean, spread), 0.0)
+    each = np.full(len(mean), np.nan)
     open_yet = np.flatnonzero(joint >= tolerance.lowest_level)
     if rests is not None and len(open_yet):
         part, tails = residuals.of(open_yet), np.broadcast_to(excess_kurtosis, len(mean))[open_yet]

@@ -14,18 +14,21 @@ from numpy.typing import ArrayLike
 from .._tools.arrays import Floats, Integers, Mask
 from .._tools.parallel import ordered_map
 from .._tools.text import in_quotes
-from ..data.checks import with_counts
+from ..data.checks import quoted, rows_text, with_counts
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError, use
 from ..moments.least_squares import independent_columns
 from .base import (
+    BASELINE,
     DISPERSION,
     IN_MEAN,
+    INTERCEPT,
     INVERSE_LINKS,
     BoundModel,
     EnvironmentData,
     Fit,
+    Level,
     Memory,
     Null,
     Predicts,
@@ -44,6 +47,9 @@ _MOST_REMEMBERED = 500_000
 _ROUNDING = 1e-6
 # Linear predictors at which `mean` is compared with the inverse of the declared link.
 _PROBE = np.array([-2.0, 0.0, 0.5, 3.0])
+# Without features most families predict the mean of the outcome, but for the optimiser's error; one that is farther
+# off, in standard errors of that mean, predicts something else.
+_EXACT, _FAR = 1e-4, 4.0
 # Without a parameter for the scatter p-values rest on many rows: with fewer than so many for each parameter of an
 # environment's fit, invariant data are rejected at 5% in .07 to .08 (benchmarks/families_by_others.py).
 _FEW_PER_PARAMETER = 10
@@ -70,10 +76,47 @@ class LikelihoodRatioModel(BoundModel):
 
     data: MultiEnvironmentData
 
-    def __init__(self, specification: Any, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
+    def __init__(
+        self,
+        specification: Any,
+        data: MultiEnvironmentData,
+        n_jobs: int | None = None,
+        level: Level = Level.full,
+    ) -> None:
         super().__init__(data)
-        self.specification, self.data, self.n_jobs = specification, data, n_jobs
+        self.specification, self.data, self.n_jobs, self.level = specification, data, n_jobs, level
+        # Whether fits to several environments have a baseline for each
+        self.free = level is not Level.full and self.n_environments > 1
         self._memory = Memory(_MOST_REMEMBERED)
+
+    @property
+    def lower_levels(self) -> tuple[Level, ...]:
+        return (Level.effects,) if self.n_environments > 1 else ()
+
+    def at_level(self, level: Level) -> BoundModel:
+        """Return the model of the same rows whose pooled fits are stratified: a baseline for each environment, the same
+        slopes."""
+        if level is self.level or level is Level.effects_noise_free:
+            return super().at_level(level)
+        return type(self)(self.specification, self.data, self.n_jobs, level)
+
+    def compared(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the parts of a fit that must be the same at this level."""
+        return tuple(part for part in parts if not (self.free and part in (INTERCEPT, BASELINE)))
+
+    def judged_by(self, tolerance: Tolerance) -> str:
+        what = ("invariance of effects", *self.judged[1:]) if self.free else self.judged
+        return tolerance.in_words(*what)
+
+    def require_free_baselines(self) -> None:
+        """Raise SettingError where environments have one baseline."""
+        if not self.free:
+            raise SettingError(f"at the level {str(self.level)!r} environments have one baseline", use(baseline="free"))
+
+    @property
+    def n_baselines(self) -> int:
+        """Parameters of the pooled fit that an environment has of its own"""
+        return self.n_environments if self.free else 0
 
     @abstractmethod
     def computed(self, masks: Mask) -> Figures:
@@ -94,7 +137,7 @@ class LikelihoodRatioModel(BoundModel):
     def without(self, environment: Hashable) -> BoundModel:
         others = [label for label in self.data.environments if label != environment]
         bound: BoundModel = self.specification.bind(self.data.choosing(others), self.n_jobs)
-        return bound
+        return bound.at_level(self.level)
 
     @cached_property
     def empty(self) -> float:
@@ -118,7 +161,8 @@ class LikelihoodRatioModel(BoundModel):
         figures, enough = self.figures(masks), EACH * tolerance.level
         environments, passed = self.data.n_environments, joint >= tolerance.level
         # An environment may lack parameters of the pooled fit.
-        fewest = figures.parameters - np.maximum((environments - 1) * figures.parameters - figures.degrees, 0.0)
+        common = figures.parameters - self.n_baselines
+        fewest = common - np.maximum((environments - 1) * common - figures.degrees, 0.0)
         asked, share = np.flatnonzero(passed & (fewest > 0.0)), allowed * self.data.counts.min() / self.n_rows
         degrees = fewest[asked]
         alone = deviance_test(-2.0 * figures.log_ratio[asked], degrees, degrees, share[asked])
@@ -146,6 +190,11 @@ class LikelihoodRatioModel(BoundModel):
         risks = np.full(len(chosen), np.inf) if self._linear is None else self._linear.random_effects_risk_many(chosen)
         return np.where(self.in_support(chosen), risks, np.inf)
 
+    def separate_gains_many(self, masks: ArrayLike) -> Floats:
+        """Of least squares fits to the working outcome; 0 where that varies in one environment at most."""
+        chosen = as_masks(masks, self.n_features)
+        return np.where(chosen, 0.0, np.nan) if self._linear is None else self._linear.separate_gains_many(chosen)
+
     def in_support(self, masks: Mask) -> Mask:
         """(S,) whether the subsets in masks (S, p) can be fitted"""
         return self.log_ratio_many(masks) > -np.inf
@@ -162,14 +211,21 @@ class LikelihoodRatioModel(BoundModel):
         return min(int(enough.sum()) for enough in each)
 
     def supported(self, masks: Mask) -> Mask:
-        """(S,) whether every environment has rows enough for the subsets in masks (S, p)"""
-        return np.asarray((masks.astype(np.int64) @ self._needed <= self._room).all(axis=1))
+        """(S,) whether every environment has rows enough for the subsets in masks (S, p), and some environment can say
+        something of each of their features"""
+        enough = (masks.astype(np.int64) @ self._needed <= self._room).all(axis=1)
+        return np.asarray(enough & ~masks[:, self._constant].any(axis=1))
 
     @cached_property
     def _needed(self) -> Integers:
         """(p, E) columns of each feature that vary in an environment"""
         varies = [np.ptp(self.data.X[rows], axis=0) > 0.0 for rows in row_groups(self.data)[:-1]]
         return np.add.reduceat(np.array(varies, np.int64), self.features.starts[:-1], axis=1).T
+
+    @property
+    def _constant(self) -> Integers:
+        """Features that no environment can say anything of where its baseline is free"""
+        return np.flatnonzero(~self._needed.any(axis=1)) if self.free else np.empty(0, np.intp)
 
     @cached_property
     def _room(self) -> Integers:
@@ -180,23 +236,30 @@ class LikelihoodRatioModel(BoundModel):
         chosen = as_masks(masks, self.n_features)
         fits = self.supported(chosen)
         reasons = tuple(f"{reason}: a fit comes to no end" for reason in super().outside_support(chosen[fits]))
-        if fits.all():
+        constant = self._constant[chosen[:, self._constant].any(axis=0)]
+        if len(constant):
+            names = quoted([self.feature_names[j] for j in constant])
+            reasons = f"{names} constant in every environment: free baselines hide the effect", *reasons
+        few = chosen.astype(np.int64) @ self._needed > self._room
+        if not few.any():
             return reasons
         e = int(np.argmin(self._room))
         place = f"environment {in_quotes(self.data.environments[e])}"
         return too_few_rows_for(place, int(self.data.counts[e]), int(self._room[e])), *reasons
 
-    def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
+    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
         """For many rows −2 log Λ is chi-square, with a degree of freedom for each parameter that may differ. counts
-        (G,): rows of the groups that are compared, if these are not the environments"""
+        (G,): rows of the groups that are compared, if these are not the environments; others (G,): baselines that each
+        group has beside the first"""
         degrees = figures.degrees if self.data.n_environments > 1 else np.zeros_like(figures.degrees)
         return Null.of_deviance(degrees, 2.0 * degrees, degrees)
 
-    def scattered_null(self, figures: Figures, counts: Integers | None = None) -> Null:
+    def scattered_null(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
         """`null_of` where fits have a parameter for the scatter too: the law of a linear Gaussian model with as many"""
         rows = np.append(self.data.counts if counts is None else counts, self.data.n_rows).astype(float)
-        local = (figures.degrees + figures.parameters) / (len(rows) - 1)
-        parameters = np.column_stack([*[local] * (len(rows) - 1), figures.parameters])
+        more = np.broadcast_to(others, len(rows) - 1)
+        local = (figures.degrees + figures.parameters - more.sum()) / (len(rows) - 1)
+        parameters = np.column_stack([local[:, None] + more, figures.parameters])
         return Null.of_deviance(*deviance_moments(rows, parameters - 2.0), figures.degrees)
 
 
@@ -246,49 +309,107 @@ class ByLikelihood(ABC):
         elif not np.allclose(self.mean(_PROBE), INVERSE_LINKS[link](_PROBE), rtol=1e-9, atol=0.0):
             raise SettingError(f"{name} declares the link {link!r}, of which its mean() is not the inverse: mend one.")
 
+    def check_outcome(self, data: MultiEnvironmentData) -> None:
+        """Raise where outcomes are none of the declared kind."""
+        predicts, y = predicts_of(self), data.y
+        known, what = np.ones(len(y), dtype=bool), ""
+        if predicts is Predicts.probability:
+            known, what = np.isin(y, (0.0, 1.0)), "classes, coded as 0 and 1"
+        elif predicts is Predicts.rate:
+            known, what = (y >= 0.0) & (y == np.floor(y)), "whole numbers from 0 on"
+        if not known.all():
+            told = f"{type(self).__name__} declares kind={self.kind!r}: {data.outcome_name!r} must be {what}"
+            raise DataError(f"{told}, and is not in {rows_text(int((~known).sum()))}, such as {y[~known][0]:g}.")
+
+    def check_mean(self, data: MultiEnvironmentData, intercept: float) -> str:
+        """Return what is to be said of a prediction without features that is not the mean of the outcome; raise where
+        it is out of its range, or where another link makes it the mean."""
+        y, name, link = data.y, type(self).__name__, link_of(self)
+        mean, error = float(y.mean()), float(y.std()) / np.sqrt(len(y))
+        predicted = float(self.mean(np.array([intercept]))[0])
+        exact = _EXACT * (abs(mean) + error)
+        if abs(predicted - mean) <= max(exact, _EXACT * float(np.ptp(y))):
+            return ""
+        told = f"{name} predicts {predicted:.4g} without features by the link {link!r}, and {data.outcome_name!r}"
+        with np.errstate(over="ignore"):
+            others = {other: float(inverse(np.array([intercept]))[0]) for other, inverse in INVERSE_LINKS.items()}
+        right = [other for other, value in others.items() if abs(value - mean) <= exact]
+        if right:
+            raise SettingError(
+                f"{told} has the mean {mean:.4g}, as by the link {right[0]!r}: declare the link it fits."
+            )
+        if not y.min() <= predicted <= y.max():
+            ends = f"is between {y.min():.4g} and {y.max():.4g}"
+            raise SettingError(f"{told} {ends}: mend its link, its mean() or the intercept of maximise().")
+        return (
+            f"{told} has the mean {mean:.4g}: it predicts something else."
+            if abs(predicted - mean) > _FAR * error
+            else ""
+        )
+
     def bind(self, data: EnvironmentData, n_jobs: int | None = None) -> LikelihoodModel:
         """Tie the model to data."""
         self.check()
-        return LikelihoodModel(self, rows_for(self.name, data), n_jobs)
+        rows = rows_for(self.name, data)
+        self.check_outcome(rows)
+        return LikelihoodModel(self, rows, n_jobs)
 
 
 class LikelihoodModel(LikelihoodRatioModel):
-    """A specification tied to rows. Columns that are constant or dependent in an environment are left out there."""
+    """A specification tied to rows. Columns that are constant or dependent in an environment are left out there.
 
-    def __init__(self, specification: Any, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
-        super().__init__(specification, data, n_jobs)
+    strata (N,) : rows with the same number have the same baseline, if baselines are free; None: the environments
+    """
+
+    def __init__(
+        self,
+        specification: Any,
+        data: MultiEnvironmentData,
+        n_jobs: int | None = None,
+        level: Level = Level.full,
+        strata: Integers | None = None,
+    ) -> None:
+        super().__init__(specification, data, n_jobs, level)
+        self._strata = data.environment_index if strata is None else strata
         nothing = specification.maximise(np.empty((data.n_rows, 0)), data.y)
         self._always = 1 if nothing is None else nothing.n_parameters
+        self._other_mean = "" if nothing is None else specification.check_mean(data, nothing.intercept)
         self._scatters = self._always > 1
-        self.compares = (*IN_MEAN, DISPERSION) if self._scatters else IN_MEAN
+        self.compares = self.compared((*IN_MEAN, DISPERSION) if self._scatters else IN_MEAN)
         self.judged = ("invariance", "rho", *["tau"] * self._scatters)
 
     @property
     def always(self) -> int:
         return self._always
 
-    def null_of(self, figures: Figures, counts: Integers | None = None) -> Null:
-        return self.scattered_null(figures, counts) if self._scatters else super().null_of(figures, counts)
+    def null_of(self, figures: Figures, counts: Integers | None = None, others: Integers | int = 0) -> Null:
+        if not self._scatters:
+            return super().null_of(figures)
+        beside = [self._dummies(rows).shape[1] for rows in row_groups(self.data)[:-1]]
+        return self.scattered_null(figures, others=np.array(beside))
 
     def remarks(self, masks: ArrayLike) -> Remarks:
-        """On environments with few rows for the parameters of the largest of the leading subsets."""
+        """On environments with few rows for the parameters of the largest of the leading subsets, and on a mean that is
+        none."""
+        alarms = (self._other_mean,) if self._other_mean else ()
         leading = as_masks(masks, self.n_features).astype(np.int64)
         parameters = self._always + int((leading @ self._needed).max(initial=0))
         few = self.data.counts < _FEW_PER_PARAMETER * parameters
         if self._scatters or self.data.n_environments < 2 or not few.any():
-            return Remarks()
+            return Remarks(alarms=alarms)
         where = with_counts(self.data.environments, np.where(few, self.data.counts, 0))
         told = f"Fewer than {_FEW_PER_PARAMETER} rows for each of {parameters} parameters: {where}"
-        return Remarks((f"{told}. P-values of invariance rest on many rows, and may be too small.",))
+        return Remarks((f"{told}. P-values of invariance rest on many rows, and may be too small.",), alarms)
 
     def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
         for e, label in enumerate(self.data.environments):
             groups = (self.data.environment_index == e).astype(np.intp)
             data = replace(self.data, environment_index=groups, environments=(None, label))
-            pair = LikelihoodModel(self.specification, data, self.n_jobs)
+            pair = LikelihoodModel(self.specification, data, self.n_jobs, self.level, self._strata)
             yield pair.log_ratio_many(masks), pair.null_many(masks)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
+        """One subset; intercept: with free baselines their mean over rows."""
         mask = as_mask(subset, self.feature_names)
         self.require(bool(self.supported(mask[None])[0]), mask)
         chosen = self.features.expand(mask)
@@ -300,6 +421,24 @@ class LikelihoodModel(LikelihoodRatioModel):
         intercepts = np.array([fit.intercept for fit, _ in fits])
         names, pooled = self.features.chosen(mask).columns, np.nan_to_num(slopes[-1])
         return Fit(names, pooled, intercepts[-1], slopes[:-1], intercepts[:-1], self.specification)
+
+    def baselines(self, subset: Subset) -> tuple[Floats, Floats]:
+        """Return the baseline of each environment on the scale of the link, by the stratified fit, of a row with the
+        mean of each column over all rows; standard errors are not known.
+
+        Returns
+        -------
+        values, errors : ndarray of shape (n_environments,)
+        """
+        mask = as_mask(subset, self.feature_names)
+        self.require_free_baselines()
+        X = self.data.X[:, self.features.expand(mask)]
+        dummies = self._dummies(np.arange(self.n_rows))
+        columns = np.column_stack([dummies, X - X.mean(axis=0)])
+        fit = self.specification.maximise(columns[:, independent_columns(columns)], self.data.y)
+        self.require(fit is not None, mask)
+        values = fit.intercept + np.append(0.0, fit.coefficients[: dummies.shape[1]])
+        return values, np.full(self.n_environments, np.nan)
 
     def computed(self, masks: Mask) -> Figures:
         enough, unknown = self.supported(masks), (np.nan, np.nan, 0.0, np.nan)
@@ -314,7 +453,8 @@ class LikelihoodModel(LikelihoodRatioModel):
         *local, pooled = [fit for fit, _ in found]
         degrees = sum(fit.n_parameters for fit in local) - pooled.n_parameters
         own = sum(fit.log_likelihood for fit in local)
-        value = pooled.log_likelihood - own if len(local) > 1 else 0.0
+        differ = len(local) > 1 and not (self.free and degrees == 0)
+        value = pooled.log_likelihood - own if differ else 0.0
         # Above 0 an optimiser stopped early: a little, which is rounding, or too early for log Λ to make sense.
         if value > 0.0:
             value = 0.0 if value <= _ROUNDING * max(1.0, abs(own)) else -np.inf
@@ -324,10 +464,20 @@ class LikelihoodModel(LikelihoodRatioModel):
         """Fits of chosen columns (q,) and the columns that each could use, the pooled one last; None where none is."""
         fits = []
         for rows in row_groups(self.data)[0 if local else -1 :]:
-            X = self.data.X[np.ix_(rows, chosen)]
-            used = independent_columns(X)
-            fit = self.specification.maximise(X[:, used], self.data.y[rows])
+            X, dummies = self.data.X[np.ix_(rows, chosen)], self._dummies(rows)
+            n_dummies = dummies.shape[1]
+            columns = np.column_stack([dummies, X]) if n_dummies else X
+            used = independent_columns(columns)
+            fit = self.specification.maximise(columns[:, used], self.data.y[rows])
             if fit is None or not np.isfinite(fit.log_likelihood):
                 return None
-            fits.append((fit, used))
+            if n_dummies:
+                steps, slopes = np.split(fit.coefficients, [n_dummies])
+                fit = fit._replace(coefficients=slopes, intercept=fit.intercept + dummies.mean(axis=0) @ steps)
+            fits.append((fit, used[n_dummies:]))
         return fits
+
+    def _dummies(self, rows: Integers) -> Floats:
+        """(n, S − 1) of the strata of these rows, without the first; no column where baselines are not free"""
+        strata = np.unique(self._strata[rows])[1:] if self.free else np.empty(0)
+        return (self._strata[rows][:, None] == strata).astype(float)

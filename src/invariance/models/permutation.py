@@ -24,6 +24,8 @@ _BLOCKS_KEPT = 64
 # Eigenvalues of products of orthonormal columns, and relative singular values of columns, that count as 0.
 _ROUNDING = 1e-12
 _DEPENDENT = 1e-9
+# Decimals, relative to the largest residual, beyond which residuals differ by rounding alone.
+_DIGITS = 9
 
 
 def sampled_rows(places: Integers) -> Integers:
@@ -37,24 +39,27 @@ def sampled_rows(places: Integers) -> Integers:
     return np.sort(np.concatenate([rng.permutation(rows)[:most] for rows in own]))
 
 
-def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float) -> float:
+def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float, within: bool = False) -> float:
     """Return how often F tests of each environment against the rest have a p-value of at most `smallest` when the
     residuals of the common fit of y (n,) on X (n, k) and a constant are permuted over all rows; 0 if never.
 
     This takes the place of Šidák's rule, which heavy tails break. The residuals keep their distribution and lose their
     environment (Freedman and Lane 1983, doi:10.1080/07350015.1983.10509354). Once `ENOUGH` permutations deviate as much
-    as the data, the p-value is their share (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301). Neither the order of
-    rows and environments nor the units of y count: rows are sorted by their absolute residual."""
-    columns = _orthonormal(X)
+    as the data, the p-value is their share (Besag and Clifford 1991, doi:10.1093/biomet/78.2.301). The order of rows
+    does not count, nor, where no residuals are tied, that of environments or the units of y: rows are sorted.
+
+    within : X and y are centred within environments, each of which has its own constant"""
+    columns = _orthonormal(X)[:, int(within) :]
     residuals = y - y.mean()
     residuals = residuals - columns @ (columns.T @ residuals)
-    order = np.argsort(np.abs(residuals), kind="stable")
+    order = _canonical_order(X, residuals, places)
     columns, residuals, places = columns[order], residuals[order], places[order]
     rows = [np.flatnonzero(places == e) for e in np.unique(places)]
     products = np.array([columns[part].T @ columns[part] for part in rows])
     own, ranks = _inverse_roots(products)
     rest, rest_ranks = _inverse_roots(np.eye(columns.shape[1]) - products)
-    left, limits = float(len(residuals) - ranks.sum()), np.full(len(rows), np.inf)
+    left = float(len(residuals) - ranks.sum() - within * len(rows))
+    limits = np.full(len(rows), np.inf)
     degrees = ranks + rest_ranks - columns.shape[1]
     tested = degrees > 0
     # What an environment has to save, in units of the residual variance
@@ -67,7 +72,10 @@ def permutation_p_value(X: Floats, y: Floats, places: Integers, smallest: float)
         scores = np.stack([drawn[:, part] @ columns[part] for part in rows])
         whole, fitted = scores.sum(axis=0), _squares(scores, own)
         saved = fitted + _squares(whole - scores, rest) - (whole**2).sum(axis=1)
-        variance = (total - fitted.sum(axis=0)) / left
+        varying = total
+        if within:
+            varying = total - sum(drawn[:, part].mean(axis=1) ** 2 * len(part) for part in rows)
+        variance = (varying - fitted.sum(axis=0)) / left
         counts = reached + np.cumsum((saved >= limits[:, None] * variance).any(axis=0))
         if counts[-1] >= ENOUGH:
             return ENOUGH / (first + 1 + int(np.argmax(counts >= ENOUGH)))
@@ -80,6 +88,13 @@ def _permutations(n: int, first: int, count: int) -> Integers:
     """(count, n) the same for all subsets of any data with so many rows"""
     places = np.tile(np.arange(n, dtype=np.uint16 if n <= 1 << 16 else np.int64), (count, 1))
     return np.random.default_rng([_SEED, first]).permuted(places, axis=1)
+
+
+def _canonical_order(X: Floats, residuals: Floats, places: Integers) -> Integers:
+    """Rows by their absolute residual (n,); those that are tied, but for rounding, by what else they have."""
+    sizes = np.abs(residuals)
+    rounded = np.round(sizes / max(sizes.max(initial=0.0), np.finfo(float).tiny), _DIGITS)
+    return np.lexsort((places, *X.T, residuals > 0.0, rounded))
 
 
 def _orthonormal(X: Floats) -> Floats:

@@ -36,14 +36,18 @@ from ..kernels.random_deviations import (
 from .base import (
     IN_MEAN,
     PIVOT_TOLERANCE,
+    BoundModel,
     EnvironmentData,
+    Estimates,
     Fit,
+    Level,
     Null,
     Remarks,
     StandardErrors,
     in_parts,
 )
 from .gaussian import GaussianFromMoments, GaussianModel
+from .gaussian_fits import linear_errors, linear_fit
 from .invariance_test import (
     Difference,
     InvarianceTest,
@@ -80,10 +84,10 @@ class DeviationModel(GaussianModel):
     def spread_p_values(self, masks: Mask, tau: float) -> Floats:
         """(S,) of absolute residuals, of subsets (S, p) inside the support; NaN without the rows"""
 
-    def determined_by(self, mask: Mask, locally: bool) -> Integers:
+    def determined_by(self, mask: Mask, locally: bool, spare: int = 1) -> Integers:
         linear = _OfAnyEnvironments(self.moments, self.n_jobs)
         linear.data = self.data
-        return linear.determined(mask, locally)
+        return linear.determined(mask, locally, spare)
 
     def invariance_test(self, masks: ArrayLike, tolerance: Tolerance) -> InvarianceTest:
         chosen = as_masks(masks, self.n_features)
@@ -134,6 +138,20 @@ class GaussianRandomDeviations(DeviationModel):
     def check_environments(self) -> None:
         """They may have a single row."""
 
+    @property
+    def lower_levels(self) -> tuple[Level, ...]:
+        return (Level.effects,) if 1 < self.n_environments < self.n_rows - 1 else ()
+
+    def at_level(self, level: Level) -> BoundModel:
+        from .free_baselines import FreeBaselineRandomDeviations
+
+        return FreeBaselineRandomDeviations(self) if level in self.lower_levels else super().at_level(level)
+
+    @property
+    def spent(self) -> int:
+        """Degrees of freedom that all fits take besides those of their rank."""
+        return self.extra_intercepts + 1 if self.extra_intercepts else 0
+
     def log_ratio_many(self, masks: ArrayLike) -> Floats:
         values = self._figures(masks, likelihood=True)[:, LOG_RATIO]
         return np.where(np.isnan(values), -np.inf, values)
@@ -162,7 +180,8 @@ class GaussianRandomDeviations(DeviationModel):
 
     def _score(self, masks: ArrayLike, share: Floats) -> tuple[Floats, Floats]:
         figures = self._figures(masks, share)
-        return standardised(figures[:, SCORE], self.n_rows - figures[:, RANK], *figures[:, ONE : THREE + 1].T)
+        freedom = self.n_rows - self.spent - figures[:, RANK]
+        return standardised(figures[:, SCORE], freedom, *figures[:, ONE : THREE + 1].T)
 
     def tested_means(self, masks: Mask, tolerance: Tolerance) -> Floats:
         allowed = tolerance.noncentrality(self.signal_of(self.gain_many(masks)), self.n_rows)
@@ -268,6 +287,15 @@ class GaussianRandomDeviations(DeviationModel):
         freedom[-1] = found.freedom_mean
         return StandardErrors(found.errors, freedom)
 
+    def own_estimates(self, subset: Subset, printed: Estimates) -> Estimates | None:
+        """By least squares in each environment, with one noise variance: small ones could not estimate theirs."""
+        mask = as_mask(subset, self.feature_names)
+        fit = linear_fit(self.data, self.moments, mask)
+        errors = linear_errors(self.data, self.moments, self.features.expand(mask), common_noise=True)
+        values = np.vstack([fit.local_coefficients, fit.coefficients])
+        own = printed._replace(values=values, errors=errors.values, freedom=errors.freedom)
+        return super().own_estimates(mask, own)
+
     # ---------------------------------------------------------------- what engines ask
 
     @property
@@ -370,8 +398,9 @@ def levene_p_values(sums: Floats, squares: Floats, counts: Floats, tau: float) -
 
 class Coordinates(NamedTuple):
     """Of one subset of rank k, its columns and a constant in coordinates in which their pooled products are N/k · I:
-    information (E, k, k), scores (E, k) and squares (E,) of the outcome; basis (k, k): columns of the data, measured
-    from their pooled means, times it are the coordinates; used (k − 1,): columns of the moments that stand for them"""
+    information (E, k, k), scores (E, k) and squares (E,) of the outcome; basis (1 + m, k): the constant and m columns
+    of the data, measured from their pooled means, times it are the coordinates, which have no constant where baselines
+    are free; used (m,): columns of the moments that stand for them"""
 
     information: Floats
     scores: Floats
@@ -437,7 +466,10 @@ def coordinates(model: GaussianRandomDeviations, mask: Mask) -> Coordinates:
     T = np.linalg.inv(root).T * np.sqrt(model.n_rows / len(place))
     gram = np.moveaxis(products[np.ix_(place, place)], 2, 0)
     scale = np.append(1.0 / np.sqrt(model.n_rows), model.pooled_scale)[place]
-    return Coordinates(T.T @ gram @ T, products[place, y].T @ T, products[y, y], scale[:, None] * T, place[1:] - 1)
+    basis = scale[:, None] * T
+    if 0 not in place:
+        basis = np.vstack([np.zeros((1, len(place))), basis])
+    return Coordinates(T.T @ gram @ T, products[place, y].T @ T, products[y, y], basis, place[place > 0] - 1)
 
 
 class Blups(NamedTuple):
@@ -468,7 +500,7 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     columns, y, k = moments.feature_columns[model.features.expand(mask)], moments.outcome, at.scores.shape[1]
     V, whitened, moved = at.at(share)
     inverse = np.linalg.inv(whitened.sum(axis=0))
-    b, freedom = inverse @ moved.sum(axis=0), float(model.n_rows - k)
+    b, freedom = inverse @ moved.sum(axis=0), float(model.n_rows - model.spent - k)
     left = at.squares.sum() - share * (at.scores * moved).sum() - b @ moved.sum(axis=0)
     unit, scaled = 1.0 / model.pooled_scale[y], float(left) / freedom
     noise = scaled * unit**2
@@ -485,7 +517,7 @@ def blups_of(model: GaussianRandomDeviations, mask: Mask, share: float) -> Blups
     coefficients[:, where] = found[:, 1:]
     errors[:, where] = np.sqrt(np.einsum("eii->ei", spread)[:, 1:])
     middle = float(moments.pooled_mean[y])
-    at_means = np.insert(np.vstack([moments.gaps[:, at.used], np.zeros(k - 1)]), 0, 1.0, axis=1)
+    at_means = np.insert(np.vstack([moments.gaps[:, at.used], np.zeros(len(at.used))]), 0, 1.0, axis=1)
     levels = middle + (at_means * found).sum(axis=1), np.sqrt(np.einsum("ei,eij,ej->e", at_means, spread, at_means))
     uncertainty, places = np.zeros((1 + len(columns), 1 + len(columns))), np.append(0, 1 + where)
     deviations, of_estimate = at.spread(share, scaled)

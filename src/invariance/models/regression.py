@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -18,15 +18,17 @@ from .._tools.text import format_subset, in_quotes
 from ..data.checks import listing, with_counts
 from ..data.features import Subset, as_mask, as_masks
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import DataError, use
-from ..kernels.likelihoods import LOGISTIC, Own, Rows, aligned, with_columns, work_for
+from ..exceptions import DataError, Message, use
+from ..kernels.likelihoods import LOGISTIC, Own, Rows, Work, aligned, with_columns, work_for
 from ..kernels.newton import CURVATURES, FLIPS, LIST, RESTS, WALK, regress
 from .base import (
     IN_MEAN,
     NO_GAIN,
     EnvironmentData,
+    Estimates,
     Fit,
     FlipGuess,
+    Level,
     Memory,
     NDArray32,
     Null,
@@ -42,6 +44,7 @@ from .base import (
 from .gaussian_fits import row_groups
 from .invariance_test import MARGIN, Tolerance, deviance_test, without_spread
 from .likelihood import Figures, LikelihoodRatioModel
+from .separation import Pulls, infinite_coefficients
 
 # Promised gains, in nats, below which fits count as done: those that are reported, and those of a walk over all.
 REPORTED = 1e-10
@@ -64,8 +67,12 @@ _FITS_PER_GUESS = 10
 # Steps of the linear Gaussian's dense walk in the time that a subset takes, about: for each row, and for each column of
 # each fit.
 _STEPS_PER_ROW, _STEPS_PER_COLUMN = 4.5, 25
+# Change of a linear predictor over the range of a column in standard errors' units: fits that come to no end leave far
+# more open, and only where so much is open is it looked whether features separate the outcome.
+_UNCERTAIN = 30.0
 # A fit that explains less of the log-likelihood than this does not come near to separating the rows.
 _NEARLY_ALL = 0.5
+_MOST_REMEDIES = 3
 _R2 = "R² is by the likelihood: 1 − exp(−2·gain/N), of the gain over the fit without features (Cox and Snell)."
 
 
@@ -135,7 +142,7 @@ class RegressionWalk(SubsetWalk):
         found = {"log_ratio": log_ratio, "pooled": pooled, "ranks": ranks}
         regress(WALK, self._rows, masks[:0], *layout, high.astype(np.int64), self.n_low, **found)
         log_ratio[~self.model.supported(masks)] = np.nan
-        return Figures.of(log_ratio, pooled, ranks, self.model.profiled)
+        return self.model.figures_of(log_ratio, pooled, ranks)
 
     def _one_by_one(self, masks: Mask, sizes: Mask) -> Figures:
         wanted = sizes[masks[:, self.free].sum(axis=1)] & self.model.supported(masks)
@@ -161,16 +168,24 @@ class RegressionModel(LikelihoodRatioModel):
     dense_advantage = 3
     judged = ("invariance", "rho")
 
-    def __init__(self, specification: Regression, data: MultiEnvironmentData, n_jobs: int | None = None) -> None:
-        super().__init__(specification, data, n_jobs)
-        self.compares = *IN_MEAN, *specification.about_mean
+    def __init__(
+        self,
+        specification: Regression,
+        data: MultiEnvironmentData,
+        n_jobs: int | None = None,
+        level: Level = Level.full,
+    ) -> None:
+        super().__init__(specification, data, n_jobs, level)
+        self.compares = self.compared((*IN_MEAN, *specification.about_mean))
         self.n_always = int(specification.intercept)  # columns that are in every fit
-        self._order = specification.order(data)
+        self._order = specification.order(data, self.free)
         groups = [data.X[rows] for rows in row_groups(data)]
         # (E + 1, q) of each environment and of all rows
         self._centre = np.array([rows.mean(axis=0) for rows in groups])
         self._varies = np.array([np.ptp(rows, axis=0) > 0.0 for rows in groups])
         self._scale = np.array([rows.std(axis=0) for rows in groups])
+        if self.free:
+            self._scale[-1] = np.sqrt(data.counts @ self._scale[:-1] ** 2 / data.n_rows)
         self._scale[~(self._varies & (self._scale > 0.0))] = 1.0
         self.walked: dict[tuple[Hashable, ...], Figures] = {}
         self._guessed, self._rests = Memory(_MOST_FLIPS_REMEMBERED), Memory(_MOST_RESTS_REMEMBERED)
@@ -180,12 +195,14 @@ class RegressionModel(LikelihoodRatioModel):
         return vars(self) | {"walked": {}}
 
     def against_the_rest(self, masks: Mask) -> Iterator[tuple[Floats, Null]]:
-        """As the environments' own fits have them, with the pseudo-data of each."""
+        """As the environments' own fits have them, with the pseudo-data of each. With free baselines each of the others
+        has one of its own."""
         found = np.array(self._rests.of(masks, self._compared))
+        others = np.array([0, self.n_environments - 2]) if self.free else 0
         for e, n in enumerate(self.data.counts):
             log_ratio, degrees, parameters = found[:, :, e].T
             figures = Figures(log_ratio, np.full(len(masks), np.nan), degrees, parameters)
-            yield log_ratio, self.null_of(figures, np.array([n, self.data.n_rows - n]))
+            yield log_ratio, self.null_of(figures, np.array([n, self.data.n_rows - n]), others)
 
     def _compared(self, masks: Mask) -> Floats:
         """(S, 3, E) log Λ, its degrees of freedom and the parameters of the pooled fit"""
@@ -206,18 +223,23 @@ class RegressionModel(LikelihoodRatioModel):
 
     @cached_property
     def problem(self) -> Rows:
-        """The rows as kernels take them: after the intercept, if there is one, the columns in their order."""
+        """The rows as kernels take them: after the intercept, if there is one, the columns in their order. With free
+        baselines, which take up any shift, they are centred within environments."""
         data, order, first = self.data, self._order, self.n_always
         columns = np.ones((2, first + data.features.n_columns, data.n_rows))
-        columns[0, first:] = ((data.X - self._centre[-1]) / self._scale[-1])[order].T
         e = data.environment_index
-        columns[1, first:] = (np.where(self._varies[e], data.X - self._centre[e], 0.0) / self._scale[e])[order].T
+        within = np.where(self._varies[e], data.X - self._centre[e], 0.0)
+        common = within if self.free else data.X - self._centre[-1]
+        columns[0, first:] = (common / self._scale[-1])[order].T
+        columns[1, first:] = (within / self._scale[e])[order].T
         shift = np.zeros((data.n_environments, columns.shape[1]))
         ratio = np.ones_like(shift)
-        shift[:, first:] = (self._centre[:-1] - self._centre[-1]) / self._scale[-1]
+        if not self.free:
+            shift[:, first:] = (self._centre[:-1] - self._centre[-1]) / self._scale[-1]
         ratio[:, first:] = self._scale[:-1] / self._scale[-1]
         own = Own(aligned(columns[1]), shift, ratio)
-        return self.specification.arrange(data, aligned(columns[0]), order)._replace(own=own)
+        rows = self.specification.arrange(data, aligned(columns[0]), order, self.free)
+        return rows._replace(own=own, free=self.free)
 
     @cached_property
     def beginning(self) -> Floats:
@@ -241,11 +263,11 @@ class RegressionModel(LikelihoodRatioModel):
             alarms.append(f"{what}: merge it with a similar one, or leave it out.")
         separating = next((mask for mask in leading if specification.two_values and separates(self, mask)), None)
         if separating is not None:
-            alarms.append(
-                f"{format_subset(self.features.chosen(separating).names)} separates the two values of "
-                f"{data.outcome_name!r} in all rows, and its log ratio says nothing about invariance: leave out copies "
-                "or consequences of the outcome, or add rows."
-            )
+            names = self.features.chosen(_fewest_separating(self, separating)).names
+            what = f"{format_subset(names)} separates the two values of {data.outcome_name!r} in all rows"
+            what = f"{what}, and its log ratio says nothing about invariance. Add rows, or leave out what is a copy or"
+            exclude = (use(exclude=[name]) for name in names[:_MOST_REMEDIES])
+            alarms.append(Message(f"{what} consequence of the outcome", *exclude))
         return Remarks((counted, _R2, *specification.remarks(self, leading)), tuple(alarms))
 
     @property
@@ -278,17 +300,23 @@ class RegressionModel(LikelihoodRatioModel):
     def computed(self, masks: Mask, tolerance: float = REPORTED) -> Figures:
         scores = self.scores(masks, tolerance)
         log_ratio = np.where(self.supported(masks), scores.log_ratio, np.nan)
-        return Figures.of(log_ratio, scores.pooled, scores.ranks, self.profiled)
+        return self.figures_of(log_ratio, scores.pooled, scores.ranks)
+
+    def figures_of(self, log_ratio: Floats, pooled: Floats, ranks: Integers) -> Figures:
+        """With free baselines log Λ is exactly 0 where nothing else could differ."""
+        figures = Figures.of(log_ratio, pooled, ranks, self.profiled)
+        same = self.free & (figures.degrees == 0.0) & ~np.isnan(log_ratio)
+        return figures._replace(log_ratio=np.where(same, 0.0, log_ratio))
 
     @cached_property
     def profiled(self) -> Integers:
-        """(E + 1,) parameters of the fits in each environment and in the pool that are maximised out"""
-        return np.zeros(len(self.problem.starts), np.int64)
+        """(E + 1,) parameters of the fits in each environment and in the pool that are maximised out, beside a level"""
+        return np.append(np.zeros(self.n_environments, np.int64), max(self.n_baselines - 1, 0))
 
     @cached_property
     def profiled_rests(self) -> Integers:
         """(E,) the same of fits to all rows but those of an environment"""
-        return np.zeros(self.data.n_environments, np.int64)
+        return np.full(self.n_environments, max(self.n_baselines - 2, 0))
 
     @property
     def always(self) -> Integers:
@@ -315,7 +343,7 @@ class RegressionModel(LikelihoodRatioModel):
         given = problem, mask[None], *self._layout, beginning, _ROUGHLY, work
         regress(LIST, *given, **scores._asdict())
         regress(FLIPS, *given, thetas=scores.thetas, gains=gains)
-        own, change = Figures.of(*scores[:3], self.profiled), np.where(mask, -widths, widths)
+        own, change = self.figures_of(*scores[:3]), np.where(mask, -widths, widths)
         log_ratios = np.minimum(own.log_ratio + gains[-1] - gains[:-1].sum(axis=0), 0.0)
         # NaN: the fit of the subset itself comes to no end.
         known = self.supported(mask ^ np.eye(self.n_features, dtype=bool)) & ~np.isnan(log_ratios)
@@ -335,36 +363,120 @@ class RegressionModel(LikelihoodRatioModel):
         return float(_FITS_PER_GUESS * self.steps_per_subset)
 
     def fit(self, subset: Subset, local: bool = True) -> Fit:
+        """One subset; with free baselines the slopes of the stratified fit, and as intercept the mean baseline: the
+        environments' own intercepts weighted by rows (times to an event: see `baselines`)."""
         mask = as_mask(subset, self.feature_names)
         self.require(self.supported(mask[None])[0], mask)
         chosen = self.features.expand(mask)
-        k, first, scores = int(chosen.sum()), self.n_always, self.scores(mask[None], READ)
+        first, scores = self.n_always, self.scores(mask[None], READ)
         self.require(not np.isnan(scores.log_ratio[0]), mask)
         theta = scores.thetas[0]
-        slopes = theta[:, first : first + k] / self._scale[:, chosen]
+        inverses, work = self._curvatures(chosen, theta)
+        if self.free and first:
+            theta[-1, 0] = np.average(work.levels, weights=self.data.counts)
+        slopes = self._slopes(chosen, theta)
         intercepts = -(slopes * self._centre[:, chosen]).sum(axis=1) + (theta[:, 0] if first else 0.0)
-        slopes[:-1][np.isnan(self._errors(chosen, theta)[:-1])] = np.nan
+        slopes[:-1][np.isnan(self._errors(chosen, inverses)[:-1])] = np.nan
         columns, n_local = self.features.chosen(mask).columns, len(slopes) - 1 if local else 0
         own = slopes[:n_local], intercepts[:n_local]
         return Fit(columns, slopes[-1], float(intercepts[-1]), *own, self.specification)
 
-    def _errors(self, chosen: Mask, thetas: Floats) -> Floats:
-        """(E + 1, k) of the slopes of columns (q,) at thetas (E + 1, K); NaN where one is constant or dependent."""
-        k, first, problem = int(chosen.sum()), self.n_always, self.problem
+    def _slopes(self, chosen: Mask, thetas: Floats) -> Floats:
+        """(E + 1, k) per unit of columns (q,) at thetas (E + 1, K)"""
+        first = self.n_always
+        return np.asarray(thetas[:, first : first + int(chosen.sum())] / self._scale[:, chosen])
+
+    def _curvatures(self, chosen: Mask, thetas: Floats) -> tuple[Floats, Work]:
+        """(m, n, n) inverses of minus the second derivatives at thetas (m, K) of columns (q,), in the last m of the
+        environments and the pool, and what the evaluation of the pool left"""
+        problem, first, n = self.problem, self.n_always, int(chosen.sum()) + self.beginning.shape[1]
         members = np.concatenate([np.arange(first), first + np.flatnonzero(chosen)])
-        n = k + self.beginning.shape[1]
-        at, inverses = np.ascontiguousarray(thetas[:, :n]), np.empty((len(thetas), n, n))
-        given = members[None, :0] > 0, members, members, at, 0.0, work_for(problem, n)
+        inverses, work = np.empty((len(thetas), n, n)), work_for(problem, n)
+        given = members[None, :0] > 0, members, members, thetas[:, :n].copy(), 0.0, work
         regress(CURVATURES, problem, *given, inverses=inverses)
-        variances = np.diagonal(inverses, axis1=1, axis2=2)[:, first : first + k]
+        return inverses, work
+
+    def _errors(self, chosen: Mask, inverses: Floats) -> Floats:
+        """(E + 1, k) of the slopes of columns (q,); NaN where one is constant or dependent"""
+        slopes = slice(self.n_always, self.n_always + int(chosen.sum()))
+        variances = np.diagonal(inverses, axis1=1, axis2=2)[:, slopes]
         return np.asarray(np.sqrt(np.where(variances > 0.0, variances, np.nan)) / self._scale[:, chosen])
 
     def standard_errors(self, subset: Subset) -> StandardErrors:
         mask = as_mask(subset, self.feature_names)
-        scores = self.scores(mask[None])
+        chosen, scores = self.features.expand(mask), self.scores(mask[None])
         rows = np.append(self.data.counts, self.data.n_rows)
-        values = self._errors(self.features.expand(mask), scores.thetas[0])
+        rows[-1] -= self.n_always * max(self.n_baselines - 1, 0)
+        values = self._errors(chosen, self._curvatures(chosen, scores.thetas[0])[0])
         return StandardErrors(values, (rows - scores.ranks[0]).astype(float))
+
+    def estimates(self, subset: Subset) -> Estimates:
+        """Without pseudo-data, unless features separate the outcome of an environment, or of all rows."""
+        mask = as_mask(subset, self.feature_names)
+        penalised = super().estimates(mask)
+        events = np.bincount(self.data.environment_index, self.specification.events(self.data), self.n_environments)
+        alike = (events == 0.0) | (self.specification.two_values & (events == self.data.counts))
+        values, errors, infinite = self._without_pseudo_data(mask)._plain()
+        known = np.isfinite(penalised.values) & np.isfinite(penalised.errors)
+        infinite = known & (infinite | ~np.isfinite(values) | ~np.isfinite(errors))
+        # Without pseudo-data of its own the model has no other estimate.
+        instead = (penalised.values, penalised.errors) if self.specification.pseudo_rows else (np.nan, np.nan)
+        values = np.where(known, np.where(infinite, instead[0], values), penalised.values)
+        errors = np.where(known, np.where(infinite, instead[1], errors), penalised.errors)
+        return Estimates(values, errors, penalised.freedom, infinite, np.append(alike, False))
+
+    def _without_pseudo_data(self, mask: Mask) -> RegressionModel:
+        """Return the model of the columns of a subset (p,) alone, at the same level, whose fits may have no maximum."""
+        plain = replace(self.specification, pseudo_rows=0.0)
+        bare = self.specification.model(plain, self.data.narrowed(mask), self.n_jobs).at_level(self.level)
+        assert isinstance(bare, RegressionModel)
+        return bare
+
+    def _plain(self) -> tuple[Floats, Floats, Mask]:
+        """Return slopes of all columns, their errors, and which of them are infinite, (E + 1, k) each."""
+        every = np.ones(self.features.n_columns, dtype=bool)
+        thetas = self.scores(np.ones((1, self.n_features), dtype=bool), READ).thetas[0]
+        slopes = self._slopes(every, thetas)
+        errors = self._errors(every, self._curvatures(every, thetas)[0])
+        ranges = np.array([np.ptp(self.data.X[rows], axis=0) for rows in row_groups(self.data)])
+        uncertain = ~(errors * ranges < _UNCERTAIN).all(axis=1)
+        infinite = np.zeros(slopes.shape, dtype=bool)
+        for group in np.flatnonzero(uncertain):
+            infinite[group] = self._infinite(int(group))
+        return slopes, errors, infinite
+
+    def _infinite(self, group: int) -> Mask:
+        """Return which of all columns (k,) have no finite slope in an environment or, of the last group, the pool."""
+        data, pooled = self.data, group == self.n_environments
+        rows, direction, baseline = self.specification.pulls(data, pooled)
+        place = data.environment_index[rows]
+        if pooled and self.level is not Level.full:
+            baseline = baseline * self.n_environments + place
+        inside = np.full(len(rows), pooled) | (place == group)
+        return infinite_coefficients(data.X[rows[inside]], direction[inside], baseline[inside])
+
+    def baselines(self, subset: Subset) -> tuple[Floats, Floats]:
+        """Return the baseline of each environment on the scale of the link, and its standard error.
+
+        By the stratified fit, of a row with the mean of each column over all rows. The intercept of `fit(subset)` is
+        their mean, weighted by rows, less the coefficients at these means.
+
+        Returns
+        -------
+        values, errors : ndarray of shape (n_environments,)
+        """
+        mask = as_mask(subset, self.feature_names)
+        self.require_free_baselines()
+        chosen = self.features.expand(mask)
+        theta = self.scores(mask[None], READ).thetas[0, -1]
+        (inverse,), work = self._curvatures(chosen, theta[None])
+        # From the means of an environment to those of all rows
+        away = (self._centre[-1, chosen] - self._centre[:-1, chosen]) / self._scale[-1, chosen]
+        values = work.levels + away @ theta[1 : 1 + away.shape[1]]
+        slopes = -work.cross[:, 1:]
+        slopes[:, : away.shape[1]] += away
+        variances = 1.0 / work.cross[:, 0] + np.einsum("ea,ab,eb->e", slopes, inverse[1:, 1:], slopes)
+        return values, np.sqrt(variances)
 
     def subset_walk(self, free: Integers, forced: Integers, tolerance: Tolerance | None = None) -> RegressionWalk:
         return RegressionWalk(self, free, forced, tolerance)
@@ -377,22 +489,36 @@ class RegressionModel(LikelihoodRatioModel):
 
 def separates(model: RegressionModel, mask: Mask) -> bool:
     """Whether a plane in the columns of a subset (p,) lies between all rows with one value of the outcome and all with
-    the other, so that the subset looks invariant whatever the environments do."""
+    the other, so that the subset looks invariant whatever the environments do. With free baselines each environment may
+    have a plane parallel to it."""
     data, fit = model.data, model.fit(mask, local=False)
     event = model.specification.events(data) > 0.0
     X = data.X[:, data.features.expand(mask)]
+    strata = data.environment_index if model.free else np.zeros(data.n_rows, np.intp)
+    lowest, highest = np.full(strata.max() + 1, np.inf), np.full(strata.max() + 1, -np.inf)
     predictor = X @ fit.coefficients + fit.intercept
-    if predictor[event].min() > predictor[~event].max():
+    np.minimum.at(lowest, strata[event], predictor[event])
+    np.maximum.at(highest, strata[~event], predictor[~event])
+    if (lowest > highest).all():
         return True
     if model.gain_many(mask)[0] <= -_NEARLY_ALL * model.empty:
         return False
     from scipy.optimize import linprog
 
-    scale = X.std(axis=0)
-    columns = np.column_stack([np.ones(len(X)), (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)])
+    scale, levels = X.std(axis=0), (strata[:, None] == np.arange(len(lowest))).astype(float)
+    columns = np.column_stack([levels, (X - X.mean(axis=0)) / np.where(scale > 0.0, scale, 1.0)])
     signed = np.where(event, -1.0, 1.0)[:, None] * columns
     found = linprog(np.zeros(columns.shape[1]), signed, -np.ones(len(X)), bounds=(None, None), method="highs")
     return bool(found.status == 0)
+
+
+def _fewest_separating(model: RegressionModel, mask: Mask) -> Mask:
+    """A part of a subset (p,) that separates the rows too, and without any of its features does not"""
+    for j in np.flatnonzero(mask):
+        fewer = mask & (np.arange(len(mask)) != j)
+        if fewer.any() and separates(model, fewer):
+            mask = fewer
+    return mask
 
 
 @dataclass(frozen=True)
@@ -421,8 +547,9 @@ class Regression(ABC):
         """Raise DataError where the outcome is not of the kind that this model is for."""
 
     @abstractmethod
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        """The rows `order` (N,) of the data as kernels take them; columns (q, N): in this order already."""
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
+        """The rows `order` (N,) of the data as kernels take them; columns (q, N): in this order already. free: whether
+        pseudo-data go by the mean of each environment, not by that of all rows"""
 
     @abstractmethod
     def beginning(self, rows: Rows) -> Floats:
@@ -436,12 +563,16 @@ class Regression(ABC):
         """(N,) numbers of which least squares tell how coefficients differ between environments."""
         return self.events(data)
 
+    @abstractmethod
+    def pulls(self, data: MultiEnvironmentData, pooled: bool) -> Pulls:
+        """Return where the likelihood rises without end; pooled : of the fit to all rows, not of one environment."""
+
     def remarks(self, model: RegressionModel, masks: Mask) -> tuple[str, ...]:
         """Sentences on the leading subsets, masks (S, p), beside those of all regressions."""
         return ()
 
-    def order(self, data: MultiEnvironmentData) -> Integers:
-        """(N,) rows by environment, and within each as the kernel wants them."""
+    def order(self, data: MultiEnvironmentData, free: bool = False) -> Integers:
+        """(N,) rows by environment, and within each as the kernel wants them; free: whether baselines are"""
         return np.argsort(data.environment_index, kind="stable").astype(np.int64)
 
     def shares(self, data: MultiEnvironmentData) -> Floats:
@@ -479,10 +610,16 @@ class Logistic(Regression):
     def events(self, data: MultiEnvironmentData) -> Floats:
         return (data.y == data.y.max()).astype(float)
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
+    def pulls(self, data: MultiEnvironmentData, pooled: bool) -> Pulls:
+        """An event pulls up, every other row down."""
+        direction = np.where(self.events(data) > 0.0, 1.0, -1.0)
+        return Pulls(np.arange(data.n_rows), direction, np.zeros(data.n_rows, dtype=np.intp))
+
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
         y = self.events(data)
         extra = self.shares(data)[data.environment_index]
-        return Rows(LOGISTIC, columns, environment_starts(data), (y + extra * y.mean())[order], (1.0 + extra)[order])
+        mean = y.mean() * baseline_ratios(data, y, np.full(len(y), y.mean()), free)[data.environment_index]
+        return Rows(LOGISTIC, columns, environment_starts(data), (y + extra * mean)[order], (1.0 + extra)[order])
 
     def beginning(self, rows: Rows) -> Floats:
         share = (sums_of_groups(rows.outcome, rows.starts) + 0.5) / (sums_of_groups(rows.weight, rows.starts) + 1.0)
@@ -490,6 +627,15 @@ class Logistic(Regression):
 
     def mean(self, predictor: Floats) -> Floats:
         return np.asarray(expit(predictor))
+
+
+def baseline_ratios(data: MultiEnvironmentData, events: Floats, expected: Floats, free: bool) -> Floats:
+    """(E,) events (N,) of each environment over those that all rows expect (N,), with another row that has just as
+    many: none is 0. All 1 if baselines are not free"""
+    if not free:
+        return np.ones(data.n_environments)
+    observed, usual = (np.bincount(data.environment_index, values) for values in (events, expected))
+    return np.asarray((data.counts * observed / usual + 1.0) / (data.counts + 1.0))
 
 
 def environment_starts(data: MultiEnvironmentData) -> Integers:

@@ -35,6 +35,7 @@ from .base import (
     PIVOT_TOLERANCE,
     BoundModel,
     EnvironmentData,
+    Estimates,
     Fit,
     Memory,
     Null,
@@ -662,6 +663,10 @@ class StructuredDeviations(DeviationModel):
             return super().standard_errors(mask)
         rows, chosen = self._prewhitened(mask)
         return gaussian_fits.linear_errors(rows, Moments.from_data(rows), rows.features.expand(chosen))
+
+    def own_estimates(self, subset: Subset, printed: Estimates) -> None:
+        """Coefficients deviate by factors and along the variable, and not by one label."""
+        return
 
     def compared_by(self, mask: Mask) -> tuple[GaussianModel, Mask]:
         """By environments as tables show them, of prewhitened rows where there are sequences."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,9 @@ from ..exceptions import DataError, DataWarning, use
 from ..kernels.likelihoods import PIECEWISE_EXPONENTIAL, Intervals, Rows, Spans, work_for
 from ..kernels.newton import CURVATURES, regress
 from .base import BASELINE, Fit, check_whole_number
-from .regression import READ, Regression, RegressionModel, environment_starts
+from .gaussian_fits import row_groups
+from .regression import READ, Regression, RegressionModel, baseline_ratios, environment_starts
+from .separation import Pulls
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +76,8 @@ class PiecewiseHazard:
 
 
 def interval_of(times: Floats, cuts: Floats) -> Integers:
-    """Which interval each of the times ends in."""
-    return np.searchsorted(cuts, times, side="left")
+    """Which interval each of the times (N,) ends in; cuts (J − 1,), or (N, J − 1) of each."""
+    return np.searchsorted(cuts, times, side="left") if cuts.ndim == 1 else np.sum(cuts < times[:, None], axis=1)
 
 
 def cuts_at(events: Floats, shares: Floats) -> Floats:
@@ -85,8 +87,8 @@ def cuts_at(events: Floats, shares: Floats) -> Floats:
 
 
 def within_intervals(times: Floats, cuts: Floats) -> Iterator[Floats]:
-    """(N,) how much of its time each row spends in an interval, for one after the other"""
-    for start, end in zip((0.0, *cuts), (*cuts, np.inf), strict=True):
+    """(N,) how much of its time each row spends in an interval, for one after the other; cuts as in `interval_of`"""
+    for start, end in zip((0.0, *cuts.T), (*cuts.T, np.inf), strict=True):
         yield np.clip(np.minimum(times, end) - start, 0.0, None)
 
 
@@ -107,6 +109,18 @@ class PiecewiseExponentialFit(Fit):
             return self.baseline.median(np.exp(predictor))
 
 
+class Proportional(NamedTuple):
+    """Hazards of environments that are proportional: hazards (S,) in each step at the mean of their logarithms, factors
+    (E,) of the environments; expected (N,): events of each row, up to the factor"""
+
+    hazards: Floats
+    factors: Floats
+    expected: Floats
+
+
+_MOST_ROUNDS, _SETTLED = 1_000, 1e-12
+
+
 class PiecewiseExponentialModel(RegressionModel):
     specification: PiecewiseExponential
 
@@ -116,24 +130,76 @@ class PiecewiseExponentialModel(RegressionModel):
 
     @cached_property
     def profiled(self) -> Integers:
-        """A factor for each interval in which an environment is watched; the pooled fit has all of them."""
+        """A factor for each interval in which an environment is watched; the pooled fit has all of them. Free baselines
+        count as one parameter each."""
+        if self.free:
+            return np.append(np.ones(self.n_environments, np.int64), self.n_environments)
         events = self.problem.spans.intervals.events
         return np.count_nonzero(np.vstack([events, events.sum(axis=0)]), axis=1)
 
     @cached_property
     def profiled_rests(self) -> Integers:
+        if self.free:
+            return self.profiled[-1] - self.profiled[:-1]
         events = self.problem.spans.intervals.events
         return np.count_nonzero([np.delete(events, e, axis=0).any(axis=0) for e in range(len(events))], axis=1)
 
     def fit(self, subset: Subset, local: bool = True) -> PiecewiseExponentialFit:
+        """One subset; with free baselines `baseline` has the shape that they share if they are proportional, and their
+        mean level."""
         mask, rates = as_mask(subset, self.feature_names), self.specification.rates(self.data)
         plain, members = super().fit(mask, local), np.flatnonzero(self.features.expand(mask))
+        if self.free:
+            hazards = self._proportional(self.data.X[:, members] @ plain.coefficients + plain.intercept).hazards
+            baseline = PiecewiseHazard(rates.cuts, rates.hazards * hazards, rates.end)
+            return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
         k, theta = len(members), self.scores(mask[None], READ).thetas[0, -1]
         work = work_for(self.problem, k)
         given = mask[None], members, members, theta[None, :k].copy(), 0.0, work
         regress(CURVATURES, self.problem, *given, inverses=np.empty((1, k, k)))
         baseline = PiecewiseHazard(rates.cuts, rates.hazards * np.exp(work.baseline.log_hazard), rates.end)
         return PiecewiseExponentialFit(**vars(plain), baseline=baseline)
+
+    def baselines(self, subset: Subset) -> tuple[Floats, Floats]:
+        """Return the logarithm of each environment's baseline hazard over their mean, and its standard error.
+
+        By the slopes of the stratified fit, as if baseline hazards were proportional; the mean is that of logarithms,
+        weighted by rows, and the error is that of a rate whose shape over time is known.
+
+        Returns
+        -------
+        values, errors : ndarray of shape (n_environments,)
+        """
+        mask = as_mask(subset, self.feature_names)
+        self.require_free_baselines()
+        chosen, data = self.features.expand(mask), self.data
+        theta = self.scores(mask[None], READ).thetas[0, -1]
+        (inverse,), _ = self._curvatures(chosen, theta[None])
+        X = (data.X[:, chosen] - self._centre[-1, chosen]) / self._scale[-1, chosen]
+        found = self._proportional(X @ theta[: X.shape[1]])
+        events = self.problem.spans.steps.events.sum(axis=1)
+        means = np.array([np.average(X[rows], axis=0, weights=found.expected[rows]) for rows in row_groups(data)[:-1]])
+        variances = 1.0 / events + np.einsum("ea,ab,eb->e", means, inverse, means)
+        return np.log(found.factors), np.sqrt(variances)
+
+    def _proportional(self, log_risk: Floats) -> Proportional:
+        """Of rows with these logarithms of relative risks (N,): the likeliest proportional hazards, by iterative
+        proportional fitting to the events, with pseudo-data, of each environment and step"""
+        data, rates = self.data, self.specification.rates(self.data)
+        events = self.specification.step_events(data, self.specification.step_cuts(data), self.free)
+        risk, times, ends = np.exp(log_risk), rates.cumulative(data.y), rates.cumulative(rates.cuts)
+        exposed = np.column_stack([risk * part for part in within_intervals(times, ends)])
+        at_risk = np.add.reduceat(exposed[self._order], environment_starts(data)[:-1], axis=0)
+        at_risk *= 1.0 + self.specification.shares(data)[:, None]
+        factors = np.ones(self.n_environments)
+        for _ in range(_MOST_ROUNDS):
+            before = factors
+            hazards = events.sum(axis=0) / (factors @ at_risk)
+            factors = events.sum(axis=1) / (at_risk @ hazards)
+            if np.allclose(factors, before, rtol=_SETTLED, atol=0.0):
+                break
+        mean = np.exp(np.average(np.log(factors), weights=data.counts))
+        return Proportional(hazards * mean, factors / mean, exposed @ hazards)
 
 
 _MOST_INTERVALS = 8
@@ -198,6 +264,16 @@ class PiecewiseExponential(Regression):
         """Martingale residuals without features: events less those that the hazard of all rows expects."""
         return self.events(data) - self.rates(data).cumulative(data.y)
 
+    def pulls(self, data: MultiEnvironmentData, pooled: bool) -> Pulls:
+        """In each interval, whose hazard is free, rows that are watched without an event pull down; the pooled fit has
+        the narrow intervals of `rates`."""
+        cuts = self.rates(data).cuts if pooled else self.cuts(data)
+        last, event = interval_of(data.y, cuts), self.events(data) > 0.0
+        rows = np.repeat(np.arange(data.n_rows), last + 1)
+        interval = np.concatenate([np.arange(n + 1) for n in last])
+        ended = event[rows] & (interval == last[rows])
+        return Pulls(rows, np.where(ended, 0.0, -1.0), interval)
+
     def cuts(self, data: MultiEnvironmentData) -> Floats:
         """(J − 1,) where intervals end, but for the last"""
         n_intervals = int(events_by_environment(data).min()) // _EVENTS_PER_INTERVAL
@@ -207,41 +283,78 @@ class PiecewiseExponential(Regression):
     def rates(self, data: MultiEnvironmentData) -> PiecewiseHazard:
         """The hazard of all rows, whatever their features, in each step."""
         times = _event_times(data)
-        # Few events in the first and the last steps, where hazards change most.
-        shares = np.sin(0.5 * np.pi * (np.arange(1, self.steps) / self.steps)) ** 2
+        shares = _denser_at_the_ends(np.arange(1, self.steps) / self.steps)
         cuts = np.union1d(self.cuts(data), cuts_at(times, shares))
         watched = [part.sum() for part in within_intervals(data.y, cuts)]
         return PiecewiseHazard(cuts, np.bincount(interval_of(times, cuts)) / np.array(watched), float(data.y.max()))
 
-    def order(self, data: MultiEnvironmentData) -> Integers:
-        return np.lexsort((interval_of(data.y, self.rates(data).cuts), data.environment_index)).astype(np.int64)
+    def step_cuts(self, data: MultiEnvironmentData, free: bool = False) -> Floats:
+        """(S − 1,) where steps end, but for the last; if baselines are free (E, S − 1): twice as many in each
+        environment, by its own events, infinite beyond its last"""
+        if not free:
+            return self.rates(data).cuts
+        assert data.event is not None
+        shares = _denser_at_the_ends(np.arange(1, 2 * self.steps) / (2.0 * self.steps))
+        parts = [data.rows(e) for e in range(data.n_environments)]
+        own = [data.y[rows][data.event[rows] > 0.0] for rows in parts]
+        each = [cuts_at(times, shares) if len(times) else times for times in own]
+        most = max(map(len, each))
+        return np.array([np.pad(cuts, (0, most - len(cuts)), constant_values=np.inf) for cuts in each])
 
-    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers) -> Rows:
-        """Time is counted in pooled cumulative hazards, so that all rates are 1."""
+    def step_events(self, data: MultiEnvironmentData, cuts: Floats, free: bool) -> Floats:
+        """(E, S) events in the steps with these cuts, with those of pseudo-data"""
+        assert data.event is not None
+        environment, rates, shape = data.environment_index, self.rates(data), (data.n_environments, cuts.shape[-1] + 1)
+        times, ends = rates.cumulative(data.y), _of_rows(rates.cumulative(cuts), environment)
+        watched = np.column_stack([np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)])
+        pseudo = self.shares(data) * baseline_ratios(data, data.event, times, free)
+        cell = environment * shape[1] + interval_of(data.y, _of_rows(cuts, environment))
+        return np.bincount(cell, data.event, shape[0] * shape[1]).reshape(shape) + pseudo[:, None] * watched
+
+    def order(self, data: MultiEnvironmentData, free: bool = False) -> Integers:
+        step = interval_of(data.y, _of_rows(self.step_cuts(data, free), data.environment_index))
+        return np.lexsort((step, data.environment_index)).astype(np.int64)
+
+    def arrange(self, data: MultiEnvironmentData, columns: Floats, order: Integers, free: bool = False) -> Rows:
+        """Time is counted in pooled cumulative hazards, so that all rates are 1; where baselines are free, as it is."""
         assert data.event is not None
         rates, extra, first = self.rates(data), self.shares(data), environment_starts(data)
-        environment, step = data.environment_index, interval_of(data.y, rates.cuts)
-        times, ends = rates.cumulative(data.y), rates.cumulative(rates.cuts)
-        shape = data.n_environments, len(ends) + 1
-
-        def table(values: Floats | None) -> Floats:
-            """(E, S) sums of the rows that end there"""
-            sums = np.bincount(environment * shape[1] + step, values, shape[0] * shape[1])
-            return sums.reshape(shape).astype(float)
-
-        watched = np.column_stack([np.bincount(environment, part, shape[0]) for part in within_intervals(times, ends)])
-        starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(table(None), axis=1)]).astype(np.int64)
-        events = table(data.event) + extra[:, None] * watched
-        firsts = np.concatenate([[0], 1 + np.searchsorted(rates.cuts, self.cuts(data)), [shape[1]]])
-        own = extra[environment]
-        outcome, weight = data.event + own * times, (1.0 + own) * (times - np.concatenate([[0.0], ends])[step])
-        lengths = np.multiply.outer(1.0 + extra, np.append(np.diff(ends, prepend=0.0), 0.0))
+        environment, cuts = data.environment_index, self.step_cuts(data, free)
+        step, events = interval_of(data.y, _of_rows(cuts, environment)), self.step_events(data, cuts, free)
+        expected, shape = rates.cumulative(data.y), events.shape
+        times, ends = (data.y / data.y.mean(), cuts / data.y.mean()) if free else (expected, rates.cumulative(cuts))
+        counts = np.bincount(environment * shape[1] + step, minlength=events.size).reshape(shape)
+        starts = np.column_stack([first[:-1], first[:-1, None] + np.cumsum(counts, axis=1)]).astype(np.int64)
+        begins = np.column_stack([np.zeros(shape[0]), np.broadcast_to(ends, (shape[0], shape[1] - 1))])
+        last = np.column_stack([~np.isfinite(begins[:, 1:]), np.ones(shape[0], dtype=bool)])
+        pseudo = (extra * baseline_ratios(data, data.event, expected, free))[environment]
+        weight = (1.0 + extra[environment]) * (times - begins[environment, step])
+        # Nobody is watched beyond the last step.
+        with np.errstate(invalid="ignore"):
+            lengths = np.where(last, 0.0, np.diff(begins, append=0.0))
+        widths = (1.0 + extra)[:, None] * lengths
+        firsts = np.arange(shape[1] + 1) if free else self._firsts(data, rates.cuts)
         joined = np.ascontiguousarray(starts[:, firsts]), np.add.reduceat(events, firsts[:-1], axis=1)
-        spans = Spans(Intervals(starts, events), lengths, Intervals(*joined), firsts)
-        return Rows(PIECEWISE_EXPONENTIAL, columns, first, outcome[order], weight[order], spans=spans)
+        spans = Spans(Intervals(starts, events), widths, Intervals(*joined), firsts)
+        outcome = (data.event + pseudo * expected)[order]
+        return Rows(PIECEWISE_EXPONENTIAL, columns, first, outcome, weight[order], spans=spans)
+
+    def _firsts(self, data: MultiEnvironmentData, cuts: Floats) -> Integers:
+        """(J + 1,) the first step of each interval, of steps with these cuts"""
+        return np.concatenate([[0], 1 + np.searchsorted(cuts, self.cuts(data)), [len(cuts) + 1]])
 
     def beginning(self, rows: Rows) -> Floats:
         return np.zeros((len(rows.starts), 0))
+
+
+def _of_rows(cuts: Floats, environment: Integers) -> Floats:
+    """Cuts of environments, if they have their own (E, S − 1), as those of rows (N, S − 1)"""
+    return cuts if cuts.ndim == 1 else cuts[environment]
+
+
+def _denser_at_the_ends(shares: Floats) -> Floats:
+    """Few events in the first and the last steps, where hazards change most"""
+    return np.asarray(np.sin(0.5 * np.pi * shares) ** 2)
 
 
 def events_by_environment(data: MultiEnvironmentData) -> Integers:

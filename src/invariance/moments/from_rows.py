@@ -55,9 +55,7 @@ class Wanted:
     def among(self, available: Sequence[str], where: str) -> Wanted:
         """Checked against the columns that there are."""
         check_known("missing", self.missing, MISSING)
-        whole = {"missing": "level"} if self.missing == "level" else {}
-        whole |= {name: value for name in ("below_limit", "na") if (value := getattr(self.settings, name))}
-        for setting, value in whole.items():
+        for setting, value in needing_the_table(self.missing, self.settings).items():
             what = f"{setting}={value!r} needs the whole table, and {where} is read in pieces"
             raise SettingError(f"{what}: use MultiEnvironmentData.from_table, or --no-stream.")
         refuse_design(self.environment, f"reading {where} in pieces")
@@ -100,6 +98,12 @@ class Wanted:
             encoding = self.screened(rows).encoding
         assert encoding is not None
         return replace(self, splines={term.column: term for term in encoding.terms if isinstance(term, SplineBasis)})
+
+
+def needing_the_table(missing: str, settings: Columns) -> dict[str, Any]:
+    """{setting: value} of those that need the whole table, which rows in pieces do not show"""
+    whole = {"missing": "level"} if missing == "level" else {}
+    return whole | {name: value for name in ("below_limit", "na") if (value := getattr(settings, name))}
 
 
 def from_rows(

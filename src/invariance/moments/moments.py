@@ -27,6 +27,7 @@ from ..data.missing import announce_constant, losses
 from ..data.multi_environment import MultiEnvironmentData, in_short
 from ..data.outcomes import OutcomeKind
 from ..data.settings import Columns, Environments, FileFormat, places_of, refuse_single, stated_once
+from ..data.site_level import SiteLevel, warn_of_site_level
 from ..data.weights import Weights
 from ..exceptions import DataError, WrongTypeError, use
 from ..kernels.row_residuals import centred_rows
@@ -310,6 +311,11 @@ class Moments:
         return np.vstack([self.maximum > self.minimum, self.maximum.max(axis=0) > self.minimum.min(axis=0)])
 
     @cached_property
+    def site_level(self) -> SiteLevel:
+        """The features' columns that are constant within every environment."""
+        return SiteLevel.of_ranges(self.minimum[:, self.feature_columns], self.maximum[:, self.feature_columns])
+
+    @cached_property
     def present(self) -> Mask:
         """(E + 1, d) whether a column varies and, in a feature of several columns of 0 and 1, adds to those before it.
         The dummies of a category add up to a constant where the level that they are compared with does not occur. Of 0
@@ -433,6 +439,7 @@ class Moments:
         check_whole(self.environments, self.counts, *ends, self.outcome_name, environment_name)
         left = self._dropping(lowest == highest)
         warn_of_equal_moments(left.columns, left.features.alone, left.scatter, np.vstack([left.minimum, left.maximum]))
+        warn_of_site_level(left.features, left.site_level, left.encoding)
         return left
 
     def check_environments(self) -> None:
@@ -520,7 +527,16 @@ class Moments:
         if encoding is not None and name != self.outcome_name:
             encoding = encoding.with_outcome(name, self.outcome_name)
         kind = self.kind if name == self.outcome_name else None
-        return replace(self, outcome=self.columns.index(name), encoding=encoding, kind=kind)
+        turned = replace(self, outcome=self.columns.index(name), encoding=encoding, kind=kind)
+        if "within" in vars(self):
+            vars(turned)["within"] = replace(self.within, outcome=turned.outcome, encoding=encoding, kind=kind)
+        return turned
+
+    @cached_property
+    def within(self) -> Moments:
+        """The same of rows that are centred within environments: the last scatter is the sum of the others. It takes as
+        much memory again, and other outcomes share it."""
+        return with_equal_means(self)
 
     def of_columns(self, columns: tuple[str, ...]) -> Moments:
         """Those columns, the outcome among them, in that order."""
@@ -623,6 +639,19 @@ def with_own_means(moments: Moments, kept: Mask, apart: Mask) -> Moments:
         scatter=filled_pool(counts, centre, rest, np.pad(moments.scatter[:-1][kept], wider)),
         dropped_rows={},
         second=None if moments.second is None else moments.second.choosing(np.flatnonzero(kept)).wider(own.shape[1]),
+    )
+
+
+def with_equal_means(moments: Moments) -> Moments:
+    """As if all environments had the same means: of rows that are centred within environments."""
+    varies, zero = moments.maximum > moments.minimum, np.zeros_like(moments.centre)
+    return replace(
+        moments,
+        centre=zero,
+        rest=zero,
+        minimum=np.where(varies, moments.minimum, 0.0),
+        maximum=np.where(varies, moments.maximum, 0.0),
+        scatter=np.concatenate([moments.scatter[:-1], moments.scatter[:-1].sum(axis=0)[None]]),
     )
 
 

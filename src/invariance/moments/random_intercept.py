@@ -76,6 +76,21 @@ def random_intercept(moments: Moments, columns: Integers, ratio: float | None = 
     return RandomInterceptFit(coefficients, intercept, ratio, noise, effects, whitening @ products)
 
 
+def uncertainty(moments: Moments, columns: Integers, ratio: float) -> Floats:
+    """(1 + k, 1 + k) covariance, in units of the noise, of what is predicted at the pooled means in a new environment,
+    whose intercept is not known, and of the coefficients; ratio : ψ"""
+    counts, gaps = moments.counts.astype(float), moments.gaps[:, columns]
+    sums = counts[:, None] * np.column_stack([np.ones(len(counts)), gaps])
+    information = np.zeros((1 + len(columns), 1 + len(columns)))
+    information[0, 0] = counts.sum()
+    information[1:, 1:] = moments.scatter[-1][np.ix_(columns, columns)]
+    information -= (sums.T * (ratio / (1.0 + ratio * counts))) @ sums
+    scale = inverse_roots(np.diagonal(information))
+    found = scale[:, None] * np.linalg.pinv(scale[:, None] * information * scale, hermitian=True) * scale
+    found[0, 0] += ratio
+    return np.asarray(found)
+
+
 def _least(criterion: Callable[[Floats], Floats], unit: float) -> float:
     """The ψ ≥ 0 with the least criterion: on ever finer grids, then at the vertex of a parabola."""
     ratios = unit * _FIRST

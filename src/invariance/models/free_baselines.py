@@ -1,0 +1,252 @@
+"""Linear Gaussian models in which each environment has its own baseline: effects are compared, intercepts are not.
+
+Fits with environment intercepts are fits to rows that are centred within environments. The second moments of the pooled
+rows then are W, the sum of the environments' scatters, and pooled fits have E − 1 parameters more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._tools.arrays import Floats, Integers, Mask
+from ..data.features import Subset, as_mask, as_masks
+from ..data.multi_environment import MultiEnvironmentData
+from ..kernels.random_deviations import N_FIGURES, NOISE, RANK, Sites
+from ..moments.moments import with_own_means
+from ..moments.random_intercept import RandomInterceptFit, random_intercept
+from . import gaussian_fits
+from .base import SLOPES, VARIANCE, BoundModel, EnvironmentData, Fit, Level, Null, StandardErrors
+from .gaussian import GaussianFromMoments, GaussianModel, null_of_ranks
+from .gaussian_mean import MeanGaussian
+from .invariance_test import Residuals
+from .random_deviations import GaussianRandomDeviations
+
+
+def centred_within(data: MultiEnvironmentData) -> MultiEnvironmentData:
+    """Return the rows with each column and the outcome centred in each environment."""
+    X = data.X.copy()
+    y = data.y.copy()
+    for e in range(data.n_environments):
+        rows = data.rows(e)
+        own = X[rows]
+        X[rows] = np.where(np.ptp(own, axis=0) > 0.0, own - own.mean(axis=0), 0.0)
+        y[rows] -= y[rows].mean()
+    return replace(data, X=X, y=y)
+
+
+class FreeBaselines(GaussianModel):
+    """Base of the models with environment intercepts; full : the model of the same rows in which all are the same"""
+
+    full: GaussianModel
+
+    def __init__(self, full: GaussianModel) -> None:
+        super().__init__(full.moments.within, full.n_jobs)
+        self.full = full
+        self.extra_intercepts = self.n_environments - 1
+        if full.data is not None:
+            self.data = centred_within(full.data)
+
+    @property
+    def lower_levels(self) -> tuple[Level, ...]:
+        return ()
+
+    def at_level(self, level: Level) -> BoundModel:
+        return self if level is self.level else self.full.at_level(level)
+
+    def without(self, environment: Hashable) -> BoundModel:
+        return self.full.without(environment).at_level(self.level)
+
+    def random_effects_risk_many(self, masks: ArrayLike) -> Floats:
+        """In a new environment, whose baseline is another one"""
+        return self.full.random_effects_risk_many(masks)
+
+    def unjudged(self, masks: Mask) -> Mask:
+        """(S,) subsets with a feature that is constant in every environment"""
+        return np.asarray(masks[:, self.constant_within].any(axis=1))
+
+    def log_ratio_many(self, masks: ArrayLike) -> Floats:
+        chosen = as_masks(masks, self.n_features)
+        return np.where(self.unjudged(chosen), -np.inf, super().log_ratio_many(chosen))  # type: ignore[safe-super]
+
+    def gain_many(self, masks: ArrayLike) -> Floats:
+        """Over environment intercepts alone."""
+        chosen = as_masks(masks, self.n_features)
+        return np.where(self.unjudged(chosen), -np.inf, super().gain_many(chosen))  # type: ignore[safe-super]
+
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        """With environment intercepts; the intercept is the mean baseline over all rows."""
+        mask = as_mask(subset, self.feature_names)
+        coefficients = super().fit(mask, local=False).coefficients
+        moments = self.full.moments
+        columns = moments.feature_columns[self.features.expand(mask)]
+        centre = moments.pooled_mean
+        intercept = float(centre[moments.outcome] - centre[columns] @ coefficients)
+        return replace(self.full.fit(mask, local), coefficients=coefficients, intercept=intercept)
+
+    def line(self, mask: Mask) -> Fit:
+        """By which rows of new environments are predicted: with a random intercept in each environment."""
+        found = self.random_intercept(mask)
+        return replace(self.fit(mask, local=False), coefficients=found.coefficients, intercept=found.intercept)
+
+    def random_intercept(self, mask: Mask) -> RandomInterceptFit:
+        """Of the columns of a subset (p,), with what the baselines of environments differ by (BLUP)."""
+        moments = self.full.moments
+        return random_intercept(moments, moments.feature_columns[self.features.expand(mask)])
+
+    def baselines(self, mask: Mask) -> Floats:
+        """(E,) intercepts of the environments at the common effects of a subset (p,)"""
+        moments = self.full.moments
+        columns = moments.feature_columns[self.features.expand(mask)]
+        return np.asarray(moments.means[:, moments.outcome] - moments.means[:, columns] @ self.fit(mask).coefficients)
+
+
+class FreeBaselineGaussian(FreeBaselines, GaussianFromMoments):
+    """Environments share effects and noise, and have baselines of their own.
+
+    log Λ(z) = ½ [Σ n_e log(RSS_e/n_e) − N log(RSS_W/N)], RSS_W of the fit with environment intercepts.
+    """
+
+    kind = "linear Gaussian, free baselines"
+    level = Level.effects
+    compares = (SLOPES, VARIANCE)
+    judged = ("invariance of effects", "rho", "tau")
+
+    def of(self, data: EnvironmentData) -> FreeBaselineGaussian:
+        return FreeBaselineGaussian(GaussianFromMoments(data, self.n_jobs))
+
+    def residuals(self, masks: Mask) -> Residuals:
+        found = super().residuals(masks)
+        found.rss[self.unjudged(masks)] = np.nan
+        return found._replace(extra_intercepts=self.extra_intercepts)
+
+    def rests(self, masks: Mask) -> Residuals:
+        found = super().rests(masks)
+        return found._replace(ranks=found.ranks + self.extra_intercepts - 1)
+
+    def null_many(self, masks: ArrayLike) -> Null:
+        ranks = self.ranks(as_masks(masks, self.n_features))
+        ranks[:, -1] += self.extra_intercepts
+        return null_of_ranks(self.moments.group_counts, ranks)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        columns = self.features.expand(as_mask(subset, self.feature_names))
+        values, freedom = gaussian_fits.linear_errors(self.data, self.moments, columns)
+        return _with_freedom(values, freedom, freedom[-1] - self.extra_intercepts)
+
+
+class FreeBaselineMeanGaussian(FreeBaselines, MeanGaussian):
+    """Environments share effects alone: baselines and noise are their own."""
+
+    kind = "linear Gaussian, free baselines and noise"
+    level = Level.effects_noise_free
+    compares: tuple[str, ...] = (SLOPES,)
+    judged = ("invariance of effects", "rho")
+
+    @cached_property
+    def linear(self) -> GaussianFromMoments:
+        return FreeBaselineGaussian(self.full.linear)
+
+    def of(self, data: EnvironmentData) -> FreeBaselineMeanGaussian:
+        return FreeBaselineMeanGaussian(MeanGaussian(data, self.n_jobs))
+
+    def of_environments(self, kept: Mask) -> MeanGaussian:
+        return self.of(with_own_means(self.full.moments, kept, np.zeros_like(kept)))
+
+    def leverages(self, scores: Any) -> Floats:
+        """Each environment has the whole of its own intercept, in place of its share of a common one."""
+        common = self.moments.counts**2 / scores.squares
+        return np.asarray(scores.leverages - common / common.sum(axis=1, keepdims=True) + 1.0)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        values, freedom = super().standard_errors(subset)
+        left = self.full.linear.standard_errors(subset).freedom[-1]
+        return _with_freedom(values, np.append(freedom[:-1], left), left - self.extra_intercepts)
+
+
+class FreeBaselineRandomDeviations(FreeBaselines, GaussianRandomDeviations):
+    """Effects deviate at random between environments, which have baselines of their own: W = x − x̄ of the environment,
+    without a constant."""
+
+    kind = "linear Gaussian, random deviations, free baselines"
+    level = Level.effects
+    judged: tuple[str, ...] = ("invariance of effects, by random deviations,", "rho", "tau")
+
+    def __init__(self, full: GaussianModel) -> None:
+        super().__init__(full)
+        self.compares = (SLOPES,) if self.data is None else (SLOPES, VARIANCE)
+        self.judged = self.judged[: len(self.compares) + 1]
+
+    def of(self, data: EnvironmentData) -> FreeBaselineRandomDeviations:
+        return FreeBaselineRandomDeviations(GaussianRandomDeviations(data, self.n_jobs))
+
+    @cached_property
+    def _sites(self) -> Sites:
+        """Without products of the constant, which the kernel then takes for a column that others give"""
+        sites = super()._sites
+        products = sites.products.copy()
+        pooled = sites.pooled.copy()
+        products[0] = products[:, 0] = 0.0
+        pooled[0] = pooled[:, 0] = 0.0
+        return sites._replace(products=products, pooled=pooled)
+
+    def _figures(self, masks: ArrayLike, share: Floats | None = None, likelihood: bool = False) -> Floats:
+        """Of the empty set nothing deviates."""
+        chosen = as_masks(masks, self.n_features)
+        fitted = chosen.any(axis=1)
+        out = np.zeros((len(chosen), N_FIGURES))
+        out[:, NOISE] = 1.0 / (self.n_rows - self.spent)
+        if fitted.any():
+            out[fitted] = super()._figures(chosen[fitted], None if share is None else share[fitted], likelihood)
+        out[out[:, RANK] >= self.n_rows - self.spent] = np.nan
+        return out
+
+    def left_out_r2_many(self, masks: ArrayLike) -> Floats:
+        """Of what varies within environments."""
+        chosen = as_masks(masks, self.n_features)
+        found = np.zeros(len(chosen))
+        fitted = chosen.any(axis=1)
+        found[fitted] = super().left_out_r2_many(chosen[fitted])
+        return found
+
+    def mean_p_values(self, masks: ArrayLike, share: Floats) -> Floats:
+        fitted = as_masks(masks, self.n_features).any(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.where(fitted, super().mean_p_values(masks, share), 1.0)
+
+    def ranks(self, masks: Mask) -> Integers:
+        return super().ranks(masks) + 1
+
+    def residuals(self, masks: Mask) -> Residuals:
+        found = super().residuals(masks)
+        return found._replace(ranks=np.asarray(found.ranks + 1.0), extra_intercepts=self.extra_intercepts)
+
+    def fit(self, subset: Subset, local: bool = True) -> Fit:
+        """Generalised least squares with environment intercepts; an environment's coefficients are predicted (BLUP)."""
+        mask = as_mask(subset, self.feature_names)
+        if not mask.any():
+            return self.full.fit(mask, local)
+        fit = GaussianRandomDeviations.fit(self, mask, local)
+        moments = self.full.moments
+        columns = moments.feature_columns[self.features.expand(mask)]
+        own = np.nan_to_num(fit.local_coefficients)
+        means = moments.means[: len(own)]
+        centre = moments.pooled_mean
+        intercept = float(centre[moments.outcome] - centre[columns] @ fit.coefficients)
+        intercepts = means[:, moments.outcome] - (means[:, columns] * own).sum(axis=1)
+        return replace(fit, intercept=intercept, local_intercepts=intercepts)
+
+    def standard_errors(self, subset: Subset) -> StandardErrors:
+        mask = as_mask(subset, self.feature_names)
+        return super().standard_errors(mask) if mask.any() else self.full.standard_errors(mask)
+
+
+def _with_freedom(values: Floats, freedom: Floats, left: float) -> StandardErrors:
+    """With so many degrees of freedom that pooled fits leave"""
+    factor = np.sqrt(freedom[-1] / left) if left > 0.0 else np.nan
+    return StandardErrors(np.vstack([values[:-1], factor * values[-1:]]), np.append(freedom[:-1], left))
