@@ -184,3 +184,38 @@ def risk_in_a_new_environment(data: MultiEnvironmentData, mask: np.ndarray) -> f
     between = np.maximum(np.linalg.eigvalsh(root.T @ scatter @ root), 0.0).sum()
     factor = (1 + 1 / n) * ((n - 2) / (n - 2 - k) if k else 1.0)
     return pooled @ pooled / (data.n_rows - whole.shape[1]) + factor * between
+
+
+def separate_gains(data: MultiEnvironmentData, mask: np.ndarray) -> np.ndarray:
+    """(p,) freedom · log(RSS without a feature / RSS), least squares with a baseline in each environment, plus the same
+    of columns that vary in one environment at most, in a regression of the baselines on them; NaN outside the subset"""
+    index, owners = data.environment_index, np.repeat(np.arange(len(mask)), data.features.widths)
+    parts = [data.X[index == e] for e in range(data.n_environments)]
+    sloped = np.sum([np.ptp(part, axis=0) > 0.0 for part in parts], axis=0) >= 2
+    means = np.array([part.mean(axis=0) for part in parts])
+    sites = np.eye(data.n_environments)[index]
+
+    def fitted(design: np.ndarray, y: np.ndarray) -> tuple[float, int, np.ndarray]:
+        slopes, _, rank, _ = np.linalg.lstsq(design, y, rcond=1e-9)
+        return float(((y - design @ slopes) ** 2).sum()), len(y) - int(rank), slopes
+
+    def within(features: np.ndarray) -> tuple[float, int, np.ndarray]:
+        used = sloped & features[owners]
+        return fitted(np.column_stack([data.X[:, used], sites]), data.y)
+
+    rss, freedom, slopes = within(mask)
+    used = sloped & mask[owners]
+    baselines = np.array([data.y[index == e].mean() for e in range(data.n_environments)])
+    baselines -= means[:, used] @ slopes[: used.sum()]
+
+    def between(features: np.ndarray) -> tuple[float, int, np.ndarray]:
+        return fitted(np.column_stack([means[:, ~sloped & features[owners]], np.ones(len(means))]), baselines)
+
+    rss_between, freedom_between, _ = between(mask)
+    gains = np.full(len(mask), np.nan)
+    for j in np.flatnonzero(mask):
+        others = mask & (np.arange(len(mask)) != j)
+        gains[j] = freedom * np.log(within(others)[0] / rss)
+        if (~sloped & (owners == j)).any() and freedom_between > 0:
+            gains[j] += freedom_between * np.log(between(others)[0] / rss_between)
+    return gains

@@ -41,9 +41,9 @@ class Message(str):
     def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
         return Message, (self.what, *self.remedies)
 
-    def worded(self, setting: Callable[[str, Any], str]) -> str:
-        """The sentence with each setting as `setting(name, value)` writes it."""
-        return _sentence(self.what, self.remedies, setting)
+    def worded(self, setting: Callable[[str, Any], str], between: str = ", ") -> str:
+        """The sentence with each setting as `setting(name, value)` writes it. between : settings of one remedy"""
+        return _sentence(self.what, self.remedies, setting, between)
 
 
 _LISTED = "invariance check lists all of it."
@@ -64,18 +64,18 @@ class Messages(Message):
     def __reduce__(self) -> tuple[type[Message], tuple[Any, ...]]:
         return Messages, self.parts
 
-    def worded(self, setting: Callable[[str, Any], str]) -> str:
-        return " ".join([*(part.worded(setting) for part in self.parts), _LISTED])
+    def worded(self, setting: Callable[[str, Any], str], between: str = ", ") -> str:
+        return " ".join([*(part.worded(setting, between) for part in self.parts), _LISTED])
 
 
 def _in_python(name: str, value: Any) -> str:
     return f"{name}={value!r}"
 
 
-def _sentence(what: str, remedies: tuple[Remedy, ...], setting: Callable[[str, Any], str]) -> str:
+def _sentence(what: str, remedies: tuple[Remedy, ...], setting: Callable[[str, Any], str], between: str = ", ") -> str:
     if not remedies:
         return what
-    typed = [", ".join(setting(*pair) for pair in remedy.settings) + remedy.note for remedy in remedies]
+    typed = [between.join(setting(*pair) for pair in remedy.settings) + remedy.note for remedy in remedies]
     return f"{what}{' Use' if what.endswith('?') else ': use'} {' or '.join(dict.fromkeys(typed))}."
 
 

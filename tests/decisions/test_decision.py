@@ -14,6 +14,7 @@ from test_environments import unequal_noise
 
 from conformance_cases import UnitNoise
 from decision_cases import Fixed, broken, decided, made, role_of
+from decision_twins import separate_gains
 from invariance import (
     BIP,
     InclusionPrior,
@@ -26,6 +27,7 @@ from invariance import (
     Tolerance,
     UniformPrior,
 )
+from invariance._tools.sections import as_text
 from invariance._tools.text import display_width
 from invariance.data.features import Features
 from invariance.datasets import make_example
@@ -94,13 +96,14 @@ class Case:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
+SHARED = {"baseline": "shared"}
 EVERYTHING, OPEN = Fixed((True,) * 6), Fixed((True, True, True, False))
 CASES = {
     "compatible": Case(
         made(), True, True, "no difference found", ("a", "b"), told=("2 features", "all 4", "p-value", "exact")
     ),
-    "two environments": Case(made(n_environments=2), True, True, "alike", told=("both",)),
-    "one environment": Case(made(n_environments=1), True, True, "cannot be told", told=("One environment",)),
+    "two environments": Case(made(n_environments=2), True, True, "no difference found", told=("both",)),
+    "one environment": Case(made(n_environments=1), True, False, "cannot be told", told=("One environment",)),
     "all are": Case(small(), True, True, "no difference found", n=4, told=("all 4",)),
     "all are, by a search": Case(
         small(), True, True, "no difference found", n=4, settings={"engine": "tempering", "random_state": 0}
@@ -126,18 +129,20 @@ CASES = {
     "open": Case(
         made(),
         False,
-        True,
+        False,
         "differ",
         told=("{a, b}",),
         settings={"select": OPEN, "tolerance": Tolerance(weak_level=1e-300)},
     ),
     "too few rows": Case(scarce(), False, False, "cannot be told", judged=False, settings={"select": EVERYTHING}),
-    "nothing is": Case(broken(), False, False, "differ", n=0, level=0.02, told=("all 16", "random-effects")),
+    "nothing is": Case(
+        broken(), False, False, "differ", n=0, level=0.02, told=("all 16", "random-effects"), settings=SHARED
+    ),
     "nothing is, by the mode": Case(broken(), False, False, "differ", n=0, level=0.02, settings={"select": "mode"}),
     "nothing is, by a search": Case(
-        broken(), False, False, "differ", n=0, level=0.02, settings={"engine": "tempering", "random_state": 1}
+        broken(), False, False, "differ", n=0, level=0.02, settings={"engine": "tempering", "random_state": 1, **SHARED}
     ),
-    "nothing comes near": Case(far(), False, False, "differ", n=0, level=0.02, told=("<0.001",)),
+    "nothing comes near": Case(far(), False, False, "differ", n=0, level=0.02, told=("<0.001",), settings=SHARED),
     "nothing is, by a family of one's own": Case(
         broken(), False, False, "differ", n=0, level=0.02, told=("random-effects",), settings={"family": UnitNoise()}
     ),
@@ -158,7 +163,9 @@ def test_verdicts(case: Case) -> None:
     assert decision.verdict.grade == case.grade
     assert all(text in str(decision.verdict) for text in case.told)
     if case.n == 0:
-        assert {feature.role for feature in decision.features} <= {Role.chosen, Role.left_out}
+        assert {feature.role for feature in decision.features} <= (
+            {Role.fallback, Role.too_small} if decision.fell_back else {Role.chosen, Role.left_out}
+        )
     again = json.loads(json.dumps(decision.to_plain(), allow_nan=False))
     assert again["invariant"] == (case.invariant if case.data.n_environments > 1 else None)
     assert (again["verdict"]["grade"], again["verdict"]["sentence"]) == (case.grade, str(decision.verdict))
@@ -172,9 +179,12 @@ def test_verdicts(case: Case) -> None:
 
 @pytest.mark.parametrize("select", ["predictive", "median"])
 def test_where_nothing_is_compatible_the_least_risky_subset_is_chosen(select: str) -> None:
-    decision = decided(broken(), select=select)
-    risks = decision.findings.target.model.random_effects_risk_many(all_masks(4))
-    assert (all_masks(4)[np.argmin(risks)] == decision.mask).all()
+    decision = decided(broken(), select=select, baseline="shared")
+    worth = [
+        mask for mask in all_masks(4) if (separate_gains(broken(), mask)[mask] > decision.findings.score.price).all()
+    ]
+    risks = decision.findings.target.model.random_effects_risk_many(worth)
+    assert (worth[np.argmin(risks)] == decision.mask).all()
     assert (decision.mask != decision.posterior.mode_mask).any()
     told = [fallback(each) for each in (decision, decided(broken(), select="mode"))]
     assert "random-effects" in told[0]
@@ -199,7 +209,7 @@ def broken_of(family: str) -> MultiEnvironmentData:
 @pytest.mark.parametrize("family", ["logistic", "poisson", "negative_binomial", "piecewise_exponential"])
 def test_where_nothing_is_compatible_every_family_takes_what_risks_least(family: str) -> None:
     """The most probable subset leaves out what predicts."""
-    decision = decided(broken_of(family), family=family)
+    decision = decided(broken_of(family), family=family, baseline="shared")
     assert not decision.compatible.n
     assert "x0" in set(decision.selected) - set(decision.posterior.mode)
     assert "x1" not in decision.selected
@@ -414,7 +424,9 @@ def test_coefficients_agree_with_statsmodels() -> None:
             rows = slice(None) if label == "pooled" else data.rows(data.environments.index(label))
             fit = statsmodels.OLS(data.y[rows], statsmodels.add_constant(data.X[rows, :3])).fit()
             expected = np.column_stack([fit.params, fit.conf_int(0.1)])[1:]
-            np.testing.assert_allclose(table.loc[label].drop(columns="note").to_numpy(dtype=float), expected, rtol=1e-8)
+            np.testing.assert_allclose(
+                table.loc[label, ["estimate", "lower", "upper"]].to_numpy(dtype=float), expected, rtol=1e-8
+            )
     with pytest.raises(ValueError, match=r"coverage=1\.5"):
         decision.coefficients(1.5)
     assert decided(data, family=UnitNoise()).coefficients()[["lower", "upper"]].isna().all().all()
@@ -446,7 +458,10 @@ def test_the_summary_is_the_decision_and_then_the_posterior() -> None:
         ranked = str(model.decision_.posterior.summary(3)).splitlines()
         told = "\n".join(line for line in ranked if not line.startswith("  subsets "))
         assert str(summary).startswith(f"{model.decision_}\n\n{told}{after}")
-        assert str(summary).count("16") == str(model.decision_.verdict).count("16") == 1
+        effects = next(section for section in model.decision_.sections if section.title == "Effects")
+        told = str(summary).replace(as_text([effects]), "")
+        counts = [text.count("16;") + text.count("of 16 ") for text in (told, str(model.decision_.verdict))]
+        assert counts == [1, 1]
         assert str(pickle.loads(pickle.dumps(model)).decision_) == str(model.decision_)
 
 
@@ -478,7 +493,7 @@ def test_what_is_asked_for_is_said_to_predict() -> None:
         assert dict(decision.sections[0].facts)["predicts with"].startswith(words)
         assert decision.to_plain()["predicts_with"] == kind
     with pytest.warns(NotInvariantWarning):
-        nothing = BIP(predict_with="average").fit(broken())
+        nothing = BIP(predict_with="average", baseline="shared").fit(broken())
     assert nothing.predictive_ is None
     assert "none to average" in dict(nothing.decision_.sections[0].facts)["predicts with"]
 
@@ -532,7 +547,7 @@ def test_the_closest_subset_is_told_by_differences_where_all_p_values_are_0() ->
     place = np.arange(60_000) // 20_000
     X = rng.normal(size=(60_000, 2))
     y = X @ [3, 1] + 3.0 * X[:, 0] * place + 9.0 * place + 0.01 * rng.normal(size=60_000)
-    decision = decided(MultiEnvironmentData.from_arrays(X, y, place))
+    decision = decided(MultiEnvironmentData.from_arrays(X, y, place), baseline="shared")
     assert decision.survey.p_invariant.max() == 0.0
     known = np.nan_to_num(decision.survey.difference, nan=np.inf)
     closest = decision.findings.posterior.names_of(decision.survey.masks[np.argmin(known)])
@@ -561,7 +576,7 @@ def test_no_difference_is_claimed_where_none_is_significant() -> None:
     """The selection has a p-value below the level, which others reach, and above the one that rejects."""
     rule = Fixed((True, True, False, False))
     decision = decided(made(seed=5, n=40), select=rule, tolerance=Tolerance(level=0.9))
-    assert (decision.is_compatible, decision.invariant, decision.worst) == (False, True, None)
+    assert (decision.is_compatible, decision.invariant, decision.worst) == (False, False, None)
     assert decision.evidence.p_exact > 0.02
     assert decision.verdict.grade.value == "no difference found"
 

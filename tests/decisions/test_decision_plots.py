@@ -18,9 +18,9 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from decision_cases import broken, decided, made
+from decision_cases import Fixed, broken, decided, made
 from invariance import BIP, MultiEnvironmentData, Posterior, UniformPrior
-from invariance._tools.plotting import CHOSEN, EMPTY, INK, WARN
+from invariance._tools.plotting import CHOSEN, EMPTY, INK, WARN, new_figure
 from invariance.decisions.decision import Decision
 from invariance.decisions.environments import (
     ComparedEnvironments,
@@ -29,10 +29,13 @@ from invariance.decisions.environments import (
     EnvironmentTest,
     compared_environments,
 )
+from invariance.decisions.forests import forests
 from invariance.decisions.plots import Panels, picture_size, plot_environments, save_picture
 from invariance.decisions.rules import Threshold
 from invariance.exceptions import SettingError, WrongTypeError
 from invariance.posterior.plots import PLOT_KINDS
+from invariance.posterior.summary import format_p_value
+from shifted_sites import own_baselines
 
 pytestmark = pytest.mark.usefixtures("brief")
 NAMES = ("$\\frac{$", "a_b^c", "höhe\tμ−", "x" * 200)
@@ -118,7 +121,7 @@ def test_many_columns_and_environments_are_cut() -> None:
 
 def test_effects_are_drawn_per_unit_and_ratios_on_a_logarithmic_axis(plain: Decision) -> None:
     for decision in (plain, decided(replace(made(), y=(made().y > 0).astype(float)))):
-        found, panels = decision.effects().set_index("column"), decision.plot("effects")
+        found, panels = decision.effects(by_environment=True).set_index("column"), decision.plot("effects")
         assert list(panels) == list(decision.columns)
         for name, ax in panels.items():
             own = found.loc[[name]]
@@ -126,6 +129,64 @@ def test_effects_are_drawn_per_unit_and_ratios_on_a_logarithmic_axis(plain: Deci
             assert ax.get_title().splitlines()[1] == own["unit"].iloc[0]
             assert ax.get_xscale() == ("linear" if decision is plain else "log")
             assert 1 < len(ax.get_xticks()) < 9
+
+
+def test_a_forest_ends_in_a_diamond_and_a_bar(plain: Decision) -> None:
+    for decision in (plain, decided(replace(made(), y=(made().y > 0).astype(float)))):
+        effects, panels = decision.effects().set_index("column"), decision.plot("effects")
+        assert ticks(next(iter(panels.values())), "y")[-2:] == ["all together", "a new one"]
+        for name, ax in panels.items():
+            own, (diamond,) = effects.loc[name], ax.patches
+            corners = diamond.get_xy()
+            assert (corners[:, 0].min(), corners[:, 0].max()) == pytest.approx((own["lower"], own["upper"]))
+            assert corners[np.argmax(corners[:, 1]), 0] == pytest.approx(own["estimate"])
+            assert corners[:, 1].mean() == pytest.approx(4.0, abs=0.1)
+            bars = [line.get_xdata().tolist() for line in ax.lines if list(line.get_ydata()) == [5, 5]]
+            assert bars == [[own["prediction_lower"], own["prediction_upper"]]]
+            figures = f"{own['i2']:.0%}", f"{own['tau']:.2g}", format_p_value(own["p_interaction"])
+            assert ax.get_xlabel() == "I² {}, τ {}, p {}".format(*figures)
+
+
+def test_an_infinite_effect_is_an_arrow_that_stretches_no_axis() -> None:
+    """Of b at site 1, which separates the classes there; at site 2 there are no events."""
+    data = made()
+    X, where = data.X.copy(), data.environment_index
+    X[:, 1] = X[:, 1] > 0.8
+    chance = 1.0 / (1.0 + np.exp(-X[:, 0] - 0.5 * X[:, 1]))
+    y = (np.random.default_rng(0).random(len(X)) < chance).astype(float)
+    y[(where == 1) & (X[:, 1] == 1.0)], y[where == 2] = 1.0, 0.0
+    decision = decided(replace(data, X=X, y=y), select=Fixed((True, True, False, False)))
+    infinite = decision.coefficients().query("infinite")[["column", "environment"]].to_numpy().tolist()
+    assert infinite == [["b", "site 1"], ["a", "site 2"], ["b", "site 2"]]
+    for kind in ("effects", "coefficients"):
+        panels = decision.plot(kind)
+        assert "arrow: infinite" in panels.figure.get_supxlabel()
+        arrows = {name: [line for line in ax.lines if line.get_marker() in "<>"] for name, ax in panels.items()}
+        assert not arrows["a"]
+        assert [(line.get_marker(), *line.get_ydata()) for line in arrows["b"]] == [(">", 1)]
+        table = decision.effects(by_environment=True) if kind == "effects" else decision.coefficients()
+        for name, ax in panels.items():
+            own = table[(table["column"] == name) & ~table["infinite"]]
+            low, high = ax.get_xlim()
+            if kind == "effects":
+                assert np.log(high / low) < 2.0 * np.log(own["upper"].max() / own["lower"].min()) + 1.0
+            else:
+                assert high - low < 2.0 * (own["upper"].max() - own["lower"].min())
+            assert "no events" in words(panels)
+            drawn = ax.containers[0].lines[0].get_xdata()
+            np.testing.assert_array_equal(drawn, own["estimate"].iloc[1:])
+
+
+def test_intervals_far_beyond_the_others_are_cut() -> None:
+    values = [("x", "pooled", 1.0, 0.9, 1.1)]
+    values += [("x", f"site {e}", 1.0 + 0.01 * e, 0.9, 1.1) for e in range(8)] + [("x", "small", 1.0, -300.0, 400.0)]
+    table = pd.DataFrame(values, columns=["column", "environment", "estimate", "lower", "upper"]).assign(note="")
+    figure = new_figure(4.0, 4.0)
+    (ax,) = forests([figure.add_subplot()], table, {"x": "x"}, {}).values()
+    low, high = ax.get_xlim()
+    assert -1.0 < low < 0.9
+    assert 1.1 < high < 3.0
+    assert sorted(line.get_marker() for line in ax.lines if line.get_marker() in "<>") == ["<", ">"]
 
 
 def test_levels_of_a_feature_are_drawn_under_its_name() -> None:
@@ -189,6 +250,22 @@ def test_subsets_are_rows_of_dots_in_the_order_of_prediction(plain: Decision) ->
     assert len(plain.plot("subsets", top=2)["probability"].patches) == 2
     assert r2.get_xlim()[1] == pytest.approx(np.nanmax(evidence.r2))
     assert [line.get_xdata()[0] for line in p_invariant.get_lines()] == [0.2]
+
+
+def test_the_frontier_of_effects_is_within_environments() -> None:
+    """The paper's mode, which compares baselines, is drawn with its own difference of effects."""
+    decision = decided(own_baselines())
+    assert decision.level == "effects"
+    ax = decision.plot("frontier")
+    assert ax.get_ylabel().endswith("within environments")
+    mode = decision.findings.posterior.mode_mask
+    drawn = next(each for each in ax.containers if each.get_label() == "the paper's mode")
+    (difference,), (r2,) = drawn[0].get_data()
+    assert r2 == pytest.approx(decision.findings.target.model.r2_many(mode[None])[0])
+    assert difference == pytest.approx(max(decision.findings.target.model.difference(mode[None]).estimate[0], 0.005))
+    low, high = ax.get_ylim()
+    assert low < r2 < high
+    assert decision.in_short in " ".join(ax.get_title(loc="left").split())
 
 
 def test_frontier_is_the_best_r2_up_to_each_difference(plain: Decision) -> None:

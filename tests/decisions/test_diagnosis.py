@@ -49,16 +49,22 @@ pytestmark = [
 
 @cache
 def unequal(by: float = 0.0) -> BIP:
-    return BIP(LinearGaussian(invariance="mean"), progress=False).fit(unequal_noise(by))
+    return BIP(LinearGaussian(invariance="mean"), baseline="shared", progress=False).fit(unequal_noise(by))
 
 
 # {case: (fit, subset, named, worst part, parts)}
 NAMED = {
     "none": (lambda: BIP(tolerance=Tolerance.strict(0.01)).fit(data_of(seed=1)), None, None, None, PARTS),
-    "intercept": (lambda: BIP().fit(data_of("intercept")), ["a", "b"], "east", "intercept", PARTS),
+    "intercept": (lambda: BIP(baseline="shared").fit(data_of("intercept")), ["a", "b"], "east", "intercept", PARTS),
     "slopes": (lambda: BIP().fit(data_of("slopes")), ["a", "b"], "east", "slopes", PARTS),
-    "variance": (lambda: BIP().fit(data_of("variance")), ["a", "b"], "east", "variance", PARTS),
-    "moments": (lambda: BIP().fit(Moments.from_data(data_of("intercept"))), None, "east", "intercept", PARTS),
+    "variance": (lambda: BIP(baseline="shared").fit(data_of("variance")), ["a", "b"], "east", "variance", PARTS),
+    "moments": (
+        lambda: BIP(baseline="shared").fit(Moments.from_data(data_of("intercept"))),
+        None,
+        "east",
+        "intercept",
+        PARTS,
+    ),
     "two": (
         lambda: BIP().fit(data_of("intercept", sizes=(50, 50, 50)).choosing(["north", "east"])),
         ["a", "b"],
@@ -69,21 +75,23 @@ NAMED = {
     "the mean, alike": (unequal, None, None, None, IN_MEAN),
     "the mean": (lambda: unequal(3.0), ["x0", "x1"], "site 3", "intercept", IN_MEAN),
     "classes": (
-        lambda: BIP(Logistic(), progress=False).fit(*shifted(False)[:2], environments=shifted(False)[2]),
+        lambda: BIP(Logistic(), baseline="shared", progress=False).fit(
+            *shifted(False)[:2], environments=shifted(False)[2]
+        ),
         ["x0", "x1"],
         2,
         "intercept",
         IN_MEAN,
     ),
     "counts": (
-        lambda: BIP(NegativeBinomial(), progress=False).fit(counts(SCATTER, 0.0 * SAME)),
+        lambda: BIP(NegativeBinomial(), baseline="shared", progress=False).fit(counts(SCATTER, 0.0 * SAME)),
         [],
         "c",
         "dispersion",
         (*IN_MEAN, "dispersion"),
     ),
     "times": (
-        lambda: BIPSurvival(progress=False).fit(times(STEEP, SAME)),
+        lambda: BIPSurvival(baseline="shared", progress=False).fit(times(STEEP, SAME)),
         ["x0"],
         "c",
         "baseline",
@@ -115,7 +123,7 @@ def test_what_is_named(fit: Any, subset: Any, named: Any, part: Any, parts: tupl
 @pytest.fixture(scope="module")
 def broken() -> BIP:
     with pytest.warns(NotInvariantWarning):
-        return BIP().fit(data_of("intercept", sizes=(80, 60, 70, 90, 60, 50)))
+        return BIP(baseline="shared").fit(data_of("intercept", sizes=(80, 60, 70, 90, 60, 50)))
 
 
 def test_where_nothing_is_compatible_the_environment_is_named_without_which_something_is(broken: BIP) -> None:
@@ -418,7 +426,7 @@ def test_what_cannot_be_diagnosed(tmp_path: Path) -> None:
 
 def test_html_and_json_hold_what_the_text_says(tmp_path: Path) -> None:
     data = replace(data_of("intercept"), environments=("north", "south", "<east>", "west"))
-    diagnosis = BIP().fit(data).diagnose()
+    diagnosis = BIP(baseline="shared").fit(data).diagnose()
     shown = diagnosis._repr_html_()
     assert "&lt;east&gt;" in shown
     assert "<east>" not in shown

@@ -12,7 +12,9 @@ import pytest
 from invariance import BIP, LinearGaussian, Moments, MultiEnvironmentData, Tolerance
 from invariance.decisions.luck import InvariantNull
 from invariance.exceptions import NotInvariantWarning, SettingError
+from invariance.models.base import Level
 from invariance.models.gaussian import GaussianFromMoments
+from shifted_sites import own_baselines
 
 CAUSES = np.array([True, True, False, False, False])
 GIVEN = [0, 1, 5]  # the causes and the outcome
@@ -154,3 +156,15 @@ def test_where_luck_is_not_told() -> None:
     with pytest.warns(NotInvariantWarning):
         decision = BIP().fit(data.X[:, 2:], data.y + 5.0 * data.environment_index, data.environment_index).decision_
     assert "none was made" in decision.explain_luck()
+
+
+def test_the_null_of_effects_has_the_noise_around_baselines_of_their_own() -> None:
+    """An environment of ten rows takes one degree of freedom for its baseline."""
+    data = own_baselines(5, 10)
+    model = GaussianFromMoments(Moments.from_data(data)).at_level(Level.effects)
+    chosen = np.array([True, True, False, False])
+    null = InvariantNull(model, chosen)
+    dummies = data.environment_index[:, None] == np.arange(5)
+    design = np.column_stack([data.X[:, chosen], dummies])
+    left = data.y - design @ np.linalg.lstsq(design, data.y)[0]
+    np.testing.assert_allclose(null._noise, np.sqrt(left @ left / (50 - 5 - 2)), rtol=1e-8)

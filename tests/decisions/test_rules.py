@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +10,9 @@ from sklearn.base import clone
 
 from invariance import BIP
 from invariance.datasets import make_example
-from invariance.decisions import BestCompatible, Median, Mode, Threshold, rules
+from invariance.decisions import BestCompatible, Median, Mode, Threshold
 from invariance.decisions.pipeline import generator
-from invariance.decisions.rules import RULES, as_rule, least_risky
+from invariance.decisions.rules import RULES, as_rule
 from invariance.exceptions import SettingError
 
 EXAMPLE = make_example()
@@ -59,17 +57,6 @@ def test_a_copy_of_a_feature_is_not_selected_beside_it(engine: str) -> None:
     assert model.support_[[0, 3]].sum() == 1
     assert model.support_[1]
     assert not model.support_[2]
-
-
-def test_of_many_subsets_the_least_risky_is_found_by_flips_and_exchanges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From {0, 1} no single flip leads on to {1, 2}."""
-    by_subset = np.array([9.0, 5.0, 6.0, 4.0, 6.0, 4.5, 1.0, 4.2])
-    risks = SimpleNamespace(random_effects_risk_many=lambda masks: by_subset[masks @ [1, 2, 4]])
-    prior = SimpleNamespace(free=np.arange(3), support_size=lambda: 8, log_prob=lambda masks: np.zeros(len(masks)))
-    target: Any = SimpleNamespace(prior=prior, model=risks, n_features=3, start=np.zeros(3, dtype=bool))
-    monkeypatch.setattr(rules, "_MOST_LISTED", 7)
-    findings: Any = SimpleNamespace(target=target)
-    assert least_risky(findings).tolist() == [False, True, True]
 
 
 def test_a_random_state_seeds_a_generator_that_spawns() -> None:

@@ -237,7 +237,7 @@ def test_every_engine_tells_that_the_exact_test_rejects_the_mode(engine: Any) ->
 def test_fit_warns() -> None:
     data = broken()
     X = np.column_stack([data.X, np.ones(len(data.X))])
-    model = BIP()
+    model = BIP(baseline="shared")
     with pytest.warns(DataWarning, match="x3"), pytest.warns(NotInvariantWarning) as caught:
         model.fit(X, data.y, environments=data.environment_index)
     (warning,) = (w for w in caught if w.category is NotInvariantWarning)

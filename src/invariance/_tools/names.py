@@ -18,6 +18,7 @@ FamilyName = Literal[
 EngineName = Literal["auto", "exact", "tempering", "vi", "vi-simulation", "vi-genes"]
 RuleName = Literal["predictive", "mode", "threshold", "median"]
 Deviations = Literal["auto", "free", "random"]
+Baseline = Literal["auto", "shared", "free"]
 PredictWith = Literal["auto", "selected", "everything", "average"]
 Missing = Literal["error", "drop", "level"]
 BelowLimit = Literal["half", "limit", "missing"]

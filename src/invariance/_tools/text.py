@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 
 COLUMNS = 80
+UNKNOWN = "–"
 _LONGEST_IN_SUBSET = 24
 
 
@@ -140,6 +141,24 @@ def format_count(n: int) -> str:
         return f"{n:,}"
     exponent = math.log10(n)
     return f"about {min(9.9, 10 ** (exponent % 1)):.1f}e{int(exponent)}"
+
+
+def with_equal_decimals(values: Sequence[float], digits: int = 4, like: Sequence[float] | None = None) -> list[str]:
+    """Numbers that are read together, such as an estimate and its interval: the largest, or the largest of those
+    `like` which they are written, has so many digits; each has where they are positive and differ tenfold."""
+    known = [value for value in values if math.isfinite(value)]
+    if like is None and known and min(known) > 0.0 and max(known) > 10.0 * min(known):
+        return [_with_digits(value, digits) if math.isfinite(value) else UNKNOWN for value in values]
+    largest = max((abs(value) for value in (values if like is None else like) if math.isfinite(value)), default=0.0)
+    plain = largest == 0.0 or 1e-4 <= largest < 1e7
+    decimals = max(0, digits - 1 - math.floor(math.log10(largest))) if plain and largest else 0
+    layout = f"z,.{decimals}f" if plain else f".{digits}g"
+    return [format(value, layout) if math.isfinite(value) else UNKNOWN for value in values]
+
+
+def _with_digits(value: float, digits: int) -> str:
+    """Whole numbers in full."""
+    return f"{value:,.0f}" if 10.0 ** (digits - 1) <= value < 1e7 else f"{value:.{digits}g}"
 
 
 _UNITS = (("year", 31_557_600.0), ("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))

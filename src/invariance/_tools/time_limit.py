@@ -12,6 +12,7 @@ _limits: list[_Limit] = []
 
 class _Limit:
     def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
         self.end = time.perf_counter() + seconds
         self.unfinished: list[str] = []
 
@@ -35,3 +36,10 @@ def out_of_time(what: str) -> bool:
         if what not in limit.unfinished:
             limit.unfinished.append(what)
     return bool(passed)
+
+
+def ended_early() -> str:
+    """Return what limits on the time have ended early so far, in a sentence; "" without any."""
+    told = (f"{', '.join(limit.unfinished)} (after {limit.seconds:g} s)" for limit in _limits if limit.unfinished)
+    listed = "; ".join(told)
+    return f"ended early by the limit on the time: {listed}. Allow more seconds to finish." if listed else ""

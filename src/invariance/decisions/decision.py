@@ -25,7 +25,7 @@ from ..data.features import as_mask, distinct
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, SettingError
 from ..inference.enumeration import Enumeration
-from ..models.base import VARIANCE, BoundModel
+from ..models.base import SLOPES, VARIANCE, BoundModel, Estimates, Level
 from ..models.bayesian import BayesianGaussian
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, joint_p_value
@@ -33,9 +33,10 @@ from ..models.structured import Curves, StructuredDeviations
 from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import (
+    CAUSES,
+    COMPARES_BASELINES,
     Summary,
     everywhere,
-    format_difference,
     format_p_value,
     format_percent,
     format_share,
@@ -43,11 +44,24 @@ from ..posterior.summary import (
     reading,
 )
 from .components import Components, components_of
+from .effects import ONE_VALUE, PENALISED, SEPARATION, Unit, effect_records, effect_section, units_of
 from .environments import ALARM, WorstEnvironment, compared_model, environment_tests, worst_environment
+from .heterogeneity import MetaAnalysis, heterogeneity
+from .levels import (
+    BASELINE_UNITS,
+    FOUND,
+    BaselineDifference,
+    Grade,
+    Heterogeneity,
+    baseline_of,
+    heterogeneity_of,
+    in_short,
+)
 from .luck import Luck, luck
 from .pipeline import Findings
 from .residual_check import Autocorrelation, NoiseChecks, autocorrelation, noise_checks
-from .rules import RULES, RULES_IN_WORDS, BestCompatible, Median, Rule, all_subsets
+from .rules import RULES, RULES_IN_WORDS, Rule, all_subsets, falls_back
+from .site_level import absorbed_baselines, site_level_caution
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,6 +70,8 @@ if TYPE_CHECKING:
     from ..prediction.choice import Choice
     from ..prediction.predictions import Predictions, Price
 
+# Of a subset that is not compatible with invariance, or of one environment
+NO_LEVEL = "none"
 # Residuals that a survey may compute, for the tails' weight.
 _MOST_RESIDUALS = 1_000_000_000
 # Subsets × rows up to which all compatible subsets are counted.
@@ -131,17 +147,21 @@ def survey(findings: Findings, chosen: Mask) -> Survey:
 
 
 class Role(StrEnum):
-    """Of selected features: required, kept, chosen, forced; of others: the rest."""
+    """Of selected features: required, kept, chosen, fallback, forced; of others: the rest; of both: constant_within."""
 
     required = "required"  # no compatible subset lacks it
     kept = "kept for prediction"
     chosen = "chosen"  # by the rule, into a subset that is not compatible
+    fallback = "chosen by the fallback"  # of the rule, since no subset is compatible
     forced = "forced in"  # by the prior
     breaks = "breaks invariance"  # together with the subset
     may_break = "may break invariance"  # by unequal variances alone, which unknown tails could explain
     adds_nothing = "adds nothing"  # worth its price
     predicts_more = "would predict more"  # and stay compatible, but the rule left it out
     left_out = "left out"  # of a subset that is not compatible itself
+    too_small = "improvement too small"  # for the fallback: not worth the price
+    raises_error = "raises the expected error"  # worth the price, but not by the fallback's criterion
+    constant_within = "constant within environments"  # all of them: its effect cannot be compared between them
     not_allowed = "not allowed"  # by the prior
     not_judged = "not judged"  # the rows cannot decide
 
@@ -151,7 +171,10 @@ class FeatureRole:
     """r2_change : of R² when this feature alone is left out of the subset, or added to it; p_invariant : of the subset
     then; gain : of −2 log-likelihood by the feature, p_gain : its p-value, price : what that gain is to exceed;
     never_challenged : whether no environment shifted it given the others, None outside the subset or where not
-    tested; broken : where it breaks invariance, if it does"""
+    tested; broken : where it breaks invariance, if it does; error_change : relative change of the expected error in a
+    new environment when this feature alone is left out or added, NaN unless the rule fell back, when the gain is that
+    of least squares with a baseline in each environment; constant_within : whether it is constant within every
+    environment"""
 
     name: str
     selected: bool
@@ -163,6 +186,8 @@ class FeatureRole:
     price: float
     never_challenged: bool | None = None
     broken: WorstEnvironment | None = None
+    error_change: float = np.nan
+    constant_within: bool = False
 
     @property
     def content(self) -> dict[str, Any]:
@@ -193,8 +218,40 @@ def _subset_figures(findings: Findings, masks: Mask, accepted: Tolerance) -> _Fi
     return _Figures(test.joint, test.mean, *figures)
 
 
-def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubsets) -> tuple[FeatureRole, ...]:
-    """Of all features: those of the chosen subset (p,) in their order, then the others, by how much they predict."""
+class _FallbackFigures(NamedTuple):
+    """(p,) each, of a subset and each feature: see `FeatureRole`"""
+
+    gain: Floats
+    error_change: Floats
+
+    @classmethod
+    def of(cls, model: BoundModel, chosen: Mask) -> _FallbackFigures:
+        p, gains, risks = len(chosen), list[Floats](), list[Floats]()
+        for start in range(0, p, _AT_ONCE):
+            features = np.arange(start, min(start + _AT_ONCE, p))
+            units = np.arange(p) == features[:, None]
+            gains.append(model.separate_gains_many(chosen | units)[np.arange(len(features)), features])
+            risks.append(model.random_effects_risk_many(chosen ^ units))
+        risk, own = np.concatenate(risks), model.random_effects_risk_many(chosen)[0]
+        known = np.isfinite(risk) & np.isfinite(own)
+        ratio = np.divide(risk, own, out=np.full(p, np.nan), where=known)
+        return cls(np.concatenate(gains), np.sqrt(ratio) - 1.0)
+
+    def role_outside(self, j: int, price: float) -> Role:
+        """Of a feature that was not selected; what is worth its price and lowers the error was left out since beside it
+        a selected one is not worth its price"""
+        if self.gain[j] < price:
+            return Role.too_small
+        if np.isnan(self.error_change[j]):
+            return Role.not_judged
+        return Role.raises_error if self.error_change[j] >= 0.0 else Role.left_out
+
+
+def feature_roles(
+    findings: Findings, chosen: Mask, compatible: CompatibleSubsets, fell_back: bool = False
+) -> tuple[FeatureRole, ...]:
+    """Of all features: those of the chosen subset (p,) in their order, then the others, by how much they predict.
+    fell_back : whether the rule chose what risks least, since no subset is compatible"""
     model, prior, accepted, p = findings.target.model, findings.target.prior, compatible.accepted, len(chosen)
     own = _subset_figures(findings, chosen[None], accepted)
     # In parts, each of which concerns few features: models may compute what these need on demand.
@@ -205,23 +262,30 @@ def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubset
         r2_change = np.where(np.isfinite(flipped.r2), flipped.r2 - own.r2, np.nan)
         gains = flipped.weight - own.weight > 0.0
         gain = 2.0 * np.abs(np.where(np.isfinite(flipped.gain), flipped.gain, np.nan) - own.gain)
+    fallback_figures = _FallbackFigures.of(model, chosen) if fell_back else None
+    gain = gain if fallback_figures is None else fallback_figures.gain
     p_gain, price = chdtrc(model.free_columns, gain), findings.score.price * model.free_columns
     holds, breaks = bool(own.p_invariant[0] >= accepted.level), flipped.p_invariant < accepted.level
-    scored, in_all = flipped.log_ratio > -np.inf, compatible.in_all
+    scored, in_all, constant = flipped.log_ratio > -np.inf, compatible.in_all, model.constant_within
     outside = np.flatnonzero(~chosen)
     outside = outside[np.argsort(-np.nan_to_num(r2_change[outside], nan=-np.inf), kind="stable")]
     roles = []
     for rank, j in enumerate((*np.flatnonzero(chosen), *outside), -int(chosen.sum())):
         challenged, broken = None, None
         if chosen[j]:
-            role = Role.kept if holds else Role.chosen
+            role = Role.kept if holds else Role.fallback if fell_back else Role.chosen
             if prior.forced_in[j]:
                 role = Role.forced
+            elif constant[j]:
+                role = Role.constant_within
             elif in_all[j] and breaks[j]:
                 role = Role.required
-            challenged = never_challenged(model, chosen, j, accepted)
+            challenged = never_challenged(model.at_level(Level.full), chosen, j, accepted)
         elif not scored[j]:
-            role = Role.not_judged
+            role = Role.constant_within if constant[j] else Role.not_judged
+        elif fallback_figures is not None:
+            allowed = flipped.log_prior[j] > -np.inf
+            role = fallback_figures.role_outside(j, price[j]) if allowed else Role.not_allowed
         elif not holds:
             role = Role.left_out
         elif breaks[j]:
@@ -240,7 +304,9 @@ def feature_roles(findings: Findings, chosen: Mask, compatible: CompatibleSubset
         p_value = float(flipped.p_invariant[j]) if scored[j] else np.nan
         name = findings.posterior.feature_names[j]
         added = float(gain[j]), float(p_gain[j]), float(price[j])
-        roles.append(FeatureRole(name, bool(chosen[j]), role, float(r2_change[j]), p_value, *added, challenged, broken))
+        error_change = np.nan if fallback_figures is None else float(fallback_figures.error_change[j])
+        figures = float(r2_change[j]), p_value, *added, challenged, broken, error_change, bool(constant[j])
+        roles.append(FeatureRole(name, bool(chosen[j]), role, *figures))
     return tuple(roles)
 
 
@@ -287,6 +353,8 @@ def _turned(model: GaussianModel, rest: Mask, column: int) -> MultiEnvironmentDa
 # ---------------------------------------------------------------- the decision
 
 _MOST_SELECTED = 100
+# The note on a coefficient in a model that gives no intervals.
+NO_INTERVAL = "no interval"
 UNCHALLENGED = (
     "Never challenged: no environment shifts this feature, given the others selected. The data could not have shown "
     "it to be a decoy."
@@ -318,8 +386,9 @@ class Decision(Rendered):
 
     @cached_property
     def mode_evidence(self) -> SubsetEvidence:
-        """Of the most probable subset of the paper's posterior."""
-        return self.findings.judge.evidence(self.findings.posterior.mode_mask[None]).one()
+        """Of the most probable subset of the paper's posterior, at the level of that."""
+        judge = self.findings.posterior.judge or self.findings.judge
+        return judge.evidence(self.findings.posterior.mode_mask[None]).one()
 
     @cached_property
     def compatible(self) -> CompatibleSubsets:
@@ -332,8 +401,9 @@ class Decision(Rendered):
 
     @property
     def invariant(self) -> bool:
-        """Whether the data leave it open that the chosen subset is invariant."""
-        return self.evidence.p_invariant >= self.findings.tolerance.lowest_level
+        """Whether effects, baseline and noise of the chosen subset are the same, up to the tolerance, or no difference
+        was found."""
+        return self.level == Level.full and self.verdict.grade in (Grade.alike, Grade.no_difference)
 
     @cached_property
     def rejected(self) -> bool:
@@ -353,6 +423,44 @@ class Decision(Rendered):
         """Whether the chosen subset is one of the compatible ones, whose level may be higher."""
         return self.evidence.p_invariant >= self.accepted.level
 
+    @property
+    def level(self) -> str:
+        """The level of invariance at which the chosen subset is compatible, "none" if it is at none."""
+        if self.findings.posterior.n_environments < 2 or not self.is_compatible:
+            return NO_LEVEL
+        return self.findings.level
+
+    @cached_property
+    def heterogeneity(self) -> Heterogeneity:
+        """Whether the effects of the chosen features are the same, whatever the baselines."""
+        found = heterogeneity_of(self.findings.judge.model, self.mask, self.accepted)
+        between = self.between_environments
+        if between is None or not self.selected:
+            return found
+        figures = {"tau": between.tau, "i2": between.i2, "p_interaction": between.p_value}
+        by_feature = {}
+        for j, column in enumerate(self.columns):
+            by_feature[column] = {name: float(values[j]) for name, values in figures.items()}
+        return replace(found, by_feature=by_feature)
+
+    @cached_property
+    def baseline(self) -> BaselineDifference | None:
+        """Whether baselines are the same, given those effects; None of models that cannot free them."""
+        outcome_name = self.findings.posterior.outcome_name
+        predicts = None if self.predictions is None else self.predictions.outcome.predicts
+        return baseline_of(self.findings.judge.model, self.mask, outcome_name, predicts)
+
+    @cached_property
+    def shifted(self) -> tuple[str, ...]:
+        """Chosen features that environments move, given the others."""
+        full = self.findings.judge.model.at_level(Level.full)
+        moved = [
+            j
+            for j in np.flatnonzero(self.mask).tolist()
+            if never_challenged(full, self.mask, j, self.accepted) is False
+        ]
+        return tuple(self.findings.posterior.feature_names[j] for j in moved)
+
     @cached_property
     def noise(self) -> NoiseChecks | None:
         """Checks of the chosen subset's residuals; None where there are none to make."""
@@ -361,7 +469,18 @@ class Decision(Rendered):
     @cached_property
     def features(self) -> tuple[FeatureRole, ...]:
         """The chosen features in their order, then the others, by how much they would add to R²."""
-        return feature_roles(self.findings, self.mask, self.compatible)
+        return feature_roles(self.findings, self.mask, self.compatible, self.fell_back)
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether the rule chose what risks least in a new environment, since no subset is compatible."""
+        return falls_back(self.rule, self.findings)
+
+    @property
+    def absorbed_baselines(self) -> int:
+        """Return how many of the E − 1 differences between baselines selected features absorb that are constant within
+        every environment: these differences are not tested."""
+        return absorbed_baselines(self.findings.target.model, self.mask)
 
     @cached_property
     def survey(self) -> Survey:
@@ -410,7 +529,16 @@ class Decision(Rendered):
     def worst(self) -> WorstEnvironment | None:
         """The environment that deviates most from all others given the chosen subset, where that is significant: its
         p-value is below 0.05/E. None where environments are no single label."""
-        model, n = self.findings.target.model, self.findings.posterior.n_environments
+        return self._worst_by(self.findings.target.model)
+
+    @cached_property
+    def worst_at_all(self) -> WorstEnvironment | None:
+        """The same at the full level: it may deviate in its baseline or its noise, too."""
+        model = self.findings.target.model
+        return self.worst if model.level is Level.full else self._worst_by(model.at_level(Level.full))
+
+    def _worst_by(self, model: BoundModel) -> WorstEnvironment | None:
+        n = self.findings.posterior.n_environments
         if (
             n < 2
             or self.components is not None
@@ -455,9 +583,22 @@ class Decision(Rendered):
         return verdict_on(self)
 
     @property
+    def causes(self) -> str:
+        """Why the exact test may reject the mode of the paper's posterior: it may compare baselines, and the selection
+        not."""
+        judge = self.findings.posterior.judge
+        stricter = judge is not None and judge.model.level is not self.findings.level
+        return COMPARES_BASELINES if stricter else CAUSES
+
+    @property
+    def in_short(self) -> str:
+        """What is the same in all environments, in a few words."""
+        return in_short(self.level, self.verdict, self.heterogeneity, self.baseline)
+
+    @property
     def known_by_tolerance(self) -> dict[float, tuple[str, ...] | None] | None:
         """As far as it was asked for, or is found in seconds."""
-        if "by_tolerance" in vars(self):
+        if "by_tolerance" in vars(self) or not self._asks_for_compatible:
             return self.by_tolerance
         return self.by_tolerance if self.findings.cheap_again and not out_of_time("other tolerances") else None
 
@@ -506,11 +647,11 @@ class Decision(Rendered):
         without each; None where nothing predicts."""
         return None if self.predictions is None else self.predictions.price
 
-    def explain_price(self) -> str:
-        """In words; or why it cannot be told. A selection that takes long is not repeated for it."""
+    def explain_price(self, repeat: bool = False) -> str:
+        """In words; or why it cannot be told. A selection that takes long is repeated for it only if `repeat`."""
         if self.predictions is None:
             return ""
-        if self.findings.cheap_without_each or self.predictions.repeated:
+        if repeat or self.findings.cheap_without_each or self.predictions.repeated:
             return _or_why_not(lambda: self.price)
         n = self.findings.posterior.n_environments
         return (
@@ -534,6 +675,9 @@ class Decision(Rendered):
     def found(self) -> Iterator[Section]:
         """The same, each as soon as it is known: the verdict first."""
         yield Section("Decision", facts=tuple(_facts(self)), label_width=13)
+        effects = effect_section(self)
+        if effects is not None:
+            yield effects
         for title, selected, most in (("Selected", True, _MOST_SELECTED), ("Other", False, MOST_OTHERS)):
             features = [feature for feature in self.features if feature.selected is selected]
             shown, rest = features[:most], Counter(feature.role.value for feature in features[most:])
@@ -553,46 +697,116 @@ class Decision(Rendered):
             limit = f"Of {format_subset(self.selected)}, whose signal is strong, {allowed}."
             yield Section(title, facts=tuple(told), notes=(limit,) if self.tolerates_less else ())
 
-    def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
-        """Of the chosen subset, with intervals: one row for each column and environment, and for the pool of all.
+    @cached_property
+    def estimates(self) -> Estimates:
+        """Coefficients of the chosen subset and their standard errors, which every table and picture shows."""
+        return self.findings.judge.model.estimates(self.mask)
 
-        Columns: column, environment ("pooled" for the pool), estimate, lower, upper, note. NaN where a column is
-        constant or a combination of others, which the note says.
+    @cached_property
+    def between_environments(self) -> MetaAnalysis | None:
+        """How each coefficient of the chosen subset differs between environments; None if these are not one label."""
+        own = self.findings.judge.model.own_estimates(self.mask, self.estimates)
+        return None if own is None else heterogeneity(own.values[:-1], own.errors[:-1], own.freedom[:-1])
+
+    @cached_property
+    def units(self) -> dict[str, Unit]:
+        """The change of each column that an effect is of."""
+        assert self.predictions is not None
+        return units_of(self.predictions.selection.data)
+
+    def coefficients(self, coverage: float = 0.95) -> pd.DataFrame:
+        """Return coefficients of the chosen subset with intervals, in each environment and in the pool of all.
+
+        By maximum likelihood, also if the model keeps its fits finite by pseudo-data, which shrink `coef_`. If features
+        separate the outcome of an environment, or it has no events, that is infinite: the estimate with pseudo-data
+        then stands there, marked.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Of the intervals.
+
+        Returns
+        -------
+        DataFrame
+            One row for each column and environment, the pool ("pooled") first: column, environment, estimate, lower,
+            upper, infinite (whether maximum likelihood has no finite value), note. NaN where a column is constant or a
+            combination of others, which the note says.
         """
         import pandas as pd
 
         if not isinstance(coverage, Real) or not 0.0 < coverage < 1.0:
             raise SettingError(f"coverage={coverage!r} is not possible: use a number between 0 and 1, such as 0.95.")
-        model, labels = self.findings.target.model, self.findings.posterior.environments
-        fit, errors = model.fit(self.mask), model.standard_errors(self.mask)
+        labels, found = self.findings.posterior.environments, self.estimates
         pooled = free_name("pooled", [label for label in labels if isinstance(label, str)])
-        estimates = np.vstack([fit.coefficients, fit.local_coefficients])
-        notes = np.where(np.isnan(estimates), "constant", "")
-        margins = np.full(estimates.shape, np.nan)
-        if errors is not None:
-            pooled_first = [-1, *range(len(labels))]
-            values, freedom = errors.values[pooled_first], errors.freedom[pooled_first, None]
+        values, errors, freedom, infinite, one_value = (np.roll(part, 1, axis=0) for part in found)
+        freedom = freedom[:, None]
+        known = np.isfinite(freedom).any()
+        notes = np.where(np.isnan(values), "constant", "" if known else NO_INTERVAL)
+        if known:
             unknown = np.where(freedom > 0.0, "not identified", "too few rows")
-            notes = np.where(np.isnan(values) & (notes == ""), unknown, notes)
-            margins = t.ppf(0.5 + coverage / 2.0, np.where(freedom > 0.0, freedom, np.nan)) * values
-            estimates = np.where(np.isnan(values), np.nan, estimates)
+            notes = np.where(np.isnan(errors) & (notes == ""), unknown, notes)
+            values = np.where(np.isnan(errors), np.nan, values)
+        why = np.where(one_value, ONE_VALUE, SEPARATION)[:, None] + np.where(np.isnan(values), "", PENALISED)
+        notes = np.where(infinite, why, notes)
+        margins = t.ppf(0.5 + coverage / 2.0, np.where(freedom > 0.0, freedom, np.nan)) * errors
         return pd.DataFrame(
             {
-                "column": [name for _ in estimates for name in fit.columns],
-                "environment": pd.Series([label for label in (pooled, *labels) for _ in fit.columns], dtype=object),
-                "estimate": estimates.ravel(),
-                "lower": (estimates - margins).ravel(),
-                "upper": (estimates + margins).ravel(),
+                "column": [name for _ in values for name in self.columns],
+                "environment": pd.Series([label for label in (pooled, *labels) for _ in self.columns], dtype=object),
+                "estimate": values.ravel(),
+                "lower": (values - margins).ravel(),
+                "upper": (values + margins).ravel(),
+                "infinite": infinite.ravel(),
                 "note": pd.Series(notes.ravel().tolist(), dtype=object),
             }
         )
 
-    def effects(self, coverage: float = 0.95) -> pd.DataFrame:
-        """Coefficients per readable unit, as differences or as ratios of odds, rates, hazards or means, with intervals.
-        With a link of a family's own they are neither, and are refused."""
+    def effects(self, coverage: float = 0.95, by_environment: bool = False) -> pd.DataFrame:
+        """Return the effect of each column per readable unit, with how it differs between environments.
+
+        Effects are differences of the outcome or ratios of odds, rates, hazards or means: coefficients of
+        `coefficients` times `size` and, of ratios, their exponential. With a link of a family's own they are neither,
+        and are refused.
+
+        Parameters
+        ----------
+        coverage : float, default=0.95
+            Of the intervals, and of those for a new environment.
+        by_environment : bool, default=False
+            Whether a row for each environment follows the one of all rows together.
+
+        Returns
+        -------
+        DataFrame
+            One row for each column of the selected features, and environment. Columns of curves have no unit and are
+            not in it.
+
+            - feature, column, unit, size : what changes, and by how much
+            - environment : "pooled", of the fit to all rows, or a label
+            - estimate, lower, upper : the effect, with its interval. Ratios are on the ratio scale
+            - standard_error : of a difference, or of the logarithm of a ratio
+            - tau : standard deviation of the effect between environments, of logarithms if it is a ratio, by
+              restricted maximum likelihood from the environments' own estimates
+            - i2 : share of the variance of these estimates that is not due to sampling, as metafor has it
+            - p_interaction : p-value of the same effect in all environments: of Cochran's Q, by Welch's law, which
+              allows for few rows
+            - prediction_lower, prediction_upper : interval for the effect in a new environment,
+              μ ± t(E − 2)·√(τ² + se²) around their random-effects mean, from four environments on
+            - infinite : whether maximum likelihood has no finite value: features separate the outcome, or there are no
+              events. The estimate is then that with pseudo-data. Such environments do not count in tau, i2,
+              p_interaction and the interval for a new one
+            - note : why there is no estimate, or what is special about it
+
+            tau to prediction_upper are NaN in rows of environments, and where these are not one label.
+
+        References
+        ----------
+        See `invariance.decisions.heterogeneity`.
+        """
         from .effects import effects
 
-        return effects(self, coverage)
+        return effects(self, coverage, by_environment)
 
     def plot(self, kind: PlotKind = "inclusion", ax: Axes | None = None, top: int | None = None) -> Any:
         """Draw the `top` of one kind, on axes or on a new figure, which notebooks show; returns the axes, or
@@ -611,6 +825,9 @@ class Decision(Rendered):
         level, known = compatible.accepted.level, None if self.predictions is None else self.predictions.known_price
         content = {
             "verdict": self.verdict,
+            "level": self.level,
+            "heterogeneity": self.heterogeneity,
+            "baseline": self.baseline,
             "invariant": self.invariant if posterior.n_environments > 1 else None,
             "selected": self.selected,
             "rule": self.rule_says,
@@ -623,6 +840,7 @@ class Decision(Rendered):
             "predicts_with": None if self.predictions is None else self.predictions.resolved(self.predictions.asked),
             "prediction": None if self.prediction is None else self.prediction.content,
             "price": None if known is None else known.content,
+            "absorbed_baselines": self.absorbed_baselines,
             "evidence": self.evidence,
             "compatible": {"subsets": compatible.n, "all_scored": compatible.all_scored, "level": level},
             "most_probable": {"subset": posterior.mode, "probability": probability, "evidence": self.mode_evidence},
@@ -632,6 +850,7 @@ class Decision(Rendered):
             "noise": None if self.noise is None else self.noise.to_plain(),
             "features": [feature.content for feature in self.features],
             "coefficients": coefficients.to_dict("records"),
+            "effects": effect_records(self),
         }
         plain: dict[str, Any] = to_json(content, null)
         return plain
@@ -664,7 +883,9 @@ class FitSummary(Rendered):
         if self.decision.posterior is posterior:
             return ()
         about = (papers_view(self.decision.findings.target.model),) if posterior.n_environments > 1 else ()
-        return (Section("The paper's posterior, by invariance alone", (reading(posterior), *about)),)
+        return (
+            Section("The paper's posterior, by invariance alone", (reading(posterior, self.decision.causes), *about)),
+        )
 
     def __str__(self) -> str:
         return as_text(self.sections, self.worded)
@@ -675,23 +896,18 @@ class FitSummary(Rendered):
 # ---------------------------------------------------------------- the verdict, and other words
 
 
-class Grade(StrEnum):
-    """How alike environments are given the chosen subset."""
-
-    alike = "alike"  # within the tolerance, the whole interval of the difference
-    no_difference = "no difference found"
-    but_for = "alike but for one"  # environment
-    differ = "differ"
-    open = "cannot be told"  # with one environment, or too few rows
-
-
 @dataclass(frozen=True)
 class Verdict:
-    """environment : that deviates most, if one does significantly"""
+    """sentence : all of it; environment : that deviates most, if one does significantly; effects, baseline, follows,
+    context : what is the same, what is not, what follows for a new environment, and what was tried"""
 
     grade: Grade
     sentence: str
     environment: str | None = None
+    effects: str = ""
+    baseline: str = ""
+    follows: str = ""
+    context: str = ""
 
     @property
     def short(self) -> str:
@@ -706,8 +922,6 @@ _NOT_TRIED = (
     "on the command line --tolerance 0.05 tries one."
 )
 _OTHER_TOLERANCES = (0.0, 0.05, 0.1, 0.2)
-# An exact test with a smaller p-value has found a difference, be it tolerated or not.
-_FOUND = 0.02
 
 
 def papers_view(model: BoundModel) -> str:
@@ -731,9 +945,10 @@ def _or_none(names: tuple[str, ...] | None) -> str:
     return "no subset is compatible" if names is None else format_subset(names)
 
 
-def p_values_in_words(evidence: SubsetEvidence) -> str:
+def p_values_in_words(evidence: SubsetEvidence | Heterogeneity) -> str:
     """The tolerant and the exact one."""
-    return f"p-value {format_p_value(evidence.p_invariant)}, exact {format_small_p_value(evidence.p_exact)}"
+    p_value = evidence.p_value if isinstance(evidence, Heterogeneity) else evidence.p_invariant
+    return f"p-value {format_p_value(p_value)}, exact {format_small_p_value(evidence.p_exact)}"
 
 
 def grade_of(
@@ -743,7 +958,7 @@ def grade_of(
     without_worst: tuple[float, float] | None,
 ) -> Grade:
     """Of a subset; worst : the environment that deviates significantly, without_worst : see `Decision`"""
-    compatible, found = evidence.p_invariant >= accepted.level, min(_FOUND, accepted.level)
+    compatible, found = evidence.p_invariant >= accepted.level, min(FOUND, accepted.level)
     if compatible and evidence.difference_high <= accepted.rho:
         return Grade.alike
     if evidence.p_invariant >= accepted.lowest_level and worst is None and evidence.p_exact >= found:
@@ -754,55 +969,123 @@ def grade_of(
 
 
 def verdict_on(decision: Decision) -> Verdict:
-    posterior, evidence, worst = decision.findings.posterior, decision.evidence, decision.worst
-    more = list(_context(decision))
+    posterior = decision.findings.posterior
+    context = " ".join(_context(decision))
     if posterior.n_environments == 1 or not decision.judged:
-        return Verdict(Grade.open, " ".join(more))
-    grade, components = grade_of(evidence, decision.accepted, worst, decision.without_worst), decision.components
-    if grade is Grade.alike and components is not None and not components.sees_factors:
-        grade = Grade.no_difference
+        return Verdict(Grade.open, context)
+    grade = _grade(decision)
+    worst = decision.worst
     label = None if worst is None or worst.environment is None else str(worst.environment)
-    return Verdict(grade, " ".join([_graded(decision, grade, label), *more]), label)
+    baseline = _baseline_sentence(decision)
+    follows = _what_follows(decision)
+    effects = _effects_sentence(decision, grade, label)
+    sentence = " ".join(part for part in (effects, baseline, follows, context) if part)
+    return Verdict(grade, sentence, label, effects, baseline, follows, context)
 
 
-def _graded(decision: Decision, grade: Grade, label: str | None) -> str:
-    posterior, evidence, k = decision.findings.posterior, decision.evidence, len(decision.selected)
-    outcome, tolerance, everyone = printable(posterior.outcome_name), decision.findings.tolerance, everywhere(posterior)
-    who = f"{k:,} feature{' predicts' if k == 1 else 's predict'} {outcome}" if k else f"{outcome} itself behaves"
-    values, size = p_values_in_words(evidence), f"coefficients differ by {format_difference(evidence)}"
+def _grade(decision: Decision) -> Grade:
+    """Of the subset at its level; alike only if the effects alone are, too."""
+    grade = grade_of(decision.evidence, decision.accepted, decision.worst, decision.without_worst)
+    grade = decision.heterogeneity.qualifying(grade, decision.accepted)
+    sees_factors = decision.components is None or decision.components.sees_factors
+    return Grade.no_difference if grade is Grade.alike and not sees_factors else grade
+
+
+def _effects_sentence(decision: Decision, grade: Grade, label: str | None) -> str:
+    """Whether effects are the same, whatever the baselines; of no features, whether the outcome itself is."""
+    posterior, found, k = decision.findings.posterior, decision.heterogeneity, len(decision.selected)
+    outcome = printable(posterior.outcome_name)
+    rho = decision.findings.tolerance.rho
+    everyone, between, apart = f"in {everywhere(posterior)}", f"between {everywhere(posterior)}", "between environments"
+    if decision.components is not None:
+        design = decision.components.design
+        everyone, between, apart = design.everywhere, design.compared, decision.components.differing
+    values = p_values_in_words(decision.evidence)
+    if not k and decision.findings.level is not Level.full:
+        return f"No feature is selected: none with the same effect everywhere predicts {outcome} well enough."
+    if not k:
+        if grade in (Grade.alike, Grade.no_difference):
+            return f"No difference was found in {outcome} itself {between} ({values})."
+        part = "mean" if decision.evidence.p_mean < decision.findings.tolerance.lowest_level else "spread"
+        return f"The {part} of {outcome} differs {apart} ({values})."
+    own = decision.findings.level is Level.full and not decision.findings.judge.model.lower_levels
+    in_effects = decision.worst is not None and decision.worst.part == SLOPES
+    shown = grade if own or (grade is Grade.but_for and in_effects) or found.same is None else found.grade
+    shown = Grade.no_difference if shown is Grade.alike and grade is Grade.no_difference else shown
+    if not own:
+        values = p_values_in_words(found)
+    what, are, differ = f"effects of {k:,} features on {outcome}", "are", "differ"
+    if k == 1:
+        what, are, differ = f"effect of 1 feature on {outcome}", "is", "differs"
+    size = format_percent(found.difference) if not np.isnan(found.difference) else ""
+    interval = f"90% CI {format_percent(found.low)} to {format_percent(found.high)}"
     explained = ""
     if not np.isnan(share := float(decision.findings.judge.model.deviation_shares(decision.mask[None])[0])):
         explained = f"; deviations explain {format_percent(share)} of the noise's variance"
-    most = "" if decision.worst is None or label is None else f", most in {in_quotes(label)} ({decision.worst.part})"
-    inside, between, apart = f"in {everyone}", f"between {everyone}", "between environments"
-    if decision.components is not None:
-        design, change = decision.components.design, decision.components.change
-        inside, between, apart = design.everywhere, design.compared, decision.components.differing
-        most = "" if change is None else f", most in {change.told(posterior.outcome_name)}"
-    if grade is Grade.alike:
-        return f"{who} alike within {tolerance.rho:.0%} {inside}: {size}{most}{explained} ({values})."
-    if grade is Grade.no_difference:
-        known = not np.isnan(evidence.difference)
-        excluded = f"; up to {format_percent(evidence.difference_high)} cannot be excluded" if known else ""
+    most = f", most in {in_quotes(label)} (slopes)" if label is not None and in_effects else ""
+    if shown is Grade.alike:
+        details = f"difference {size}, {interval}{most}; {values}{explained}"
+        return f"The {what} {are} the same {everyone} to within {rho:.0%} ({details})."
+    if shown is Grade.no_difference:
+        excluded = f"; up to {format_percent(found.high)} cannot be excluded" if size else ""
         if decision.components is not None and not decision.components.sees_factors:
             excluded = "; the test sees little here"
-        return f"{who} with no difference found {between}{excluded} ({values})."
-    if grade is Grade.but_for and decision.worst is not None and decision.without_worst is not None:
+        return f"No difference was found {between} in the {what}{excluded} ({values}{most}{explained})."
+    if shown is Grade.but_for and decision.worst is not None and decision.without_worst is not None:
         p_invariant, p_exact = map(format_p_value, decision.without_worst)
         without = f"without it p-value {p_invariant}, exact {p_exact}"
-        own = f"which deviates from the others (exact p-value {format_small_p_value(decision.worst.p_value)})"
-        own += ", but not clearly more than is tolerated" if decision.is_compatible else ""
-        return f"{who} alike in all environments but {in_quotes(label)}, {own} ({values}; {without})."
+        deviates = f"which deviates from the others (exact p-value {format_small_p_value(decision.worst.p_value)})"
+        deviates += ", but not clearly more than is tolerated" if decision.is_compatible else ""
+        return (
+            f"The {what} {are} the same in all environments but {in_quotes(label)}, {deviates} ({values}; {without})."
+        )
+    if own and label is not None and decision.worst is not None:
+        most = f", most in {in_quotes(label)} ({decision.worst.part})"
+    if decision.components is not None:
+        change = decision.components.change
+        most = "" if change is None else f", most in {change.told(posterior.outcome_name)}"
+    by = f" by {size} ({interval})" if size and found.low > 0.0 else ""
     limit = f" where {format_percent(decision.effective_tolerance)} is tolerated" if decision.tolerates_less else ""
-    what = f"{size}{limit}"
-    if not evidence.difference_low > 0.0:
-        in_mean = np.isnan(evidence.p_spread) or evidence.p_mean < tolerance.lowest_level
-        what = "the mean differs" if in_mean else "the spread of the noise differs"
-        if not in_mean and decision.components is not None:
-            most, explained = "", ""
-    within = decision.is_compatible and not evidence.difference_low > decision.effective_tolerance
+    within = decision.is_compatible and not found.low > decision.effective_tolerance
     tolerated = ", not clearly more than is tolerated" if within else ""
-    return f"{who} differently {apart}: {what}{most}{tolerated}{explained} ({values})."
+    return f"The {what} {differ} {apart}{by}{limit}{most}{tolerated}{explained} ({values})."
+
+
+def _baseline_sentence(decision: Decision) -> str:
+    """Whether baselines, and the noise, differ between environments."""
+    found, said = decision.baseline, []
+    if found is not None:
+        size = f"sd {found.sd:.2g} {printable(found.unit)}" if found.unit in BASELINE_UNITS.values() else ""
+        size = size or f"sd {found.sd:.2g} in units of {printable(found.unit)}"
+        values = f"(p-value {format_small_p_value(found.p_value)}, {size} between environments)"
+        tolerated = decision.level == Level.full
+        within = ", within what is tolerated" if tolerated and not found.same else ""
+        said.append(f"Baselines {'do not differ detectably' if found.same else 'differ'}{within} {values}.")
+    lowest = decision.findings.tolerance.lowest_level
+    if decision.findings.level is Level.effects_noise_free:
+        said.append("The noise differs, too: each environment has its own.")
+    elif decision.evidence.p_spread < lowest and decision.selected:
+        said.append(f"The spread of the noise differs (p-value {format_small_p_value(decision.evidence.p_spread)}).")
+    for worst in dict.fromkeys((decision.worst_at_all, decision.worst)) if found is not None else ():
+        if worst is not None and worst.environment is not None and worst.part != SLOPES:
+            values = f"exact p-value {format_small_p_value(worst.p_value)}"
+            values += (
+                ", not clearly more than is tolerated" if worst is decision.worst and decision.is_compatible else ""
+            )
+            label = in_quotes(str(worst.environment))
+            said.append(f"Environment {label} deviates most in its {worst.part} ({values}).")
+    return " ".join(said)
+
+
+def _what_follows(decision: Decision) -> str:
+    """For an environment that was not seen."""
+    if decision.level not in (Level.effects, Level.effects_noise_free) or not decision.selected:
+        return ""
+    own = "baseline" if decision.level == Level.effects else "baseline and noise"
+    said = f"In a new environment, carry over the effects and estimate the {own} there."
+    shifted = decision.shifted
+    moved = f", and here they move {format_subset(shifted)}" if shifted else ""
+    return f"{said} A feature that environments move only in its mean would pass this test{moved}."
 
 
 def _context(decision: Decision) -> Iterator[str]:
@@ -837,6 +1120,8 @@ def _context(decision: Decision) -> Iterator[str]:
             yield f"The rows cannot judge whether the selected features {chosen} predict {outcome} alike."
         best = format_subset(posterior.names_of(compatible.masks[0]))
         yield f"Subsets that reach p-value {decision.accepted.level:g}: {compatible}; of them {best} predicts best."
+    if decision.absorbed_baselines:
+        yield site_level_caution(decision.findings.target.model, decision.mask)
 
 
 def _closest(decision: Decision) -> str:
@@ -852,7 +1137,7 @@ def _closest(decision: Decision) -> str:
 
 def fallback(decision: Decision) -> str:
     """Which rule chose where nothing is compatible."""
-    if not isinstance(decision.rule, BestCompatible | Median):
+    if not decision.fell_back:
         return "what the rule chose all the same"
     return "that of the random-effects rule, from how coefficients differ between environments"
 
@@ -860,7 +1145,12 @@ def fallback(decision: Decision) -> str:
 def _facts(decision: Decision) -> Iterator[tuple[str, str]]:
     """With one environment no subset is compatible with anything, nor more probable than the prior says."""
     posterior, target = decision.findings.posterior, decision.findings.target
-    yield "verdict", str(decision.verdict)
+    verdict = decision.verdict
+    yield "verdict", " ".join(part for part in (verdict.effects, verdict.context) if part)
+    if verdict.baseline:
+        yield "baseline", verdict.baseline
+    if verdict.follows:
+        yield "elsewhere", verdict.follows
     if decision.known_luck is not None:
         yield "luck", str(decision.known_luck)
     yield "selected", f"{format_subset(decision.selected)}: {_figures_in_words(decision, decision.evidence)}"
@@ -901,12 +1191,16 @@ _ROLES = {
     Role.required: "required: in every compatible subset listed",
     Role.kept: "kept for prediction",
     Role.chosen: "chosen by the rule",
+    Role.fallback: "chosen by the fallback",
     Role.forced: "forced in by the prior",
     Role.breaks: "breaks invariance",
     Role.may_break: "may break invariance, unless tails, which were not looked at, are heavy",
     Role.adds_nothing: "gains less than its price",
     Role.predicts_more: "would predict more and stay compatible",
     Role.left_out: "left out",
+    Role.too_small: "left out: improvement too small",
+    Role.raises_error: "left out: raises the expected error in a new environment",
+    Role.constant_within: "constant within environments: its effect cannot be compared between them",
     Role.not_allowed: "not allowed beside the selected ones by the prior",
     Role.not_judged: "cannot be judged beside the selected ones: too few rows, or nearly given by them",
 }
@@ -919,6 +1213,18 @@ def role_in_words(feature: FeatureRole) -> str:
         words += f" (p-value {format_p_value(feature.p_invariant)})"
     if feature.role is Role.adds_nothing:
         words += f": {feature.gain:.1f} (p-value {format_p_value(feature.p_gain)}) of {feature.price:.1f}"
+    if feature.role is Role.fallback and feature.error_change > 0.0:
+        lowered = format_percent(feature.error_change / (1.0 + feature.error_change))
+        words += f": lowers the expected error in a new environment by {lowered}"
+    if feature.role is Role.too_small:
+        figures = f"LR {feature.gain:.1f}, p-value {format_p_value(feature.p_gain)}"
+        words += f" ({figures}; {feature.price:.1f} required)"
+    if feature.role is Role.left_out and feature.error_change < 0.0:
+        words += ": beside it a selected feature is not worth its price"
+    if feature.role is Role.raises_error:
+        words += f" by {format_percent(feature.error_change)}"
+    if feature.constant_within and feature.role is not Role.constant_within:
+        words += "; constant within environments"
     if feature.broken is not None:
         label, part = feature.broken.environment, feature.broken.part
         words += f", in its {part}" if label is None else f", most in {in_quotes(label)} ({part})"

@@ -20,7 +20,7 @@ from ..data.checks import largest_size
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import DataError, EngineError, Message, SettingError, use
 from ..inference.enumeration import Enumeration
-from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Fit
+from ..models.base import BASELINE, DISPERSION, INTERCEPT, SLOPES, VARIANCE, BoundModel, Fit, Level
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance
 from ..models.random_deviations import GaussianRandomDeviations
@@ -30,7 +30,7 @@ from ..moments.moments import Moments
 from ..posterior.posterior import Judge, Posterior, SubsetEvidence
 from ..posterior.summary import format_difference, format_p_value, format_percent, format_share
 from ..posterior.summary import format_small_p_value as format_p
-from .decision import Grade, compatible_subsets, grade_of, p_values_in_words
+from .decision import compatible_subsets, grade_of, p_values_in_words
 from .environments import (
     ComparedEnvironments,
     Deviation,
@@ -41,6 +41,7 @@ from .environments import (
     subset_moments,
     worst_environment,
 )
+from .levels import Grade, Heterogeneity, heterogeneity_of
 from .luck import Luck
 from .pipeline import Data, Findings, FitSettings
 
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-FORMAT = "invariance.diagnosis/1"
+FORMAT = "invariance.diagnosis/2"
 LeaveOut = bool | Literal["auto"]
 # p-value below which an environment is at odds with a subset, and gain in R² that matters.
 SURE, GAIN = 0.01, 0.02
@@ -113,10 +114,12 @@ def without_each(
             try:
                 data, again = source.choosing([other for other in labels if other != label]), None
                 if refit:
-                    others = settings.findings(settings.target(data), False)
+                    others = settings.of_paper(settings.target(data), False).at_level(findings.level)
+                    if others is None:
+                        raise DataError("a feature that is forced in is constant in each of these environments.")
                     model, again = others.target.model, _refit(settings, findings, others, e)
                 else:
-                    model = settings.family.bind(data)
+                    model = settings.family.bind(data).at_level(findings.level)
                 left = np.isin(np.array(model.feature_names, dtype=object), names[mask])
                 evidence = Judge(model, settings.tolerance).evidence(left[None], elsewhere=False).one()
                 found.append(WithoutEnvironment(label, evidence.p_invariant, evidence.p_exact, evidence.r2, again))
@@ -328,6 +331,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     leading, experiments : the most probable compatible subsets, and features to move so that they disagree
     sites : what small environments cost; allowed : that the prior rules subsets out, in words
     own : of random deviations, coefficients of each environment, None elsewhere
+    level : of invariance: below "full" environments have baselines of their own, which are not compared
     """
 
     feature_names: tuple[str, ...]
@@ -347,6 +351,8 @@ class Diagnosis(Rendered, ComparedEnvironments):
     judged_by: str
     allowed: str
     own: OwnCoefficients | None
+    level: Level
+    heterogeneity: Heterogeneity
 
     @property
     def p_invariant(self) -> float:
@@ -384,7 +390,8 @@ class Diagnosis(Rendered, ComparedEnvironments):
     def grade(self) -> Grade:
         if np.isnan(self.p_invariant):
             return Grade.open
-        return grade_of(self.evidence, self.tolerance, self.worst if self.unlike else None, self.without_worst)
+        grade = grade_of(self.evidence, self.tolerance, self.worst if self.unlike else None, self.without_worst)
+        return self.heterogeneity.qualifying(grade, self.tolerance)
 
     @property
     def alarm(self) -> bool:
@@ -455,7 +462,7 @@ class Diagnosis(Rendered, ComparedEnvironments):
     def to_dict(self, luck: Luck | None = None) -> dict[str, Any]:
         """As values that JSON can hold; luck : of the decision, where it was asked for"""
         same = "alarm", "grade", "threshold", "nothing_compatible", "p_invariant", "r2", "evidence", "tolerance"
-        more = "inclusion", "predictive_inclusion", "experiments"
+        more = "inclusion", "predictive_inclusion", "experiments", "level"
         content: dict[str, Any] = {"format": FORMAT} | {name: getattr(self, name) for name in (*same, *more)}
         content |= {
             "outcome": self.outcome_name,
@@ -495,7 +502,9 @@ def diagnose(
     tests, evidence = environment_tests(findings.target.model, mask), judge.evidence(mask[None], elsewhere=False).one()
     model = compared_model(findings.target.model)
     assert model is not None
-    moments = Moments.from_data(model.data) if isinstance(model, RegressionModel) else model.moments
+    full = model.at_level(Level.full)
+    assert isinstance(full, RegressionModel | GaussianModel)
+    moments = Moments.from_data(full.data) if isinstance(full, RegressionModel) else full.moments
     each, random = tests.each(), isinstance(model, GaussianRandomDeviations)
     asked, others = shown_first(list(map(_p_value, each)))
     few = findings.cheap_without_each and not (random and others)
@@ -503,7 +512,7 @@ def diagnose(
     if leave_out is True or not random:
         asked = list(range(len(each)))
     enough, compatible = posterior.n_environments > 2, compatible_subsets(findings)
-    source = _source(model.data, moments, mask, refit)
+    source = _source(full.data, moments, mask, refit)
     leading = leading_subsets(model, posterior if predictive is None else predictive)
     return Diagnosis(
         subset=posterior.names_of(mask),
@@ -526,6 +535,8 @@ def diagnose(
         judged_by=findings.target.model.judged_by(compatible.accepted),
         allowed=findings.allowed,
         own=OwnCoefficients.of(model, mask),
+        level=findings.level,
+        heterogeneity=heterogeneity_of(judge.model, mask, compatible.accepted),
         parts=findings.target.model.compares,
     )
 
@@ -546,6 +557,7 @@ _MOST_CHANGES, _LEAST_CHANGE = 5, 0.1
 _MOST_EXPERIMENTS, _MOST_DECISIVE, _MOST_OWN = 3, 2, 12
 OWN_MEAN = "its mean"
 T_BY_ENVIRONMENT = "T = −2 log Λ by environment"
+_OWN_BASELINES = "Each environment has its own baseline: intercepts are not compared."
 NOT_REFITTED = Message("the selection was not repeated without each environment", use(leave_out=True))
 
 
@@ -578,7 +590,8 @@ def _verdict(diagnosis: Diagnosis) -> Iterator[str]:
     elif not diagnosis.nothing_compatible or grade is Grade.but_for:
         compatible = "compatible" if diagnosis.compatible else "not compatible"
         judged = f"{p_values_in_words(diagnosis.evidence)}, {diagnosis.judged_by}"
-        yield f"The subset is {compatible} with invariance ({judged})."
+        what = "invariance" if diagnosis.level is Level.full else "invariance of effects"
+        yield f"The subset is {compatible} with {what} ({judged})."
     if grade is Grade.but_for and diagnosis.without_worst is not None:
         p_value, exact = map(format_p_value, diagnosis.without_worst)
         so = "no difference is found" if diagnosis.compatible else "it is compatible"
@@ -629,7 +642,8 @@ def _tests(diagnosis: Diagnosis) -> Section:
     )
     head = "rows", "T", "expected", "p-value", *diagnosis.parts
     table = by_environment(head, [test.environment for test in tests], rows)
-    return Section(T_BY_ENVIRONMENT, (sentence,), table=table, notes=notes)
+    sentences = (sentence,) if diagnosis.level is Level.full else (sentence, _OWN_BASELINES)
+    return Section(T_BY_ENVIRONMENT, sentences, table=table, notes=notes)
 
 
 def _p_value(test: EnvironmentTest) -> float:

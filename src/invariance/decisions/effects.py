@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.stats import t
 
 from .._tools.arrays import Floats
+from .._tools.sections import Section
+from .._tools.text import COLUMNS, UNKNOWN, display_width, in_quotes, name_labels, with_equal_decimals
+from ..data.checks import listing
 from ..data.terms import Dummies, SplineBasis
-from ..exceptions import DataError, SettingError
+from ..exceptions import SettingError
 from ..models.base import Predicts, moments_of, rows_of
 from ..models.gaussian_mean import MeanGaussian
 from ..models.random_deviations import GaussianRandomDeviations
-from ..models.regression import RegressionModel, separates
 from ..models.structured import StructuredDeviations
-from ..models.survival import PiecewiseExponential
+from ..posterior.summary import format_p_value
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +31,10 @@ _RATIOS = {
     Predicts.rate: "rate ratio",
     Predicts.time: "hazard ratio",
 }
+# Notes on estimates that are infinite; the penalised one stands there if the model has pseudo-data.
+SEPARATION = "infinite by separation"
+ONE_VALUE = "no events, or only events"
+PENALISED = ", penalised estimate"
 # Two values explain all of the variance but for rounding.
 _ROUNDING = 1e-9
 
@@ -52,49 +57,145 @@ def scale_of(decision: Decision) -> str:
     return known[outcome.link]
 
 
-def effects(decision: Decision, coverage: float = 0.95) -> pd.DataFrame:
-    """Coefficients of `Decision.coefficients` per unit, as ratios where that is the scale, those of all rows without
-    pseudo-data. Columns: feature, column, unit, size, environment, estimate, lower, upper, note; columns of curves,
-    which have no unit, are left out."""
+def effects(decision: Decision, coverage: float = 0.95, by_environment: bool = False) -> pd.DataFrame:
+    """Return the table of `Decision.effects`."""
+    import pandas as pd
+
     assert decision.predictions is not None
-    scale = scale_of(decision)
-    found, data = decision.coefficients(coverage), decision.predictions.selection.data
-    plain = _of_all_rows(decision, coverage)
-    if plain is not None:
-        found.loc[: len(plain) - 1, ["estimate", "lower", "upper"]] = plain  # the pool comes first
-    features, units = data.features.chosen(decision.mask), units_of(data)
+    scale, units = scale_of(decision), decision.units
+    found = decision.coefficients(coverage)
+    features = decision.predictions.selection.data.features.chosen(decision.mask)
     owners = dict(zip(features.columns, np.repeat(np.array(features.names, object), features.widths), strict=True))
-    found.insert(0, "feature", [owners[name] for name in found["column"]])
-    found.insert(2, "unit", [units[name].text for name in found["column"]])
-    found.insert(3, "size", [units[name].size for name in found["column"]])
-    values = found[["estimate", "lower", "upper"]].to_numpy(dtype=float) * found[["size"]].to_numpy()
-    with np.errstate(over="ignore"):
-        found[["estimate", "lower", "upper"]] = values if scale == "difference" else np.exp(values)
-    return found[found["unit"] != ""].reset_index(drop=True)
+    size = np.array([units[name].size for name in found["column"]])
+    pooled_first = np.roll(decision.estimates.errors, 1, axis=0).ravel()
+    between = _between_environments(decision, coverage, len(found))
+
+    def per_unit(values: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return size * values if scale == "difference" else np.exp(size * values)
+
+    table = pd.DataFrame(
+        {
+            "feature": [owners[name] for name in found["column"]],
+            "column": found["column"],
+            "unit": [units[name].text for name in found["column"]],
+            "size": size,
+            "environment": found["environment"],
+            **{name: per_unit(found[name].to_numpy(dtype=float)) for name in ("estimate", "lower", "upper")},
+            "standard_error": size * np.where(found["estimate"].isna(), np.nan, pooled_first),
+            "tau": size * between["tau"],
+            "i2": between["i2"],
+            "p_interaction": between["p_interaction"],
+            "prediction_lower": per_unit(between["prediction_lower"]),
+            "prediction_upper": per_unit(between["prediction_upper"]),
+            "infinite": found["infinite"],
+            "note": found["note"],
+        }
+    )
+    shown = table if by_environment else table.iloc[: len(decision.columns)]
+    return shown[shown["unit"] != ""].reset_index(drop=True)
 
 
-def _of_all_rows(decision: Decision, coverage: float) -> Floats | None:
-    """(k, 3) estimates and ends of the columns by the likelihood of all rows alone, where the pooled fit has
-    pseudo-data besides; None where it has none, or where without them nothing is finite"""
-    model = decision.findings.target.model.untilted
-    if not isinstance(model, RegressionModel) or not decision.selected or not model.specification.pseudo_rows:
+_BETWEEN = "tau", "i2", "p_interaction", "prediction_lower", "prediction_upper"
+
+
+def _between_environments(decision: Decision, coverage: float, n: int) -> dict[str, Floats]:
+    """Return figures of the pool's rows, which come first, in columns (n,) that are else NaN."""
+    found, columns = decision.between_environments, {name: np.full(n, np.nan) for name in _BETWEEN}
+    if found is not None:
+        low, high = found.prediction_interval(coverage)
+        for name, values in zip(_BETWEEN, (found.tau, found.i2, found.p_value, low, high), strict=True):
+            columns[name][: len(values)] = values
+    return columns
+
+
+def effect_records(decision: Decision) -> list[dict[str, Any]] | None:
+    """Return the rows of the table with those of environments, labels as text; None if there are no effects."""
+    if decision.predictions is None:
         return None
-    data, family = model.data.narrowed(decision.mask), replace(model.specification, pseudo_rows=0.0)
-    if isinstance(family, PiecewiseExponential):
-        family = replace(family, intervals=len(family.cuts(model.data)) + 1)
-    one = replace(data, environment_index=np.zeros(data.n_rows, dtype=np.intp), environments=("all",))
-    every = np.ones(data.n_features, dtype=bool)
     try:
-        alone = family.bind(one)
-        values, errors = alone.fit(every, local=False).coefficients, alone.standard_errors(every)
-        if separates(alone, every):
-            return None
-    except DataError:
+        table = effects(decision, by_environment=True)
+    except SettingError:  # with a link of a family's own
         return None
-    assert errors is not None
-    margins = t.ppf(0.5 + coverage / 2.0, errors.freedom[-1]) * errors.values[-1]
-    found = np.column_stack([values, values - margins, values + margins])
-    return found if np.isfinite(found).all() else None
+    records: Any = table.assign(environment=table["environment"].map(str)).to_dict("records")
+    return records
+
+
+# ---------------------------------------------------------------- in words
+
+_MOST_SHOWN = 20
+_SHORTEST_LABEL = 10
+
+
+def effect_section(decision: Decision) -> Section | None:
+    """Return the effects of all rows together as text within 80 columns; None if there are none."""
+    if decision.predictions is None or not decision.columns:
+        return None
+    try:
+        table = effects(decision)
+    except SettingError:  # with a link of a family's own
+        return None
+    if table.empty:
+        return None
+    scale, shown = scale_of(decision), table.iloc[:_MOST_SHOWN]
+    intervals, compared, predicted = (
+        bool(shown[name].notna().any()) for name in ("lower", "p_interaction", "prediction_lower")
+    )
+    head = ["difference" if scale == "difference" else "ratio", *["95% interval"] * intervals]
+    head += [*["I²", "τ", "p"] * compared, *["in a new one"] * predicted]
+    between, rows, labels = " to " if scale == "difference" else "–", [], []
+    each: list[Any] = list(shown.itertuples())
+    for row in each:
+        estimate, low, high = with_equal_decimals([row.estimate, row.lower, row.upper], 3)
+        cells = [f"{estimate}{'*' if row.infinite else ''}", *[f"{low}{between}{high}"] * intervals]
+        cells += [i2_text(row.i2), tau_text(row.tau), format_p_value(row.p_interaction)] * compared
+        rows.append((*cells, *[prediction_text(row, between)] * predicted))
+        labels.append(row.column if row.column.startswith(f"{row.feature}=") else f"{row.column} {row.unit}")
+    notes = ["* Infinite by separation: the penalised estimate."] * bool(table["infinite"].any())
+    notes += infinite_in_words(decision)
+    if len(table) > len(shown):
+        notes.append(f"… and {len(table) - len(shown):,} more: decision_.effects()")
+    kind = "differences" if scale == "difference" else scale.replace("ratio", "ratios")
+    about = f"{kind.capitalize()}{' with 95% intervals' * intervals}."
+    if compared:
+        about += f" I², τ{' (of logarithms)' * (scale != 'difference')} and p: differences between environments"
+        about += "; in a new one: 95% prediction interval." if predicted else "."
+    told: dict[str, Any] = {"title": "Effects", "sentences": (about,), "notes": tuple(notes)}
+    taken = sum(2 + max(map(display_width, cells)) for cells in zip(head, *rows, strict=True))
+    if taken > COLUMNS - 2 - _SHORTEST_LABEL:
+        facts = (", ".join(f"{name} {cell}" for name, cell in zip(head, row, strict=True)) for row in rows)
+        return Section(facts=tuple(zip(labels, facts, strict=True)), **told)
+    short = ["feature", *name_labels(labels, COLUMNS - 2 - taken)]
+    lines = tuple((label, *cells) for label, cells in zip(short, [tuple(head), *rows], strict=True))
+    return Section(table=lines, **told)
+
+
+def infinite_in_words(decision: Decision) -> Iterator[str]:
+    """Yield which estimates of environments are infinite and do not count in comparisons."""
+    columns, labels = np.array(decision.columns, dtype=object), decision.findings.posterior.environments
+    each = [
+        f"{in_quotes(label)} ({'all' if mask.all() else listing(columns[mask])})"
+        for label, mask in zip(labels, decision.estimates.infinite[:-1], strict=True)
+        if mask.any()
+    ]
+    if each:
+        yield f"Not compared, because infinite there: {listing(each)}."
+
+
+def i2_text(value: float) -> str:
+    return UNKNOWN if np.isnan(value) else f"{value:.0%}"
+
+
+def tau_text(value: float) -> str:
+    return UNKNOWN if np.isnan(value) else f"{value:.2g}"
+
+
+def prediction_text(row: Any, between: str = " to ") -> str:
+    """Return the interval for the effect in a new environment, of a row of `effects`."""
+    if not np.isfinite(row.prediction_lower):
+        return UNKNOWN
+    low, high = with_equal_decimals([row.prediction_lower, row.prediction_upper], 3)
+    return f"{low}{between}{high}"
 
 
 def effect_name(feature: str, column: str) -> str:
@@ -144,8 +245,8 @@ def _rounded(spread: float) -> float:
 
 def standard_errors_in_words(decision: Decision) -> str:
     """Of which likelihood the intervals of the pooled effects are; empty where there are none."""
-    model = decision.findings.target.model.untilted
-    if model.standard_errors(decision.mask) is None:
+    model = decision.findings.judge.model
+    if np.isnan(decision.estimates.errors[-1]).all():
         return ""
     if isinstance(model, GaussianRandomDeviations):
         return "standard errors by leaving out each environment, with a degree of freedom less than environments"
@@ -157,6 +258,6 @@ def standard_errors_in_words(decision: Decision) -> str:
         return "standard errors of least squares on all rows, as independent"
     pseudo = ""
     if getattr(getattr(model, "specification", None), "pseudo_rows", 0.0):
-        finite = _of_all_rows(decision, 0.95) is not None
+        finite = not decision.estimates.infinite[-1].any()
         pseudo = ", without pseudo-data" if finite else ", with pseudo-data, without which it has no maximum"
     return f"standard errors from the inverse of the information of the likelihood of all rows, as independent{pseudo}"

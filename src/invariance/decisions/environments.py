@@ -16,13 +16,13 @@ from .._tools.arrays import Floats, Integers, Mask
 from ..data.columns import free_name
 from ..data.multi_environment import MultiEnvironmentData
 from ..exceptions import SettingError, use
-from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel
+from ..models.base import INTERCEPT, PIVOT_TOLERANCE, SLOPES, VARIANCE, BoundModel, Level
 from ..models.gaussian import GaussianModel
 from ..models.invariance_test import Tolerance, deviance_moments, spread_p_values
 from ..models.random_deviations import Coordinates, GaussianRandomDeviations, coordinates
 from ..models.regression import RegressionModel
 from ..moments.least_squares import root_of
-from ..moments.moments import Moments, against_the_rest, with_own_means
+from ..moments.moments import Moments, against_the_rest, with_equal_means, with_own_means
 
 ALARM = 0.05
 
@@ -96,7 +96,7 @@ class GaussianTests(EnvironmentTests):
 
     def deviation(self, e: int | None) -> Deviation | None:
         moments = self._moments if e is None else _with_factors_against_the_rest(self._moments, e)
-        found, data = self._compared(moments, _centred(moments)), self._model.data
+        found, data = self._compared(e, moments, with_equal_means(moments)), self._model.data
         if found is None and data is not None:
             groups = data.environment_index if e is None else (data.environment_index != e).astype(np.intp)
             labels, X = moments.environments, data.X[:, data.features.expand(self._mask)]
@@ -107,21 +107,36 @@ class GaussianTests(EnvironmentTests):
                 centred[own] = np.where(varies, rows[own] - rows[own].mean(axis=0), 0.0)
             within = centred[:, np.append(np.ptp(centred[:, :-1], axis=0) > 0.0, True)]
             both = (_grouped(data, each[:, :-1], each[:, -1], groups, labels) for each in (rows, within))
-            found = self._compared(*both)
+            found = self._compared(e, *both)
         return found
 
+    def _extra_intercepts(self, e: int | None) -> Integers:
+        """(G + 1,) of the fits to the groups and to the pool, beyond one: where baselines are free, the rest of the
+        environments has one for each of them"""
+        free = self._model.extra_intercepts
+        if e is None:
+            return np.append(np.zeros(len(self.environments), np.int64), free)
+        return np.array([0, max(free - 1, 0), free])
+
     def _compared(
-        self, data: MultiEnvironmentData | Moments, centred: MultiEnvironmentData | Moments
+        self, e: int | None, data: MultiEnvironmentData | Moments, centred: MultiEnvironmentData | Moments
     ) -> Deviation | None:
         """Of groups, by their data and by the same as if all had the same means, which a fit of common slopes has."""
-        model, within = self._model.of(data), self._model.of(centred)
+        full, extra = self._model.at_level(Level.full), self._extra_intercepts(e)
+        assert isinstance(full, GaussianModel)
+        model, within = full.of(data), full.of(centred)
         fits, about = (each.residuals(np.ones((1, each.n_features), dtype=bool)) for each in (model, within))
+        fits = fits._replace(ranks=fits.ranks + extra)
         n, groups, counts = model.n_rows, model.moments.n_environments, model.moments.counts.astype(float)
         if np.isnan([*fits.rss[0], about.rss[0, -1]]).any() or (counts < fits.ranks[0, :-1] + 2).any():
             return None
         own, pooled, common = fits.rss[0, :-1], float(fits.rss[0, -1]), float(about.rss[0, -1])
         together = float(own.sum())
-        left = n - groups - fits.ranks[0, :-1].sum(), n - groups - about.ranks[0, -1], n - 1 - fits.ranks[0, -1]
+        left = (
+            n - groups - fits.ranks[0, :-1].sum(),
+            n - groups - extra[:-1].sum() - about.ranks[0, -1],
+            n - 1 - fits.ranks[0, -1],
+        )
         variance = float(n * np.log(together / n) - counts @ np.log(own / counts))
         # As in the F test of Brown and Forsythe: outliers in a group move its coefficients, and raise its own variance.
         scatter = float((1.0 - counts / n) @ (own / fits.freedom[0, :-1])) / (groups - 1)
@@ -131,6 +146,7 @@ class GaussianTests(EnvironmentTests):
             SLOPES: _f_test(n, common, together, float(left[1] - left[0]), float(left[0]), inflation),
             VARIANCE: DeviancePart(variance, float(spread_p_values(fits, 0.0, self._excess_kurtosis)[0])),
         }
+        parts = {name: part for name, part in parts.items() if name in self._model.compares}
         total = float(sum(part.deviance for part in parts.values()))
         mean, square = (float(value[0]) for value in deviance_moments(fits.counts, fits.ranks))
         exact = float(gammaincc(mean**2 / square, max(total, 0.0) * mean / square))
@@ -144,7 +160,9 @@ class MeanTests(GaussianTests):
         places, every = np.arange(len(self.counts)), np.ones(len(self.counts), dtype=bool)
         # Those with an intercept of their own, where slopes alone are compared.
         apart = places > 0 if e is None else places == e
-        whole, slopes = self._deviance(every, ~every), self._deviance(every, apart)
+        free = self._model.extra_intercepts > 0
+        whole = self._deviance(every, ~every)
+        slopes = whole if free else self._deviance(every, apart)
         rest = np.zeros(3) if e is None else self._deviance(places != e, ~every)
         if whole is None or slopes is None or rest is None:
             return None
@@ -154,6 +172,7 @@ class MeanTests(GaussianTests):
             return None
         unit = mean / degrees
         shares = {INTERCEPT: intercept.tolist(), SLOPES: _less(added, intercept).tolist()}
+        shares = {name: share for name, share in shares.items() if name in self._model.compares}
         parts = {name: _chi_square_test(part, freedom, unit) for name, (part, _, freedom) in shares.items()}
         p_value = float(chdtrc(degrees, deviance / unit))
         return Deviation(deviance, mean, unit * float(np.sqrt(2.0 * degrees)), p_value, p_value, parts)
@@ -205,18 +224,23 @@ class RandomDeviationTests(EnvironmentTests):
         left = float(at.squares.sum() - pooled @ at.scores.sum(axis=0))
         K = at.information[e]
         score, form = at.scores[e] - K @ pooled, K - K @ K * k / n
-        shift = np.linalg.inv(at.basis)[:, 0]  # the constant column, in these coordinates
+        free = model.extra_intercepts > 0
+        # The constant column, in these coordinates
+        shift = np.zeros(k) if free else np.linalg.inv(at.basis)[:, 0]
         values, vectors = np.linalg.eigh(form)
         kept = values > PIVOT_TOLERANCE * n / k
         whole = float(((vectors[:, kept].T @ score) ** 2 / values[kept]).sum())
-        own = min(float((shift @ score) ** 2 / (shift @ form @ shift)), whole) if kept.any() else 0.0
-        rank, freedom = int(kept.sum()), n - k
+        own = 0.0
+        if kept.any() and not free:
+            own = min(float((shift @ score) ** 2 / (shift @ form @ shift)), whole)
+        rank, freedom = int(kept.sum()), n - model.spent - k
         absolute = model.absolute_p_value(self._mask, e)
         parts = {
             INTERCEPT: _f_test(n, left, left - own, min(rank, 1), freedom - 1.0, 1.0),
-            SLOPES: _f_test(n, left - own, left - whole, rank - 1.0, float(freedom - rank), 1.0),
+            SLOPES: _f_test(n, left - own, left - whole, rank - (not free), float(freedom - rank), 1.0),
             VARIANCE: nothing if absolute is None else DeviancePart(0.0, absolute),
         }
+        parts = {name: part for name, part in parts.items() if name in (*model.compares, VARIANCE)}
         together = _f_test(n, left, left - whole, rank, float(freedom - rank), 1.0)
         mean = n * (digamma(0.5 * freedom) - digamma(0.5 * (freedom - rank)))
         spread = n * np.sqrt(polygamma(1, 0.5 * (freedom - rank)) - polygamma(1, 0.5 * freedom))
@@ -262,6 +286,29 @@ class RegressionTests(EnvironmentTests):
         return Deviation(deviance, -2.0 * float(null.expected[0]), spread, tail, _p_value_of_parts(parts), parts)
 
 
+class StratifiedTests(EnvironmentTests):
+    """Of the slopes, and of the dispersion if there is one, of a regression with a baseline in each environment."""
+
+    def __init__(self, model: RegressionModel, mask: Mask) -> None:
+        self._model, self._mask = model, mask[None]
+        self.environments, self.counts = model.data.environments, model.data.counts
+        self._against = list(model.against_the_rest(self._mask))
+
+    def deviation(self, e: int | None) -> Deviation | None:
+        if e is None:
+            log_ratio, null = self._model.log_ratio_many(self._mask), self._model.null_many(self._mask)
+        else:
+            log_ratio, null = self._against[e]
+        if not log_ratio[0] > -np.inf or not null.variance[0] > 0.0:
+            return None
+        deviance, mean = -2.0 * float(log_ratio[0]), -2.0 * float(null.expected[0])
+        degrees = float(null.degrees[0])
+        found = _chi_square_test(deviance, degrees, mean / degrees)
+        p_value = 1.0 if found.p_value is None else found.p_value
+        parts = dict.fromkeys(self._model.compares, DeviancePart(0.0, None)) | {SLOPES: found}
+        return Deviation(deviance, mean, 2.0 * float(np.sqrt(null.variance[0])), p_value, p_value, parts)
+
+
 def _p_value_of_parts(parts: Mapping[str, DeviancePart]) -> float:
     """Of all parts that were tested, by Bonferroni's rule: of noise with heavy tails they depend on each other."""
     known = [part.p_value for part in parts.values() if part.p_value is not None]
@@ -298,19 +345,6 @@ def _grouped(
     return MultiEnvironmentData(X, y, groups, names, labels, data.outcome_name, **besides)
 
 
-def _centred(moments: Moments) -> Moments:
-    """As if all environments had the same means."""
-    varies, zero = moments.maximum > moments.minimum, np.zeros_like(moments.centre)
-    return replace(
-        moments,
-        centre=zero,
-        rest=zero,
-        minimum=np.where(varies, moments.minimum, 0.0),
-        maximum=np.where(varies, moments.maximum, 0.0),
-        scatter=np.concatenate([moments.scatter[:-1], moments.scatter[:-1].sum(axis=0)[None]]),
-    )
-
-
 def _with_factors_against_the_rest(moments: Moments, e: int) -> Moments:
     """With factors of the rows, where these are at hand."""
     two, second = against_the_rest(moments, e), moments.second
@@ -342,7 +376,7 @@ def environment_tests(model: BoundModel, mask: Mask) -> EnvironmentTests:
     if model.n_environments < 2:
         raise SettingError("there is one environment: add rows of another one to compare it with.")
     if isinstance(model, RegressionModel):
-        return RegressionTests(model, mask)
+        return (RegressionTests if model.level is Level.full else StratifiedTests)(model, mask)
     if isinstance(model, GaussianRandomDeviations):
         return RandomDeviationTests(model, mask)
     compared = model.compared_by(mask)

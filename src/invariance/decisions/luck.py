@@ -126,13 +126,15 @@ class InvariantNull:
         chosen, y = observed.features.expand(mask), observed.outcome
         self._inside, self._others = observed.feature_columns[chosen], observed.feature_columns[~chosen]
         self._slopes, pooled = fit.coefficients, observed.pooled_mean
-        self._intercept = fit.intercept + pooled[self._inside] @ self._slopes - pooled[y]
+        self._intercept = 0.0  # of rows that are centred within environments, which have baselines of their own
+        if not model.extra_intercepts:
+            self._intercept = fit.intercept + pooled[self._inside] @ self._slopes - pooled[y]
         # Squares that the pooled fit leaves: the same in every environment but for models that compare means only.
         weights, used = np.append(-self._slopes, 1.0), np.append(self._inside, y)
         within = np.einsum("i,eij,j->e", weights, observed.scatter[:-1][:, used[:, None], used], weights)
         squares = within + observed.counts * (observed.gaps[:, used] @ weights - self._intercept) ** 2
         per_row = squares.sum() / observed.n_rows if VARIANCE in model.compares else squares / observed.counts
-        freedom = observed.n_rows - len(used)
+        freedom = observed.n_rows - len(used) - model.extra_intercepts
         self._noise = np.sqrt(np.broadcast_to(per_row * observed.n_rows / max(freedom, 1), observed.counts.shape))
 
     @cached_property

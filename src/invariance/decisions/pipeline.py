@@ -6,17 +6,19 @@ import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
+from .._tools.names import Baseline
 from .._tools.progress import ProgressMode
 from ..data.checks import quoted
 from ..data.multi_environment import MultiEnvironmentData
-from ..exceptions import SettingError
-from ..inference.base import Engine, RunOptions, Target, choose_engine
+from ..exceptions import SettingError, use
+from ..inference.base import Engine, RunOptions, Target, as_engine, choose_engine
 from ..inference.enumeration import Enumeration, enumeration_steps
-from ..models.base import VARIANCE, BoundModel, Family
+from ..inference.variational import Variational
+from ..models.base import VARIANCE, BoundModel, Family, Level
 from ..models.invariance_test import Tolerance
 from ..models.registry import as_family, refuse_unused
 from ..moments.moments import Moments
@@ -29,6 +31,11 @@ Data = MultiEnvironmentData | Moments
 # Steps of an enumeration that takes about a second; so many seconds may repetitions without each environment take.
 _CHEAP_STEPS, _CHEAP_REPETITIONS = 250_000_000, 20.0
 
+LARGEST_AT_EMPTY = (
+    "with free baselines Λ is largest at the empty set by construction: the paper's posterior is no guide to a "
+    "selection."
+)
+
 
 @dataclass(eq=False)
 class Findings:
@@ -39,6 +46,29 @@ class Findings:
     engine: Engine
     options: RunOptions
     candidates: Candidates | None = None
+
+    @property
+    def level(self) -> Level:
+        """Of invariance, at which subsets are judged."""
+        return self.target.model.level
+
+    @property
+    def holds(self) -> bool:
+        """Whether some subset is compatible with invariance at this level. Below the full one the empty set says
+        nothing, since baselines, and perhaps the noise, are free: the best compatible subset must have a feature."""
+        if self.predictive is None:
+            return False
+        return self.level is Level.full or bool(self.predictive.mode_mask.any())
+
+    def at_level(self, level: Level) -> Findings | None:
+        """The paper's posterior with what is compatible at a lower level; None where the prior forces in a feature that
+        cannot be judged there."""
+        if level is self.level:
+            return self
+        target = at_level(self.target, level)
+        if target is None:
+            return None
+        return Findings(target, self.posterior, self.engine, self.options)
 
     @property
     def tolerance(self) -> Tolerance:
@@ -64,6 +94,13 @@ class Findings:
         found = predictive_posterior(self.target, self.engine, options, self.posterior.masks, self.candidates)
         self.candidates = None
         return None if found is None else found.stating(notes=(*found.notes, *self.posterior.notes))
+
+    def note(self, told: str) -> None:
+        """Add a note to the posteriors that were found."""
+        self.posterior = self.posterior.stating(notes=(*self.posterior.notes, told))
+        predictive = vars(self).get("predictive")
+        if predictive is not None:
+            self.predictive = predictive.stating(notes=(*predictive.notes, told))
 
     def at(self, tolerance: Tolerance) -> Findings:
         """The same posterior, with what is compatible at another tolerance."""
@@ -105,6 +142,7 @@ class FitSettings:
     tolerance: Tolerance
     n_jobs: int | None
     rng: np.random.Generator
+    baseline: Baseline = "auto"
 
     @classmethod
     def of(cls, estimator: Any, rng: np.random.Generator, family: Family | None = None) -> FitSettings:
@@ -116,7 +154,8 @@ class FitSettings:
             )
         prior, rule = as_prior(estimator.prior), as_rule(estimator.select)
         family = as_family(estimator.family) if family is None else family
-        return cls(family, prior, estimator.engine, rule, tolerance, estimator.n_jobs, rng)
+        baseline = as_baseline(estimator.baseline, rule, estimator.engine)
+        return cls(family, prior, estimator.engine, rule, tolerance, estimator.n_jobs, rng, baseline)
 
     def target(self, data: Data) -> Target:
         """The model, bound to sufficient statistics of the data, and the prior."""
@@ -133,16 +172,76 @@ class FitSettings:
         return Target(model, prior, self.tolerance, notes)
 
     def findings(self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None) -> Findings:
-        """By one pass of the engine; rng : to draw from, by default the random numbers of the fit"""
+        """By one pass of the engine, at the strongest level of invariance that holds; rng : to draw from, by default
+        the random numbers of the fit"""
+        levels = () if self.shares_baselines else target.model.lower_levels
+        if self.baseline == "free":
+            if not levels:
+                target.model.at_level(Level.effects)  # raises
+            first = at_level(target, levels[0])
+            if first is None:
+                forced = quoted(target.prior.feature_names[j] for j in target.prior.forced)
+                what = f"of {forced}, which the prior forces in, some are constant in every environment"
+                raise SettingError(f"{what}, and cannot be judged with free baselines", use(baseline="shared"))
+            notes = (*target.notes, LARGEST_AT_EMPTY)
+            target, levels = replace(first, notes=notes), levels[1:]
+        found = self.of_paper(target, progress, rng)
+        if levels and not found.holds:
+            below = (found.at_level(level) for level in levels)
+            return next((lower for lower in below if lower is not None and lower.holds), found)
+        return found
+
+    @property
+    def shares_baselines(self) -> bool:
+        """Whether no lower level is tried: as asked, or by a rule or an engine that goes by the paper's posterior."""
+        engine = as_engine(self.engine) if self.engine != "auto" else None
+        return self.baseline == "shared" or not asks_for_compatible(self.rule) or isinstance(engine, Variational)
+
+    def of_paper(self, target: Target, progress: ProgressMode, rng: np.random.Generator | None = None) -> Findings:
+        """By one pass of the engine, at the level of the target."""
         options = RunOptions(self.n_jobs, copy.deepcopy(self.rng) if rng is None else rng, progress)
         engine = choose_engine(self.engine, target)
         candidates = None
-        if isinstance(engine, Enumeration) and getattr(self.rule, "by_prediction", False):
+        if isinstance(engine, Enumeration) and asks_for_compatible(self.rule):
             candidates = Candidates(target)
             posterior = engine.run(target, options, candidates)
         else:
             posterior = engine.run(target, options)
         return Findings(target, posterior, engine, replace(options, rng=options.rng.spawn(1)[0]), candidates)
+
+
+def at_level(target: Target, level: Level) -> Target | None:
+    """The target with a model of this level, without features that cannot be judged there; None where the prior forces
+    one of them in."""
+    model = target.model.at_level(level)
+    unjudged = model.constant_within
+    prior = target.prior
+    if (prior.forced_in & unjudged).any():
+        return None
+    if unjudged.any():
+        prior = replace(prior, forced_out=prior.forced_out | unjudged)
+    return replace(target, model=model, prior=prior)
+
+
+def asks_for_compatible(rule: Rule) -> bool:
+    """Whether a rule selects among the subsets that are compatible with invariance."""
+    return bool(getattr(rule, "by_prediction", False))
+
+
+def as_baseline(baseline: Any, rule: Rule, engine: str | Engine) -> Baseline:
+    """The setting, checked: rules and engines that go by the paper's posterior compare shared baselines."""
+    if baseline not in get_args(Baseline):
+        raise SettingError(
+            f"baseline={baseline!r} is not known", *(use(baseline=known) for known in get_args(Baseline))
+        )
+    if baseline == "free" and not asks_for_compatible(rule):
+        what = "with free baselines the empty set is always the most probable subset, so no rule selects by probability"
+        raise SettingError(what, use(select="predictive"), use(baseline="shared"))
+    if baseline == "free" and engine != "auto" and isinstance(as_engine(engine), Variational):
+        what = "with free baselines the empty set is always the most probable subset, so engine='vi' finds nothing else"
+        raise SettingError(what, use(engine="auto"), use(baseline="shared"))
+    known: Baseline = baseline
+    return known
 
 
 def moments_notes(data: Data, model: BoundModel) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +32,7 @@ from .._tools.plotting import (
 )
 from .._tools.text import format_subset, name_labels, shorten
 from ..exceptions import SettingError
+from ..models.base import Level
 from ..posterior.plots import (
     MOST_BARS,
     TRACE_SIZE,
@@ -46,6 +47,7 @@ from ..posterior.summary import format_count, format_p_value, format_probability
 from .decision import Decision
 from .effects import effect_name, effects, scale_of
 from .environments import ALARM, ComparedEnvironments, compared_environments
+from .forests import MOST_ENVIRONMENTS, environment_axis, forests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +67,7 @@ class Panels(dict[str, "Axes"]):
 
 
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_SUBSET = 32, 20, 36
-_FEW, _MOST_ENVIRONMENTS = 12, 40
+_FEW = 12
 _MOST_PANELS, _PANELS_PER_ROW = 12, 4
 _MOST_SUBSETS, _MOST_COLUMNS = 15, 30
 # In inches: what a headline and the label of an axis need.
@@ -146,9 +148,10 @@ def _no_effects(decision: Decision) -> str:
 def _nothing_left_out(decision: Decision, kind: str) -> str:
     if decision.findings.posterior.n_environments < 2 or decision.predictions is None:
         return "With one environment none can be left out."
-    left_out = decision.predictions.new_environments(decision.predictions.asked).left_out
+    found = decision.predictions.new_environments(decision.predictions.asked)
+    left_out = found.left_out
     if not left_out:
-        return "No environment could be left out: the others alone cannot be fitted."
+        return found.why_none
     if kind == "calibration" and all(left.calibration is None for left in left_out):
         return "Calibration needs the rows, and second moments alone are known."
     return ""
@@ -157,7 +160,7 @@ def _nothing_left_out(decision: Decision, kind: str) -> str:
 def _headline_text(decision: Decision, *cuts: str) -> str:
     posterior, n = decision.findings.posterior, len(decision.selected)
     outcome = shorten(posterior.outcome_name, _LONGEST_NAME)
-    text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected; environments: {decision.verdict.short}"
+    text = f"Outcome {outcome}: {n:,} feature{'' if n == 1 else 's'} selected; environments: {decision.in_short}"
     return "\n".join([text, *filter(None, cuts)])
 
 
@@ -165,16 +168,8 @@ def _cut(shown: int, total: int, what: str) -> str:
     return f"{format_count(shown)} of {format_count(total)} {what}" if shown < total else ""
 
 
-def _environment_axis(ax: Axes, labels: Sequence[object], longest: int) -> None:
-    """Names of environments from the top down."""
-    ax.set_yticks(np.arange(len(labels)), name_labels([str(label) for label in labels], longest))
-    ax.set_ylim(len(labels) - 0.4, -0.6)
-    ax.tick_params(axis="y", length=0)
-    plain_ticks(ax)
-
-
 def environments_size(n_environments: int) -> Size:
-    n = min(n_environments, _MOST_ENVIRONMENTS)
+    n = min(n_environments, MOST_ENVIRONMENTS)
     return 7.0, 2.1 + n * (0.5 if n <= _FEW else 0.3)
 
 
@@ -191,7 +186,7 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
     """
     ax = axes_for(ax, environments_size(compared.n_environments))
     p_values = np.array([np.nan if test.deviation is None else test.deviation.p_value for test in compared.tests])
-    shown = np.sort(np.argsort(p_values, kind="stable")[:_MOST_ENVIRONMENTS])
+    shown = np.sort(np.argsort(p_values, kind="stable")[:MOST_ENVIRONMENTS])
     tests, parts, n = [compared.tests[e] for e in shown], compared.parts, len(shown)
     height = 0.8 / len(parts)
     for k, part in enumerate(parts):
@@ -207,7 +202,7 @@ def plot_environments(compared: ComparedEnvironments, ax: Axes | None = None) ->
         ax.text(0.02, row, "cannot be judged", transform=ax.get_yaxis_transform(), va="center", fontsize="x-small")
     beyond = f"diamonds beyond: alarm (p below {ALARM:g}/{compared.n_environments})"
     ax.axvline(-np.log10(compared.threshold), color=GUIDE, linewidth=1.0, linestyle="--", label=beyond, zorder=3)
-    _environment_axis(ax, [test.environment for test in tests], _LONGEST_LABEL)
+    environment_axis(ax, [test.environment for test in tests], _LONGEST_LABEL)
     for name, alarm in zip(ax.get_yticklabels(), alarms, strict=True):
         if alarm:
             name.set(color=WARN, fontweight="bold")
@@ -241,8 +236,14 @@ def _grid_size(n_panels: int, width: float, height: float) -> Size:
 
 
 def _coefficients_size(decision: Decision, top: int) -> Size:
-    n_shown = min(max(decision.findings.posterior.n_environments, 3), _MOST_ENVIRONMENTS)
+    n_shown = min(max(decision.findings.posterior.n_environments, 3), MOST_ENVIRONMENTS)
     return _grid_size(min(top, len(decision.columns)), 2.1, 0.75 + 0.2 * n_shown)
+
+
+def _effects_size(decision: Decision, top: int) -> Size:
+    """Two rows more, of all together and of a new environment."""
+    n_shown = min(decision.findings.posterior.n_environments, MOST_ENVIRONMENTS) + 2
+    return _grid_size(min(top, len(decision.columns)), 2.1, 1.05 + 0.2 * n_shown)
 
 
 def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
@@ -253,8 +254,9 @@ def _draw_coefficients(decision: Decision, figure: Figure | SubFigure, top: int)
 
 
 def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> Panels:
-    """The same, of effects in readable units: differences, or ratios on a logarithmic axis."""
-    found = effects(decision)
+    """Forest plots of effects in readable units, differences or ratios on a logarithmic axis: environments with 95%
+    intervals, a diamond for all rows together, a bar for a new environment, and below how much they differ."""
+    found = effects(decision, by_environment=True)
     first = found.drop_duplicates("column")
     names = list(map(effect_name, first["feature"], first["column"]))
     distinct = list(dict.fromkeys(names))  # levels of a feature share its name
@@ -267,12 +269,19 @@ def _draw_effects(decision: Decision, figure: Figure | SubFigure, top: int) -> P
 def _by_column(
     decision: Decision, figure: Figure | SubFigure, top: int, found: pd.DataFrame, heads: Mapping[str, str], what: str
 ) -> Panels:
-    """found : as `_forests` has it, with all columns; heads : {column: title}"""
+    """found : as `forests` has it, with all columns; heads : {column: title}"""
     n, shown = decision.findings.posterior.n_environments, dict(list(heads.items())[:top])
-    intervals, ratio = bool(found["lower"].notna().any()), "ratio" in what
-    cuts = _cut(len(shown), len(heads), "columns"), _cut(min(n, _MOST_ENVIRONMENTS), n, "environments")
-    panels = _forests(figure, found, shown, dict.fromkeys(shown, 1.0 if ratio else 0.0), ratio)
-    label = f"{what}{' and 95% interval' if intervals else ''} ({'band' if intervals else 'line'}: all rows together)"
+    intervals, summary = bool(found["lower"].notna().any()), "tau" in found
+    cuts = _cut(len(shown), len(heads), "columns"), _cut(min(n, MOST_ENVIRONMENTS), n, "environments")
+    nothing = dict.fromkeys(shown, 1.0 if "ratio" in what else 0.0)
+    panels = forests(_panels(figure, len(shown), sharey=True), found, shown, nothing, "ratio" in what)
+    pooled = "diamond" if summary else "band" if intervals else "line"
+    marks = [f"{pooled}: all rows together"]
+    if summary and found["prediction_lower"].notna().any():
+        marks.append("bar: a new environment")
+    if found["infinite"].any():
+        marks.append("arrow: infinite")
+    label = f"{what}{' and 95% interval' if intervals else ''} ({'; '.join(marks)})"
     return _labelled(figure, panels, label, "environment", _headline_text(decision, *cuts))
 
 
@@ -293,82 +302,6 @@ def _labelled(figure: Figure | SubFigure, panels: Mapping[str, Axes], x: str, y:
     figure.supylabel(y, fontsize="medium")
     headline(figure, told)
     return Panels(panels)
-
-
-def _forests(
-    figure: Figure | SubFigure,
-    found: pd.DataFrame,
-    heads: Mapping[str, str],
-    nothing: Mapping[str, float],
-    ratio: bool = False,
-    most: int = _MOST_ENVIRONMENTS,
-) -> dict[str, Axes]:
-    """A panel for each of {column: title}, with up to so many environments. found : column, environment, estimate,
-    lower, upper and note, the pool first; nothing : {column: value of no effect}"""
-    drawn, panels = found.set_index("column"), _panels(figure, len(heads), sharey=True)
-    values = np.array([drawn.loc[[name], ["estimate", "lower", "upper"]].to_numpy(dtype=float) for name in heads])
-    places = _farthest(np.log(values) if ratio else values, most)
-    for panel, each, (name, head) in zip(panels, values, heads.items(), strict=True):
-        own = drawn.loc[[name]].iloc[1:].iloc[places]
-        _forest(panel, each[0], each[1:][places], own["note"].tolist())
-        if name in nothing:
-            panel.axvline(nothing[name], color=GUIDE, lw=1.0, ls="--", zorder=1.5)
-        if ratio:
-            _ratio_axis(panel, each[np.isfinite(each).all(axis=1)])
-        else:
-            panel.locator_params(axis="x", nbins=4)
-        panel.set_title(head, fontsize="small", parse_math=False)
-    _environment_axis(panels[0], own["environment"].tolist(), _LONGEST_NAME)
-    for panel in panels:
-        plain_ticks(panel)
-    return dict(zip(heads, panels, strict=True))
-
-
-def _farthest(values: Floats, most: int) -> NDArray[np.intp]:
-    """Of values (k, 1 + E, 3): of more environments than `most`, those farthest from the pool, in order."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gaps = np.abs(values[:, 1:, 0] - values[:, :1, 0]) / (values[:, 1:, 2] - values[:, 1:, 0])
-    return np.sort(np.argsort(-np.nan_to_num(gaps).max(axis=0), kind="stable")[:most])
-
-
-def _ratio_axis(ax: Axes, known: Floats) -> None:
-    """Logarithmic, with few ticks that are read as numbers; ends that are far beyond the estimates are cut."""
-    from matplotlib.ticker import NullFormatter, StrMethodFormatter
-
-    ax.set_xscale("log")
-    if not len(known):
-        return
-    estimates = np.append(known[:, 0], 1.0)
-    low, high = np.log10(estimates.min()), np.log10(estimates.max())
-    room = max(1.5 * (high - low), 0.5)
-    low, high = max(np.log10(known.min()), low - room), min(np.log10(known.max()), high + room)
-    low, high = min(low, 0.0) - 0.06 * room, max(high, 0.0) + 0.06 * room
-    ax.set_xlim(10.0**low, 10.0**high)
-    steps = np.array([1.0, 2.0, 5.0]) if high - low < 2.0 else np.array([1.0])
-    ticks = np.unique(np.outer(10.0 ** np.arange(np.floor(low), np.ceil(high) + 1.0), steps))
-    ticks = ticks[(ticks >= 10.0**low) & (ticks <= 10.0**high)]
-    apart = max(1, int(np.ceil(len(ticks) / 4)))
-    middle = int(np.argmin(np.abs(np.log(ticks)))) if len(ticks) else 0
-    ax.set_xticks(ticks[middle % apart :: apart])
-    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.minorticks_off()
-
-
-def _forest(ax: Axes, pooled: Floats, local: Floats, notes: Sequence[str]) -> None:
-    """pooled (3,), local (E, 3): estimate, lower, upper; a note for each environment"""
-    if np.isfinite(pooled[1:]).all():
-        ax.axvspan(pooled[1], pooled[2], color=CHOSEN, alpha=0.25, lw=0)
-    if np.isfinite(pooled[0]):
-        ax.axvline(pooled[0], color=CHOSEN, lw=1.2)
-    known = np.isfinite(local[:, 0])
-    rows = np.flatnonzero(known)
-    margins = np.abs(local[rows][:, [1, 2]].T - local[rows, 0])
-    ax.errorbar(local[rows, 0], rows, xerr=margins, fmt="o", ms=3.5, lw=1.1, color=PLAIN)
-    for row in np.flatnonzero(~known).tolist():
-        ax.text(0.5, row, notes[row], transform=ax.get_yaxis_transform(), ha="center", va="center", fontsize="x-small")
-    ax.tick_params(axis="y", length=0)
-    tidy(ax, without=("top", "right", "left"))
 
 
 def _left_out(decision: Decision) -> Any:
@@ -393,7 +326,8 @@ def _draw_left_out(decision: Decision, figure: Figure | SubFigure, top: int) -> 
         ends = {name: left.intervals.get(name, unknown) for name in heads}
         rows += [(name, left.environment, left.figures[name], *ends[name], "–") for name in heads]
     columns = ["column", "environment", "estimate", "lower", "upper", "note"]
-    panels = _forests(figure, pd.DataFrame(rows, columns=columns), heads, _IDEAL, most=top)
+    drawn = _panels(figure, len(heads), sharey=True)
+    panels = forests(drawn, pd.DataFrame(rows, columns=columns), heads, _IDEAL, most=top)
     told = "\n".join(filter(None, [found.told, _cut(min(top, n), n, "environments")]))
     label = "in the environment left out, with 95% interval (line: mean; dashed: right)"
     return _labelled(figure, panels, label, "environment", told)
@@ -523,7 +457,9 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     ax.step(differences[order], best, where="post", color=PLAIN, lw=1.3, label="best R² up to this difference")
     if tolerance.rho >= _LEAST_DIFFERENCE:
         ax.axvline(tolerance.rho, color=WARN, lw=1.0, ls="--", label=f"{tolerance.rho:.0%}: tolerated")
-    marked = (decision.mode_evidence, "D", ink(ax), "the paper's mode"), (decision.evidence, "*", CHOSEN, "selected")
+    # At the level of the selection, as all other subsets
+    mode = decision.findings.judge.evidence(decision.findings.posterior.mode_mask[None], elsewhere=False).one()
+    marked = (mode, "D", ink(ax), "the paper's mode"), (decision.evidence, "*", CHOSEN, "selected")
     for evidence, marker, colour, label in marked:
         ends = evidence.difference_low, evidence.difference, evidence.difference_high
         low, middle, high = np.maximum(ends, _LEAST_DIFFERENCE)
@@ -539,7 +475,8 @@ def _draw_frontier(decision: Decision, ax: Axes, top: int) -> Axes:
     lowest, highest = min([0.0, *r2.tolist()]), max([*r2.tolist(), 1e-3])
     ax.set_ylim(lowest - 0.03 * (highest - lowest), highest + 0.08 * (highest - lowest))
     ax.set_xlabel("how much coefficients differ between environments, as a share of themselves")
-    ax.set_ylabel("R² of the pooled fit")
+    full = decision.findings.level is Level.full
+    ax.set_ylabel(f"R² of the pooled fit{'' if full else ', within environments'}")
     tidy(ax, "both")
     title(ax, _headline_text(decision, _cut(len(known), decision.findings.posterior.n_subsets, "subsets")))
     below: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "ncols": 3, "frameon": False}
@@ -587,12 +524,12 @@ PICTURES = {
         top=MOST_BARS,
     ),
     "subsets": Picture(_draw_subsets, _subsets_size, _MOST_SUBSETS, panels=True),
-    "effects": Picture(_draw_effects, _coefficients_size, _MOST_PANELS, panels=True),
+    "effects": Picture(_draw_effects, _effects_size, _MOST_PANELS, panels=True),
     "coefficients": Picture(_draw_coefficients, _coefficients_size, _MOST_PANELS, panels=True),
     "left_out": Picture(
         _draw_left_out,
         lambda decision, top: (7.0, 1.5 + 0.2 * min(max(decision.findings.posterior.n_environments, 3), top)),
-        top=_MOST_ENVIRONMENTS,
+        top=MOST_ENVIRONMENTS,
         panels=True,
     ),
     "calibration": Picture(

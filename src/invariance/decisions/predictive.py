@@ -380,6 +380,7 @@ class CompiledNeighbours:
         counts = model.observed.counts
         self._gate, self._features = gate, target.features
         self._counts = np.append(counts, counts.sum()).astype(float)
+        self._extra = np.append(np.zeros(len(counts), np.int64), model.extra_intercepts)
         self._scoring = with_own_cache(target.scoring)
         n_groups, d = self._scoring.inverse_scale.shape
         self._state = active_set(n_groups, d, target.capacity + 1)
@@ -406,7 +407,7 @@ class CompiledNeighbours:
         """Mean and variance of log Λ after a feature of each pattern was added, and after it was removed."""
         key = size.tobytes()
         if key not in self._laws:
-            ranks = np.vstack([size + self._patterns, size - self._patterns])
+            ranks = np.vstack([size + self._patterns, size - self._patterns]) + self._extra
             mean, variance = deviance_moments(self._counts, ranks)
             unknown = (self._counts - 1.0 - ranks <= 0.0).any(axis=1)
             self._laws[key] = -0.5 * mean, np.where(unknown, np.nan, 0.25 * variance)

@@ -30,8 +30,9 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class BestCompatible:
-    """The mode of the predictive posterior. Where no subset is compatible, the one of which the random-effects
-    rule expects the least error in a new environment: a way to predict, and no claim of invariance."""
+    """The mode of the predictive posterior. If no subset is compatible, the one of features worth their price of which
+    the random-effects rule expects the least error in a new environment: a way to predict, and no claim of invariance.
+    """
 
     by_prediction: ClassVar[bool] = True
 
@@ -92,14 +93,24 @@ def as_rule(select: str | Rule) -> Rule:
     return select
 
 
+def falls_back(rule: Rule, findings: Findings) -> bool:
+    """Whether a rule that selects among compatible subsets takes the least risky one, since none is compatible."""
+    return isinstance(rule, BestCompatible | Median) and findings.predictive is None
+
+
 def least_risky(findings: Findings) -> Mask:
-    """(p,) the subset in the prior's support with the least random-effects risk in a new environment: of all subsets
-    where these are few, else by steepest descent."""
-    target = findings.target
+    """Return the subset (p,) with the least random-effects risk in a new environment of those in which every feature
+    is worth its price: of all subsets if these are few, else by steepest descent.
+
+    The risk alone lets noise in: differences between baselines are few, and any column whose mean moves explains some
+    of them. So each feature that is not forced in must gain, beyond the others and with a baseline in each environment,
+    the price of its columns.
+    """
+    target, price = findings.target, findings.score.price
     if target.prior.support_size() > _MOST_LISTED:
-        return _descended(target)
-    masks = all_subsets(target)
-    return masks[int(np.argmin(_risks(target, masks)))]
+        return _descended(target, price)
+    found = _least_risky_of(target, price, all_subsets(target))
+    return target.start if found is None else found[0]
 
 
 def all_subsets(target: Target) -> Mask:
@@ -121,19 +132,33 @@ def _risks(target: Target, masks: Mask) -> Floats:
     return risks
 
 
-def _descended(target: Target) -> Mask:
-    """From the forced features by single flips and, where none helps, exchanges."""
+def _least_risky_of(target: Target, price: float, masks: Mask, below: float = np.inf) -> tuple[Mask, float] | None:
+    """The first (p,) of subsets (S, p) by risk, and its risk, in which each feature is worth its price; None if no such
+    subset has less risk than `below`."""
+    risks, free = _risks(target, masks), ~target.prior.forced_in
+    prices = price * target.model.free_columns[free]
+    for place in np.argsort(risks, kind="stable"):
+        if not risks[place] < below:
+            return None
+        gains = target.model.separate_gains_many(masks[place])[0, free]
+        if not (gains < prices).any():
+            return masks[place], float(risks[place])
+    return None
+
+
+def _descended(target: Target, price: float) -> Mask:
+    """From the forced features by single flips and, where none helps, exchanges, unless a limit on the time passed."""
     free, best, unit = target.prior.free, target.start, np.eye(target.n_features, dtype=bool)
-    least = _risks(target, best[None])[0]
+    least = float(_risks(target, best[None])[0])
     while True:
         inside, outside = free[best[free]], free[~best[free]]
         exchanges = unit[np.repeat(inside, len(outside))] | unit[np.tile(outside, len(inside))]
         for moves in (unit[free], exchanges):
-            if out_of_time("search for the subset of least risk"):
+            if moves is exchanges and out_of_time("exchanges of features in the search for the subset of least risk"):
                 return best
-            risks = _risks(target, best ^ moves)
-            if risks.min(initial=np.inf) < least:
-                best, least = best ^ moves[int(np.argmin(risks))], risks.min()
+            found = _least_risky_of(target, price, best ^ moves, least)
+            if found is not None:
+                best, least = found
                 break
         else:
             return best

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..models.base import BoundModel
 
 FORMAT = "invariance.posterior/1"
-FIT = "invariance.fit/1"  # a posterior, with the decision and others, as `invariance fit --json` writes it
+FIT = "invariance.fit/2"  # a posterior, with the decision and others, as `invariance fit --json` writes it
 _WITH_EVIDENCE = 100  # subsets of the table that are saved with their evidence
 SubsetTable = tuple[Mask, Floats, Floats]
 Value = TypeVar("Value", Floats, float)

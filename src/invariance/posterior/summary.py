@@ -20,6 +20,9 @@ CAUSES = (
     "relations curved or tails heavy, or an environment may act on the outcome itself."
 )
 
+# In place of the causes where the selection leaves baselines free and the posterior does not
+COMPARES_BASELINES = "It compares baselines, too."
+
 
 def format_probability(value: float) -> str:
     """Three decimals, and "<0.001" or ">0.999" where they would say 0 or 1."""
@@ -74,12 +77,12 @@ _DECIDED = 0.95  # inclusion probabilities from here on, and below one minus thi
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def reading(posterior: Posterior) -> str:
-    """The posterior in words; see `Posterior.reading`."""
-    return " ".join(_sentences(posterior))
+def reading(posterior: Posterior, causes: str = CAUSES) -> str:
+    """The posterior in words; see `Posterior.reading`. causes : what is said where the exact test rejects the mode"""
+    return " ".join(_sentences(posterior, causes))
 
 
-def _sentences(posterior: Posterior) -> Iterator[str]:
+def _sentences(posterior: Posterior, causes: str) -> Iterator[str]:
     predictive = posterior.kind == "predictive"
     if posterior.n_environments == 1:
         those = "how well subsets predict, here" if predictive else "those of the prior"
@@ -102,7 +105,7 @@ def _sentences(posterior: Posterior) -> Iterator[str]:
         more = f", and {len(undecided) - 6:,} more" if len(undecided) > 6 else ""
         yield f"Undecided feature{'' if len(undecided) == 1 else 's'}: {told}{more}."
     if not predictive:
-        yield from _exact_test(posterior)
+        yield from _exact_test(posterior, causes)
 
 
 def _mode(posterior: Posterior) -> str:
@@ -116,7 +119,7 @@ def _mode(posterior: Posterior) -> str:
     return f"Of the {those}, {name} predicts {outcome} best for its price, with probability {probability}."
 
 
-def _exact_test(posterior: Posterior) -> Iterator[str]:
+def _exact_test(posterior: Posterior, causes: str) -> Iterator[str]:
     """What the exact test says of the most probable subset, where that is known."""
     p_value = float(posterior.leading_evidence(1).p_exact[0])
     if math.isnan(p_value) or posterior.lowest_level is None:
@@ -125,7 +128,7 @@ def _exact_test(posterior: Posterior) -> Iterator[str]:
     if p_value >= posterior.lowest_level:
         yield f"The exact test does not speak against {format_subset(posterior.mode)} {exact}."
     else:
-        yield f"But the exact test rejects {format_subset(posterior.mode)} {exact}. {CAUSES}"
+        yield f"But the exact test rejects {format_subset(posterior.mode)} {exact}. {causes}"
 
 
 def _leading(posterior: Posterior) -> str:

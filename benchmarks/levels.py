@@ -1,0 +1,292 @@
+"""Levels of invariance: effects that are the same where baselines differ.
+
+python benchmarks/levels.py                     all of it, small
+python benchmarks/levels.py size --sets 400     how often tests of effects and of baselines reject
+python benchmarks/levels.py discovery --sets 60 simulated worlds whose outcome is shifted in each environment
+python benchmarks/levels.py real                real sets: which level holds, with shared and with automatic baselines
+python benchmarks/levels.py noise               columns of noise that are selected, and why
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import f
+
+from _harness import header, table
+from _real_sets import SETS
+from _worlds import outcome
+from invariance import BIP, MultiEnvironmentData, Tolerance
+from invariance.decisions.levels import baseline_of, effects_model
+from invariance.models.registry import as_family
+from invariance.simulation import flat, p10
+from invariance.simulation.structural import StructuralModel
+
+FAMILIES = ("linear_gaussian", "logistic", "poisson", "piecewise_exponential")
+EFFECTS = np.array([0.6, -0.5, 0.4])
+BASELINES, SHIFT, LEVEL = 0.5, 0.7, 0.05
+DIFFERENT = 0.3  # share of themselves by which slopes differ
+
+
+# ---------------------------------------------------------------- size and power
+
+
+class Cell(NamedTuple):
+    """n rows in each of E environments"""
+
+    family: str
+    n_environments: int
+    n: int
+
+    def draw(self, seed: int, spread: float, different: float) -> MultiEnvironmentData:
+        """spread : standard deviation of baselines; different : share of themselves by which slopes differ"""
+        rng = np.random.default_rng([seed, self.n_environments, self.n, FAMILIES.index(self.family)])
+        site = np.repeat(np.arange(self.n_environments), self.n)
+        X = rng.normal(size=(len(site), 3)) + SHIFT * rng.normal(size=(self.n_environments, 3))[site]
+        slopes = EFFECTS * (1.0 + different * rng.normal(size=(self.n_environments, 3)))
+        eta = (X * slopes[site]).sum(axis=1) + spread * rng.normal(size=self.n_environments)[site]
+        y, event, _ = outcome(self.family, eta, rng)
+        return MultiEnvironmentData.from_arrays(X, y, site, event=event)
+
+
+class Rejected(NamedTuple):
+    """At 5%, exactly: effects at their own level; baselines, and by the exact F test; effects that differ, and what the
+    full level makes of them without shifted baselines"""
+
+    effects: bool
+    baselines: bool
+    by_f: bool
+    found: bool
+    found_full: bool
+
+
+def rejected(cell: Cell, seed: int) -> Rejected | None:
+    """None where an environment has one outcome only"""
+    every, strict = np.ones((1, 3), dtype=bool), Tolerance.strict(LEVEL)
+    family = as_family(cell.family)
+    kind = getattr(family, "kind", "number")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            models = [
+                family.bind(cell.draw(seed, spread, different))
+                for spread, different in ((BASELINES, 0.0), (BASELINES, DIFFERENT), (0.0, DIFFERENT))
+            ]
+            same, apart = (effects_model(model) for model in models[:2])
+            baselines = baseline_of(models[0], every[0], "y", None)
+            assert baselines is not None
+            return Rejected(
+                _p_of_mean(same, every, strict) < LEVEL,
+                baselines.p_value < LEVEL,
+                kind == "number" and _f_of_baselines(models[0].data) < LEVEL,
+                _p_of_mean(apart, every, strict) < LEVEL,
+                _p_of_mean(models[2], every, strict) < LEVEL,
+            )
+    except ValueError:
+        return None
+
+
+def _p_of_mean(model: object, masks: np.ndarray, tolerance: Tolerance) -> float:
+    test = model.invariance_test(masks, tolerance)  # type: ignore[attr-defined]
+    return float(test.joint[0] if np.isnan(test.mean[0]) else test.mean[0])
+
+
+def _f_of_baselines(data: MultiEnvironmentData) -> float:
+    """By refits to the rows"""
+    E, n, site = data.n_environments, data.n_rows, data.environment_index
+    designs = np.ones((n, 1)), site[:, None] == np.arange(E)
+    squares = []
+    for intercepts in designs:
+        design = np.column_stack([intercepts, data.X])
+        squares.append(float(np.sum((data.y - design @ np.linalg.lstsq(design, data.y)[0]) ** 2)))
+    left = n - E - data.n_features
+    return float(f.sf((squares[0] - squares[1]) / (E - 1) / (squares[1] / left), E - 1, left))
+
+
+def size(sets: int, jobs: int, families: list[str]) -> None:
+    print(
+        f"\nSize and power at {LEVEL:g}: three effects that are the same, baselines N(0, {BASELINES:g}²); effects that "
+        f"differ by {DIFFERENT:.0%}; {sets} data sets a cell"
+    )
+    columns = (
+        "family",
+        "E",
+        "rows each",
+        "effects rejected",
+        "baselines found",
+        "by F",
+        "different effects found",
+        "the same by the full level, baselines shared",
+    )
+    with ProcessPoolExecutor(jobs) as pool:
+        table(
+            columns, (_size_row(pool, Cell(*cell), sets) for cell in product(families, (3, 5, 10, 20), (20, 50, 200)))
+        )
+
+
+def _size_row(pool: ProcessPoolExecutor, cell: Cell, sets: int) -> tuple[str, ...]:
+    found = [one for one in pool.map(partial(rejected, cell), range(sets), chunksize=8) if one is not None]
+    shares = np.mean(np.array(found, dtype=float).reshape(-1, len(Rejected._fields)), axis=0)
+    told = [f"{share:.3f}" for share in shares]
+    told[2] = told[2] if cell.family == FAMILIES[0] else "–"
+    return cell.family, str(cell.n_environments), str(cell.n), *told
+
+
+# ---------------------------------------------------------------- discovery
+
+WORLDS = {"flat": flat, "p10": p10}
+
+
+class World(NamedTuple):
+    """shift : standard deviation of the outcome's intercepts; means_only : environments move children's means alone"""
+
+    name: str
+    n_environments: int
+    n: int
+    shift: float = 0.0
+    means_only: bool = False
+
+    def draw(self, seed: int) -> MultiEnvironmentData:
+        rng = np.random.default_rng([seed, self.n_environments, self.n])
+        model: StructuralModel = WORLDS[self.name](self.n_environments, rng)
+        intercepts = model.intercepts.copy()
+        intercepts[:, -1] += self.shift * rng.normal(size=self.n_environments)
+        model = replace(model, intercepts=intercepts)
+        if self.means_only:
+            coefficients, variances = (
+                np.broadcast_to(each[:1], each.shape) for each in (model.coefficients, model.variances)
+            )
+            model = replace(model, coefficients=coefficients.copy(), variances=variances.copy())
+        return model.sample(self.n, rng)
+
+
+class Found(NamedTuple):
+    exact: bool
+    false: int
+    missed: int
+    level: str
+
+
+def found(world: World, baseline: str, seed: int) -> Found:
+    data = world.draw(seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BIP(baseline=baseline, progress=False).fit(data)
+    truth, chosen = data.truth, model.support_
+    return Found(
+        bool((chosen == truth).all()), int((chosen & ~truth).sum()), int((truth & ~chosen).sum()), model.decision_.level
+    )
+
+
+def discovery(sets: int, jobs: int) -> None:
+    print(f"\nExactly the causes are selected / false features / full level holds; {sets} data sets a cell")
+    columns = ("world", "E", "rows each", "outcome's intercepts", "baseline=shared", "baseline=auto")
+    worlds = [World(name, e, n, shift) for name, e, n, shift in product(WORLDS, (5, 10), (50, 200), (0.0, 1.0))]
+    worlds += [World("flat", 8, 200, shift, True) for shift in (0.0, 1.0)]
+    with ProcessPoolExecutor(jobs) as pool:
+        table(columns, (_discovery_row(pool, world, sets) for world in worlds))
+
+
+def _discovery_row(pool: ProcessPoolExecutor, world: World, sets: int) -> tuple[str, ...]:
+    told = []
+    for baseline in ("shared", "auto"):
+        each = list(pool.map(partial(found, world, baseline), range(sets), chunksize=4))
+        exact, false = np.mean([one.exact for one in each]), np.mean([one.false for one in each])
+        told.append(f"{exact:.2f} / {false:.2f} / {np.mean([one.level == 'full' for one in each]):.2f}")
+    name = f"{world.name}, children's means alone move" if world.means_only else world.name
+    return name, str(world.n_environments), str(world.n), f"N(0, {world.shift:g}²)", *told
+
+
+# ---------------------------------------------------------------- noise
+
+
+def noise_selected(n_features: int, seed: int) -> tuple[int, str]:
+    """Columns of noise that are selected where baselines differ and nothing else is there"""
+    rng = np.random.default_rng([seed, n_features])
+    site = np.repeat(np.arange(6), 100)
+    X = rng.normal(size=(600, n_features))
+    y = rng.normal(size=6)[site] + rng.normal(size=600)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = BIP(progress=False, random_state=0).fit(X, y, environments=site)
+    return int(model.support_.sum()), model.decision_.level
+
+
+def noise(sets: int, jobs: int) -> None:
+    print(f"\nColumns of noise selected, a column; six sites with baselines N(0, 1); {sets} data sets a cell")
+    with ProcessPoolExecutor(jobs) as pool:
+        rows = []
+        for n_features in (3, 8):
+            each = list(pool.map(partial(noise_selected, n_features), range(sets), chunksize=4))
+            share = np.mean([count for count, _ in each]) / n_features
+            rows.append((str(n_features), f"{share:.4f}", f"{np.mean([level == 'effects' for _, level in each]):.2f}"))
+        table(("columns", "selected, a column", "effects level"), rows)
+
+
+# ---------------------------------------------------------------- real data
+
+
+def real() -> None:
+    print("\nReal sets: what is selected, and at which level of invariance")
+    table(
+        (
+            "set",
+            "baseline=shared: level, selected",
+            "baseline=auto: level, selected",
+            "baselines (p, sd)",
+            "effects (p, difference)",
+        ),
+        _real_rows(),
+    )
+
+
+def _real_rows() -> Iterator[tuple[str, ...]]:
+    for name, one in SETS.items():
+        if one.absent:
+            yield name, one.absent, "", "", ""
+            continue
+        told = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for baseline in ("shared", "auto"):
+                model = BIP(one.family, baseline=baseline, random_state=0, progress=False).fit(one.data)
+                told.append(f"{model.decision_.level}: {', '.join(model.selected_features_) or '∅'}")
+            decision = model.decision_
+            baselines, effects = decision.baseline, decision.heterogeneity
+        of_baselines = "–" if baselines is None else f"{baselines.p_value:.2g}, {baselines.sd:.2g} {baselines.unit}"
+        yield (
+            name,
+            *told,
+            of_baselines,
+            f"{effects.p_exact:.2g}, {effects.difference:.0%} [{effects.low:.0%}, {effects.high:.0%}]",
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", nargs="?", choices=("size", "discovery", "real", "noise"))
+    parser.add_argument("--sets", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
+    given = parser.parse_args()
+    header("Levels of invariance")
+    if given.what in (None, "size"):
+        size(given.sets, given.jobs, given.families)
+    if given.what in (None, "discovery"):
+        discovery(given.sets, given.jobs)
+    if given.what in (None, "noise"):
+        noise(given.sets, given.jobs)
+    if given.what in (None, "real"):
+        real()
+
+
+if __name__ == "__main__":
+    main()

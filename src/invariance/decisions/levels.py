@@ -1,0 +1,188 @@
+"""Effects and baselines of one subset: whether each is the same in all environments, and by how much it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2, f
+
+from .._tools.arrays import Mask
+from ..models.base import BoundModel, Level, Predicts
+from ..models.free_baselines import FreeBaselineGaussian, FreeBaselineRandomDeviations, FreeBaselines
+from ..models.gaussian import MomentModel
+from ..models.invariance_test import Tolerance
+from ..moments.random_intercept import random_intercept
+from .heterogeneity import heterogeneity
+
+# An exact test with a smaller p-value has found a difference, be it tolerated or not.
+FOUND = 0.02
+# Significance level of the test of equal baselines.
+BASELINES_DIFFER = 0.05
+# Units of baselines, by the kind of outcome; those of numbers are in the outcome's own
+BASELINE_UNITS = {
+    Predicts.probability: "log odds",
+    Predicts.rate: "log rate",
+    Predicts.time: "log hazard",
+}
+# {level: what may differ between environments there}
+LEFT_FREE: dict[str, str] = {Level.effects: "baselines", Level.effects_noise_free: "baselines and noise"}
+
+
+class Grade(StrEnum):
+    """How alike environments are given the chosen subset."""
+
+    alike = "alike"  # within the tolerance, the whole interval of the difference
+    no_difference = "no difference found"
+    but_for = "alike but for one"  # environment
+    differ = "differ"
+    open = "cannot be told"  # with one environment, or too few rows
+
+
+@dataclass(frozen=True)
+class Heterogeneity:
+    """Whether the effects of a subset are the same in all environments, whatever their baselines.
+
+    same : None where that cannot be told: one environment, no features, or too few rows
+    grade : as of a verdict, of effects alone
+    p_value, p_exact : of effects that are the same up to the tolerance, and exactly
+    difference, low, high : share of themselves by which effects differ between these environments, with a 90% interval
+    by_feature : {column: {"tau", "i2", "p_interaction"}} of its effect alone, by the environments' own estimates
+    """
+
+    same: bool | None
+    grade: Grade
+    p_value: float
+    p_exact: float
+    difference: float
+    low: float
+    high: float
+    by_feature: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def qualifying(self, grade: Grade, accepted: Tolerance) -> Grade:
+        """The grade of all that is compared: alike only if effects alone are, too."""
+        return Grade.no_difference if grade is Grade.alike and self.high > accepted.rho else grade
+
+
+@dataclass(frozen=True)
+class BaselineDifference:
+    """Whether environments have the same baseline, given the effects of a subset.
+
+    p_value : of equal baselines; sd : standard deviation of baselines between environments (REML), in this unit
+    """
+
+    same: bool
+    p_value: float
+    sd: float
+    unit: str
+
+
+def effects_model(model: BoundModel) -> BoundModel:
+    """The model that compares effects alone, if there is one; else the model itself."""
+    first = next(iter(model.lower_levels), None)
+    return model if first is None else model.at_level(first)
+
+
+def heterogeneity_of(model: BoundModel, mask: Mask, tolerance: Tolerance) -> Heterogeneity:
+    """Of the subset (p,); model : of any level; tolerance : with the level that compatible subsets reach"""
+    compared = effects_model(model)
+    chosen = mask[None]
+    supported = bool(compared.log_ratio_many(chosen)[0] > -np.inf)
+    if compared.n_environments < 2 or not mask.any() or not supported:
+        return Heterogeneity(None, Grade.open, np.nan, np.nan, np.nan, np.nan, np.nan)
+    p_value, p_exact = (_p_of_effects(compared, chosen, each) for each in (tolerance, exactly(tolerance)))
+    difference, low, high = (float(values[0]) for values in compared.difference(chosen))
+    if p_value >= tolerance.level and high <= tolerance.rho:
+        grade = Grade.alike
+    elif p_value >= tolerance.lowest_level and p_exact >= min(FOUND, tolerance.level):
+        grade = Grade.no_difference
+    else:
+        grade = Grade.differ
+    return Heterogeneity(grade is not Grade.differ, grade, p_value, p_exact, difference, low, high)
+
+
+def exactly(tolerance: Tolerance) -> Tolerance:
+    """The same levels, without any tolerance"""
+    return Tolerance(0.0, 0.0, tolerance.level, tolerance.weak_level)
+
+
+def _p_of_effects(model: BoundModel, chosen: Mask, tolerance: Tolerance) -> float:
+    """Of common effects, without the test of the noise where a model has one of its own."""
+    test = model.invariance_test(chosen, tolerance)
+    return float(test.joint[0] if np.isnan(test.mean[0]) else test.mean[0])
+
+
+def baseline_of(
+    model: BoundModel, mask: Mask, outcome_name: str, predicts: Predicts | None
+) -> BaselineDifference | None:
+    """Of the subset (p,); None where the model has no level with free baselines, or nothing can be compared."""
+    free = effects_model(model)
+    full = free.at_level(Level.full)
+    if free.level is Level.full or free.n_environments < 2 or not free.log_ratio_many(mask[None])[0] > -np.inf:
+        return None
+    p_value = _p_of_baselines(full, free, mask)
+    unit = outcome_name if predicts is None else BASELINE_UNITS.get(predicts, outcome_name)
+    return BaselineDifference(p_value >= BASELINES_DIFFER, p_value, _spread_of_baselines(full, free, mask), unit)
+
+
+def _p_of_baselines(full: BoundModel, free: BoundModel, mask: Mask) -> float:
+    """By the F test, or by the likelihood ratio of a shared baseline, scaled to its mean under equal ones."""
+    if isinstance(full, MomentModel) and isinstance(free, FreeBaselineGaussian | FreeBaselineRandomDeviations):
+        shared, own = (model.residuals(mask[None]) for model in (full, free))
+        left = float(own.freedom[0, -1])
+        degrees = float(shared.freedom[0, -1]) - left
+        if degrees <= 0.0:
+            return 1.0
+        saved = max(float(shared.rss[0, -1] - own.rss[0, -1]), 0.0) / degrees
+        return float(f.sf(saved / (float(own.rss[0, -1]) / left), degrees, left))
+    log_ratios = [float(model.log_ratio_many(mask[None])[0]) for model in (full, free)]
+    nulls = [model.null_many(mask[None]) for model in (full, free)]
+    degrees = float(nulls[0].degrees[0] - nulls[1].degrees[0])
+    if degrees <= 0.0 or log_ratios[0] == -np.inf:
+        return 1.0 if degrees <= 0.0 else 0.0
+    expected = -2.0 * float(nulls[0].expected[0] - nulls[1].expected[0])
+    unit = expected / degrees if np.isfinite(expected) and expected > 0.0 else 1.0
+    return float(chi2.sf(max(2.0 * (log_ratios[1] - log_ratios[0]), 0.0) / unit, degrees))
+
+
+def _spread_of_baselines(full: BoundModel, free: Any, mask: Mask) -> float:
+    if isinstance(free, FreeBaselines):
+        moments = full.moments  # type: ignore[attr-defined]
+        found = random_intercept(moments, moments.feature_columns[moments.features.expand(mask)])
+        return float(np.sqrt(found.ratio * found.noise))
+    return float(heterogeneity(*free.baselines(mask)).tau[0])
+
+
+# ---------------------------------------------------------------- in a few words
+
+_EFFECTS_IN_SHORT = {
+    Grade.alike: "effects are the same",
+    Grade.no_difference: "no difference found in effects",
+    Grade.differ: "effects differ, not clearly more than is tolerated",
+}
+
+
+_THE_SAME = {
+    Level.full: "baseline, effects and noise are the same",
+    Level.effects: "effects and noise are the same, baselines may differ",
+    Level.effects_noise_free: "effects are the same, baselines and noise may differ",
+}
+
+
+def level_in_words(level: str) -> str:
+    """Return the level with what it means, up to the tolerance."""
+    known = {str(each): text for each, text in _THE_SAME.items()}
+    return f"{level} ({known[level]})" if level in known else f"{level}"
+
+
+def in_short(level: str, verdict: Any, effects: Heterogeneity, baseline: BaselineDifference | None) -> str:
+    """Return what is the same in all environments in a few words, for titles; verdict : the `Verdict`."""
+    if level not in LEFT_FREE or effects.grade not in _EFFECTS_IN_SHORT:
+        return str(verdict.short)
+    unsure = effects.grade is Grade.alike and verdict.grade is Grade.no_difference
+    same = _EFFECTS_IN_SHORT[Grade.no_difference if unsure else effects.grade]
+    may = " may" if baseline is not None and baseline.same else ""
+    return f"{same}, {LEFT_FREE[level]}{may} differ"
